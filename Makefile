@@ -1,0 +1,47 @@
+# Two commands: `make sweep` runs the main job on the embedded model, `make test` everything that CI runs.
+# On a machine with its own CUDA torch: `make TORCH=system test` uses that one instead of the pinned CPU build.
+
+PYTHON ?= python3
+TORCH  ?= pinned
+BIN    := .venv/bin
+STAMP  := .venv/.installed-$(TORCH)
+
+.PHONY: sweep test check bench format clean
+
+sweep: $(STAMP)
+	$(BIN)/trio-profile sweep --out runs/pocket
+
+test: check
+	$(BIN)/python -m pytest --shapes
+
+check: $(STAMP)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/pyright
+
+bench: $(STAMP)
+	mkdir -p runs
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-only --benchmark-json=runs/bench.json -o addopts="-q --import-mode=importlib"
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:
+	rm -rf .venv runs
+
+# torch first and by its pin: whatever needs "torch" then finds it, and downloads no other build.
+.venv/.installed-pinned: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip setuptools
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".[dev]"
+	touch $@
+
+.venv/.installed-system: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --system-site-packages .venv
+	grep -v '^torch==' constraints.txt > .venv/constraints.txt
+	$(BIN)/python -m pip install --quiet --upgrade --constraint .venv/constraints.txt pip setuptools
+	$(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt --no-build-isolation --editable ".[dev]"
+	touch $@

@@ -1,0 +1,92 @@
+"""The first gate: what a pruned prefill costs beside a dense one, what the choice costs, and what the solver costs.
+
+Times on shared machines mean something only as ratios of interleaved runs: those stand in `extra_info`, with the exact
+counts (MACs, bytes) that must never grow.
+"""
+
+import pytest
+import torch
+
+from trio_core import Schedule, methods, prune
+from trio_core.methods.trio import Trio
+from trio_core.selection import nms_select
+from trio_profile import cost_model
+from trio_profile.intervals import median, median_interval
+from trio_profile.profilers import flops_counted, kv_cache, latency
+from trio_profile.workload import Workload
+
+RETENTION = 64 / 576
+
+
+def interval(values: list[float]) -> dict[str, object]:
+    return {"median": median(values), "ci95": list(median_interval(values)), "samples": len(values)}
+
+
+@pytest.mark.benchmark(group="prefill, pruned beside dense")
+@pytest.mark.parametrize("name", methods.names())
+def test_pruned_over_dense(benchmark, pocket: Workload, name: str):
+    method = methods.find(name)(retention=RETENTION)
+    clock = latency.HostClock()
+    ratios: list[float] = []
+
+    def pair() -> None:
+        start = clock.mark()
+        pocket.prefill()
+        middle = clock.mark()
+        with prune(pocket.model, method):
+            pocket.prefill()
+        ratios.append(clock.elapsed_ms(middle, clock.mark()) / clock.elapsed_ms(start, middle))
+
+    benchmark.pedantic(pair, rounds=15, warmup_rounds=2)
+    counted, trace = flops_counted.measure(pocket, method)
+    dense, _ = flops_counted.measure(pocket, None)
+    assert trace is not None
+    benchmark.extra_info.update(
+        pruned_over_dense=interval(ratios[2:]),
+        counted_macs=counted.torch_flops // 2,
+        selection_macs=counted.selection_flops // 2,
+        dense_macs=dense.torch_flops // 2,
+        kv_bytes=sum(kv_cache.measure(pocket, method)),
+        retention=trace.realised_retention,
+    )
+    assert counted.torch_flops < dense.torch_flops
+
+
+@pytest.mark.benchmark(group="prefill, TRIO beside random")
+def test_trio_over_random(benchmark, pocket: Workload):
+    trio, random = Trio(retention=RETENTION), methods.find("random")(retention=RETENTION)
+    clock = latency.HostClock()
+    ratios: list[float] = []
+
+    def pair() -> None:
+        start = clock.mark()
+        with prune(pocket.model, random):
+            pocket.prefill()
+        middle = clock.mark()
+        with prune(pocket.model, trio):
+            pocket.prefill()
+        ratios.append(clock.elapsed_ms(middle, clock.mark()) / clock.elapsed_ms(start, middle))
+
+    benchmark.pedantic(pair, rounds=21, warmup_rounds=2)
+    benchmark.extra_info.update(trio_over_random=interval(ratios[2:]))
+
+
+@pytest.mark.benchmark(group="selection")
+def test_nms_of_a_stage(benchmark):
+    generator = torch.Generator().manual_seed(0)
+    features, scores = torch.randn(2880, 1024, generator=generator), torch.rand(2880, generator=generator)
+    kept = benchmark(nms_select, scores, features, 460)
+    benchmark.extra_info.update(tokens=2880, kept=len(kept))
+    assert len(kept) == 460
+
+
+@pytest.mark.benchmark(group="analysis")
+def test_a_hundred_schedules_with_their_work(benchmark):
+    def solve() -> int:
+        total = 0
+        for i in range(100):
+            schedule = Schedule.average(retention=0.05 + i * 0.0095, visual_tokens=2880, num_layers=32)
+            total += cost_model.fastv_inference(schedule.tokens_by_layer, 4096, 11008)
+        return total
+
+    benchmark.extra_info.update(fastv_macs=benchmark(solve))

@@ -1,0 +1,80 @@
+"""The adapters: what pruning knows of each family."""
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from tests.core import reference, tiny
+from trio_core import UnsupportedModel
+from trio_core.models import adapter_for
+from trio_core.models.adapter import adapters
+
+
+@pytest.mark.parametrize("attention", tiny.ATTENTION)
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_a_family_is_known_with_its_layers_and_its_attention(family, attention):
+    adapter = adapter_for(tiny.model(family, attention))
+    assert type(tiny.model(family)).__name__ in adapter.classes
+    assert len(adapter.layers) == tiny.NUM_LAYERS
+    assert adapter.attention == attention
+    assert adapter.multi_axis_positions == (family == "qwen2_5_vl")
+
+
+def test_every_family_has_a_name_and_is_tested_here():
+    assert {name for cls in adapters.values() for name in cls.classes} == set(adapters)
+    assert {type(tiny.model(family)).__name__ for family in tiny.FAMILIES} == set(adapters)
+    assert all(cls.family for cls in adapters.values())
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_the_readout_makes_the_models_logits(family):
+    model, one = tiny.model(family), tiny.sample(family)
+    adapter, last = adapter_for(model), []
+    handle = adapter.layers[-1].register_forward_hook(lambda _layer, _inputs, output: last.append(output))
+    with torch.no_grad():
+        logits = model(**one).logits
+        handle.remove()
+        assert torch.equal(adapter.readout(last[0]), logits)
+
+
+@pytest.mark.parametrize("family", ["llava", "llava_next"])
+def test_the_rotary_embedding_is_the_formula(family):
+    model = tiny.model(family)
+    positions = torch.tensor([[0, 1, 5], [2, 3, 9]])
+    cos, sin = adapter_for(model).rotary(torch.zeros(2, 3, 32), positions)
+    head = torch.randn(1, 3, 8)
+    for b in range(2):
+        turned = torch.cat([-head[..., 4:], head[..., :4]], dim=-1)
+        expected = reference.Decoder(model).rotate(head, positions[b])
+        assert torch.allclose(head * cos[b] + turned * sin[b], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_visual_tokens_are_the_placeholders(family):
+    adapter = adapter_for(tiny.model(family))
+    one = tiny.sample(family)
+    found = adapter.visual_tokens(one["input_ids"])
+    assert found.dtype == torch.bool
+    assert found[0].nonzero().squeeze(1).tolist() == tiny.visual_rows(one).tolist()
+
+
+def test_video_placeholders_are_visual_tokens_too():
+    adapter = adapter_for(tiny.model("qwen2_5_vl"))
+    assert adapter.visual_tokens(torch.tensor([[1, tiny.VIDEO, 2, tiny.IMAGE]])).tolist() == [
+        [False, True, False, True]
+    ]
+
+
+def test_a_subclass_of_a_known_class_is_known():
+    class Mine(type(tiny.model("llava"))):
+        pass
+
+    assert adapter_for(Mine(tiny.model("llava").config)).family == "LLaVA-1.5"
+
+
+def test_an_unknown_class_is_refused_with_the_known_ones():
+    config = LlamaConfig(
+        hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1, vocab_size=8, pad_token_id=0
+    )
+    with pytest.raises(UnsupportedModel, match=r"LlamaForCausalLM is not known; known: LlavaForC.*Qwen2_5_VLForC"):
+        adapter_for(LlamaForCausalLM(config))

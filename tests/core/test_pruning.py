@@ -1,0 +1,417 @@
+"""`prune` on the real classes at toy size: a pruned model is the model on a shorter sequence."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedModel
+
+from tests.core import reference, tiny
+from tests.core.tiny import ATTENTION, FAMILIES, NUM_LAYERS
+from trio_core import (
+    Trio,
+    TrioError,
+    prune,
+)
+from trio_core.methods.grid import Grid
+from trio_core.pruning import Trace
+
+METHODS = ("grid", "random", "trio")
+LAYERS = (1, 3, 4)
+STEPS = 10
+"""Decode steps after the prefill; `generate` makes one token more."""
+
+
+@contextmanager
+def layer_outputs(model: PreTrainedModel) -> Iterator[list[list[Tensor]]]:
+    """Each call's layer outputs while the context is open: [call][layer] → [B, S, D]."""
+    calls: list[list[Tensor]] = []
+    layers = model.get_submodule("model.language_model").layers
+
+    def catch(module: torch.nn.Module, _args: Any, output: Tensor) -> None:
+        if module is layers[0]:
+            calls.append([])
+        calls[-1].append(output)
+
+    handles = [layer.register_forward_hook(catch) for layer in layers]
+    try:
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def generate(model: PreTrainedModel, inputs: dict[str, Tensor], tokens: int = STEPS + 1, **options: Any) -> Any:
+    options = {"do_sample": False, "return_dict_in_generate": True, "output_logits": True, **options}
+    return model.generate(**inputs, max_new_tokens=tokens, min_new_tokens=tokens, **options)
+
+
+def new_tokens(inputs: dict[str, Tensor], output: Any) -> Tensor:
+    return output.sequences[:, inputs["input_ids"].shape[1] :]
+
+
+def stages_of(trace: Trace, one: dict[str, Tensor], sample: int) -> dict[int, Tensor]:
+    return {stage.layer: reference.kept_rows(one, stage.kept[sample]) for stage in trace.stages}
+
+
+def close(actual: Tensor, expected: Tensor) -> bool:
+    return actual.shape == expected.shape and torch.allclose(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+def holds_in_order(rows: Tensor, wanted: Tensor) -> bool:
+    """Whether each wanted row [K, D] is among `rows` [S, D], in order; the rest is padding or fills up the batch."""
+    place = 0
+    for row in wanted:
+        while place < len(rows) and not close(rows[place], row):
+            place += 1
+        if place == len(rows):
+            return False
+        place += 1
+    return True
+
+
+def check_against_reference(
+    model: PreTrainedModel, samples: list[dict[str, Tensor]], method: Trio, side: str = "left"
+) -> Trace:
+    """Generate in a batch; each sample must be what the reference makes of it alone, at every layer and step."""
+    inputs = tiny.batch(samples, side) if len(samples) > 1 else samples[0]
+    with prune(model, method) as trace, layer_outputs(model) as calls:
+        output = generate(model, inputs)
+    assert len(calls) == 1 + STEPS
+    for b, one in enumerate(samples):
+        fed = new_tokens(inputs, output)[b, :STEPS].tolist()
+        expected = reference.run(model, one, stages_of(trace, one, b), fed, compact=method.positions == "compact")
+        for layer, wanted in enumerate(expected.prefill):
+            rows = calls[0][layer][b]
+            assert holds_in_order(rows, wanted), f"sample {b}, prefill, layer {layer + 1}"
+            if len(samples) == 1:
+                assert len(rows) == len(wanted)
+        for step, outputs in enumerate(expected.decode):
+            for layer, wanted in enumerate(outputs):
+                assert close(calls[1 + step][layer][b, 0], wanted), f"sample {b}, step {step}, layer {layer + 1}"
+    return trace
+
+
+@pytest.mark.parametrize("attention", ATTENTION)
+@pytest.mark.parametrize("family", FAMILIES)
+class TestReference:
+    """Pruned hidden states are those of a sequence that was physically built shorter."""
+
+    def test_one_sample(self, family, attention):
+        model, one = tiny.model(family, attention), tiny.sample(family)
+        trace = check_against_reference(model, [one], Trio(retention=0.5, layers=LAYERS))
+        assert [stage.layer for stage in trace.stages] == list(LAYERS)
+
+    def test_left_padded_batch(self, family, attention):
+        samples = [tiny.sample(family, after=7), tiny.sample(family, before=9, after=12, seed=1)]
+        check_against_reference(tiny.model(family, attention), samples, Trio(retention=0.5, layers=LAYERS))
+
+    def test_unequal_spans_with_padding(self, family, attention):
+        samples = [tiny.sample(family, "small", seed=1), tiny.sample(family, "large"), tiny.sample(family, "small", 5)]
+        check_against_reference(tiny.model(family, attention), samples, Trio(retention=0.5, layers=LAYERS))
+
+    @pytest.mark.parametrize("before", [0, 3])
+    def test_unequal_spans_without_padding(self, family, attention, before):
+        samples = tiny.unequal_spans(family, before)
+        check_against_reference(tiny.model(family, attention), samples, Trio(retention=0.5, layers=LAYERS))
+
+    def test_a_large_picture_beside_a_long_text(self, family, attention):
+        """Padding cannot fill up what the larger picture loses: dropped tokens must."""
+        samples = [tiny.sample(family, "large"), tiny.sample(family, "small", after=30, seed=1)]
+        check_against_reference(tiny.model(family, attention), samples, Trio(retention=0.5, layers=LAYERS))
+
+    def test_right_padded_prefill(self, family, attention):
+        samples = [tiny.sample(family, "small", seed=1), tiny.sample(family, "large")]
+        model = tiny.model(family, attention)
+        with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)) as trace, layer_outputs(model) as calls:
+            model(**tiny.batch(samples, side="right"))
+        for b, one in enumerate(samples):
+            expected = reference.run(model, one, stages_of(trace, one, b))
+            for layer, wanted in enumerate(expected.prefill):
+                assert holds_in_order(calls[0][layer][b], wanted), f"sample {b}, layer {layer + 1}"
+
+    def test_several_tokens_on_a_pruned_cache(self, family, attention):
+        """A second turn brings its tokens at once: they see each other causally, in every layer's own columns."""
+        model = tiny.model(family, attention)
+        samples, turn = tiny.unequal_spans(family, before=0), torch.randint(1, tiny.WORDS, (2, 3))
+        inputs = tiny.batch(samples)
+        with (
+            torch.no_grad(),
+            prune(model, Trio(retention=0.5, layers=LAYERS)) as trace,
+            layer_outputs(model) as calls,
+        ):
+            cache = model(**inputs, use_cache=True).past_key_values
+            after = torch.stack([reference.position_ids(one).max() for one in samples])[:, None] + torch.arange(1, 4)
+            position_ids = after.expand(3, -1, -1) if family == "qwen2_5_vl" else after
+            model(input_ids=turn, past_key_values=cache, position_ids=position_ids)
+        for b, one in enumerate(samples):
+            expected = reference.run(model, one, stages_of(trace, one, b), turn[b].tolist())
+            for step, outputs in enumerate(expected.decode):
+                for layer, wanted in enumerate(outputs):
+                    assert close(calls[1][layer][b, step], wanted), f"sample {b}, token {step}, layer {layer + 1}"
+
+
+@pytest.mark.parametrize("attention", ATTENTION)
+@pytest.mark.parametrize("family", ["llava", "llava_next"])
+class TestCompact:
+    """`positions="compact"`: what is left is renumbered 0, 1, 2 … in each layer, and decoding goes on from there."""
+
+    METHOD = Trio(retention=0.5, layers=LAYERS, positions="compact")
+
+    def test_one_sample(self, family, attention):
+        check_against_reference(tiny.model(family, attention), [tiny.sample(family)], self.METHOD)
+
+    def test_batch(self, family, attention):
+        samples = [tiny.sample(family, "small", seed=1), tiny.sample(family, "large"), tiny.sample(family, "small", 5)]
+        check_against_reference(tiny.model(family, attention), samples, self.METHOD)
+
+    def test_without_position_ids(self, family, attention):
+        model, one = tiny.model(family, attention), tiny.sample(family)
+        tokens = torch.randint(1, tiny.WORDS, (3,))
+        with torch.no_grad(), prune(model, self.METHOD) as trace, layer_outputs(model) as calls:
+            cache = model(**one).past_key_values
+            for token in tokens:
+                model(input_ids=token.view(1, 1), past_key_values=cache)
+        expected = reference.run(model, one, stages_of(trace, one, 0), tokens.tolist(), compact=True)
+        for step, outputs in enumerate(expected.decode):
+            for layer, wanted in enumerate(outputs):
+                assert close(calls[1 + step][layer][0, 0], wanted)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("attention", ATTENTION)
+@pytest.mark.parametrize("family", FAMILIES)
+class TestEveryMethod:
+    def test_dense_equals_pruned_at_retention_one_to_the_last_bit(self, family, attention, name):
+        model = tiny.model(family, attention)
+        samples = [tiny.sample(family, "large"), tiny.sample(family, "small", before=5, seed=1)]
+        for inputs in (samples[0], tiny.batch(samples)):
+            with torch.no_grad():
+                dense, written = model(**inputs).logits, generate(model, inputs)
+                with prune(model, name, retention=1.0) as trace:
+                    pruned, rewritten = model(**inputs).logits, generate(model, inputs)
+            assert torch.equal(dense, pruned)
+            assert torch.equal(written.sequences, rewritten.sequences)
+            assert all(torch.equal(a, b) for a, b in zip(written.logits, rewritten.logits, strict=True))
+            assert all(stage.tokens_after == stage.tokens_before for stage in trace.stages)
+            assert trace.realised_retention == 1.0
+
+    def test_a_sample_in_a_batch_is_the_sample_alone(self, family, attention, name):
+        model = tiny.model(family, attention)
+        samples = [
+            tiny.sample(family, "small", seed=1),
+            tiny.sample(family, "large"),
+            tiny.sample(family, "large", 6, 5),
+        ]
+        with prune(model, name, retention=0.5, layers=LAYERS) as trace:
+            together = generate(model, tiny.batch(samples), output_hidden_states=True)
+            stages = list(trace.stages)
+            for b, one in enumerate(samples):
+                alone = generate(model, one, output_hidden_states=True)
+                assert torch.equal(new_tokens(one, alone)[0], new_tokens(tiny.batch(samples), together)[b])
+                assert all(close(all_[b], mine[0]) for all_, mine in zip(together.logits, alone.logits, strict=True))
+                for stage, own in zip(stages, trace.stages, strict=True):
+                    assert torch.equal(stage.kept[b], own.kept[0])
+                for layer, (rows, wanted) in enumerate(
+                    zip(together.hidden_states[0], alone.hidden_states[0], strict=True)
+                ):
+                    assert holds_in_order(rows[b], wanted[0]), f"hidden state {layer}"
+
+    def test_dropping_tokens_changes_the_logits(self, family, attention, name):
+        model, one = tiny.model(family, attention), tiny.sample(family)
+        with torch.no_grad():
+            dense = model(**one).logits[:, -1]
+            with prune(model, name, retention=0.5, layers=LAYERS):
+                pruned = model(**one).logits[:, -1]
+        assert (dense - pruned).abs().max() > 1e-3
+
+
+# --- generate --------------------------------------------------------------------------------------------------------
+
+
+def cache_lengths(cache: DynamicCache) -> list[int]:
+    return [layer.keys.shape[-2] for layer in cache.layers]
+
+
+@pytest.mark.parametrize("attention", ATTENTION)
+@pytest.mark.parametrize("family", FAMILIES)
+class TestGenerate:
+    def test_the_cache_holds_what_the_schedule_says(self, family, attention):
+        model, one = tiny.model(family, attention), tiny.sample(family)
+        text = one["input_ids"].shape[1] - len(tiny.visual_rows(one))
+        with prune(model, Trio(retention=0.5, layers=LAYERS)) as trace:
+            output = generate(model, one)
+        (schedule,) = trace.schedules
+        assert cache_lengths(output.past_key_values) == [text + v + STEPS for v in schedule.tokens_by_layer]
+        assert sum(schedule.tokens_by_layer) == round(NUM_LAYERS * 0.5 * schedule.visual_tokens)
+
+    def test_the_cache_of_a_batch_is_as_long_as_its_longest_sample(self, family, attention):
+        model = tiny.model(family, attention)
+        samples = [tiny.sample(family, "small", seed=1), tiny.sample(family, "large")]
+        text = [one["input_ids"].shape[1] - len(tiny.visual_rows(one)) for one in samples]
+        with prune(model, Trio(retention=0.5, layers=LAYERS)) as trace:
+            output = generate(model, tiny.batch(samples))
+        by_sample = zip(*(schedule.tokens_by_layer for schedule in trace.schedules), strict=True)
+        longest = [max(t + v for t, v in zip(text, layer, strict=True)) for layer in by_sample]
+        assert cache_lengths(output.past_key_values) == [length + STEPS for length in longest]
+
+    def test_without_a_cache_each_step_is_a_prefill(self, family, attention):
+        """The grid knows nothing of the text, so that choosing anew at each step changes nothing."""
+        model, method = tiny.model(family, attention), Grid(retention=0.5, layers=LAYERS)
+        inputs = tiny.batch([tiny.sample(family, "small", seed=1), tiny.sample(family, "large")])
+        with prune(model, method):
+            cached, uncached = generate(model, inputs), generate(model, inputs, use_cache=False)
+        assert torch.equal(cached.sequences, uncached.sequences)
+        assert all(close(a, b) for a, b in zip(cached.logits, uncached.logits, strict=True))
+
+    def test_beams_have_the_probability_that_the_reference_gives_them(self, family, attention):
+        model, beams = tiny.model(family, attention), 3
+        samples = [tiny.sample(family, "small", seed=1), tiny.sample(family, "large")]
+        inputs = tiny.batch(samples)
+        with prune(model, Trio(retention=0.5, layers=LAYERS)) as trace:
+            output = generate(model, inputs, num_beams=beams, length_penalty=0.0, output_scores=True)
+        for b, one in enumerate(samples):
+            written = new_tokens(inputs, output)[b].tolist()
+            expected = reference.run(model, one, stages_of(trace, one, b * beams), written[:-1])
+            last = torch.stack([expected.prefill[-1][-1], *(outputs[-1] for outputs in expected.decode)])
+            with torch.no_grad():
+                chances = reference.Decoder(model).logits(last).log_softmax(dim=-1)
+            total = chances[torch.arange(len(written)), written].sum()
+            assert torch.allclose(output.sequences_scores[b], total, rtol=1e-5, atol=1e-4)
+
+    def test_a_second_turn_continues_the_cache(self, family, attention):
+        model, one = tiny.model(family, attention), tiny.sample(family)
+        words = torch.randint(1, tiny.WORDS, (1, 4))
+        with prune(model, Trio(retention=0.5, layers=LAYERS)) as trace:
+            first = generate(model, one)
+            ids = torch.cat([first.sequences, words], dim=1)
+            with layer_outputs(model) as calls:
+                again = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+                generate(model, again, tokens=2, past_key_values=first.past_key_values)
+        fed = ids[0, one["input_ids"].shape[1] :].tolist()
+        expected = reference.run(model, one, stages_of(trace, one, 0), fed)
+        for step in range(5):  # the last written token, which had not been fed, and the turn's words
+            for layer, wanted in enumerate(expected.decode[STEPS + step]):
+                assert close(calls[0][layer][0, step], wanted), f"token {step}, layer {layer + 1}"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_gradient_modes_agree(family):
+    model, one = tiny.model(family), tiny.sample(family)
+    logits = []
+    for mode in (torch.no_grad, torch.inference_mode, torch.enable_grad):
+        with mode(), prune(model, Trio(retention=0.5, layers=LAYERS)):
+            logits.append(model(**one).logits.detach().clone())
+    assert torch.equal(logits[0], logits[1]) and torch.equal(logits[0], logits[2])
+    assert all(weights.grad is None for weights in model.parameters())
+
+
+@pytest.mark.parametrize("positions", ["original", "compact"])
+@pytest.mark.parametrize("attention", ATTENTION)
+def test_two_caches_used_in_turn_stay_apart(attention, positions):
+    model = tiny.model("llava", attention)
+    method = Trio(retention=0.5, layers=LAYERS, positions=positions)
+    batches = [
+        tiny.batch([tiny.sample("llava", "small", seed=1), tiny.sample("llava", "large")]),
+        tiny.batch([tiny.sample("llava", "large", seed=2), tiny.sample("llava", "small", before=8, seed=3)]),
+    ]
+    tokens = torch.randint(1, tiny.WORDS, (2, 4, 2, 1))
+
+    def steps(which: int) -> Iterator[Tensor]:
+        inputs = batches[which]
+        mask = inputs["attention_mask"]
+        output = model(**inputs, use_cache=True)
+        yield output.logits[:, -1]
+        for step in tokens[which]:
+            mask = torch.cat([mask, mask.new_ones(2, 1)], dim=1)
+            position_ids = mask.sum(dim=1, keepdim=True) - 1
+            cache = output.past_key_values
+            output = model(input_ids=step, past_key_values=cache, attention_mask=mask, position_ids=position_ids)
+            yield output.logits[:, -1]
+
+    with torch.no_grad(), prune(model, method):
+        apart = [list(steps(0)), list(steps(1))]
+        in_turn = list(zip(steps(0), steps(1), strict=True))
+    for step, both in enumerate(in_turn):
+        assert torch.equal(both[0], apart[0][step])
+        assert torch.equal(both[1], apart[1][step])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_placeholder_that_the_model_writes_is_a_word_like_any(family):
+    model, one = tiny.model(family), tiny.sample(family)
+    with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)) as trace, layer_outputs(model) as calls:
+        cache = model(**one).past_key_values
+        after = reference.position_ids(one).max().view(1, 1) + 1
+        position_ids = after.expand(3, 1, 1) if family == "qwen2_5_vl" else after
+        model(input_ids=torch.tensor([[tiny.IMAGE]]), past_key_values=cache, position_ids=position_ids)
+    expected = reference.run(model, one, stages_of(trace, one, 0), [tiny.IMAGE])
+    assert all(close(output[0, 0], wanted) for output, wanted in zip(calls[1], expected.decode[0], strict=True))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_attentions_are_one_a_layer_and_not_the_probes(family):
+    model, one = tiny.model(family, "eager"), tiny.sample(family)
+    text = one["input_ids"].shape[1] - len(tiny.visual_rows(one))
+    with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)) as trace:
+        output = model(**one, output_attentions=True, output_hidden_states=True)
+    lengths = [text + v for v in trace.schedules[0].tokens_by_layer]
+    assert [attention.shape[-1] for attention in output.attentions] == lengths
+    assert [hidden.shape[1] for hidden in output.hidden_states[1:]] == lengths
+
+
+# --- the trace -------------------------------------------------------------------------------------------------------
+
+
+def test_the_trace_speaks_of_the_pictures_own_tokens():
+    model, samples = tiny.model("llava"), [tiny.sample("llava", "small"), tiny.sample("llava", "large", seed=1)]
+    with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)) as trace:
+        model(**tiny.batch(samples))
+    assert [stage.layer for stage in trace.stages] == list(LAYERS)
+    assert [schedule.visual_tokens for schedule in trace.schedules] == [16, 32]
+    before = [set(range(16)), set(range(32))]
+    for s, stage in enumerate(trace.stages):
+        assert stage.tokens_before == max(len(left) for left in before)
+        assert stage.tokens_after == max(schedule.budgets[s] for schedule in trace.schedules)
+        for b, kept in enumerate(stage.kept):
+            assert len(kept) == trace.schedules[b].budgets[s]
+            assert kept.tolist() == sorted(set(kept.tolist()))
+            assert set(kept.tolist()) <= before[b]
+            scored = (~stage.scores[b].isnan()).nonzero().squeeze(1).tolist()
+            assert len(stage.scores[b]) == trace.schedules[b].visual_tokens
+            assert set(scored) == before[b]
+            before[b] = set(kept.tolist())
+    due = sum(sum(schedule.tokens_by_layer) for schedule in trace.schedules)
+    assert trace.realised_retention == due / (NUM_LAYERS * (16 + 32))
+
+
+def test_a_stage_where_one_sample_has_nothing_to_drop():
+    model, samples = tiny.model("llava"), [tiny.sample("llava", "small"), tiny.sample("llava", "large", seed=1)]
+    trace = check_against_reference(model, samples, Trio(budgets=(20, 16, 10), layers=LAYERS))
+    assert [len(kept) for kept in trace.stages[0].kept] == [16, 20]
+    assert [len(kept) for kept in trace.stages[1].kept] == [16, 16]
+    assert [len(kept) for kept in trace.stages[2].kept] == [10, 10]
+
+
+def test_the_trace_is_of_the_latest_prefill_and_a_decode_step_leaves_it():
+    model = tiny.model("llava")
+    with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)) as trace:
+        with pytest.raises(TrioError, match="no prefill has run"):
+            _ = trace.realised_retention
+        generate(model, tiny.sample("llava", "large"))
+        assert trace.schedules[0].visual_tokens == 32
+        generate(model, tiny.sample("llava", "small"))
+        assert trace.schedules[0].visual_tokens == 16
+        assert len(trace.stages) == len(LAYERS)
+
+
+def test_stages_that_drop_nothing_are_recorded_without_scores():
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    with torch.no_grad(), prune(model, Trio(retention=1.0)) as trace:
+        model(**one)
+    assert [stage.tokens_after for stage in trace.stages] == [32] * len(trace.stages)
+    assert all(stage.scores is None for stage in trace.stages)
+    assert trace.stages[0].kept[0].tolist() == list(range(32))

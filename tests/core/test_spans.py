@@ -1,0 +1,69 @@
+"""Named regions: heard in order by whoever listens, and by nobody else."""
+
+import pytest
+import torch
+
+from tests.core import tiny
+from trio_core import Trio, prune
+from trio_core.spans import listening, span
+
+
+class Ear(list[tuple[str, bool]]):
+    def __call__(self, name: str, entering: bool) -> None:
+        self.append((name, entering))
+
+
+def test_nested_spans_are_heard_in_order():
+    ear = Ear()
+    with listening(ear), span("outer"), span("inner"):
+        pass
+    assert ear == [("outer", True), ("inner", True), ("inner", False), ("outer", False)]
+
+
+def test_nothing_is_heard_before_or_after():
+    ear = Ear()
+    with span("before"), listening(ear):
+        pass
+    with span("after"):
+        pass
+    assert ear == []
+
+
+def test_two_listeners_close_in_reverse():
+    heard: list[str] = []
+    with (
+        listening(lambda _, entering: heard.append(f"first {entering}")),
+        listening(lambda _, entering: heard.append(f"second {entering}")),
+        span("x"),
+    ):
+        pass
+    assert heard == ["first True", "second True", "second False", "first False"]
+
+
+def test_a_listener_leaves_with_an_exception_and_the_span_is_closed():
+    ear = Ear()
+    with pytest.raises(RuntimeError, match="inside"), listening(ear), span("x"):
+        raise RuntimeError("inside")
+    assert ear == [("x", True), ("x", False)]
+    with span("after"):
+        pass
+    assert len(ear) == 2
+
+
+def test_trio_is_heard_stage_by_stage():
+    ear = Ear()
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    with torch.no_grad(), prune(model, Trio(retention=0.5, layers=(1, 3))), listening(ear):
+        model(**one)
+    stage = [
+        ("selection", True),
+        *[
+            (name, entering)
+            for name in ("proxy_forward", "proxy_loss", "backward", "nms")
+            for entering in (True, False)
+        ],
+        ("selection", False),
+        ("compaction", True),
+        ("compaction", False),
+    ]
+    assert ear == stage * 2

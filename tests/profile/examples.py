@@ -1,0 +1,224 @@
+"""Synthetic records that look like a real study: LLaVA-1.5-7B's shape, seeded noise, no model and no clock.
+
+The work is exact (the cost model at integer schedules); times are that work plus a fixed part, the method's own
+`overhead_ms` and noise, so that a test can place the break-even where it wants it.
+
+    document()                                         one method, ten retentions, break-even inside the sweep
+    document(study(methods=("trio", "fastv")))         several methods
+    document(measurements=[measurement(overhead_ms=60)])    never pays
+"""
+
+from collections.abc import Sequence
+from zlib import crc32
+
+import numpy as np
+
+from trio_profile.analysis.summary import Document, summarise
+from trio_profile.cost_model import fastv_inference, fastv_overhead, kv_bytes, layer_macs
+from trio_profile.schema import (
+    Cell,
+    Counted,
+    Dense,
+    Environment,
+    Measurement,
+    Pair,
+    Retention,
+    Shape,
+    Stopped,
+    Study,
+)
+
+LAYERS = {"fastv": (2,), "pyramiddrop": (8, 16, 24)}
+"""Stages by method; all others have the paper's (1, 10, 15)."""
+_PROPORTIONS = (92, 54, 22)
+_VISION_TOWER_MACS = 190_000_000_000
+_FIXED_MS, _WORK_MS, _DECODE_MS = 5.0, 19.0, 9.0
+
+
+def study(methods: Sequence[str] = ("trio",), **fields) -> Study:
+    """A study on one GPU; any field of Study can be set."""
+    asked = {"model": "llava-1.5-7b", "device": "cuda", "dtype": "bfloat16", "prompt": "What is the cat looking at?"}
+    return Study(methods=tuple(methods), **{**asked, **fields})
+
+
+def environment(**fields) -> Environment:
+    """One GPU machine; any field of Environment can be set."""
+    seen = {
+        "hostname": "node-7",
+        "system": "Linux-6.8-x86_64",
+        "python": "3.11.9",
+        "torch": "2.11.0",
+        "transformers": "5.23.0",
+        "fvcore": "0.1.5.post20221221",
+        "device_name": "NVIDIA H200",
+        "cpu": "Intel Xeon Platinum 8592+",
+        "cpu_threads": 16,
+        "memory_bytes": 128 * 2**30,
+        "cuda": "13.0",
+        "driver": "580.65.06",
+        "device_memory_bytes": 139 * 2**30,
+        "commit": "0f3c2a91d7",
+    }
+    return Environment(**{**seen, **fields})
+
+
+def shape(**fields) -> Shape:
+    """LLaVA-1.5-7B's decoder with one picture; any field of Shape can be set."""
+    sizes = {
+        "num_layers": 32,
+        "hidden": 4096,
+        "intermediate": 11008,
+        "query_width": 4096,
+        "kv_width": 4096,
+        "vocabulary": 32064,
+        "ffn_matrices": 3,
+        "itemsize": 2,
+        "batch": 1,
+        "visual_tokens": 576,
+        "text_tokens": 60,
+    }
+    return Shape(**{**sizes, **fields})
+
+
+def dense(sizes: Shape | None = None) -> Dense:
+    """The unpruned model."""
+    sizes = sizes or shape()
+    tokens = [sizes.visual_tokens] * sizes.num_layers
+    held = _cache_bytes(tokens, sizes)
+    return Dense(
+        shape=sizes,
+        fastv_macs=fastv_inference(tokens, sizes.hidden, sizes.intermediate),
+        counted=Counted(torch_flops=2 * _counted_macs(tokens, sizes), fvcore_macs=_counted_macs(tokens, sizes)),
+        kv_bytes=held,
+        kv_bytes_predicted=held,
+        peak_memory_bytes=14_900_000_000,
+    )
+
+
+def measurement(
+    method: str = "trio",
+    retention: float = 0.11,
+    *,
+    overhead_ms: float = 4.5,
+    noise: float = 0.015,
+    selection_forwards: float = 2.0,
+    pairs: int = 30,
+    stopped: Stopped = "converged",
+    new_tokens: int = 8,
+    gamma: float = 1.0,
+    seed: int = 0,
+    sizes: Shape | None = None,
+) -> Measurement:
+    """A finished cell.
+
+    overhead_ms: what the method's choices cost in time: 0 pays at nearly every retention, 60 at none. noise: the
+    relative spread of one run. selection_forwards: the choices' work, in forwards of the layers they look at.
+    """
+    sizes = sizes or shape()
+    layers = LAYERS.get(method, (1, 10, 15))
+    budgets, tokens = schedule(retention, sizes, layers)
+    looked_at = [tokens[layer - 1] for layer in layers]
+    selection = round(selection_forwards * sum(_layer_macs(n + sizes.text_tokens, sizes) for n in looked_at))
+    work = _counted_macs(tokens, sizes)
+    overhead = fastv_overhead(looked_at, sizes.hidden, sizes.intermediate, gamma)
+    realised = sum(tokens) / (sizes.num_layers * sizes.visual_tokens)
+    share = work / _counted_macs([sizes.visual_tokens] * sizes.num_layers, sizes)
+    draw = np.random.default_rng([seed, crc32(method.encode()), round(1e6 * retention)])
+    return Measurement(
+        cell=Cell(method=method, retention=retention),
+        status="done",
+        retention=Retention(
+            nominal=retention,
+            layer_average=realised,
+            final_layer=tokens[-1] / sizes.visual_tokens,
+            realised=realised,
+        ),
+        layers=layers,
+        budgets=budgets,
+        fastv_macs=fastv_inference(tokens, sizes.hidden, sizes.intermediate) + overhead,
+        fastv_overhead_macs=overhead,
+        gamma_counted=selection_forwards,
+        counted=Counted(
+            torch_flops=2 * (work + selection), selection_flops=2 * selection, fvcore_macs=work + selection
+        ),
+        kv_bytes=_cache_bytes(tokens, sizes),
+        kv_bytes_predicted=_cache_bytes(tokens, sizes),
+        peak_memory_bytes=14_300_000_000,
+        warmups=3,
+        pairs=tuple(_pair(draw, share, overhead_ms, noise, new_tokens) for _ in range(pairs)),
+        stopped=stopped,
+    )
+
+
+def failed(
+    method: str = "trio", retention: float = 0.11, reason: str = "CUDA out of memory: 2.1 GiB asked"
+) -> Measurement:
+    """A cell that could not be measured."""
+    return Measurement(cell=Cell(method=method, retention=retention), status="failed", reason=reason)
+
+
+def document(
+    asked: Study | None = None,
+    measurements: Sequence[Measurement] | None = None,
+    *,
+    where: Environment | None = None,
+    unpruned: Dense | None = None,
+    without_dense: bool = False,
+) -> Document:
+    """A summarised study. Without `measurements` every cell is measured, each further method with a dearer choice."""
+    asked = asked or study()
+    if measurements is None:
+        rank = {method: i for i, method in enumerate(asked.methods)}
+        measurements = [
+            measurement(cell.method, cell.retention, overhead_ms=3.5 + 2.5 * rank[cell.method], gamma=asked.gamma)
+            for cell in asked.cells()
+        ]
+    return summarise(asked, where or environment(), None if without_dense else unpruned or dense(), list(measurements))
+
+
+def schedule(retention: float, sizes: Shape, layers: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
+    """Budgets in the proportion 92 : 54 : 22 and the visual tokens by layer, near to the layer average."""
+    low, high = 0.0, 100.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        _, tokens = _tokens(middle, sizes, layers)
+        if sum(tokens) > retention * sizes.num_layers * sizes.visual_tokens:
+            high = middle
+        else:
+            low = middle
+    return _tokens(low, sizes, layers)
+
+
+def _tokens(scale: float, sizes: Shape, layers: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
+    whole = sizes.visual_tokens
+    budgets = tuple(max(1, min(whole, round(scale * whole * p / _PROPORTIONS[0]))) for p in _PROPORTIONS[: len(layers)])
+    starts = [0, *layers, sizes.num_layers]
+    lengths = np.diff(starts)
+    return budgets, [n for n, length in zip((whole, *budgets), lengths, strict=True) for _ in range(length)]
+
+
+def _pair(draw: np.random.Generator, share: float, overhead_ms: float, noise: float, new_tokens: int) -> Pair:
+    drift, jitter = 1 + noise * draw.standard_normal(), 1 + noise * draw.standard_normal(4)
+    dense_prefill = (_FIXED_MS + _WORK_MS) * drift * jitter[0]
+    prefill = (_FIXED_MS + _WORK_MS * share + overhead_ms) * drift * jitter[1]
+    decode = _DECODE_MS * (new_tokens - 1) * drift
+    return Pair(
+        dense_first=bool(draw.integers(2)),
+        dense_prefill_ms=dense_prefill,
+        dense_total_ms=dense_prefill + decode * jitter[2],
+        prefill_ms=prefill,
+        total_ms=prefill + decode * (0.94 + 0.06 * share) * jitter[3],
+    )
+
+
+def _layer_macs(n: int, sizes: Shape) -> int:
+    return layer_macs(n, sizes.hidden, sizes.intermediate, sizes.query_width, sizes.kv_width, sizes.ffn_matrices)
+
+
+def _counted_macs(visual_tokens: Sequence[int], sizes: Shape) -> int:
+    decoder = sum(_layer_macs(n + sizes.text_tokens, sizes) for n in visual_tokens)
+    return decoder + sizes.hidden * sizes.vocabulary + _VISION_TOWER_MACS
+
+
+def _cache_bytes(visual_tokens: Sequence[int], sizes: Shape) -> int:
+    return kv_bytes([n + sizes.text_tokens for n in visual_tokens], sizes.kv_width, sizes.itemsize, sizes.batch)

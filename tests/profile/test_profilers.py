@@ -1,0 +1,249 @@
+"""Latency on a fake clock; counts, cache and memory on real, tiny models against figures worked out elsewhere."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from transformers import DynamicCache
+
+from trio_core import Schedule, Trio
+from trio_core.methods.grid import Grid
+from trio_core.methods.random import Random
+from trio_profile.errors import StudyError
+from trio_profile.profilers import flops_counted, kv_cache, latency, memory
+
+
+class FakeClock:
+    """Each mark is 10 ms after the last, or as much as a script says."""
+
+    def __init__(self, steps=()):
+        self.now = 0.0
+        self.steps = list(steps)
+
+    def mark(self) -> float:
+        self.now += self.steps.pop(0) if self.steps else 10.0
+        return self.now
+
+    def elapsed_ms(self, start: float, end: float) -> float:
+        return end - start
+
+
+# --- latency ---------------------------------------------------------------------------------------------
+
+
+def test_one_run_marks_the_first_forward_and_the_whole(tiny_workload):
+    # Marks in order: generate begins, forward begins, forward ends, generate ends.
+    prefill, total = latency.run(tiny_workload, FakeClock([0, 1, 5, 20]))
+    assert prefill == 5
+    assert total == 26
+
+
+def test_the_timing_hooks_leave_nothing(tiny_workload):
+    latency.run(tiny_workload, FakeClock())
+    assert not tiny_workload.model._forward_hooks
+    assert not tiny_workload.model._forward_pre_hooks
+
+
+def test_pruning_happens_inside_what_is_timed(tiny_workload, monkeypatch):
+    events: list[str] = []
+    clock = FakeClock()
+    monkeypatch.setattr(clock, "mark", lambda: events.append("mark") or 0.0)
+    chosen = Grid.select
+    monkeypatch.setattr(Grid, "select", lambda self, view: events.append("select") or chosen(self, view))
+    latency._pair(tiny_workload, Grid(retention=0.4), clock, dense_first=True)
+    # Dense: four marks. Pruned: generate and forward begin, the stages choose, forward and generate end.
+    assert events[:6] == ["mark"] * 6
+    assert events[6:-2] == ["select"] * (len(events) - 8)
+    assert len(events) > 8
+    assert events[-2:] == ["mark"] * 2
+
+
+def test_a_steady_clock_converges_at_the_least_count(tiny_workload):
+    found = latency.measure(tiny_workload, Grid(retention=0.4), precision=0.01, seconds=60, seed=0, clock=FakeClock())
+    assert found.stopped == "converged"
+    assert len(found.pairs) == latency.LEAST_PAIRS
+    assert {pair.prefill_ms for pair in found.pairs} == {10.0}
+    assert found.warmups == latency.WARMUPS
+
+
+def test_noise_runs_into_the_budget_and_says_so(tiny_workload):
+    steps = [1000.0 * (1 + i * 7919 % 13) for i in range(4000)]
+    found = latency.measure(
+        tiny_workload, Grid(retention=0.4), precision=0.001, seconds=1, seed=0, clock=FakeClock(steps)
+    )
+    assert found.stopped == "budget"
+    assert len(found.pairs) == latency.LEAST_PAIRS
+
+
+def test_the_order_within_pairs_is_random_and_seeded(tiny_workload, monkeypatch):
+    monkeypatch.setattr(latency, "MOST_PAIRS", 12)
+
+    def orders(seed: int) -> list[bool]:
+        steps = [1.0 + i * 7919 % 13 for i in range(4000)]
+        found = latency.measure(
+            tiny_workload, Grid(retention=0.4), precision=1e-9, seconds=2, seed=seed, clock=FakeClock(steps)
+        )
+        return [pair.dense_first for pair in found.pairs]
+
+    assert orders(1) == orders(1)
+    assert orders(1) != orders(2)
+    assert set(orders(1)) == {True, False}
+
+
+def test_host_clock_never_goes_back():
+    clock = latency.HostClock()
+    marks = [clock.mark() for _ in range(100)]
+    assert all(clock.elapsed_ms(a, b) >= 0 for a, b in pairwise(marks))
+
+
+def test_a_device_without_a_clock():
+    assert isinstance(latency.clock_for(torch.device("cpu")), latency.HostClock)
+    assert isinstance(latency.clock_for(torch.device("cuda")), latency.CudaClock)
+    with pytest.raises(StudyError, match="no clock"):
+        latency.clock_for(torch.device("meta"))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_cuda_clock_agrees_with_the_host():
+    import time
+
+    clock = latency.CudaClock()
+    torch.cuda.synchronize()
+    start, began = clock.mark(), time.perf_counter()
+    torch.cuda._sleep(200_000_000)
+    end = clock.mark()
+    torch.cuda.synchronize()
+    host_ms = 1e3 * (time.perf_counter() - began)
+    assert clock.elapsed_ms(start, end) == pytest.approx(host_ms, rel=0.05)
+
+
+# --- counted work ----------------------------------------------------------------------------------------
+
+
+def decoder_macs(tokens: int) -> int:
+    """One layer of the tiny checkpoint: width 32, FFN 80 with a gate, dense attention."""
+    return 4 * tokens * 32 * 32 + 2 * tokens * tokens * 32 + 3 * tokens * 32 * 80
+
+
+def outside_decoder_macs() -> int:
+    """Tower (2 layers, 37 tokens, width 32, FFN 64), patches, projector, and the head's one row."""
+    tower = 2 * (4 * 37 * 32 * 32 + 2 * 37 * 37 * 32 + 2 * 37 * 32 * 64)
+    patches = 36 * 32 * 3 * 8 * 8
+    projector = 2 * 36 * 32 * 32
+    return tower + patches + projector + 32 * 300
+
+
+def test_dense_count_is_the_arithmetic(tiny_workload):
+    shape = tiny_workload.shape
+    counted, trace = flops_counted.measure(tiny_workload, None)
+    tokens = shape.visual_tokens + shape.text_tokens
+    assert counted.torch_flops == 2 * (6 * decoder_macs(tokens) + outside_decoder_macs())
+    assert trace is None
+    assert counted.uncounted == ()
+    assert counted.selection_flops == 0
+
+
+def test_fvcore_agrees_but_for_the_vision_layer_that_nothing_reads(tiny_workload):
+    counted, _ = flops_counted.measure(tiny_workload, None)
+    # vision_feature_layer = -2: the last layer runs, its output goes nowhere, and tracing leaves it out.
+    dead_layer = 4 * 37 * 32 * 32 + 2 * 37 * 37 * 32 + 2 * 37 * 32 * 64
+    assert counted.fvcore_reason is None
+    assert counted.torch_flops == 2 * (counted.fvcore_macs + dead_layer)
+
+
+def test_pruned_count_is_the_arithmetic_of_the_schedule(tiny_workload):
+    shape = tiny_workload.shape
+    schedule = Schedule.average(retention=0.4, visual_tokens=36, num_layers=6)
+    counted, trace = flops_counted.measure(tiny_workload, Random(retention=0.4))
+    decoder = sum(decoder_macs(n + shape.text_tokens) for n in schedule.tokens_by_layer)
+    assert counted.torch_flops == 2 * (decoder + outside_decoder_macs())
+    assert counted.selection_flops == 0
+    assert trace.realised_retention == schedule.layer_average
+
+
+def test_a_methods_own_work_is_counted_apart(tiny_workload):
+    random, _ = flops_counted.measure(tiny_workload, Random(retention=0.4))
+    trio, _ = flops_counted.measure(tiny_workload, Trio(retention=0.4))
+    assert trio.selection_flops > 0
+    assert trio.torch_flops - trio.selection_flops == random.torch_flops
+    # fvcore's tracer cannot follow autograd: the choice is replayed, so the model's own work is left.
+    assert trio.fvcore_macs == random.fvcore_macs
+
+
+def test_autograd_costs_two_forwards_and_more(tiny_workload):
+    """γ by hand at one stage: linears once forward, once back; attention 2 products forward, 5 back in its kernel."""
+    trio = Trio(retention=0.5, layers=(1,), nms=False)
+    counted, _ = flops_counted.measure(tiny_workload, trio)
+    tokens = tiny_workload.shape.visual_tokens + tiny_workload.shape.text_tokens
+    linears = 4 * tokens * 32 * 32 + 3 * tokens * 32 * 80
+    product = tokens * tokens * 32
+    head = 4 * 32 * 300
+    assert counted.selection_flops == 2 * (2 * linears + 2 * product + 5 * product + 2 * head)
+
+
+def test_a_model_that_fvcore_cannot_trace_keeps_the_other_count(tiny_workload, monkeypatch):
+    def breaks(_workload):
+        raise RuntimeError("cannot trace\nbecause of this")
+
+    monkeypatch.setattr(flops_counted, "_fvcore_macs", breaks)
+    counted, _ = flops_counted.measure(tiny_workload, None)
+    assert counted.fvcore_macs is None
+    assert counted.fvcore_reason == "RuntimeError: cannot trace"
+    assert counted.torch_flops > 0
+
+
+def test_an_operator_without_a_formula_is_listed(tiny_workload, monkeypatch):
+    monkeypatch.setattr(flops_counted, "_FORMULAS", {})
+    counted, _ = flops_counted.measure(tiny_workload, None)
+    assert counted.uncounted == ("aten._scaled_dot_product_flash_attention_for_cpu",)
+
+
+def test_eager_and_sdpa_count_alike(tiny_workload):
+    sdpa, _ = flops_counted.measure(tiny_workload, Random(retention=0.4))
+    tiny_workload.model.set_attn_implementation("eager")
+    try:
+        eager, _ = flops_counted.measure(tiny_workload, Random(retention=0.4))
+    finally:
+        tiny_workload.model.set_attn_implementation("sdpa")
+    assert eager.torch_flops == sdpa.torch_flops
+    assert eager.fvcore_macs == sdpa.fvcore_macs
+
+
+# --- cache and memory ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("retention", [0.3, 0.55, 1.0])
+def test_held_bytes_are_the_predicted_ones_in_every_layer(tiny_workload, retention):
+    method = Grid(retention=retention)
+    schedule = method.schedule(36, 6)
+    held = kv_cache.measure(tiny_workload, method)
+    shape = tiny_workload.shape
+    assert held == [(n + shape.text_tokens) * 2 * 32 * 4 for n in schedule.tokens_by_layer]
+    assert sum(held) == kv_cache.predicted_bytes(shape, schedule.tokens_by_layer)
+
+
+def test_held_bytes_of_a_cache_made_by_hand():
+    cache = DynamicCache()
+    for layer, tokens in enumerate((7, 3)):
+        cache.update(torch.zeros(2, 4, tokens, 8), torch.zeros(2, 4, tokens, 8), layer)
+    assert kv_cache.held_bytes(cache) == [2 * 2 * 4 * 7 * 8 * 4, 2 * 2 * 4 * 3 * 8 * 4]
+
+
+def test_peak_memory_repeats_exactly_and_falls_with_retention(tiny_workload):
+    dense = memory.measure(tiny_workload, None)
+    assert dense == memory.measure(tiny_workload, None)
+    assert memory.measure(tiny_workload, Grid(retention=0.3)) < dense
+
+
+def test_live_bytes_of_operators_by_hand():
+    held = torch.zeros(1000)
+    with memory._LiveBytes([held]) as live:
+        a = torch.ones(256)  # 1 KiB
+        b = a + 1  # 2 KiB
+        del a
+        c = b.view(16, 16)  # a view holds nothing of its own
+        d = held + 1  # 4000 bytes more
+        del d, c
+    assert live.peak == 2048 + 4000 - 1024
+    assert live.now == 1024

@@ -1,0 +1,74 @@
+from trio_profile import units
+
+
+def test_counts_have_si_prefixes_and_four_digits():
+    assert units.count(2985934061568) == "2.986 T"
+    assert units.count(2985934061568, "MACs") == "2.986 TMACs"
+    assert units.count(999) == "999"
+    assert units.count(999, "FLOPs") == "999 FLOPs"
+    assert units.count(0) == "0"
+
+
+def test_bytes_have_binary_prefixes():
+    assert units.size(333447168) == "318 MiB"
+    assert units.size(1023) == "1023 B"
+    assert units.size(1024) == "1 KiB"
+    assert units.size(139 * 2**30) == "139 GiB"
+
+
+def test_exact_numbers_show_every_digit_and_do_not_break():
+    assert units.exact(2985934061568).split("\N{NARROW NO-BREAK SPACE}") == ["2", "985", "934", "061", "568"]
+    assert units.exact(12) == "12"
+
+
+def test_percentages():
+    assert units.percent(0.111) == "11.1 %"
+    assert units.percent(0.111, 0) == "11 %"
+
+
+def test_a_share_has_the_digits_of_its_interval():
+    assert units.percent_within(0.612, (0.55, 0.66)) == "61 % [55, 66]"
+    assert units.percent_within(0.6123, (0.6101, 0.6137)) == "61.2 % [61.0, 61.4]"
+    assert units.percent_within(0.9084, (0.9084, 0.9084)) == "90.8 %"
+
+
+def test_a_speedup_has_the_digits_of_its_interval():
+    assert units.times(1.2345, (1.20, 1.27)) == "1.23×"
+    assert units.times(1.2345, (1.2310, 1.2351)) == "1.234×"
+    assert units.times(1.2345, (0.2, 2.9)) == "1.2×"
+    assert units.times(5.9) == "5.90×"
+    assert units.times_within(1.2345, (1.20, 1.27)) == "1.23× [1.20, 1.27]"
+
+
+def test_an_interval_has_the_digits_of_its_width():
+    assert units.interval((1.2, 1.27)) == "[1.20, 1.27]"
+    assert units.interval((1.8675, 1.8948)) == "[1.87, 1.89]"
+    assert units.interval((1.0, 3.0), " ms") == "[1.0, 3.0] ms"
+    assert units.interval((1.5, 1.5)) == "[1.5000, 1.5000]"
+
+
+def test_rounding_never_moves_an_end_onto_the_line_between_gain_and_loss():
+    assert units.interval((0.72, 0.97)) == "[0.72, 0.97]"
+    assert units.times_within(0.94, (0.88, 0.9996)) == "0.9400× [0.8800, 0.9996]"
+    assert units.interval((1.0, 1.31)) == "[1.0, 1.3]"
+
+
+def test_milliseconds_keep_three_digits_whatever_their_size():
+    assert units.milliseconds(24) == "24.0 ms"
+    assert units.milliseconds(0.01234) == "0.0123 ms"
+    assert units.milliseconds(1234.5) == "1230 ms"
+    assert units.milliseconds(99.96) == "100 ms"
+    assert units.milliseconds(0) == "0.00 ms"
+
+
+def test_factors():
+    assert units.factor(0.18349) == "0.183"
+    assert units.factor(2) == "2.00"
+
+
+def test_durations_are_for_people():
+    assert units.duration(0.5) == "0.5 s"
+    assert units.duration(6.0) == "6 s"
+    assert units.duration(42.4) == "42 s"
+    assert units.duration(185) == "3 min 05 s"
+    assert units.duration(7800) == "2 h 10 min"

@@ -1,0 +1,124 @@
+"""What a method is: one dataclass, its class facts, and one function from a view to the kept tokens.
+
+A file in `trio_core/methods/` that subclasses `Method` is registered by being there, by its class fact `name`.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, ClassVar, Literal
+
+from trio_core.errors import OptionError
+from trio_core.schedule import Schedule, check_retention
+from trio_core.view import Selection, Signal, View
+
+Positions = Literal["original", "compact"]
+
+
+class Stage(StrEnum):
+    """Where a method acts."""
+
+    ENCODER = "encoder output"
+    DECODER = "decoder layers"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Where a rule comes from. `note` states each deliberate difference from it, and its licence if restrictive."""
+
+    title: str
+    arxiv: str = ""
+    repository: str = ""
+    commit: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class LayerShape:
+    """The widths that a selection's cost depends on. All counts; `ffn_matrices` is 3 for a gated FFN, else 2."""
+
+    hidden: int
+    intermediate: int
+    query_width: int
+    kv_width: int
+    vocabulary: int
+    ffn_matrices: int
+
+
+registry: dict[str, type["Method"]] = {}
+"""Every method class that has been imported, by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(ABC):
+    """A token-pruning method with its options; a subclass adds the paper's hyper-parameters as fields.
+
+    retention: share of the visual tokens to keep, averaged over the decoder's layers, in (0, 1].
+    layers: prune after these decoder layers (1-based, ascending); None takes the paper's for the model's depth.
+    budgets: absolute tokens to keep at each of `layers`, instead of `retention`; a sample with fewer keeps them all.
+    positions: kept tokens retain their `original` position ids, or are renumbered (`compact`, as TRIO's public code
+    does for LLaVA; not defined for multi-axis rotary positions).
+
+    Raises OptionError (RetentionError for the retention) when options exclude each other or lie out of range.
+    """
+
+    retention: float | None = None
+    layers: tuple[int, ...] | None = None
+    budgets: tuple[int, ...] | None = None
+    positions: Positions = "original"
+
+    name: ClassVar[str] = ""
+    stage: ClassVar[Stage] = Stage.DECODER
+    needs: ClassVar[frozenset[Signal]] = frozenset()
+    reference: ClassVar[Reference]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not vars(cls).get("name"):  # a name that is only inherited belongs to the parent
+            return
+        known = registry.setdefault(cls.name, cls)
+        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise OptionError(
+                f"method name {cls.name!r} of {cls.__module__} is taken by {known.__module__}: choose another"
+            )
+        registry[cls.name] = cls
+
+    def __post_init__(self) -> None:
+        if (self.retention is None) == (self.budgets is None):
+            raise OptionError(f"{self.name}: give either retention or budgets, not both and not neither")
+        if self.retention is not None:
+            check_retention(self.retention)
+        if self.budgets is not None and self.layers is None:
+            raise OptionError(f"{self.name}: budgets {self.budgets} need the layers they belong to")
+        if self.layers is not None and 0 in self.layers and self.stage is Stage.DECODER:
+            raise OptionError(
+                f"{self.name}: layers {self.layers} are 1-based; the first place to prune is after layer 1"
+            )
+        if self.positions not in ("original", "compact"):
+            raise OptionError(f"positions {self.positions!r}: choose original or compact")
+
+    @classmethod
+    def option_names(cls) -> tuple[str, ...]:
+        """The names of all options, shared ones first."""
+        return tuple(field.name for field in fields(cls))
+
+    def schedule(self, visual_tokens: int, num_layers: int) -> Schedule:
+        """Stages and budgets for one sample of `visual_tokens` in a decoder of `num_layers`."""
+        if self.budgets is None:
+            assert self.retention is not None
+            return Schedule.average(
+                retention=self.retention, visual_tokens=visual_tokens, num_layers=num_layers, layers=self.layers
+            )
+        assert self.layers is not None
+        if any(budget < 1 for budget in self.budgets):
+            raise OptionError(f"budgets {self.budgets}: keep at least 1 token at each stage")
+        available = tuple(min(budget, visual_tokens) for budget in self.budgets)
+        return Schedule(self.layers, available, visual_tokens, num_layers)
+
+    @abstractmethod
+    def select(self, view: View) -> Selection:
+        """Choose, for each sample, exactly `view.pictures[b].budget` of its visual tokens, ascending."""
+
+    def overhead(self, shape: LayerShape, tokens: int, visual: int) -> int:  # noqa: ARG002
+        """MACs that one stage's choice costs, for a sequence of `tokens` of which `visual` are the picture's."""
+        return 0

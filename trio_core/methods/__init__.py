@@ -1,0 +1,47 @@
+"""The methods, one paper a file. A file dropped here is registered; so is an entry point in `trio_core.methods`.
+
+`names()` lists them, `find("trio")` gives the class, `find("package.module:ClassName")` one of the user's own.
+"""
+
+import importlib
+import pkgutil
+from importlib.metadata import entry_points
+from inspect import isabstract
+
+from trio_core.errors import OptionError, UnknownName
+from trio_core.method import Method, registry
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+
+
+def names() -> list[str]:
+    """Names of the methods, sorted: the built-in ones and those that installed packages declare."""
+    return sorted({*registry, *(entry.name for entry in entry_points(group="trio_core.methods"))})
+
+
+def find(name: str) -> type[Method]:
+    """The class of a method by its name, or by `package.module:ClassName`.
+
+    Raises UnknownName for a name in no registry, OptionError for a path that leads to no method.
+    """
+    if ":" in name:
+        return _load(name)
+    for entry in entry_points(group="trio_core.methods"):
+        if entry.name == name and name not in registry:
+            return _load(entry.value)
+    if name not in registry:
+        raise UnknownName("method", name, names(), "or name your own as package.module:ClassName")
+    return registry[name]
+
+
+def _load(path: str) -> type[Method]:
+    module, _, attribute = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # importing runs the user's own lines, which may fail in any way
+        why = str(error).partition("\n")[0] or type(error).__name__
+        raise OptionError(f"method {path!r} cannot be imported ({why}); name it as package.module:ClassName") from error
+    if not (isinstance(found, type) and issubclass(found, Method)) or isabstract(found):
+        raise OptionError(f"method {path!r} is not a subclass of trio_core.method.Method that defines `select`")
+    return found

@@ -1,0 +1,493 @@
+"""`prune(model, method)`: token pruning on an unmodified Hugging Face model, for as long as a context is open.
+
+One pre-hook on the model reads where the picture lies; one pre-hook on each decoder layer does the rest. Before layer
+l + 1 a stage at layer l chooses and drops; from there on each layer's masks and positions are cut to the tokens that
+are left (its *frame*). The library goes on thinking in the full sequence: it sizes masks and counts positions by the
+first layer's cache, which stays whole, and the hooks translate. Attention kernels are never touched.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import Context
+from dataclasses import dataclass, field
+from functools import partial
+from inspect import signature
+from itertools import pairwise
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from trio_core import methods
+from trio_core.errors import OptionError, TrioError, UnsupportedInput, UnsupportedModel
+from trio_core.method import Method, Stage
+from trio_core.models import adapter_for
+from trio_core.models.adapter import Adapter
+from trio_core.schedule import Schedule, check_layers
+from trio_core.spans import span
+from trio_core.tensors import HiddenBSD, LeftBSD, MaskBS, MaskBT, differentiable
+from trio_core.view import LayerCall, Picture, Selection, Signal, View
+
+_pruned_now: WeakSet[PreTrainedModel] = WeakSet()
+
+
+@dataclass(frozen=True)
+class StageTrace:
+    """What one stage did, on the picture's own token numbering 0 … V0 − 1.
+
+    layer: 1-based. tokens_before, tokens_after: visual tokens of the longest sample, in and out.
+    kept[b]: [K] numbers that sample b kept, ascending. scores[b]: [V0] the method's scores, NaN where a token was gone
+    already; None when the method does not score or nothing had to go.
+    """
+
+    layer: int
+    tokens_before: int
+    tokens_after: int
+    kept: tuple[Tensor, ...]
+    scores: tuple[Tensor, ...] | None
+
+
+@dataclass
+class Trace:
+    """What pruning did in the latest prefill. `stages` fill in order; `schedules[b]` is what sample b was due."""
+
+    stages: list[StageTrace] = field(default_factory=list)
+    schedules: tuple[Schedule, ...] = ()
+
+    @property
+    def realised_retention(self) -> float:
+        """Kept share of the visual tokens that were there, averaged over layers and samples."""
+        if not self.schedules:
+            raise TrioError("no prefill has run in this context yet: nothing was realised")
+        layers = self.schedules[0].num_layers
+        kept = sum(sum(schedule.tokens_by_layer) for schedule in self.schedules)
+        return kept / (layers * sum(schedule.visual_tokens for schedule in self.schedules))
+
+
+@contextmanager
+def prune(model: PreTrainedModel, method: Method | str, **options: Any) -> Iterator[Trace]:
+    """Prune visual tokens by `method` in every prefill of `model` while the context is open.
+
+    method: a `Method`, or a name (`"trio"`, `"package.module:ClassName"`) with its options as keywords.
+    Yields the Trace, refilled by each prefill. On the way out, an exception included, the model is as it came in. A
+    cache that was filled inside is decoded inside: only there is it known which tokens each of its layers holds.
+
+    Raises OptionError for bad options, UnsupportedModel for a class or attention kernel we do not know, and, from
+    within the model's forward, RetentionError for a retention that the picture's tokens cannot reach, TrioError for a
+    method that keeps what it must not, and UnsupportedInput where pruning would be silently wrong.
+    """
+    chosen = _as_method(method, options)
+    adapter = adapter_for(model)
+    _check_model(adapter, chosen)
+    if model in _pruned_now:
+        raise OptionError(f"{type(model).__name__} is being pruned already: leave that context first")
+    trace = Trace()
+    run = _Run(adapter, chosen, trace)
+    handles: list[Any] = []
+    _pruned_now.add(model)
+    try:
+        handles.append(model.register_forward_pre_hook(run.before_model, with_kwargs=True))
+        handles.append(model.register_forward_hook(run.after_model, always_call=True))
+        for index, layer in enumerate(adapter.layers):
+            handles.append(layer.register_forward_pre_hook(partial(run.before_layer, index), with_kwargs=True))
+        yield trace
+    finally:
+        for handle in handles:
+            handle.remove()
+        _pruned_now.discard(model)
+
+
+def _as_method(method: Method | str, options: dict[str, Any]) -> Method:
+    if isinstance(method, Method):
+        if options:
+            raise OptionError(f"options {sorted(options)} come with a name; {method.name!r} is made already")
+        return method
+    cls = methods.find(method)
+    if unknown := sorted(set(options) - set(cls.option_names())):
+        raise OptionError(f"method {method!r} has no option {unknown[0]!r}; it has: {', '.join(cls.option_names())}")
+    return cls(**options)
+
+
+def _check_model(adapter: Adapter, method: Method) -> None:
+    if method.stage is not Stage.DECODER:
+        raise OptionError(
+            f"method {method.name!r} acts at the {method.stage}; prune() acts after decoder layers only, so far"
+        )
+    if method.layers is not None:
+        check_layers(method.layers, len(adapter.layers))
+    if adapter.attention not in ("eager", "sdpa") and "flash" not in adapter.attention:
+        raise UnsupportedModel(
+            f"attention {adapter.attention!r}: its masks cannot be cut; load the model with eager, sdpa or flash"
+        )
+    if method.positions == "compact" and adapter.multi_axis_positions:
+        raise UnsupportedModel(
+            f"positions 'compact' are not defined for {adapter.family}, whose positions have three axes; use 'original'"
+        )
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """The tokens that are left from some layer on.
+
+    index: [B, S'] their places in the full sequence, ascending. valid: [B, S'], False at padding and fillers.
+    dropped: [B] tokens gone. full_length: S. hides: there are fillers, tokens that only make the batch rectangular.
+    """
+
+    index: Tensor
+    valid: MaskBS
+    dropped: Tensor
+    full_length: int
+    hides: bool
+
+
+@dataclass
+class _Pass:
+    """One forward of the whole model.
+
+    frames[i]: the frame that decoder layer i runs in; absent means all tokens. cached: tokens in the first layer's
+    cache. Of a prefill alone, as it goes: schedules and pictures by sample; counts[b]: tokens left in sample b, text
+    included; full: the frame of all tokens; previous: the layer that has just run, where a method looks back at it.
+    cut: masks and positions by frame and source, since many layers share them.
+    """
+
+    prefill: bool
+    frames: dict[int, _Frame]
+    cached: int = 0
+    schedules: tuple[Schedule, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    counts: list[int] = field(default_factory=list)
+    full: _Frame | None = None
+    previous: LayerCall | None = None
+    cut: dict[tuple[int, int], tuple[Any, Any]] = field(default_factory=dict)
+
+
+class _Run:
+    """The state behind one `prune` context."""
+
+    def __init__(self, adapter: Adapter, method: Method, trace: Trace):
+        self.adapter = adapter
+        self.method = method
+        self.trace = trace
+        self.running: _Pass | None = None
+        self.checked: set[int] = set()
+        self.frames_of: WeakKeyDictionary[Any, dict[int, _Frame]] = WeakKeyDictionary()
+        self.parameters = list(signature(adapter.model.forward).parameters)
+        self.num_layers = len(adapter.layers)
+
+    @property
+    def now(self) -> _Pass:
+        """The forward that is running."""
+        if self.running is None:
+            raise UnsupportedInput("prune() sees only calls of the whole model, not of its decoder")
+        return self.running
+
+    # --- hooks -------------------------------------------------------------------------------------------------------
+
+    def before_model(self, _model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Decide whether this forward is a prefill; if so, find the picture and the budgets."""
+        inputs = dict(zip(self.parameters, args, strict=False)) | kwargs
+        cache = inputs.get("past_key_values")
+        if cache is not None:
+            _check_cache(cache)
+        if cache is not None and cache.get_seq_length() > 0:
+            self.running = self._resume(cache, inputs)
+        else:
+            self.running = self._prefill(inputs.get("input_ids"), inputs.get("attention_mask"))
+
+    def after_model(self, _model: nn.Module, _args: Any, _output: Any) -> None:
+        """Forget the pass, also after an exception."""
+        self.running = None
+
+    def before_layer(
+        self, index: int, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Run the stage that stands before this layer, if there is one, and cut the layer's masks and positions."""
+        now = self.now
+        hidden, rest = (args[0], args[1:]) if args else (kwargs.pop("hidden_states"), ())
+        frame = now.frames.get(index - 1)
+        if now.prefill:
+            if index == 0:
+                self._adopt_cache(kwargs.get("past_key_values"))
+            if any(index in schedule.layers for schedule in now.schedules):
+                hidden, frame = self._stage(index, layer, hidden, frame, kwargs)
+            if frame is not None:
+                now.frames[index] = frame
+            if Signal.READOUT in self.method.needs and index + 1 in now.schedules[0].layers:
+                now.previous = _layer_call(layer, hidden, self._cut(kwargs, frame, hidden))
+        else:
+            frame = now.frames.get(index)
+        return (hidden, *rest), self._cut(kwargs, frame, hidden)
+
+    # --- prefill -----------------------------------------------------------------------------------------------------
+
+    def _prefill(self, input_ids: Tensor | None, attention_mask: Tensor | None) -> _Pass:
+        if input_ids is None:
+            raise UnsupportedInput(
+                "the picture is found by its placeholder ids: pass input_ids, not inputs_embeds alone"
+            )
+        visual = self.adapter.visual_tokens(input_ids)
+        if attention_mask is not None and attention_mask.ndim != 2:
+            raise UnsupportedInput(
+                f"attention_mask with {attention_mask.ndim} dimensions: pass the [batch, tokens] mask"
+            )
+        valid = torch.ones_like(visual) if attention_mask is None else attention_mask.to(torch.bool)
+        # Here the host waits for the device: the pictures' places and the lengths fix every later shape.
+        places = [row.nonzero().squeeze(1) for row in (visual & valid).cpu()]
+        counts = valid.sum(dim=1).tolist()
+        for sample, rows in enumerate(places):
+            if len(rows) == 0:
+                raise UnsupportedInput(f"sample {sample} of the batch has no visual tokens: there is nothing to prune")
+        schedules = tuple(self.method.schedule(len(rows), self.num_layers) for rows in places)
+        pictures = tuple(
+            Picture(rows.to(input_ids.device), torch.arange(len(rows), device=input_ids.device), len(rows))
+            for rows in places
+        )
+        everything = torch.arange(visual.shape[1], device=input_ids.device).expand(len(places), -1)
+        none_dropped = torch.zeros(len(places), dtype=torch.long, device=input_ids.device)
+        self.trace.stages.clear()
+        self.trace.schedules = schedules
+        full = _Frame(everything, valid, none_dropped, visual.shape[1], hides=False)
+        return _Pass(True, {}, schedules=schedules, pictures=pictures, counts=counts, full=full)
+
+    def _adopt_cache(self, cache: Any) -> None:
+        """Remember the frames beside the cache that they belong to: later steps bring the cache, nothing else."""
+        if cache is None:
+            return
+        _check_cache(cache)
+        self.frames_of[cache] = self.now.frames
+
+    def _resume(self, cache: Any, inputs: dict[str, Any]) -> _Pass:
+        """Go on from a cache, in the frames of its prefill. Reads no tensor, since each decode step comes by."""
+        # Asked of the features, not of the ids: a model may well write a placeholder's id itself.
+        for name, value in inputs.items():
+            if value is not None and (name.startswith("pixel_values") or (name == "mm_encoder_outputs" and value)):
+                raise UnsupportedInput(
+                    f"{name} after a cached beginning: a later picture is not pruned; pass the conversation at once"
+                )
+        cached, frames = cache.get_seq_length(), self.frames_of.get(cache, {})
+        for index in range(self.num_layers):
+            held, due = cache.get_seq_length(index), cached
+            if (frame := frames.get(index)) is not None:
+                due = frame.index.shape[1] + cached - frame.full_length
+            if held != due or (frame is not None and cached < frame.full_length):
+                raise UnsupportedInput(
+                    f"cache of {cached} tokens, {held} at layer {index + 1}, is not as this context's prefill left it: "
+                    "decode inside the context that filled it, and neither copy it nor cut it back into the prompt"
+                )
+        return _Pass(prefill=False, frames=frames, cached=cached)
+
+    def _stage(
+        self, boundary: int, layer: nn.Module, hidden: HiddenBSD, frame: _Frame | None, kwargs: dict[str, Any]
+    ) -> tuple[LeftBSD, _Frame | None]:
+        """Choose and drop. Returns the residual stream and the frame that the layers from `boundary` + 1 on see."""
+        now = self.now
+        current = frame or now.full
+        assert current is not None
+        pictures = tuple(
+            Picture(p.rows, p.number, s.budgets[s.layers.index(boundary)])
+            for p, s in zip(now.pictures, now.schedules, strict=True)
+        )
+        before = max(len(p.rows) for p in pictures)
+        if all(p.budget == len(p.rows) for p in pictures):
+            self._record(boundary, before, before, tuple(p.number for p in pictures), None, pictures)
+            return hidden, frame
+        with span("selection"):
+            selection = self.method.select(self._view(boundary, layer, hidden, frame, pictures, kwargs))
+        self._check_selection(boundary, selection, pictures)
+        with span("compaction"):
+            hidden, smaller = self._drop(hidden, current, pictures, selection)
+        numbers = tuple(p.number[kept] for p, kept in zip(pictures, selection.kept, strict=True))
+        self._record(boundary, before, max(p.budget for p in pictures), numbers, selection, pictures)
+        return hidden, smaller
+
+    def _view(
+        self,
+        boundary: int,
+        layer: nn.Module,
+        hidden: HiddenBSD,
+        frame: _Frame | None,
+        pictures: tuple[Picture, ...],
+        kwargs: dict[str, Any],
+    ) -> View:
+        now = self.now
+        assert now.full is not None
+        valid = (frame or now.full).valid
+        if Signal.READOUT not in self.method.needs:
+            return View(boundary, hidden, valid, pictures)
+        calls = {"next": _layer_call(layer, hidden, self._cut(kwargs, frame, hidden))}
+        if now.previous is not None:
+            calls["current"] = now.previous
+        return View(boundary, hidden, valid, pictures, self.adapter.readout, calls)
+
+    def _check_selection(self, boundary: int, selection: Selection, pictures: Sequence[Picture]) -> None:
+        """Hold the method to its budget; in a context's first prefill also to its order, which the host waits for."""
+        method = f"method {self.method.name!r}"
+        if len(selection.kept) != len(pictures):
+            raise TrioError(f"{method} chose for {len(selection.kept)} samples of a batch of {len(pictures)}")
+        for sample, (kept, picture) in enumerate(zip(selection.kept, pictures, strict=True)):
+            count, place = len(picture.rows), f"in sample {sample}, after layer {boundary}"
+            if len(kept) != picture.budget:
+                raise TrioError(f"{method} kept {len(kept)} of {count} tokens {place}; its budget is {picture.budget}")
+            if boundary not in self.checked and any(b <= a for a, b in pairwise([-1, *kept.tolist(), count])):
+                raise TrioError(
+                    f"{method} kept indices that do not ascend from 0 to {count - 1} {place}; sort, each once"
+                )
+        self.checked.add(boundary)
+
+    def _drop(
+        self, hidden: HiddenBSD, frame: _Frame, pictures: Sequence[Picture], selection: Selection
+    ) -> tuple[LeftBSD, _Frame]:
+        """Leave out what was not kept. Samples that end up shorter than the longest are filled with what is masked."""
+        now = self.now
+        alive = frame.valid.clone()
+        for sample, (picture, kept) in enumerate(zip(pictures, selection.kept, strict=True)):
+            alive[sample, picture.rows] = False
+            alive[sample, picture.rows[kept]] = True
+            now.counts[sample] -= len(picture.rows) - len(kept)
+        width = max(now.counts)
+        # Those alive first, then padding, then dropped tokens; the first `width`, in order, are the new sequence.
+        rank = torch.where(alive, 0, torch.where(frame.valid, 2, 1))
+        rows = rank.argsort(dim=1, stable=True)[:, :width].sort(dim=1).values
+        samples = torch.arange(len(pictures), device=rows.device)[:, None]
+        now.pictures = tuple(
+            Picture(torch.searchsorted(rows[sample], picture.rows[kept]), picture.number[kept], len(kept))
+            for sample, (picture, kept) in enumerate(zip(pictures, selection.kept, strict=True))
+        )
+        dropped = frame.dropped + torch.tensor(
+            [len(p.rows) - len(kept) for p, kept in zip(pictures, selection.kept, strict=True)], device=rows.device
+        )
+        smaller = _Frame(
+            frame.index[samples, rows], alive[samples, rows], dropped, frame.full_length, hides=min(now.counts) < width
+        )
+        return hidden[samples, rows], smaller
+
+    def _record(
+        self,
+        layer: int,
+        before: int,
+        after: int,
+        kept: tuple[Tensor, ...],
+        selection: Selection | None,
+        pictures: Sequence[Picture],
+    ) -> None:
+        scores = None
+        if selection is not None and selection.scores is not None:
+            scores = tuple(
+                values.new_full((schedule.visual_tokens,), torch.nan).index_copy(0, picture.number, values)
+                for values, picture, schedule in zip(selection.scores, pictures, self.trace.schedules, strict=True)
+            )
+        self.trace.stages.append(StageTrace(layer, before, after, kept, scores))
+
+    # --- every layer -------------------------------------------------------------------------------------------------
+
+    def _cut(self, kwargs: dict[str, Any], frame: _Frame | None, hidden: HiddenBSD) -> dict[str, Any]:
+        """A layer's keyword arguments, cut from the full sequence to its frame."""
+        if frame is None:
+            return kwargs
+        now = self.now
+        cut = dict(kwargs)
+        if "attention_mask" in kwargs:
+            mask = kwargs["attention_mask"]
+            cut["attention_mask"] = self._once(frame, mask, lambda: self._cut_mask(mask, frame, hidden))
+        positions = kwargs.get("position_ids")
+        if self.method.positions == "compact":
+            rotary = kwargs["position_embeddings"]
+            cut["position_embeddings"] = self._once(frame, rotary, lambda: self._compact(positions, frame, hidden))
+        elif now.prefill:
+            rotary = kwargs["position_embeddings"]
+            cut["position_embeddings"] = self._once(
+                frame, rotary, lambda: tuple(_take_rows(part, frame.index) for part in rotary)
+            )
+        if now.prefill and positions is not None:
+            # Layers use position ids only to detect packed sequences, and kept ids with gaps look like those.
+            cut["position_ids"] = torch.arange(hidden.shape[1], device=hidden.device)[None]
+        return cut
+
+    def _once(self, frame: _Frame, source: Any, make: Callable[[], Any]) -> Any:
+        """Layers in one frame share one cut of one source."""
+        now = self.now
+        key = id(frame), id(source)
+        if key not in now.cut:
+            now.cut[key] = source, make()
+        return now.cut[key][1]
+
+    def _compact(self, positions: Tensor | None, frame: _Frame, hidden: HiddenBSD) -> tuple[Tensor, Tensor]:
+        """Rotary embeddings of renumbered tokens: each position less the tokens dropped before it."""
+        now = self.now
+        if positions is None:
+            raise UnsupportedModel(
+                f"{self.adapter.family} passes no position ids to its layers: use positions 'original'"
+            )
+        if not now.prefill:
+            return self.adapter.rotary(hidden, positions - frame.dropped[:, None])
+        assert now.full is not None
+        kept = torch.zeros_like(now.full.valid).scatter(1, frame.index, frame.valid)
+        dropped_before = (now.full.valid & ~kept).long().cumsum(dim=1)
+        renumbered = positions.expand_as(dropped_before) - dropped_before
+        return self.adapter.rotary(hidden, renumbered.gather(1, frame.index))
+
+    def _cut_mask(self, mask: Tensor | None, frame: _Frame, hidden: HiddenBSD) -> Tensor | None:
+        """The library's mask over the full sequence, cut to the frame; fillers are hidden from all but themselves."""
+        now = self.now
+        batch, width = frame.index.shape
+        # Tokens that came after the prefill, this step's included. Each layer's cache holds them all.
+        later = 0 if now.prefill else now.cached + hidden.shape[1] - frame.full_length
+        seen = torch.cat([frame.valid, frame.valid.new_ones(batch, later)], dim=1)
+        if mask is None:
+            return self._mask_fillers(seen, hidden) if frame.hides else None
+        seen = seen.to(mask.device)
+        index = frame.index.to(mask.device)
+        appended = torch.arange(frame.full_length, frame.full_length + later, device=mask.device).expand(batch, -1)
+        columns = torch.cat([index, appended], dim=1)
+        if mask.ndim == 2:
+            return mask.expand(batch, -1).gather(1, columns).masked_fill(~seen, 0)
+        mask = mask.expand(batch, -1, -1, -1)
+        if now.prefill:
+            mask = mask.gather(2, index[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3]))
+        mask = mask.gather(3, columns[:, None, None, :].expand(-1, *mask.shape[1:3], -1))
+        if not frame.hides:
+            return mask
+        hide = ~seen[:, None, None, :]
+        if now.prefill:
+            hide = hide & ~torch.eye(width, dtype=torch.bool, device=mask.device)
+        return mask.masked_fill(hide, False if mask.dtype == torch.bool else torch.finfo(mask.dtype).min)
+
+    def _mask_fillers(self, seen: MaskBT, hidden: HiddenBSD) -> Tensor:
+        """A mask where the library saw no need for one: causal, with the fillers hidden from all but themselves."""
+        if "flash" in self.adapter.attention:
+            return seen
+        queries, keys = hidden.shape[1], seen.shape[1]
+        causal = torch.ones(queries, keys, dtype=torch.bool, device=hidden.device).tril(keys - queries)
+        itself = causal.triu(keys - queries)
+        allowed = causal & seen.to(hidden.device)[:, None, None, :] | itself
+        if self.adapter.attention == "sdpa":
+            return allowed
+        return torch.where(allowed, 0.0, torch.finfo(hidden.dtype).min).to(hidden.dtype)
+
+
+def _check_cache(cache: Any) -> None:
+    if cache.is_compileable or any(cache.is_sliding):
+        raise UnsupportedInput(
+            f"cache {type(cache).__name__} fixes one length for all layers; pruning needs transformers' DynamicCache "
+            "without sliding windows"
+        )
+
+
+def _layer_call(layer: nn.Module, hidden: HiddenBSD, kwargs: dict[str, Any]) -> LayerCall:
+    """The layer's own forward, past its hooks and its cache, so that it can be run again and differentiated."""
+    plain = {**kwargs, "past_key_values": None, "use_cache": False}
+
+    def run(probed: HiddenBSD) -> HiddenBSD:
+        # In an empty context: transformers finds by a context variable who collects attentions, and would add these.
+        output = Context().run(layer.forward, probed, **{name: differentiable(value) for name, value in plain.items()})
+        return output[0] if isinstance(output, tuple) else output
+
+    return LayerCall(hidden, run)
+
+
+def _take_rows(part: Tensor, index: Tensor) -> Tensor:
+    """[B or 1, S, X] → [B, S', X] by places [B, S']."""
+    index = index.to(part.device)
+    return part.expand(len(index), -1, -1).gather(1, index[..., None].expand(-1, -1, part.shape[-1]))

@@ -1,0 +1,33 @@
+"""Shapes, named once.
+
+B batch · S tokens in the sequence · S_left those that a stage leaves · N visual tokens · K kept ones of them ·
+P supervised rows · T keys, cached ones included · D hidden width · V vocabulary.
+The names are checked at run time only under test (`pytest --shapes`); elsewhere they are documentation.
+"""
+
+from typing import Any
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+HiddenBSD = Float[Tensor, "B S D"]
+LeftBSD = Float[Tensor, "B S_left D"]
+LogitsBPV = Float[Tensor, "B P V"]
+ScoresBS = Float[Tensor, "B S"]
+ScoresN = Float[Tensor, " N"]
+FeaturesND = Float[Tensor, "N D"]
+KeptK = Int[Tensor, " K"]
+MaskBS = Bool[Tensor, "B S"]
+MaskBT = Bool[Tensor, "B T"]
+RowsBP = Int[Tensor, "B P"]
+Loss = Float[Tensor, ""]
+
+
+def differentiable(value: Any) -> Any:
+    """The value, copied where it was made under `inference_mode`: such tensors cannot be saved for a backward pass.
+
+    Takes tensors, tuples of them, and anything else as it is. To be called outside `inference_mode`.
+    """
+    if isinstance(value, tuple):
+        return tuple(differentiable(part) for part in value)
+    return value.clone() if isinstance(value, Tensor) and value.is_inference() else value

@@ -1,0 +1,207 @@
+"""The document that `--json` prints and the report embeds: quantities derived from raw samples, and the break-even."""
+
+from typing import Literal
+
+from trio_profile.analysis.break_even import BreakEven, exact_break_even, measured_break_even
+from trio_profile.intervals import median, median_interval
+from trio_profile.schema import (
+    FORMAT,
+    VERSION,
+    Dense,
+    Environment,
+    Measurement,
+    Pair,
+    Record,
+    Retention,
+    Stopped,
+    Study,
+)
+
+MEASURED = ("prefill_ms", "total_ms")
+EXACT = ("fastv_macs", "counted_macs", "kv_bytes")
+QUANTITIES = (*MEASURED, *EXACT)
+"""What has a break-even, in the order of the document."""
+
+
+class Quantity(Record):
+    """A measured quantity: the median, its 95 % interval, how many samples, and why sampling stopped."""
+
+    median: float
+    ci95: tuple[float, float]
+    samples: int
+    stopped: Stopped
+
+    @classmethod
+    def of(cls, values: list[float], stopped: Stopped) -> "Quantity":
+        """From raw samples."""
+        return cls(median=median(values), ci95=median_interval(values), samples=len(values), stopped=stopped)
+
+
+class Gamma(Record):
+    """γ as the formula assumed it, and as counted: the selection's MACs over one forward of each layer it looked at."""
+
+    assumed: float
+    counted: float | None
+
+
+class CellSummary(Record):
+    """One cell. Speed-ups are medians of paired ratios, dense over pruned: above 1 pruning is faster.
+
+    uncounted: operators with a product that no formula covers; while there are any, counted_macs is too low.
+
+    fastv_macs: F_inf + F_ov by the paper's equations on visual tokens. counted_macs: half of torch's FLOPs, the
+    method's own work (selection_macs) included.
+    """
+
+    method: str
+    status: Literal["done", "failed"]
+    reason: str | None = None
+    retention: Retention | None = None
+    nominal_retention: float
+    layers: tuple[int, ...] = ()
+    budgets: tuple[int, ...] = ()
+    prefill_ms: Quantity | None = None
+    prefill_speedup: Quantity | None = None
+    dense_prefill_ms: Quantity | None = None
+    total_ms: Quantity | None = None
+    total_speedup: Quantity | None = None
+    dense_total_ms: Quantity | None = None
+    fastv_macs: int | None = None
+    fastv_overhead_macs: int | None = None
+    gamma: Gamma | None = None
+    counted_macs: int | None = None
+    selection_macs: int | None = None
+    fvcore_macs: int | None = None
+    uncounted: tuple[str, ...] = ()
+    kv_bytes: int | None = None
+    kv_bytes_predicted: int | None = None
+    peak_memory_bytes: int | None = None
+
+
+class DenseSummary(Record):
+    """The unpruned model's exact quantities."""
+
+    visual_tokens: int
+    text_tokens: int
+    num_layers: int
+    fastv_macs: int
+    counted_macs: int
+    fvcore_macs: int | None
+    uncounted: tuple[str, ...]
+    kv_bytes: int
+    kv_bytes_predicted: int
+    peak_memory_bytes: int | None
+
+
+class Document(Record):
+    """What `trio-profile sweep --json` prints.
+
+    break_even: of the study's first method, by quantity. break_even_by_method: of each method.
+    """
+
+    format: str = FORMAT
+    version: int = VERSION
+    environment: Environment
+    study: Study
+    dense: DenseSummary | None
+    cells: list[CellSummary]
+    break_even: dict[str, BreakEven]
+    break_even_by_method: dict[str, dict[str, BreakEven]]
+    report: str | None = None
+
+
+def summarise(
+    study: Study,
+    environment: Environment,
+    dense: Dense | None,
+    measurements: list[Measurement],
+    report: str | None = None,
+) -> Document:
+    """Derive every statistic of a study from its records. Cells come in the study's order, not as they ran."""
+    by_cell = {measurement.cell.id: measurement for measurement in measurements}
+    ordered = [by_cell[cell.id] for cell in study.cells() if cell.id in by_cell]
+    by_method = {
+        method: _break_evens(dense, [m for m in ordered if m.cell.method == method and m.status == "done"])
+        for method in study.methods
+    }
+    return Document(
+        environment=environment,
+        study=study,
+        dense=_summarise_dense(dense) if dense else None,
+        cells=[_summarise_cell(measurement, study.gamma) for measurement in ordered],
+        break_even=by_method[study.methods[0]],
+        break_even_by_method=by_method,
+        report=report,
+    )
+
+
+def speedups(pairs: tuple[Pair, ...], quantity: str) -> list[float]:
+    """Paired ratios dense / pruned of `prefill_ms` or `total_ms`."""
+    return [getattr(pair, f"dense_{quantity}") / getattr(pair, quantity) for pair in pairs]
+
+
+def _summarise_cell(measurement: Measurement, gamma: float) -> CellSummary:
+    head = CellSummary(
+        method=measurement.cell.method,
+        status=measurement.status,
+        reason=measurement.reason,
+        nominal_retention=measurement.cell.retention,
+    )
+    if measurement.status == "failed" or measurement.counted is None or measurement.stopped is None:
+        return head
+    pairs, stopped = measurement.pairs, measurement.stopped
+    timed: dict[str, Quantity] = {}
+    for quantity in MEASURED:
+        timed[quantity] = Quantity.of([getattr(pair, quantity) for pair in pairs], stopped)
+        timed[f"dense_{quantity}"] = Quantity.of([getattr(pair, f"dense_{quantity}") for pair in pairs], stopped)
+        timed[f"{quantity.removesuffix('_ms')}_speedup"] = Quantity.of(speedups(pairs, quantity), stopped)
+    return head.model_copy(
+        update={
+            **timed,
+            "retention": measurement.retention,
+            "layers": measurement.layers,
+            "budgets": measurement.budgets,
+            "fastv_macs": measurement.fastv_macs,
+            "fastv_overhead_macs": measurement.fastv_overhead_macs,
+            "gamma": Gamma(assumed=gamma, counted=measurement.gamma_counted),
+            "counted_macs": measurement.counted.torch_flops // 2,
+            "selection_macs": measurement.counted.selection_flops // 2,
+            "fvcore_macs": measurement.counted.fvcore_macs,
+            "uncounted": measurement.counted.uncounted,
+            "kv_bytes": measurement.kv_bytes,
+            "kv_bytes_predicted": measurement.kv_bytes_predicted,
+            "peak_memory_bytes": measurement.peak_memory_bytes,
+        }
+    )
+
+
+def _summarise_dense(dense: Dense) -> DenseSummary:
+    return DenseSummary(
+        visual_tokens=dense.shape.visual_tokens,
+        text_tokens=dense.shape.text_tokens,
+        num_layers=dense.shape.num_layers,
+        fastv_macs=dense.fastv_macs,
+        counted_macs=dense.counted.torch_flops // 2,
+        fvcore_macs=dense.counted.fvcore_macs,
+        uncounted=dense.counted.uncounted,
+        kv_bytes=dense.kv_bytes,
+        kv_bytes_predicted=dense.kv_bytes_predicted,
+        peak_memory_bytes=dense.peak_memory_bytes,
+    )
+
+
+def _break_evens(dense: Dense | None, done: list[Measurement]) -> dict[str, BreakEven]:
+    """One method's break-even by quantity, over the retentions that were really reached."""
+    cells = [_summarise_cell(measurement, 1.0) for measurement in done]
+    reached = [cell.retention.realised for cell in cells if cell.retention is not None]
+    found: dict[str, BreakEven] = {}
+    for quantity in MEASURED:
+        ratios = [[1 / speedup for speedup in speedups(measurement.pairs, quantity)] for measurement in done]
+        found[quantity] = measured_break_even(reached, ratios)
+    whole = _summarise_dense(dense) if dense else None
+    for quantity in EXACT:
+        costs = [getattr(cell, quantity) for cell in cells]
+        found[quantity] = (
+            exact_break_even(reached, costs, getattr(whole, quantity)) if whole else BreakEven(status="inconclusive")
+        )
+    return found

@@ -1,0 +1,44 @@
+"""Options that several verbs share, and how their text becomes values."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output, nothing else.")]
+Out = Annotated[Path, typer.Option("--out", help="Directory that holds the study; made if missing.")]
+
+
+def numbers(text: str | None, name: str, kind: Callable[[str], Any]) -> tuple[Any, ...] | None:
+    """A comma list: `0.22,0.55` → (0.22, 0.55). Raises BadParameter naming the part that is none."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        return tuple(kind(part) for part in parts)
+    except ValueError as error:
+        raise typer.BadParameter(f"{name} {text!r} is not a comma list of numbers ({error})") from error
+
+
+def assignments(texts: list[str]) -> dict[str, Any]:
+    """`["threshold=0.9", "nms=false"]` → {"threshold": 0.9, "nms": False}. Raises BadParameter for what has no `=`."""
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"option {text!r} is not of the form name=value")
+        try:
+            values[name] = json.loads(value)
+        except ValueError:
+            values[name] = value
+        if not isinstance(values[name], bool | int | float | str):
+            raise typer.BadParameter(f"option {text!r}: the value must be a number, true, false or a word")
+    return values
+
+
+def print_document(text: str) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(text + "\n")

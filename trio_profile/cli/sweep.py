@@ -1,0 +1,119 @@
+"""`trio-profile sweep`: retentions → times, work, cache → break-even → report. The main job."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trio_profile.cli.options import Json, Out, assignments, numbers, print_document
+
+if TYPE_CHECKING:
+    from trio_profile.schema import Study
+
+
+def command(
+    model: Annotated[
+        str | None, typer.Option(help="A built-in model, a checkpoint directory, or a hub name. Default: pocket.")
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Method; repeat for several, or package.module:Class. Default: trio.")
+    ] = None,
+    retention: Annotated[
+        str | None, typer.Option(help="Comma list: shares of the visual tokens kept, averaged over layers.")
+    ] = None,
+    layers: Annotated[
+        str | None, typer.Option(help="Comma list: prune after these decoder layers. Default: the paper's.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="An option of the method, name=value; repeatable.")
+    ] = None,
+    image: Annotated[Path | None, typer.Option(help="A picture file for a model that has a processor.")] = None,
+    prompt: Annotated[str | None, typer.Option(help="What is asked of the picture.")] = None,
+    text_tokens: Annotated[int | None, typer.Option(help="Text tokens beside a drawn picture. Default: 60.")] = None,
+    new_tokens: Annotated[int | None, typer.Option(help="Tokens generated in each run. Default: 8.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Samples in a batch. Default: 1.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda where there is one.")] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="float32, bfloat16 or float16. Default: bfloat16 on CUDA, else float32.")
+    ] = None,
+    attention: Annotated[str | None, typer.Option(help="eager, sdpa, flash_attention_2 … Default: sdpa.")] = None,
+    gamma: Annotated[float | None, typer.Option(help="Backward factor of the paper's F_ov. Default: 1.")] = None,
+    precision: Annotated[
+        float | None, typer.Option(help="Half width of a speed-up's interval to sample for. Default: 0.01.")
+    ] = None,
+    cell_seconds: Annotated[float | None, typer.Option(help="Measured seconds a cell at the most. Default: 5.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of weights, inputs and order. Default: 0.")] = None,
+    study: Annotated[Path | None, typer.Option(help="A study.toml; options on the line go before it.")] = None,
+    out: Out = Path("runs/sweep"),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the cells and their cost, measure nothing.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Sweep retentions: speed-up, work, cache and break-even, with a report. Finished cells are not run again."""
+    given: dict[str, Any] = {
+        "model": model,
+        "methods": tuple(method) if method else None,
+        "retentions": numbers(retention, "--retention", float),
+        "layers": numbers(layers, "--layers", int),
+        "options": assignments(option) if option else None,
+        "image": str(image.resolve()) if image else None,
+        "prompt": prompt,
+        "text_tokens": text_tokens,
+        "new_tokens": new_tokens,
+        "batch": batch,
+        "device": device,
+        "dtype": dtype,
+        "attention": attention,
+        "gamma": gamma,
+        "precision": precision,
+        "cell_seconds": cell_seconds,
+        "seed": seed,
+    }
+    asked = _study(study, {name: value for name, value in given.items() if value is not None})
+    if dry_run:
+        _dry_run(asked, json)
+        return
+    _run(asked, out, json)
+
+
+def _study(file: Path | None, given: dict[str, Any]) -> "Study":
+    import torch
+
+    from trio_profile import study as studies
+
+    fields = {**(studies.read(file) if file else {}), **given}
+    fields.setdefault("device", "cuda" if torch.cuda.is_available() else "cpu")
+    fields.setdefault("dtype", "bfloat16" if str(fields["device"]).startswith("cuda") else "float32")
+    return studies.make(**fields)
+
+
+def _dry_run(asked: "Study", as_json: bool) -> None:
+    from trio_profile.cli import tables
+    from trio_profile.study import plan
+    from trio_profile.workload import shape_of
+
+    shape = shape_of(asked)
+    planned = plan(asked, shape)
+    if as_json:
+        print_document(tables.plan_document(asked, shape, planned))
+    else:
+        tables.print_plan(asked, shape, planned)
+
+
+def _run(asked: "Study", out: Path, as_json: bool) -> None:
+    from trio_profile import sweep
+    from trio_profile.analysis.summary import summarise
+    from trio_profile.cli import tables
+    from trio_profile.cli.progress import progress
+    from trio_profile.report import write
+
+    with progress() as watch:
+        contents = sweep.run(asked, out, watch=watch)
+    document = summarise(contents.study, contents.environment, contents.dense, contents.measurements)
+    document = document.model_copy(update={"report": str(write(document, out))})
+    tables.warn(contents.dropped)
+    if as_json:
+        print_document(document.model_dump_json(indent=2))
+    else:
+        tables.print_document(document)

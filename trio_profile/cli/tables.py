@@ -1,0 +1,148 @@
+"""What people see in the terminal. Tables go to standard output, doubts to standard error."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from trio_profile import units
+from trio_profile.analysis.break_even import BreakEven
+from trio_profile.analysis.summary import CellSummary, Document, Quantity
+from trio_profile.report.verdict import sentences
+from trio_profile.schema import FORMAT, VERSION, Shape, Study
+
+if TYPE_CHECKING:
+    from trio_profile.study import Planned
+
+
+def print_document(document: Document) -> None:
+    """The verdict, the cells, the break-evens and where the report is."""
+    console = Console()
+    for method in document.study.methods:
+        console.print(_cells(document, method), "")
+    console.print(_break_evens(document), "")
+    for sentence in sentences(document):
+        console.print(escape(sentence))
+    if document.report:
+        console.print(f"report: {escape(document.report)}", soft_wrap=True)
+
+
+def warn(lines: Sequence[str]) -> None:
+    """Say what was dropped or doubted."""
+    for line in lines:
+        print(f"trio-profile: warning: {line}", file=sys.stderr)
+
+
+def _cells(document: Document, method: str) -> Table:
+    table = _table(f"{method} on {document.study.model}: speed-up, and cost against dense")
+    for name in ("retention", "prefill", "total", "counted\nMACs", "f(n)\nMACs", "KV\ncache"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for cell in document.cells:
+        if cell.method == method:
+            table.add_row(*_row(cell, document))
+    return table
+
+
+def _row(cell: CellSummary, document: Document) -> list[str]:
+    if cell.status == "failed" or cell.retention is None or document.dense is None:
+        return [units.percent(cell.nominal_retention), "failed", escape(cell.reason or "")]
+    dense = document.dense
+    return [
+        units.percent(cell.retention.realised),
+        _speedup(cell.prefill_speedup),
+        _speedup(cell.total_speedup),
+        units.percent((cell.counted_macs or 0) / dense.counted_macs, 0),
+        units.percent((cell.fastv_macs or 0) / dense.fastv_macs, 0),
+        units.percent((cell.kv_bytes or 0) / dense.kv_bytes, 0),
+    ]
+
+
+def _table(title: str, *columns: str) -> Table:
+    """Narrow enough for 80 columns, plain enough to paste."""
+    return Table(
+        *columns,
+        title=escape(title),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        show_edge=False,
+    )
+
+
+def _speedup(quantity: Quantity | None) -> str:
+    return "" if quantity is None else escape(units.times_within(quantity.median, quantity.ci95))
+
+
+def _break_evens(document: Document) -> Table:
+    table = _table("pruning pays up to this retention", "method", "quantity", "break-even")
+    for method, by_quantity in document.break_even_by_method.items():
+        for quantity, found in by_quantity.items():
+            table.add_row(escape(method), quantity, escape(_break_even(found)))
+    return table
+
+
+def _break_even(found: BreakEven) -> str:
+    if found.status == "crossing" and found.retention is not None and found.ci95 is not None:
+        low, high = (100 * bound for bound in found.ci95)
+        around = f" [{low:.1f}, {high:.1f}]" if low < high else ""
+        return units.percent(found.retention) + around
+    return {
+        "always": "pays at every retention of the sweep",
+        "never": "pays at none",
+        "inconclusive": "inconclusive: the noise allows both",
+    }.get(found.status, found.status)
+
+
+def print_plan(study: Study, shape: Shape, planned: Sequence["Planned"]) -> None:
+    """The cells that a sweep would run, with their cost by formula, and the longest it can take."""
+    console = Console()
+    table = Table("method", "retention", "layer average", "layers", "budgets", "f(n) MACs", "of which F_ov")
+    for cell in planned:
+        table.add_row(
+            escape(cell.cell.method),
+            units.percent(cell.cell.retention),
+            units.percent(cell.schedule.layer_average, 2),
+            escape(str(list(cell.schedule.layers))),
+            escape(str(list(cell.schedule.budgets))),
+            units.count(cell.fastv_macs(shape, study.gamma)),
+            units.count(cell.fastv_overhead_macs(shape, study.gamma)),
+        )
+    console.print(table)
+    console.print(
+        f"{len(planned)} cells, {shape.visual_tokens} visual and {shape.text_tokens} text tokens; about "
+        f"{units.duration(study.cell_seconds * len(planned))} of measured time, warm-up and counting apart"
+    )
+
+
+def plan_document(study: Study, shape: Shape, planned: Sequence["Planned"]) -> str:
+    """The same as JSON."""
+    cells = [
+        {
+            "method": cell.cell.method,
+            "retention": {
+                "nominal": cell.cell.retention,
+                "layer_average": cell.schedule.layer_average,
+                "final_layer": cell.schedule.final_layer,
+            },
+            "layers": cell.schedule.layers,
+            "budgets": cell.schedule.budgets,
+            "fastv_macs": cell.fastv_macs(shape, study.gamma),
+            "fastv_overhead_macs": cell.fastv_overhead_macs(shape, study.gamma),
+        }
+        for cell in planned
+    ]
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "study": study.model_dump(),
+        "shape": shape.model_dump(),
+        "cells": cells,
+        "seconds": study.cell_seconds * len(planned),
+    }
+    return json.dumps(document, indent=2)

@@ -1,0 +1,52 @@
+"""What a prefill costs by formula: the paper's equations. Pure integers; nothing here imports torch.
+
+The paper's f(n) counts multiply-adds (MACs) of the dominant products of one layer with a two-matrix FFN and as many key
+as query heads. It is FastV's formula, so its name here is `fastv_macs`; TRIO's section "Complexity Analysis" calls its
+values FLOPs. n is the paper's n: visual tokens alone, where its printed 2.98 T and 16.67 T come from.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+
+def fastv_macs(n: int, d: int, m: int) -> int:
+    """f(n) = 4nd² + 2n²d + 2ndm, MACs of one layer. [TRIO, "Complexity Analysis"; FastV, section 4].
+
+    n: tokens. d: hidden width. m: FFN width.
+    """
+    return 4 * n * d * d + 2 * n * n * d + 2 * n * d * m
+
+
+def fastv_inference(tokens_by_layer: Sequence[int], d: int, m: int) -> int:
+    """F_inf = Σ over layers of f(its tokens); at stages (1, 10, 15) of 32, f(V0) + 9f(V1) + 5f(V2) + 17f(V3)."""
+    return sum(fastv_macs(n, d, m) for n in tokens_by_layer)
+
+
+def fastv_overhead(stage_tokens: Sequence[int], d: int, m: int, gamma: float = 1) -> int:
+    """F_ov = γ · Σ over stages of f(tokens that the stage looks at), rounded to a whole MAC.
+
+    stage_tokens: V0, V1, V2 for three stages. gamma: the compute factor of one local backward relative to a forward.
+    """
+    return round(Fraction(str(gamma)) * sum(fastv_macs(n, d, m) for n in stage_tokens))
+
+
+def fastv_saved(tokens_by_layer: Sequence[int], stage_tokens: Sequence[int], d: int, m: int, gamma: float = 1) -> float:
+    """Saved = 1 − (F_inf + F_ov) / (L · f(V0)), V0 being the tokens of the first layer."""
+    total = fastv_inference(tokens_by_layer, d, m) + fastv_overhead(stage_tokens, d, m, gamma)
+    return 1 - total / (len(tokens_by_layer) * fastv_macs(tokens_by_layer[0], d, m))
+
+
+def layer_macs(n: int, d: int, m: int, query_width: int, kv_width: int, ffn_matrices: int) -> int:
+    """MACs of one decoder layer as it is: q and o, k and v of their own widths, dense attention, all FFN matrices.
+
+    Without norms, rotary embedding and activations, which have no products; attention is counted without halving for
+    causality, as torch's counter does.
+    """
+    projections = 2 * n * d * query_width + 2 * n * d * kv_width
+    attention = 2 * n * n * query_width
+    return projections + attention + ffn_matrices * n * d * m
+
+
+def kv_bytes(tokens_by_layer: Sequence[int], kv_width: int, itemsize: int, batch: int = 1) -> int:
+    """Bytes of the key-value cache: Σ over layers of tokens · 2 · kv_width · itemsize. Text tokens belong in them."""
+    return sum(tokens_by_layer) * 2 * kv_width * itemsize * batch

@@ -1,0 +1,354 @@
+"""The models that can be named: built-in sizes with random weights, and any checkpoint with its processor.
+
+A built-in is a configuration at its true size; its weights are drawn from a seed, because work and time depend on
+shapes and not on weights. Nothing here reaches a hub unless the user names a hub repository.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers import models as tokenizer_models
+from torch import Tensor
+from transformers import (
+    AutoModelForImageTextToText,
+    AutoProcessor,
+    CLIPVisionConfig,
+    LlamaConfig,
+    LlavaConfig,
+    LlavaForConditionalGeneration,
+    LlavaNextConfig,
+    LlavaNextForConditionalGeneration,
+    LlavaProcessor,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    Qwen2_5_VLConfig,
+    Qwen2_5_VLForConditionalGeneration,
+)
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+
+from trio_profile import units
+from trio_profile.errors import StudyError
+from trio_profile.schema import Study
+
+Inputs = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """A model that needs no download.
+
+    picture: what the model's own processor would make of its standard picture, for a batch, from a generator.
+    visual_tokens: how many tokens the vision tower and projector make of that picture.
+    processor: made in code where the model has a tokenizer of its own; None where real pictures need a checkpoint.
+    """
+
+    description: str
+    cls: type[PreTrainedModel]
+    config: Callable[[], PreTrainedConfig]
+    picture: Callable[[int, torch.Generator], Inputs]
+    visual_tokens: int
+    processor: Callable[[], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model in evaluation mode on its device, with its processor if it has one."""
+
+    model: PreTrainedModel
+    processor: Any | None
+    builtin: Builtin | None
+
+
+def load(study: Study) -> Loaded:
+    """The model that a study names, with its weights.
+
+    Raises StudyError for a name that is neither built in nor a checkpoint, for a checkpoint that cannot be loaded, and
+    for a device or an amount of memory that is not there.
+    """
+    device = device_of(study.device)
+    if study.model in BUILTIN:
+        builtin = BUILTIN[study.model]
+        return Loaded(_random_weights(builtin, study, device), builtin.processor and builtin.processor(), builtin)
+    if not Path(study.model).is_dir() and not _is_hub_name(study.model):
+        raise StudyError(
+            f"unknown model {study.model!r}: built in are {', '.join(sorted(BUILTIN))}; "
+            "otherwise name a checkpoint directory or a hub repository (owner/name)"
+        )
+    dtype = getattr(torch, study.dtype)
+    try:
+        processor = AutoProcessor.from_pretrained(study.model)
+        model = AutoModelForImageTextToText.from_pretrained(
+            study.model, dtype=dtype, attn_implementation=study.attention
+        )
+    # Whatever a foreign checkpoint breaks in the loading code, the user's way out is the same.
+    except Exception as error:
+        raise StudyError(f"model {study.model!r} cannot be loaded: {_first_line(error)}") from error
+    model.eval().to(device)  # pyright: ignore[reportArgumentType]
+    return Loaded(model, processor, None)
+
+
+def without_weights(builtin: Builtin) -> PreTrainedModel:
+    """The model on the meta device: all shapes, no memory."""
+    with torch.device("meta"):
+        return builtin.cls._from_config(builtin.config())
+
+
+def _random_weights(builtin: Builtin, study: Study, device: torch.device) -> PreTrainedModel:
+    config = builtin.config()
+    dtype = getattr(torch, study.dtype)
+    _require_memory(builtin, dtype, device, study.model)
+    config._attn_implementation = study.attention
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        # Forking leaves the user's own random state as it was.
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), device:
+            torch.manual_seed(study.seed)
+            model = builtin.cls._from_config(config, attn_implementation=study.attention)
+    except (ValueError, ImportError) as error:
+        raise StudyError(f"attention {study.attention!r} cannot be used here: {_first_line(error)}") from error
+    finally:
+        torch.set_default_dtype(before)
+    return model.eval()
+
+
+def _require_memory(builtin: Builtin, dtype: torch.dtype, device: torch.device, name: str) -> None:
+    parameters = sum(p.numel() for p in without_weights(builtin).parameters())
+    needed = parameters * dtype.itemsize
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else _free_host_memory()
+    if free is not None and needed > free:
+        raise StudyError(
+            f"model {name!r} needs {units.size(needed)} for its weights in {str(dtype).removeprefix('torch.')}, and "
+            f"{device} has {units.size(free)} free; choose a smaller --dtype or another --device"
+        )
+
+
+def _free_host_memory() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+
+
+def device_of(name: str) -> torch.device:
+    """A device that is here and has a clock, by its torch name. Raises StudyError for any other."""
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise StudyError(f"device {name!r} is none that torch knows; choose cpu or cuda") from error
+    if device.type == "cuda" and (not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()):
+        raise StudyError(
+            f"device {name!r}: this machine has {torch.cuda.device_count()} CUDA devices; choose --device cpu"
+        )
+    if device.type not in ("cpu", "cuda"):
+        raise StudyError(f"device {name!r} has no clock that we know how to read; choose cpu or cuda")
+    return device
+
+
+def _is_hub_name(name: str) -> bool:
+    owner, slash, repository = name.partition("/")
+    return bool(slash and owner and repository) and "/" not in repository and owner not in (".", "..", "~")
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+# --- pictures as the processors make them ----------------------------------------------------------------------
+
+
+def _llava_picture(side: int) -> Callable[[int, torch.Generator], Inputs]:
+    def picture(batch: int, generator: torch.Generator) -> Inputs:
+        return {"pixel_values": torch.randn(batch, 3, side, side, generator=generator)}
+
+    return picture
+
+
+def _llava_next_picture(batch: int, generator: torch.Generator) -> Inputs:
+    """672 × 672: a base crop and 2 × 2 tiles. 2880 patch tokens and 48 newlines enter the decoder."""
+    return {
+        "pixel_values": torch.randn(batch, 5, 3, 336, 336, generator=generator),
+        "image_sizes": torch.tensor([[672, 672]] * batch),
+    }
+
+
+def _qwen_picture(batch: int, generator: torch.Generator) -> Inputs:
+    """1008 × 1008, as TRIO's loaders fix it: 72 × 72 patches of 2 · 3 · 14 · 14 values, 1296 visual tokens."""
+    return {
+        "pixel_values": torch.randn(batch * 72 * 72, 2 * 3 * 14 * 14, generator=generator),
+        "image_grid_thw": torch.tensor([[1, 72, 72]] * batch),
+    }
+
+
+# --- configurations ---------------------------------------------------------------------------------------------
+
+_IMAGE_TOKEN = 4
+"""The pocket model's placeholder: the fifth of its special tokens."""
+
+
+def _pocket_config() -> LlavaConfig:
+    """576 visual tokens and 32 decoder layers, so that the paper's schedule applies, at a width that a laptop runs."""
+    return LlavaConfig(
+        vision_config=CLIPVisionConfig(
+            hidden_size=64,
+            intermediate_size=128,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            image_size=192,
+            patch_size=8,
+            projection_dim=64,
+        ),
+        text_config=LlamaConfig(
+            hidden_size=128,
+            intermediate_size=344,
+            num_hidden_layers=32,
+            num_attention_heads=4,
+            num_key_value_heads=4,
+            vocab_size=512,
+            max_position_embeddings=4096,
+            # 1/√d: at the library's 0.02 a network of this width says the same of every picture.
+            initializer_range=0.088,
+            pad_token_id=0,
+            bos_token_id=1,
+            eos_token_id=2,
+        ),
+        image_token_index=_IMAGE_TOKEN,
+        image_seq_length=576,
+    )
+
+
+def _pocket_processor() -> LlavaProcessor:
+    """CLIP's preprocessing at 192 pixels, and a tokenizer of single bytes: nothing to download."""
+    specials = ["<pad>", "<s>", "</s>", "<unk>", "<image>"]
+    vocabulary = [*specials, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    tokenizer = Tokenizer(tokenizer_models.BPE(vocab={text: i for i, text in enumerate(vocabulary)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # pyright: ignore[reportAttributeAccessIssue]
+    tokenizer.decoder = decoders.ByteLevel()  # pyright: ignore[reportAttributeAccessIssue]
+    return LlavaProcessor(
+        image_processor=CLIPImageProcessorPil(size={"shortest_edge": 192}, crop_size={"height": 192, "width": 192}),
+        tokenizer=PreTrainedTokenizerFast(
+            tokenizer_object=tokenizer,
+            pad_token="<pad>",
+            bos_token="<s>",
+            eos_token="</s>",
+            unk_token="<unk>",
+            additional_special_tokens=["<image>"],
+        ),
+        patch_size=8,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        image_token="<image>",
+    )
+
+
+def _clip_l_336() -> CLIPVisionConfig:
+    return CLIPVisionConfig(
+        hidden_size=1024,
+        intermediate_size=4096,
+        num_hidden_layers=24,
+        num_attention_heads=16,
+        image_size=336,
+        patch_size=14,
+        projection_dim=768,
+    )
+
+
+def _vicuna_7b() -> LlamaConfig:
+    return LlamaConfig(
+        hidden_size=4096,
+        intermediate_size=11008,
+        num_hidden_layers=32,
+        num_attention_heads=32,
+        num_key_value_heads=32,
+        vocab_size=32064,
+        max_position_embeddings=4096,
+        pad_token_id=0,
+    )
+
+
+def _llava_15_config() -> LlavaConfig:
+    return LlavaConfig(
+        vision_config=_clip_l_336(), text_config=_vicuna_7b(), image_token_index=32000, image_seq_length=576
+    )
+
+
+def _llava_next_config() -> LlavaNextConfig:
+    return LlavaNextConfig(
+        vision_config=_clip_l_336(),
+        text_config=_vicuna_7b(),
+        image_token_index=32000,
+        image_grid_pinpoints=[[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]],
+    )
+
+
+def _qwen_config() -> Qwen2_5_VLConfig:
+    return Qwen2_5_VLConfig(
+        text_config={
+            "hidden_size": 3584,
+            "intermediate_size": 18944,
+            "num_hidden_layers": 28,
+            "num_attention_heads": 28,
+            "num_key_value_heads": 4,
+            "vocab_size": 152064,
+            "max_position_embeddings": 128000,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1_000_000.0, "mrope_section": [16, 24, 24]},
+        },
+        vision_config={
+            "depth": 32,
+            "hidden_size": 1280,
+            "intermediate_size": 3420,
+            "num_heads": 16,
+            "out_hidden_size": 3584,
+            "patch_size": 14,
+            "spatial_merge_size": 2,
+            "temporal_patch_size": 2,
+            "window_size": 112,
+            "fullatt_block_indexes": [7, 15, 23, 31],
+        },
+        image_token_id=151655,
+        video_token_id=151656,
+        vision_start_token_id=151652,
+        vision_end_token_id=151653,
+        tie_word_embeddings=False,
+    )
+
+
+BUILTIN: dict[str, Builtin] = {
+    "pocket": Builtin(
+        "LLaVA in small: 576 visual tokens, 32 decoder layers of width 128; the embedded default",
+        LlavaForConditionalGeneration,
+        _pocket_config,
+        _llava_picture(192),
+        576,
+        _pocket_processor,
+    ),
+    "llava-1.5-7b": Builtin(
+        "LLaVA-1.5-7B at its true size: 576 visual tokens",
+        LlavaForConditionalGeneration,
+        _llava_15_config,
+        _llava_picture(336),
+        576,
+    ),
+    "llava-next-7b": Builtin(
+        "LLaVA-NeXT-7B at its true size: a 672 × 672 picture, 2928 visual tokens with its row ends",
+        LlavaNextForConditionalGeneration,
+        _llava_next_config,
+        _llava_next_picture,
+        2928,
+    ),
+    "qwen2.5-vl-7b": Builtin(
+        "Qwen2.5-VL-7B at its true size: a 1008 × 1008 picture, 1296 visual tokens, grouped keys",
+        Qwen2_5_VLForConditionalGeneration,
+        _qwen_config,
+        _qwen_picture,
+        1296,
+    ),
+}
+"""The built-in models by name. Their weights are random."""

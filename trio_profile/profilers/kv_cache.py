@@ -1,0 +1,28 @@
+"""Bytes of the key-value cache after a prefill: held, from the tensors, and predicted, from the schedule."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from trio_core.method import Method
+from trio_core.pruning import prune
+from trio_profile import cost_model
+from trio_profile.schema import Shape
+from trio_profile.workload import Workload
+
+
+def measure(workload: Workload, method: Method | None) -> list[int]:
+    """Bytes that each layer's cache holds after one prefill, dense (method None) or pruned."""
+    with nullcontext() if method is None else prune(workload.model, method):
+        return held_bytes(workload.prefill().past_key_values)
+
+
+def held_bytes(cache: Any) -> list[int]:
+    """Bytes of keys and values in each layer of a transformers cache."""
+    return [layer.keys.nbytes + layer.values.nbytes for layer in cache.layers]
+
+
+def predicted_bytes(shape: Shape, visual_by_layer: Sequence[int]) -> int:
+    """What the cache should hold: the layer's visual tokens, and the text, which is never dropped."""
+    tokens = [visual + shape.text_tokens for visual in visual_by_layer]
+    return cost_model.kv_bytes(tokens, shape.kv_width, shape.itemsize, shape.batch)

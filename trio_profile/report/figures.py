@@ -1,0 +1,325 @@
+"""Figures: pure functions from the document to a plotly figure. No words around them; pages.py has those.
+
+One colour a method, the same in every figure. Colours are mid-tones that stand on white and on near-black alike, and
+report.css gives text, grid and hover boxes the colours of the page.
+"""
+
+from collections.abc import Callable, Iterable
+from html import escape
+
+import plotly.graph_objects as go
+
+from trio_profile import units
+from trio_profile.analysis.summary import CellSummary, DenseSummary, Document, Quantity
+from trio_profile.report.verdict import break_even, break_even_text, finished, realised
+
+PALETTE = ("#0e8f8a", "#d0702a", "#7d6bd0", "#c94f7c", "#3b82c4", "#7f8f2a", "#a06a4a")
+_INK = "#7c828c"
+_SOLID, _DASHED, _DOTTED = "solid", "dash", "dot"
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+
+
+def colour(document: Document, method: str) -> str:
+    """A method's colour, by its place in the study."""
+    return PALETTE[document.study.methods.index(method) % len(PALETTE)]
+
+
+def prefill_speedup(document: Document) -> go.Figure:
+    """Speed-up of the prefill against realised retention, with intervals and the break-even of each method."""
+    return _speedup(document, "prefill_ms", lambda cell: cell.prefill_speedup)
+
+
+def total_speedup(document: Document) -> go.Figure:
+    """The same of prefill and decoding together, on the same scale."""
+    return _speedup(document, "total_ms", lambda cell: cell.total_speedup)
+
+
+def work(document: Document, method: str) -> go.Figure:
+    """One method's work as a ratio to dense: by formula, counted, counted without selection; and its prefill time."""
+    figure = _figure("Pruned over dense", _top(_work_ratios(document)))
+    _level(figure, 1.0)
+    cells, dense = finished(document, method), document.dense
+    timed = [(cell, cell.prefill_speedup) for cell in cells if cell.prefill_speedup]
+    own = colour(document, method)
+    if timed:
+        x = [_x(cell) for cell, _ in timed]
+        _band(figure, x, [1 / q.ci95[1] for _, q in timed], [1 / q.ci95[0] for _, q in timed], own, "time")
+        text = [_time_hover(quantity) for _, quantity in timed]
+        _line(figure, "prefill time, measured", x, [1 / q.median for _, q in timed], own, text, group="time", width=2.5)
+    if dense is not None:
+        for name, dash, symbol, value, whole in _work_lines(dense):
+            found = _points(document, method, value)
+            text = [_macs_hover(macs, whole) for _, macs in found]
+            y = [macs / whole for _, macs in found]
+            _line(figure, name, [x for x, _ in found], y, _INK, text, dash=dash, symbol=symbol)
+    figure.update_layout(hovermode="x unified", legend={"entrywidth": 0.48, "entrywidthmode": "fraction"})
+    return figure
+
+
+def cache(document: Document) -> go.Figure:
+    """Bytes of the key-value cache as a share of dense: held by each method, and as its schedule predicts (rings)."""
+    whole = document.dense.kv_bytes if document.dense else None
+    methods = [method for method in document.study.methods if finished(document, method)] if whole else []
+    held = {method: _points(document, method, lambda cell: cell.kv_bytes) for method in methods}
+    predicted = {method: _points(document, method, lambda cell: cell.kv_bytes_predicted) for method in methods}
+    shares = [value / (whole or 1) for points in (*held.values(), *predicted.values()) for _, value in points]
+    figure = _figure("KV cache, pruned over dense", _top(shares))
+    _level(figure, 1.0)
+    for i, (method, points) in enumerate(held.items()):
+        # Methods at one retention hold nearly the same bytes: thinner lines upon thicker ones, so that all are seen.
+        width = 2 + 2 * (len(methods) - 1 - i)
+        x, y, text = _over(points, whole or 1, f"<b>{escape(method)}</b>, held")
+        _line(figure, escape(method), x, y, colour(document, method), text, width=width, group=method)
+    for i, (method, points) in enumerate(predicted.items()):
+        x, y, text = _over(points, whole or 1, f"<b>{escape(method)}</b>, predicted")
+        _rings(figure, x, y, text, group=method, legend=i == 0)
+    return figure
+
+
+def selection(document: Document) -> go.Figure:
+    """The share of a method's counted work that goes into choosing tokens."""
+    found = {
+        method: [(cell, share) for cell in finished(document, method) if (share := selection_share(cell)) is not None]
+        for method in document.study.methods
+    }
+    top = max((share for points in found.values() for _, share in points), default=0.0)
+    figure = _figure("Selection, of counted MACs", 115 * top or 10)
+    figure.update_yaxes(ticksuffix=" %")
+    for method, points in found.items():
+        x, y = [_x(cell) for cell, _ in points], [100 * share for _, share in points]
+        _line(figure, escape(method), x, y, colour(document, method), [_selection_hover(*point) for point in points])
+    return figure
+
+
+def _speedup(document: Document, quantity: str, speedup: Callable[[CellSummary], Quantity | None]) -> go.Figure:
+    low, high = _speedup_range(document)
+    figure = _figure("Speed-up over dense", high, low)
+    figure.update_yaxes(ticksuffix="×")
+    _level(figure, 1.0)
+    for method in document.study.methods:
+        points = [(cell, found) for cell in finished(document, method) if (found := speedup(cell))]
+        if not points:
+            continue
+        own, x = colour(document, method), [_x(cell) for cell, _ in points]
+        _crossing(figure, document, method, quantity, own, (low, high))
+        _band(figure, x, [q.ci95[0] for _, q in points], [q.ci95[1] for _, q in points], own, method)
+        name = f"{escape(method)}: {_pays_text(document, method, quantity)}"
+        symbols = ["circle" if found.stopped == "converged" else "circle-open" for _, found in points]
+        text = [_speedup_hover(method, cell, found) for cell, found in points]
+        _line(figure, name, x, [q.median for _, q in points], own, text, group=method, width=2.5, symbol=symbols)
+    return figure
+
+
+def _pays_text(document: Document, method: str, quantity: str) -> str:
+    text = break_even_text(document, method, quantity)
+    return "whether it pays is open" if text == "open" else f"pays {text}"
+
+
+def _speedup_range(document: Document) -> tuple[float, float]:
+    """One scale for prefill and total, so that the two figures can be compared by eye."""
+    quantities = [q for cell in document.cells for q in (cell.prefill_speedup, cell.total_speedup) if q]
+    low = min((q.ci95[0] for q in quantities), default=1.0)
+    high = max((q.ci95[1] for q in quantities), default=1.0)
+    margin = 0.06 * (max(high, 1.0) - min(low, 1.0)) + 0.02
+    return min(low, 1.0) - margin, max(high, 1.0) + margin
+
+
+def _crossing(
+    figure: go.Figure, document: Document, method: str, quantity: str, own: str, span: tuple[float, float]
+) -> None:
+    """The break-even as a line in its interval's band: traces, so that the legend hides them with their method."""
+    found = break_even(document, method, quantity)
+    if found.retention is None or found.ci95 is None:
+        return
+    low, high = (100 * bound for bound in found.ci95)
+    _area(figure, [low, high, high, low], [span[0], span[0], span[1], span[1]], own, method, 0.13)
+    x = 100 * found.retention
+    text = [f"{escape(method)} breaks even at {units.percent_within(found.retention, found.ci95)}"] * 2
+    _line(figure, "break-even", [x, x], [*span], own, text, group=method, dash=_DASHED, symbol=None, legend=False)
+
+
+def _work_lines(
+    dense: DenseSummary,
+) -> Iterable[tuple[str, str, str, Callable[[CellSummary], int | None], int]]:
+    """Name, dash, symbol, a cell's MACs and dense's: one row a line of the work figure."""
+    return (
+        ("counted", _SOLID, "circle", lambda cell: cell.counted_macs, dense.counted_macs),
+        ("counted, no selection", _DASHED, "diamond", _without_selection, dense.counted_macs),
+        ("claimed by formula", _DOTTED, "square", lambda cell: cell.fastv_macs, dense.fastv_macs),
+    )
+
+
+def _work_ratios(document: Document) -> Iterable[float]:
+    """All that the work figures show, of all methods: they have one scale."""
+    for cell in document.cells:
+        if cell.prefill_speedup:
+            yield 1 / cell.prefill_speedup.ci95[0]
+        for _, _, _, value, whole in _work_lines(document.dense) if document.dense else ():
+            yield (value(cell) or 0) / whole
+
+
+def _without_selection(cell: CellSummary) -> int | None:
+    return None if cell.counted_macs is None else cell.counted_macs - (cell.selection_macs or 0)
+
+
+def selection_share(cell: CellSummary) -> float | None:
+    """The selection's part of a cell's counted work."""
+    if not cell.counted_macs or cell.selection_macs is None:
+        return None
+    return cell.selection_macs / cell.counted_macs
+
+
+def _top(ratios: Iterable[float]) -> float:
+    return 1.08 * max(1.0, *ratios, 1.0)
+
+
+def _x(cell: CellSummary) -> float:
+    return 100 * realised(cell)
+
+
+def _points(document: Document, method: str, value: Callable[[CellSummary], int | None]) -> list[tuple[float, int]]:
+    """Where a method's cells lie, and their count."""
+    return [(_x(cell), found) for cell in finished(document, method) if (found := value(cell)) is not None]
+
+
+def _over(points: list[tuple[float, int]], whole: int, what: str) -> tuple[list[float], list[float], list[str]]:
+    """Bytes as x, share of `whole`, and hover text."""
+    text = [f"{what}: {units.size(held)} of {units.size(whole)}, {units.percent(held / whole)}" for _, held in points]
+    return [x for x, _ in points], [held / whole for _, held in points], text
+
+
+# What the pointer shows. Names go through escape(): plotly reads a little HTML in its texts.
+
+
+def _speedup_hover(method: str, cell: CellSummary, found: Quantity) -> str:
+    budgets = ", ".join(units.exact(budget) for budget in cell.budgets)
+    return (
+        f"<b>{escape(method)}</b> at {units.percent(realised(cell))}<br>"
+        f"{units.times_within(found.median, found.ci95)}<br>"
+        f"{found.samples} pairs, stopped: {found.stopped}<br>tokens kept: {budgets}"
+    )
+
+
+def _time_hover(found: Quantity) -> str:
+    return f"{units.percent_within(1 / found.median, (1 / found.ci95[1], 1 / found.ci95[0]))} of dense time"
+
+
+def _macs_hover(macs: int, whole: int) -> str:
+    return f"{units.percent(macs / whole)}, {units.exact(macs)} MACs"
+
+
+def _selection_hover(cell: CellSummary, share: float) -> str:
+    gamma, counted = cell.gamma, ""
+    if gamma is not None and gamma.counted is not None:
+        counted = f"<br>γ: {units.factor(gamma.counted)} counted, {units.factor(gamma.assumed)} assumed"
+    return (
+        f"<b>{escape(cell.method)}</b> at {units.percent(realised(cell))}<br>"
+        f"{units.percent(share)}: {units.exact(cell.selection_macs or 0)} MACs{counted}"
+    )
+
+
+# How it is drawn.
+
+
+def _figure(y_title: str, y_high: float, y_low: float = 0.0) -> go.Figure:
+    """An empty figure over retention: transparent, quiet, with the legend above."""
+    axis = {
+        "gridcolor": "rgba(128,134,143,0.18)",
+        "zeroline": False,
+        "ticks": "",
+        "automargin": True,
+        "ticklabelstandoff": 6,
+    }
+    title = {"size": 13}
+    figure = go.Figure()
+    figure.update_layout(
+        template="none",
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": _FONT, "size": 13, "color": _INK},
+        margin={"l": 12, "r": 12, "t": 12, "b": 12},
+        height=400,
+        legend={"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom", "traceorder": "normal"},
+        hoverlabel={"align": "left", "font": {"family": _FONT, "size": 13}},
+        xaxis={
+            **axis,
+            "range": [0, 102],
+            "ticksuffix": " %",
+            "hoverformat": ".1f",
+            "title": {"text": "Retention", "font": title},
+        },
+        yaxis={**axis, "range": [y_low, y_high], "title": {"text": y_title, "standoff": 14, "font": title}},
+    )
+    return figure
+
+
+def _level(figure: go.Figure, y: float) -> None:
+    """The line at which pruned and dense are equal."""
+    figure.add_hline(y=y, line={"color": _INK, "width": 1.5})
+
+
+def _line(
+    figure: go.Figure,
+    name: str,
+    x: list[float],
+    y: list[float],
+    own: str,
+    text: list[str],
+    *,
+    group: str | None = None,
+    dash: str = _SOLID,
+    width: float = 2,
+    symbol: str | list[str] | None = "circle",
+    legend: bool = True,
+    hover: bool = True,
+) -> None:
+    figure.add_scatter(
+        x=x,
+        y=y,
+        name=name,
+        mode="lines+markers" if symbol else "lines",
+        line={"color": own, "dash": dash, "width": width},
+        marker={"symbol": symbol or "circle", "size": 7, "color": own},
+        text=text,
+        hovertemplate="%{text}<extra></extra>" if hover else None,
+        hoverinfo=None if hover else "skip",
+        legendgroup=group,
+        showlegend=legend,
+    )
+
+
+def _rings(figure: go.Figure, x: list[float], y: list[float], text: list[str], *, group: str, legend: bool) -> None:
+    figure.add_scatter(
+        x=x,
+        y=y,
+        name="predicted",
+        mode="markers",
+        marker={"symbol": "circle-open", "size": 15, "color": _INK, "line": {"width": 1.5}},
+        text=text,
+        hovertemplate="%{text}<extra></extra>",
+        legendgroup=group,
+        showlegend=legend,
+    )
+
+
+def _band(figure: go.Figure, x: list[float], low: list[float], high: list[float], own: str, group: str) -> None:
+    """A 95 % interval along a line; upright where there is but one point."""
+    if len(x) == 1:
+        _line(figure, "interval", [*x, *x], [*low, *high], own, [], group=group, symbol=None, legend=False, hover=False)
+        return
+    _area(figure, [*x, *reversed(x)], [*low, *reversed(high)], own, group, 0.22)
+
+
+def _area(figure: go.Figure, x: list[float], y: list[float], own: str, group: str, opacity: float) -> None:
+    red, green, blue = (int(own[i : i + 2], 16) for i in (1, 3, 5))
+    figure.add_scatter(
+        x=x,
+        y=y,
+        mode="lines",
+        fill="toself",
+        fillcolor=f"rgba({red},{green},{blue},{opacity})",
+        line={"width": 0},
+        hoverinfo="skip",
+        legendgroup=group,
+        showlegend=False,
+    )

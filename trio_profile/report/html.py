@@ -1,0 +1,87 @@
+"""One self-contained html file: data, style, plotly and figures inside, nothing loaded from anywhere."""
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from trio_profile.analysis.summary import Document
+from trio_profile.errors import ProfileError
+from trio_profile.report.pages import PAGES, Chart
+
+REPORT = "report.html"
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+_HERE = Path(__file__).parent
+_CONFIG = {
+    "displaylogo": False,
+    "responsive": True,
+    "showSendToCloud": False,  # plotly offers to upload the data unless told not to
+    "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+}
+
+
+def render(document: Document) -> str:
+    """The report as one html text. It holds the document itself, as JSON in `<script id="data">`."""
+    return _template().render(
+        document=document,
+        pages=[page(document) for page in PAGES],
+        css=Markup((_HERE / "report.css").read_text(encoding="utf-8")),
+        plotly=Markup(get_plotlyjs()),
+        data=Markup(embeddable(document.model_dump_json())),
+    )
+
+
+def write(document: Document, directory: Path) -> Path:
+    """Write `report.html` into `directory`, whole or not at all, and return its path.
+
+    Raises ProfileError when it cannot be written.
+    """
+    path, text = directory / REPORT, render(document)
+    unfinished = directory / f".{REPORT}.{os.getpid()}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        raise ProfileError(f"cannot write {path}: {error.strerror}; choose another --out") from error
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+    return path
+
+
+def embeddable(json: str) -> str:
+    """JSON that can stand inside a script element: without `<` no name in it can end the element."""
+    return json.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _template():
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"drawn": _drawn, "unbroken": _unbroken}
+    return environment.get_template("report.html")
+
+
+def _drawn(chart: Chart) -> Markup:
+    """A figure's element and the script that draws it."""
+    return Markup(
+        chart.figure.to_html(
+            full_html=False,
+            include_plotlyjs=False,
+            include_mathjax=False,
+            div_id=f"figure-{chart.id}",
+            config={**_CONFIG, "toImageButtonOptions": {"format": "svg", "filename": chart.id}},
+            default_height="400px",
+        )
+    )
+
+
+def _unbroken(text: str) -> str:
+    """Text in which no line ends inside an interval or between a number and its unit."""
+    text = re.sub(r"\[[\d., ]+\]", lambda found: found[0].replace(" ", _NO_BREAK), text)
+    return re.sub(r"(?<=\d) (?=%|[KMGT]iB|\[)", _NO_BREAK, text)

@@ -1,0 +1,190 @@
+"""The records: what is asked (Study, Cell), where (Environment), what was seen (Dense, Measurement).
+
+`measurements.jsonl` is a header line and then one record a line, appended as it is measured; raw samples are kept and
+every statistic is derived from them. Units stand in the names; `*_macs` count multiply-adds, `*_flops` twice that.
+
+History of the format
+    1  first version
+"""
+
+from hashlib import sha256
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FORMAT = "trio-profile"
+VERSION = 1
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Stopped = Literal["converged", "plateau", "budget"]
+
+
+class Record(BaseModel):
+    """An immutable record that refuses names it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Study(Record):
+    """What is asked: one model and one input, some methods, some retentions.
+
+    retentions: nominal, averaged over layers. layers: prune after these; None takes the paper's for the model's depth.
+    options: further options of the methods. image, prompt: for models with a processor; without them the input is drawn
+    from the seed, with `text_tokens` of text. gamma: the backward factor γ of F_ov = γ · Σ f(V). precision: relative
+    half width of a speed-up's interval at which sampling stops; cell_seconds: measured time at which it stops anyway.
+    """
+
+    model: str = "pocket"
+    methods: tuple[str, ...] = ("trio",)
+    retentions: tuple[Share, ...] = (0.11, 0.22, 0.33, 0.44, 0.55, 0.66, 0.77, 0.88, 0.94, 0.99)
+    layers: tuple[int, ...] | None = None
+    options: dict[str, bool | int | float | str] = {}
+    image: str | None = None
+    prompt: str | None = None
+    text_tokens: Annotated[int, Field(ge=8, le=100_000)] = 60
+    new_tokens: Annotated[int, Field(ge=1, le=100_000)] = 8
+    batch: Annotated[int, Field(ge=1, le=4096)] = 1
+    device: str = "cpu"
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    attention: str = "sdpa"
+    seed: int = 0
+    gamma: Annotated[float, Field(gt=0, le=1000)] = 1.0
+    precision: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    cell_seconds: Annotated[float, Field(gt=0)] = 5.0
+
+    def cells(self) -> list["Cell"]:
+        """Each method at each retention, least retention first."""
+        return [
+            Cell(method=method, retention=retention)
+            for method in self.methods
+            for retention in sorted(set(self.retentions))
+        ]
+
+
+class Cell(Record):
+    """One point of a study. Its identity is its content: the same cell in the same study is the same work."""
+
+    method: str
+    retention: Share
+
+    @property
+    def id(self) -> str:
+        """Twelve hexadecimal digits of the content's hash."""
+        return sha256(self.model_dump_json().encode()).hexdigest()[:12]
+
+
+class Environment(Record):
+    """Where it was measured. `identity` is what must agree for two records to stand in one store."""
+
+    hostname: str
+    system: str
+    python: str
+    torch: str
+    transformers: str
+    fvcore: str
+    device_name: str
+    cpu: str
+    cpu_threads: int
+    memory_bytes: int | None = None
+    cuda: str | None = None
+    driver: str | None = None
+    device_memory_bytes: int | None = None
+    commit: str | None = None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Fields that change what a time means."""
+        return self.model_dump(exclude={"hostname", "commit", "memory_bytes", "device_memory_bytes"})
+
+
+class Shape(Record):
+    """The decoder's sizes, and what entered it."""
+
+    num_layers: int
+    hidden: int
+    intermediate: int
+    query_width: int
+    kv_width: int
+    vocabulary: int
+    ffn_matrices: int
+    itemsize: int
+    batch: int
+    visual_tokens: int
+    text_tokens: int
+
+
+class Counted(Record):
+    """Work that ran in one prefill, as torch's counter (FLOPs) and fvcore (MACs) see it.
+
+    selection_flops: the part of torch_flops inside the methods' choices. fvcore_macs: None with the reason in
+    fvcore_reason where the tracer cannot follow. uncounted: operators with a matrix product that no formula covers.
+    """
+
+    torch_flops: int
+    selection_flops: int = 0
+    fvcore_macs: int | None = None
+    fvcore_reason: str | None = None
+    uncounted: tuple[str, ...] = ()
+
+
+class Header(Record):
+    """The first line of a store, and again whenever a later session goes on with it."""
+
+    record: Literal["header"] = "header"
+    format: Literal["trio-profile"] = FORMAT
+    version: int = VERSION
+    study: Study
+    environment: Environment
+
+
+class Dense(Record):
+    """The unpruned model on the study's input: the exact quantities that cells are held against."""
+
+    record: Literal["dense"] = "dense"
+    shape: Shape
+    fastv_macs: int
+    counted: Counted
+    kv_bytes: int
+    kv_bytes_predicted: int
+    peak_memory_bytes: int | None = None
+
+
+class Retention(Record):
+    """The four numbers that are called retention: asked, averaged over layers, in the last layer, and really run."""
+
+    nominal: float
+    layer_average: float
+    final_layer: float
+    realised: float
+
+
+class Pair(Record):
+    """One dense and one pruned run in turn, in the order that `dense_first` says."""
+
+    dense_first: bool
+    dense_prefill_ms: float
+    dense_total_ms: float
+    prefill_ms: float
+    total_ms: float
+
+
+class Measurement(Record):
+    """One finished cell, or one that failed with its reason."""
+
+    record: Literal["measurement"] = "measurement"
+    cell: Cell
+    status: Literal["done", "failed"]
+    reason: str | None = None
+    retention: Retention | None = None
+    layers: tuple[int, ...] = ()
+    budgets: tuple[int, ...] = ()
+    fastv_macs: int | None = None
+    fastv_overhead_macs: int | None = None
+    gamma_counted: float | None = None
+    counted: Counted | None = None
+    kv_bytes: int | None = None
+    kv_bytes_predicted: int | None = None
+    peak_memory_bytes: int | None = None
+    warmups: int = 0
+    pairs: tuple[Pair, ...] = ()
+    stopped: Stopped | None = None

@@ -1,0 +1,95 @@
+"""From a study file or options to a checked plan: every cell with its method and its schedule, before anything runs."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from trio_core import methods
+from trio_core.errors import OptionError
+from trio_core.method import Method
+from trio_core.schedule import Schedule
+from trio_profile import cost_model
+from trio_profile.errors import StudyError
+from trio_profile.schema import Cell, Shape, Study
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A cell with what it will do on the study's input."""
+
+    cell: Cell
+    method: Method
+    schedule: Schedule
+
+    def fastv_overhead_macs(self, shape: Shape, gamma: float) -> int:
+        """F_ov of the paper: γ · Σ f(tokens that a stage looks at); nothing for a method that needs nothing."""
+        if not self.method.needs:
+            return 0
+        return cost_model.fastv_overhead(self.stage_tokens, shape.hidden, shape.intermediate, gamma) * shape.batch
+
+    def fastv_macs(self, shape: Shape, gamma: float) -> int:
+        """F_inf + F_ov of the paper, for the batch."""
+        inference = cost_model.fastv_inference(self.schedule.tokens_by_layer, shape.hidden, shape.intermediate)
+        return inference * shape.batch + self.fastv_overhead_macs(shape, gamma)
+
+    @property
+    def stage_tokens(self) -> tuple[int, ...]:
+        """Visual tokens that each stage looks at; a stage that drops nothing looks at nothing."""
+        before = (self.schedule.visual_tokens, *self.schedule.budgets[:-1])
+        return tuple(n for n, kept in zip(before, self.schedule.budgets, strict=True) if kept < n)
+
+
+def make(**fields: Any) -> Study:
+    """A Study from plain fields. Raises StudyError naming the field, its value and what it may be."""
+    try:
+        study = Study(**fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "study"
+        raise StudyError(f"{where} = {first['input']!r}: {first['msg'].lower()}") from error
+    for name, values in (("methods", study.methods), ("retentions", study.retentions)):
+        if not values:
+            raise StudyError(f"{name} is empty: name at least one")
+    for method in study.methods:
+        methods.find(method)
+    return study
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The fields of a study.toml. Raises StudyError for a file that is missing or not TOML."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise StudyError(f"study {path} does not exist") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise StudyError(f"study {path} is not TOML: {error}") from error
+
+
+def plan(study: Study, shape: Shape) -> list[Planned]:
+    """Each cell with its method and schedule on an input of this shape.
+
+    Raises OptionError (RetentionError) for options and retentions that no method or schedule can meet.
+    """
+    return [_plan_cell(cell, study, shape) for cell in study.cells()]
+
+
+def _plan_cell(cell: Cell, study: Study, shape: Shape) -> Planned:
+    cls = methods.find(cell.method)
+    # A study's options go to the methods that have them: --option threshold=0.9 means nothing to random.
+    options = {name: _typed(cls, name, value) for name, value in study.options.items() if name in cls.option_names()}
+    known = {name for method in study.methods for name in methods.find(method).option_names()}
+    if unknown := sorted(set(study.options) - known):
+        raise OptionError(f"option {unknown[0]!r} belongs to none of the methods {', '.join(study.methods)}")
+    method = cls(retention=cell.retention, layers=study.layers, **options)
+    return Planned(cell, method, method.schedule(shape.visual_tokens, shape.num_layers))
+
+
+def _typed(cls: type[Method], name: str, value: Any) -> Any:
+    """An option's value as the type that the method declares for it: 1 is a float where one is meant."""
+    try:
+        return TypeAdapter(get_type_hints(cls)[name]).validate_python(value)
+    except ValidationError as error:
+        raise OptionError(f"option {name} = {value!r} of {cls.name}: {error.errors()[0]['msg'].lower()}") from error
