@@ -41,6 +41,7 @@ class LayerShape:
     intermediate: int
     query_width: int
     kv_width: int
+    heads: int
     vocabulary: int
     ffn_matrices: int
 

@@ -215,7 +215,7 @@ class _Run:
             if frame is not None:
                 now.frames[index] = frame
             if Signal.READOUT in self.method.needs and index + 1 in now.schedules[0].layers:
-                now.previous = _layer_call(layer, hidden, self._cut(kwargs, frame, hidden))
+                now.previous = _layer_call(self.adapter, layer, hidden, self._cut(kwargs, frame, hidden))
         else:
             frame = now.frames.get(index)
         return (hidden, *rest), self._cut(kwargs, frame, hidden)
@@ -248,7 +248,7 @@ class _Run:
         none_dropped = torch.zeros(len(places), dtype=torch.long, device=input_ids.device)
         self.trace.stages.clear()
         self.trace.schedules = schedules
-        full = _Frame(everything, valid, none_dropped, visual.shape[1], hides=False)
+        full = _Frame(everything, valid, none_dropped, int(visual.shape[1]), hides=False)
         return _Pass(True, {}, schedules=schedules, pictures=pictures, counts=counts, full=full)
 
     def _adopt_cache(self, cache: Any) -> None:
@@ -316,7 +316,7 @@ class _Run:
         valid = (frame or now.full).valid
         if Signal.READOUT not in self.method.needs:
             return View(boundary, hidden, valid, pictures)
-        calls = {"next": _layer_call(layer, hidden, self._cut(kwargs, frame, hidden))}
+        calls = {"next": _layer_call(self.adapter, layer, hidden, self._cut(kwargs, frame, hidden))}
         if now.previous is not None:
             calls["current"] = now.previous
         return View(boundary, hidden, valid, pictures, self.adapter.readout, calls)
@@ -475,8 +475,8 @@ def _check_cache(cache: Any) -> None:
         )
 
 
-def _layer_call(layer: nn.Module, hidden: HiddenBSD, kwargs: dict[str, Any]) -> LayerCall:
-    """The layer's own forward, past its hooks and its cache, so that it can be run again and differentiated."""
+def _layer_call(adapter: Adapter, layer: nn.Module, hidden: HiddenBSD, kwargs: dict[str, Any]) -> LayerCall:
+    """The layer past its hooks and its cache, whole or taken apart, so that it can be run again and differentiated."""
     plain = {**kwargs, "past_key_values": None, "use_cache": False}
 
     def run(probed: HiddenBSD) -> HiddenBSD:
@@ -484,7 +484,13 @@ def _layer_call(layer: nn.Module, hidden: HiddenBSD, kwargs: dict[str, Any]) -> 
         output = Context().run(layer.forward, probed, **{name: differentiable(value) for name, value in plain.items()})
         return output[0] if isinstance(output, tuple) else output
 
-    return LayerCall(hidden, run)
+    return LayerCall(
+        hidden,
+        run,
+        partial(adapter.attention_layer, layer),
+        kwargs["position_embeddings"],
+        kwargs.get("attention_mask"),
+    )
 
 
 def _take_rows(part: Tensor, index: Tensor) -> Tensor:

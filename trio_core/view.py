@@ -35,13 +35,45 @@ class Picture:
     budget: int
 
 
+Readout = Callable[[HiddenBSD], LogitsBPV]
+"""The model's final norm and head: [B, P, D] → [B, P, V]."""
+
+
+@dataclass(frozen=True)
+class AttentionLayer:
+    """A decoder layer taken apart at its own submodules, so that some of its rows can be computed without the others.
+
+    query, key: normed rows [B, S, D] → heads [B, S, heads, E], before rotary, with the model's biases and head norms.
+    value_weight: [key_heads · E, D] and value_bias: [key_heads · E] or None. output: attended rows [B, P, heads · E] →
+    [B, P, D]. finish: (residual rows, attention's output) → the layer's output rows, FFN included.
+    scaling: of the scores. softcap: tanh limit of the scores, None where there is none.
+    """
+
+    norm: Callable[[Tensor], Tensor]
+    query: Callable[[Tensor], Tensor]
+    key: Callable[[Tensor], Tensor]
+    value_weight: Tensor
+    value_bias: Tensor | None
+    output: Callable[[Tensor], Tensor]
+    finish: Callable[[Tensor, Tensor], Tensor]
+    key_heads: int
+    scaling: float
+    softcap: float | None = None
+
+
 @dataclass(frozen=True)
 class LayerCall:
-    """A decoder layer on the residual stream that enters it, with the masks and positions of that moment."""
+    """A decoder layer on the residual stream that enters it, with the masks and positions of that moment.
+
+    run: [B, S, D] in, [B, S, D] out; no cache is written and no hook runs. attention: the layer taken apart.
+    rotary: cosines and sines [B or 1, S, E]. mask: what the layer was given; None is plainly causal.
+    """
 
     hidden: HiddenBSD
     run: Callable[[HiddenBSD], HiddenBSD]
-    """[B, S, D] in, [B, S, D] out; no cache is written and no hook runs."""
+    attention: Callable[[], AttentionLayer]
+    rotary: tuple[Tensor, Tensor]
+    mask: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -56,7 +88,7 @@ class View:
     hidden: HiddenBSD
     valid: MaskBS
     pictures: tuple[Picture, ...]
-    readout: Callable[[HiddenBSD], LogitsBPV] | None = None
+    readout: Readout | None = None
     """[B, P, D] → [B, P, V]: the model's final norm and head. Present when asked for (`Signal.READOUT`)."""
     calls: dict[str, LayerCall] = field(default_factory=dict)
 

@@ -105,6 +105,7 @@ class Shape(Record):
     intermediate: int
     query_width: int
     kv_width: int
+    heads: int
     vocabulary: int
     ffn_matrices: int
     itemsize: int

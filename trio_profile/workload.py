@@ -98,6 +98,7 @@ def layer_shape(shape: Shape) -> LayerShape:
         intermediate=shape.intermediate,
         query_width=shape.query_width,
         kv_width=shape.kv_width,
+        heads=shape.heads,
         vocabulary=shape.vocabulary,
         ffn_matrices=shape.ffn_matrices,
     )
@@ -171,6 +172,7 @@ def _shape(adapter: Adapter, study: Study, visual_tokens: int, text_tokens: int)
         intermediate=config.intermediate_size,
         query_width=config.num_attention_heads * head_dim,
         kv_width=config.num_key_value_heads * head_dim,
+        heads=config.num_attention_heads,
         vocabulary=config.vocab_size,
         ffn_matrices=3 if gated else 2,
         itemsize=getattr(torch, study.dtype).itemsize,

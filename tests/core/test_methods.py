@@ -93,7 +93,7 @@ def test_a_method_says_what_it_is(method):
     assert methods.find(method.name) is type(method)
     assert method.reference.title
     assert {"retention", "layers", "budgets", "positions"} <= set(method.option_names())
-    shape = LayerShape(hidden=8, intermediate=16, query_width=8, kv_width=4, vocabulary=32, ffn_matrices=3)
+    shape = LayerShape(hidden=8, intermediate=16, query_width=8, kv_width=4, heads=2, vocabulary=32, ffn_matrices=3)
     assert method.overhead(shape, tokens=20, visual=10) >= 0
     assert isinstance(method.overhead(shape, tokens=20, visual=10), int)
 
@@ -143,12 +143,13 @@ def scores_and_features(
 
 @pytest.mark.parametrize("probe", ["next", "current"])
 @pytest.mark.parametrize("rows", ["last", "shifted"])
+@pytest.mark.parametrize("saliency", ["tail", "autograd"])
 @pytest.mark.parametrize("family", tiny.FAMILIES)
-def test_trio_follows_its_equations_at_every_stage(family, probe, rows):
+def test_trio_follows_its_equations_at_every_stage(family, saliency, probe, rows):
     model = tiny.model(family)
     samples = [tiny.sample(family, "large"), tiny.sample(family, "small", before=6, seed=1)]
     # A threshold at which some tokens of these random features do fall to a neighbour.
-    method = Trio(retention=0.5, layers=LAYERS, probe=probe, rows=rows, k_pos=3, threshold=0.3)
+    method = Trio(retention=0.5, layers=LAYERS, probe=probe, rows=rows, saliency=saliency, k_pos=3, threshold=0.3)
     with torch.inference_mode(), prune(model, method) as trace:
         model(**tiny.batch(samples), use_cache=False)
     for b, one in enumerate(samples):
@@ -157,7 +158,7 @@ def test_trio_follows_its_equations_at_every_stage(family, probe, rows):
         for stage, budget in zip(trace.stages, trace.schedules[b].budgets, strict=True):
             scores, features = scores_and_features(model, one, method, stage.layer, earlier)
             seen = stage.scores[b]
-            assert torch.allclose(seen[kept] * len(samples), scores, rtol=1e-3, atol=1e-7)
+            assert torch.allclose(seen[kept].float() * len(samples), scores, rtol=1e-3, atol=1e-7)
             assert seen.isnan().sum() == len(seen) - len(kept)
             kept = kept[equations.nms_select(scores, features, budget, method.threshold)]
             assert torch.equal(stage.kept[b], kept)
@@ -182,11 +183,17 @@ def test_trio_at_threshold_below_all_similarities_keeps_one_and_completes():
 
 
 def test_trio_overhead_by_hand():
-    shape = LayerShape(hidden=8, intermediate=16, query_width=8, kv_width=4, vocabulary=32, ffn_matrices=3)
+    shape = LayerShape(hidden=8, intermediate=16, query_width=8, kv_width=4, heads=2, vocabulary=32, ffn_matrices=3)
     linears = 20 * (8 * 8 + 8 * 4 + 8 * 4 + 8 * 8 + 3 * 8 * 16)  # q, k, v, o and the gated FFN, for 20 tokens
     attention = 2 * 20 * 20 * 8  # scores and values, not counting causality
-    assert Trio(retention=0.5).overhead(shape, 20, 10) == 2 * linears + 3 * attention + 2 * 4 * 8 * 32 + 10 * 10 * 8
-    assert Trio(retention=0.5, nms=False).overhead(shape, 20, 10) == 2 * linears + 3 * attention + 2 * 4 * 8 * 32
+    autograd = 2 * linears + 3 * attention + 2 * 4 * 8 * 32
+    assert Trio(retention=0.5, saliency="autograd").overhead(shape, 20, 10) == autograd + 10 * 10 * 8
+    assert Trio(retention=0.5, saliency="autograd", nms=False).overhead(shape, 20, 10) == autograd
+    keys = 2 * 20 * 8 * 4  # the projection of every token, and its way back
+    sums = 3 * 20 * (4 * 2) * 8  # 4 rows by 2 heads, each a sum of 20 hidden rows: once forward, twice back
+    scores = 3 * 20 * 4 * 8  # 4 rows against 20 keys, likewise
+    rows = 2 * 4 * (8 * 8 + 8 * 8 + 8 * 8 + 3 * 8 * 16 + 8 * 32)  # q, v of the sums, o, FFN, head
+    assert Trio(retention=0.5, nms=False).overhead(shape, 20, 10) == keys + sums + scores + rows
 
 
 # --- options ---------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from trio_core import (
     TrioError,
     prune,
 )
+from trio_core.method import Method
 from trio_core.methods.grid import Grid
 from trio_core.pruning import Trace
 
@@ -74,7 +75,7 @@ def holds_in_order(rows: Tensor, wanted: Tensor) -> bool:
 
 
 def check_against_reference(
-    model: PreTrainedModel, samples: list[dict[str, Tensor]], method: Trio, side: str = "left"
+    model: PreTrainedModel, samples: list[dict[str, Tensor]], method: Method, side: str = "left"
 ) -> Trace:
     """Generate in a batch; each sample must be what the reference makes of it alone, at every layer and step."""
     inputs = tiny.batch(samples, side) if len(samples) > 1 else samples[0]
@@ -93,6 +94,34 @@ def check_against_reference(
             for layer, wanted in enumerate(outputs):
                 assert close(calls[1 + step][layer][b, 0], wanted), f"sample {b}, step {step}, layer {layer + 1}"
     return trace
+
+
+def check_second_turn(model: PreTrainedModel, family: str) -> None:
+    """Several tokens at once on a pruned cache, one sample's turn a word shorter and padded, then one token more."""
+    samples = tiny.unequal_spans(family, before=0)
+    words = torch.randint(1, tiny.WORDS, (2, 4))
+    mask = tiny.batch(samples)["attention_mask"]
+    mask = torch.cat([mask, torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1]])], dim=1)
+    last = torch.stack([reference.position_ids(one).max() for one in samples])[:, None]
+    positions = last + mask[:, -4:].cumsum(dim=1)
+    if family == "qwen2_5_vl":
+        positions = positions.expand(3, -1, -1)
+    with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)) as trace, layer_outputs(model) as calls:
+        cache = model(**tiny.batch(samples), use_cache=True).past_key_values
+        for turn, known in ((slice(0, 3), -1), (slice(3, 4), None)):
+            model(
+                input_ids=words[:, turn],
+                attention_mask=mask[:, :known],
+                position_ids=positions[..., turn],
+                past_key_values=cache,
+            )
+    for b, one in enumerate(samples):
+        fed = words[b, 1 - b :].tolist()
+        expected = reference.run(model, one, stages_of(trace, one, b), fed)
+        for layer in range(NUM_LAYERS):
+            seen = torch.cat([calls[1][layer][b, 1 - b :], calls[2][layer][b]])
+            for step, outputs in enumerate(expected.decode):
+                assert close(seen[step], outputs[layer]), f"sample {b}, token {step}, layer {layer + 1}"
 
 
 @pytest.mark.parametrize("attention", ATTENTION)
@@ -133,25 +162,8 @@ class TestReference:
             for layer, wanted in enumerate(expected.prefill):
                 assert holds_in_order(calls[0][layer][b], wanted), f"sample {b}, layer {layer + 1}"
 
-    def test_several_tokens_on_a_pruned_cache(self, family, attention):
-        """A second turn brings its tokens at once: they see each other causally, in every layer's own columns."""
-        model = tiny.model(family, attention)
-        samples, turn = tiny.unequal_spans(family, before=0), torch.randint(1, tiny.WORDS, (2, 3))
-        inputs = tiny.batch(samples)
-        with (
-            torch.no_grad(),
-            prune(model, Trio(retention=0.5, layers=LAYERS)) as trace,
-            layer_outputs(model) as calls,
-        ):
-            cache = model(**inputs, use_cache=True).past_key_values
-            after = torch.stack([reference.position_ids(one).max() for one in samples])[:, None] + torch.arange(1, 4)
-            position_ids = after.expand(3, -1, -1) if family == "qwen2_5_vl" else after
-            model(input_ids=turn, past_key_values=cache, position_ids=position_ids)
-        for b, one in enumerate(samples):
-            expected = reference.run(model, one, stages_of(trace, one, b), turn[b].tolist())
-            for step, outputs in enumerate(expected.decode):
-                for layer, wanted in enumerate(outputs):
-                    assert close(calls[1][layer][b, step], wanted), f"sample {b}, token {step}, layer {layer + 1}"
+    def test_a_padded_second_turn(self, family, attention):
+        check_second_turn(tiny.model(family, attention), family)
 
 
 @pytest.mark.parametrize("attention", ATTENTION)

@@ -22,7 +22,7 @@ from transformers import (
     Qwen2_5_VLForConditionalGeneration,
 )
 
-from trio_core.view import LayerCall, Picture, View
+from trio_core.view import AttentionLayer, LayerCall, Picture, View
 
 FAMILIES = ("llava", "llava_next", "qwen2_5_vl")
 ATTENTION = ("eager", "sdpa")
@@ -189,6 +189,20 @@ class ToyLayer(torch.nn.Module):
         itself = torch.eye(scores.shape[1], dtype=torch.bool)
         return hidden + scores.masked_fill(hidden_from & ~itself, -torch.inf).softmax(-1) @ (hidden @ self.value)
 
+    def taken_apart(self) -> AttentionLayer:
+        """The same layer in pieces."""
+        return AttentionLayer(
+            norm=lambda rows: rows,
+            query=lambda rows: (rows @ self.query).unsqueeze(2),
+            key=lambda rows: (rows @ self.key).unsqueeze(2),
+            value_weight=self.value.T,
+            value_bias=None,
+            output=lambda rows: rows,
+            finish=lambda residual, attended: residual + attended,
+            key_heads=1,
+            scaling=1.0,
+        )
+
 
 def toy_view(
     spans: Sequence[int] = (12, 9, 12),
@@ -218,8 +232,10 @@ def toy_view(
         rows = torch.arange(start + 2, start + 2 + spans[b])
         pictures.append(Picture(rows, torch.arange(spans[b]), budgets[b]))
     head = torch.randn(width, 11, generator=torch.Generator().manual_seed(99), dtype=torch.float64).to(dtype)
-    calls = {
-        name: LayerCall(stream, partial(ToyLayer(width, seed, dtype), valid=valid))
-        for seed, (name, stream) in enumerate(streams.items())
-    }
+    # No rotation: cosine 1, sine 0.
+    rotary = torch.ones(1, longest, width, dtype=dtype), torch.zeros(1, longest, width, dtype=dtype)
+    calls = {}
+    for seed, (name, stream) in enumerate(streams.items()):
+        layer = ToyLayer(width, seed, dtype)
+        calls[name] = LayerCall(stream, partial(layer, valid=valid), layer.taken_apart, rotary, None)
     return View(3, streams["next"], valid, tuple(pictures), lambda hidden: hidden @ head, calls)

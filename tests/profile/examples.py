@@ -70,6 +70,7 @@ def shape(**fields) -> Shape:
         "intermediate": 11008,
         "query_width": 4096,
         "kv_width": 4096,
+        "heads": 32,
         "vocabulary": 32064,
         "ffn_matrices": 3,
         "itemsize": 2,

@@ -168,12 +168,13 @@ def test_a_methods_own_work_is_counted_apart(tiny_workload):
     assert trio.selection_flops > 0
     assert trio.torch_flops - trio.selection_flops == random.torch_flops
     # fvcore's tracer cannot follow autograd: the choice is replayed, so the model's own work is left.
+    assert trio.fvcore_reason is None
     assert trio.fvcore_macs == random.fvcore_macs
 
 
 def test_autograd_costs_two_forwards_and_more(tiny_workload):
     """γ by hand at one stage: linears once forward, once back; attention 2 products forward, 5 back in its kernel."""
-    trio = Trio(retention=0.5, layers=(1,), nms=False)
+    trio = Trio(retention=0.5, layers=(1,), nms=False, saliency="autograd")
     counted, _ = flops_counted.measure(tiny_workload, trio)
     tokens = tiny_workload.shape.visual_tokens + tiny_workload.shape.text_tokens
     linears = 4 * tokens * 32 * 32 + 3 * tokens * 32 * 80

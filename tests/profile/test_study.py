@@ -11,6 +11,7 @@ SHAPE = Shape(
     intermediate=11008,
     query_width=4096,
     kv_width=4096,
+    heads=32,
     vocabulary=32064,
     ffn_matrices=3,
     itemsize=2,

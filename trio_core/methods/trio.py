@@ -1,6 +1,7 @@
 """TRIO: token reduction via inference-objective guidance (arXiv 2602.04657)."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
@@ -8,10 +9,11 @@ import torch
 from trio_core import equations
 from trio_core.errors import OptionError
 from trio_core.method import LayerShape, Method, Reference
+from trio_core.saliency import tail_saliency
 from trio_core.selection import nms_select, top_k
 from trio_core.spans import span
-from trio_core.tensors import HiddenBSD, LogitsBPV, ScoresBS, differentiable
-from trio_core.view import LayerCall, Probe, Rows, Selection, Signal, View
+from trio_core.tensors import HiddenBSD, LogitsBPV, RowsBP, ScoresBS, differentiable
+from trio_core.view import LayerCall, Probe, Readout, Rows, Selection, Signal, View
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +21,8 @@ class Trio(Method):
     """Rank visual tokens by the gradient of a layer-local proxy loss, then suppress near-duplicates.
 
     k_pos: supervised rows. threshold: cosine from which a token counts as a duplicate; nms=False ranks alone.
-    saliency: `autograd`, the paper's procedure: a forward of the whole probed layer, the proxy loss, its backward.
+    saliency: `tail` redoes the probed layer for the supervised rows alone, which gives the same scores to rounding;
+    `autograd` is the paper's procedure: a forward of the whole probed layer, the proxy loss, its backward.
     probe: `next` looks ahead into layer l + 1 before it runs on the kept tokens (what the public code does); `current`
     looks back at layer l, the paper's equations read literally.
     rows: `last` supervises the last k_pos rows (the paper), `shifted` the k_pos before the last (the public code).
@@ -28,7 +31,7 @@ class Trio(Method):
     k_pos: int = 4
     threshold: float = 0.8
     nms: bool = True
-    saliency: Literal["autograd"] = "autograd"
+    saliency: Literal["tail", "autograd"] = "tail"
     probe: Probe = "next"
     rows: Rows = "last"
 
@@ -49,7 +52,7 @@ class Trio(Method):
         if not -1 < self.threshold <= 1:
             raise OptionError(f"threshold {self.threshold} is outside (-1, 1]")
         for option, known in (
-            ("saliency", ("autograd",)),
+            ("saliency", ("tail", "autograd")),
             ("probe", ("next", "current")),
             ("rows", ("last", "shifted")),
         ):
@@ -72,25 +75,31 @@ class Trio(Method):
 
     def _saliency(self, view: View, probed: LayerCall) -> ScoresBS:
         rows_BP = view.supervised_rows(self.k_pos, self.rows)
-
-        def readout(hidden: HiddenBSD) -> LogitsBPV:
-            assert view.readout is not None
-            samples = torch.arange(len(rows_BP), device=rows_BP.device)[:, None]
-            return view.readout(probed.run(hidden)[samples, differentiable(rows_BP)])
-
-        return equations.saliency(readout, probed.hidden)
+        assert view.readout is not None
+        if self.saliency == "tail":
+            return tail_saliency(probed, view.readout, rows_BP, view.valid)
+        return equations.saliency(partial(_logits, view.readout, probed, rows_BP), probed.hidden)
 
     def overhead(self, shape: LayerShape, tokens: int, visual: int) -> int:
-        """Forward and input-gradient backward of one layer at full length, the head's rows both ways, and the NMS.
+        """MACs of the scores, forward and backward, and of an NMS that compares every pair of visual tokens once.
 
-        The frozen weights ask for no gradients, so a linear costs as much backward as forward. Attention costs two
-        products forward and four backward. NMS: at the most one similarity for each pair of visual tokens.
+        Frozen weights ask for no gradients, so a linear costs as much backward as forward. `tail`: the keys of all
+        tokens, the rest of the layer for k_pos rows; scores and sums once forward, twice back. `autograd`: the
+        whole layer; attention two products forward and four back.
         """
-        d = shape.hidden
-        linears = tokens * (
-            2 * d * shape.query_width + 2 * d * shape.kv_width + shape.ffn_matrices * d * shape.intermediate
-        )
-        scores_and_values = 2 * tokens * tokens * shape.query_width
-        head = self.k_pos * d * shape.vocabulary
+        d, rows = shape.hidden, self.k_pos
+        feed_forward = shape.ffn_matrices * d * shape.intermediate
         suppression = visual * visual * d if self.nms else 0
-        return 2 * linears + 3 * scores_and_values + 2 * head + suppression
+        if self.saliency == "tail":
+            each_token = 2 * d * shape.kv_width + 3 * rows * (shape.heads * d + shape.query_width)
+            each_row = 3 * d * shape.query_width + feed_forward + d * shape.vocabulary
+            return tokens * each_token + 2 * rows * each_row + suppression
+        each_token = 2 * d * shape.query_width + 2 * d * shape.kv_width + feed_forward
+        attention = 2 * tokens * tokens * shape.query_width
+        return 2 * tokens * each_token + 3 * attention + 2 * rows * d * shape.vocabulary + suppression
+
+
+def _logits(readout: Readout, probed: LayerCall, rows_BP: RowsBP, hidden: HiddenBSD) -> LogitsBPV:
+    """Head and norm of the whole probed layer's output, at the supervised rows."""
+    samples = torch.arange(len(rows_BP), device=rows_BP.device)[:, None]
+    return readout(probed.run(hidden)[samples, differentiable(rows_BP)])

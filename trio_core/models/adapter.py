@@ -6,7 +6,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from trio_core.errors import UnsupportedModel
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS
+from trio_core.view import AttentionLayer
 
 adapters: dict[str, type["Adapter"]] = {}
 """The adapter of each model class, by the class's name."""
@@ -51,6 +53,42 @@ class Adapter:
         """Final norm and head: [B, P, D] → [B, P, V]."""
         return self.model.get_submodule("lm_head")(self.decoder.get_submodule("norm")(hidden))
 
+    def attention_layer(self, layer: nn.Module) -> AttentionLayer:
+        """A decoder layer taken apart. Raises UnsupportedModel naming the submodule that is missing.
+
+        This form fits Llama, Mistral, Qwen2 and Qwen3: norm, attention, residual; norm, FFN, residual; biases and norms
+        of the heads where the model has them.
+        """
+        attention = self._part(layer, "self_attn")
+        query, key, value = (self._part(attention, name) for name in ("q_proj", "k_proj", "v_proj"))
+        query_norm, key_norm = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
+        after, feed_forward = self._part(layer, "post_attention_layernorm"), self._part(layer, "mlp")
+        width = attention.head_dim
+
+        def finish(residual: Tensor, attended: Tensor) -> Tensor:
+            middle = residual + attended
+            return middle + feed_forward(after(middle))
+
+        return AttentionLayer(
+            norm=self._part(layer, "input_layernorm"),
+            query=lambda rows: _heads(query(rows), width, query_norm),
+            key=lambda rows: _heads(key(rows), width, key_norm),
+            value_weight=value.weight,
+            value_bias=value.bias,
+            output=self._part(attention, "o_proj"),
+            finish=finish,
+            key_heads=value.weight.shape[0] // width,
+            scaling=attention.scaling,
+        )
+
+    def _part(self, module: nn.Module, name: str) -> Any:
+        part = getattr(module, name, None)
+        if part is None:
+            raise UnsupportedModel(
+                f"{type(module).__name__} has no {name!r}: {self.family} cannot be taken apart; use saliency 'autograd'"
+            )
+        return part
+
     def rotary(self, hidden: HiddenBSD, position_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines [B, S, head_dim] for position ids [B, S]."""
         return self.decoder.get_submodule("rotary_emb")(hidden, position_ids)
@@ -64,3 +102,9 @@ class Adapter:
     def visual_tokens(self, input_ids: Tensor) -> MaskBS:
         """[B, S], True at visual tokens."""
         return torch.isin(input_ids, torch.tensor(self.placeholder_ids(), device=input_ids.device))
+
+
+def _heads(projected: Tensor, width: int, norm: nn.Module | None) -> Tensor:
+    """[B, S, heads · E] → [B, S, heads, E], normed by head where the model does so."""
+    heads = projected.unflatten(-1, (-1, width))
+    return heads if norm is None else norm(heads)
