@@ -159,6 +159,12 @@ def test_another_study_in_the_directory(sweep_arguments, tmp_path, capsys):
     assert "seed (0 there, 1 here)" in complaint(capsys, *sweep_arguments, "--seed", "1", "--out", str(tmp_path))
 
 
+def test_going_on_is_the_default_and_can_be_refused(sweep_arguments, tmp_path, capsys):
+    first = document(capsys, *sweep_arguments, "--out", str(tmp_path))
+    assert document(capsys, *sweep_arguments, "--resume", "--out", str(tmp_path)) == first
+    assert "holds measurements already" in complaint(capsys, *sweep_arguments, "--no-resume", "--out", str(tmp_path))
+
+
 def test_a_foreign_file_in_the_directory(sweep_arguments, tmp_path, capsys):
     (tmp_path / "measurements.jsonl").write_text("hello\n")
     assert "not JSON" in complaint(capsys, *sweep_arguments, "--out", str(tmp_path))

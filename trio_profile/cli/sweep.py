@@ -45,6 +45,9 @@ def command(
     seed: Annotated[int | None, typer.Option(help="Seed of weights, inputs and order. Default: 0.")] = None,
     study: Annotated[Path | None, typer.Option(help="A study.toml; options on the line go before it.")] = None,
     out: Out = Path("runs/sweep"),
+    resume: Annotated[
+        bool, typer.Option("--resume/--no-resume", help="Go on with what is in --out, or refuse a directory in use.")
+    ] = True,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the cells and their cost, measure nothing.")
     ] = False,
@@ -74,7 +77,7 @@ def command(
     if dry_run:
         _dry_run(asked, json)
         return
-    _run(asked, out, json)
+    _run(asked, out, resume, json)
 
 
 def _study(file: Path | None, given: dict[str, Any]) -> "Study":
@@ -101,13 +104,17 @@ def _dry_run(asked: "Study", as_json: bool) -> None:
         tables.print_plan(asked, shape, planned)
 
 
-def _run(asked: "Study", out: Path, as_json: bool) -> None:
+def _run(asked: "Study", out: Path, resume: bool, as_json: bool) -> None:
     from trio_profile import sweep
     from trio_profile.analysis.summary import summarise
     from trio_profile.cli import tables
     from trio_profile.cli.progress import progress
+    from trio_profile.errors import StoreError
     from trio_profile.report import write
+    from trio_profile.store import Store
 
+    if not resume and Store(out).exists():
+        raise StoreError(f"{out} holds measurements already, and --no-resume was asked for; choose another --out")
     with progress() as watch:
         contents = sweep.run(asked, out, watch=watch)
     document = summarise(contents.study, contents.environment, contents.dense, contents.measurements)
