@@ -28,7 +28,9 @@ def tail_saliency(call: LayerCall, readout: Readout, rows: RowsBP, valid: Tensor
     at a scale that no half-precision type loses, and float64 holds what a confident pseudo-label leaves.
     """
     with torch.inference_mode(False), torch.enable_grad():
-        hidden_BSD = call.hidden.detach().clone().requires_grad_() * 1.0
+        # A view is no leaf: torch's FLOP counter cannot differentiate by a leaf that a module is fed.
+        leaf_BSD = differentiable(call.hidden.detach()).requires_grad_()
+        hidden_BSD = leaf_BSD.view_as(leaf_BSD)
         with span("proxy_forward"):
             rows_BP = differentiable(rows)
             samples = torch.arange(len(rows_BP), device=rows_BP.device)[:, None]

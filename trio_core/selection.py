@@ -10,7 +10,7 @@ from torch import Tensor
 from trio_core.errors import OptionError
 from trio_core.tensors import FeaturesND, KeptK, ScoresN
 
-_BLOCK = 256
+_LEAST_BLOCK = 256
 
 
 def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: float = 0.8) -> KeptK:
@@ -29,15 +29,18 @@ def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: fl
     _check_budget(budget, count)
     if not -1 < threshold <= 1:
         raise OptionError(f"threshold {threshold} is outside (-1, 1]")
-    _check_finite(scores, features)
+    unit = F.normalize(features.to(torch.promote_types(features.dtype, torch.float32)), dim=-1)
+    _check_finite(scores, unit)
     if budget == count:
         return torch.arange(count, device=scores.device)
     order = scores.argsort(descending=True, stable=True)
-    unit = F.normalize(features.to(torch.promote_types(features.dtype, torch.float32)), dim=-1)[order]
+    unit = unit[order]
+    # A block of the budget's size often is the only one.
+    size = max(budget, _LEAST_BLOCK)
     kept = torch.zeros(count, dtype=torch.bool, device=scores.device)
     so_far = 0
-    for start in range(0, count, _BLOCK):
-        block = unit[start : start + _BLOCK]
+    for start in range(0, count, size):
+        block = unit[start : start + size]
         alive = torch.ones(len(block), dtype=torch.bool, device=scores.device)
         if so_far:
             alive = (block @ unit[:start][kept[:start]].T < threshold).all(dim=1)
@@ -45,7 +48,7 @@ def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: fl
         settled, now = alive, alive & ~(near_earlier & alive).any(dim=1)
         while not torch.equal(now, settled):
             settled, now = now, alive & ~(near_earlier & now).any(dim=1)
-        kept[start : start + _BLOCK] = now
+        kept[start : start + size] = now
         so_far += int(now.sum())
         if so_far >= budget:
             break
@@ -77,8 +80,8 @@ def _check_budget(budget: int, count: int) -> None:
 
 
 def _check_finite(*inputs: Tensor) -> None:
-    # One reduction each, and one answer to wait for: a NaN anywhere survives the sums, and so does an infinity.
-    if not torch.isfinite(torch.stack([part.float().abs().sum() for part in inputs])).all():
+    # One sum each, and one answer to wait for: a NaN survives it; an infinity too, or becomes one against its opposite.
+    if not sum(part.sum().double() for part in inputs).isfinite():
         raise OptionError(
             "scores or features hold NaN or infinity: the hidden states that entered the stage are broken"
         )

@@ -99,6 +99,11 @@ def _failed(planned: Planned, error: BaseException) -> Measurement:
 
 def _measure_cell(workload: Workload, planned: Planned, study: Study, clock: latency.Clock | None) -> Measurement:
     shape, schedule = workload.shape, planned.schedule
+    # Counts come before times: they run everything once, and a CPU's allocator keeps large blocks only after it has
+    # seen some. A process that has not is slower by a quarter, and a resumed sweep would mix the two.
+    counted, trace = flops_counted.measure(workload, planned.method)
+    held = sum(kv_cache.measure(workload, planned.method))
+    peak = memory.measure(workload, planned.method)
     times = latency.measure(
         workload,
         planned.method,
@@ -107,7 +112,6 @@ def _measure_cell(workload: Workload, planned: Planned, study: Study, clock: lat
         seed=study.seed,
         clock=clock,
     )
-    counted, trace = flops_counted.measure(workload, planned.method)
     assert trace is not None
     return Measurement(
         cell=planned.cell,
@@ -124,9 +128,9 @@ def _measure_cell(workload: Workload, planned: Planned, study: Study, clock: lat
         fastv_overhead_macs=planned.fastv_overhead_macs(shape, study.gamma),
         gamma_counted=_gamma_counted(planned, shape, counted.selection_flops),
         counted=counted,
-        kv_bytes=sum(kv_cache.measure(workload, planned.method)),
+        kv_bytes=held,
         kv_bytes_predicted=kv_cache.predicted_bytes(shape, schedule.tokens_by_layer),
-        peak_memory_bytes=memory.measure(workload, planned.method),
+        peak_memory_bytes=peak,
         warmups=times.warmups,
         pairs=times.pairs,
         stopped=times.stopped,

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from trio_core import OptionError, equations
-from trio_core.selection import _BLOCK, nms_select, stride, top_k
+from trio_core.selection import _LEAST_BLOCK, nms_select, stride, top_k
 
-COUNTS = (1, 2, 3, 17, _BLOCK - 1, _BLOCK, _BLOCK + 1, 2 * _BLOCK, 600, 700)
+COUNTS = (1, 2, 3, 17, _LEAST_BLOCK - 1, _LEAST_BLOCK, _LEAST_BLOCK + 1, 2 * _LEAST_BLOCK, 600, 700)
 THRESHOLDS = (-0.2, 0.0, 0.3, 0.8, 0.95)
 
 
@@ -58,7 +58,7 @@ def test_the_fast_form_is_algorithm_1_anywhere(count, kind, threshold, ties, dat
 
 def test_a_chain_longer_than_a_block_is_settled_exactly():
     # Each token is near the next alone, so every other one stays: the longest dependence that a block can hold.
-    count = 2 * _BLOCK + 7
+    count = 2 * _LEAST_BLOCK + 7
     angle = torch.arange(count, dtype=torch.float64) * 0.01
     features = torch.stack([angle.cos(), angle.sin()], dim=1)
     scores = torch.arange(count, 0, -1).double()
