@@ -81,7 +81,7 @@ def _check_budget(budget: int, count: int) -> None:
 
 def _check_finite(*inputs: Tensor) -> None:
     # One sum each, and one answer to wait for: a NaN survives it; an infinity too, or becomes one against its opposite.
-    if not sum(part.sum().double() for part in inputs).isfinite():
+    if not torch.stack([part.sum().double() for part in inputs]).sum().isfinite():
         raise OptionError(
             "scores or features hold NaN or infinity: the hidden states that entered the stage are broken"
         )

@@ -4,10 +4,14 @@ Times on shared machines mean something only as ratios of interleaved runs: thos
 counts (MACs, bytes) that must never grow.
 """
 
+from contextlib import nullcontext
+from typing import Literal
+
 import pytest
 import torch
 
 from trio_core import Schedule, methods, prune
+from trio_core.method import Method
 from trio_core.methods.trio import Trio
 from trio_core.selection import nms_select
 from trio_profile import cost_model
@@ -18,7 +22,22 @@ from trio_profile.workload import Workload
 RETENTION = 64 / 576
 
 
-def interval(values: list[float]) -> dict[str, object]:
+def interleaved(benchmark, pocket: Workload, base: Method | None, method: Method, rounds: int) -> dict[str, object]:
+    """Time prefills under `base` (None is dense) and `method` in turn: the paired ratio method / base."""
+    clock = latency.HostClock()
+    ratios: list[float] = []
+
+    def pair() -> None:
+        start = clock.mark()
+        with nullcontext() if base is None else prune(pocket.model, base):
+            pocket.prefill()
+        middle = clock.mark()
+        with prune(pocket.model, method):
+            pocket.prefill()
+        ratios.append(clock.elapsed_ms(middle, clock.mark()) / clock.elapsed_ms(start, middle))
+
+    benchmark.pedantic(pair, rounds=rounds, warmup_rounds=2)
+    values = ratios[2:]
     return {"median": median(values), "ci95": list(median_interval(values)), "samples": len(values)}
 
 
@@ -26,23 +45,11 @@ def interval(values: list[float]) -> dict[str, object]:
 @pytest.mark.parametrize("name", methods.names())
 def test_pruned_over_dense(benchmark, pocket: Workload, name: str):
     method = methods.find(name)(retention=RETENTION)
-    clock = latency.HostClock()
-    ratios: list[float] = []
-
-    def pair() -> None:
-        start = clock.mark()
-        pocket.prefill()
-        middle = clock.mark()
-        with prune(pocket.model, method):
-            pocket.prefill()
-        ratios.append(clock.elapsed_ms(middle, clock.mark()) / clock.elapsed_ms(start, middle))
-
-    benchmark.pedantic(pair, rounds=15, warmup_rounds=2)
     counted, trace = flops_counted.measure(pocket, method)
     dense, _ = flops_counted.measure(pocket, None)
     assert trace is not None
     benchmark.extra_info.update(
-        pruned_over_dense=interval(ratios[2:]),
+        pruned_over_dense=interleaved(benchmark, pocket, None, method, rounds=15),
         counted_macs=counted.torch_flops // 2,
         selection_macs=counted.selection_flops // 2,
         dense_macs=dense.torch_flops // 2,
@@ -53,22 +60,11 @@ def test_pruned_over_dense(benchmark, pocket: Workload, name: str):
 
 
 @pytest.mark.benchmark(group="prefill, TRIO beside random")
-def test_trio_over_random(benchmark, pocket: Workload):
-    trio, random = Trio(retention=RETENTION), methods.find("random")(retention=RETENTION)
-    clock = latency.HostClock()
-    ratios: list[float] = []
-
-    def pair() -> None:
-        start = clock.mark()
-        with prune(pocket.model, random):
-            pocket.prefill()
-        middle = clock.mark()
-        with prune(pocket.model, trio):
-            pocket.prefill()
-        ratios.append(clock.elapsed_ms(middle, clock.mark()) / clock.elapsed_ms(start, middle))
-
-    benchmark.pedantic(pair, rounds=21, warmup_rounds=2)
-    benchmark.extra_info.update(trio_over_random=interval(ratios[2:]))
+@pytest.mark.parametrize("saliency", ["tail", "autograd"])
+def test_trio_over_random(benchmark, pocket: Workload, saliency: Literal["tail", "autograd"]):
+    random = methods.find("random")(retention=RETENTION)
+    trio = Trio(retention=RETENTION, saliency=saliency)
+    benchmark.extra_info.update(trio_over_random=interleaved(benchmark, pocket, random, trio, rounds=21))
 
 
 @pytest.mark.benchmark(group="selection")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trio_profile.cli.options import Json, print_document
+from trio_profile.cli.options import Json
 
 
 def command(
@@ -13,16 +13,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Rebuild the report of a study from its measurements."""
-    from trio_profile.analysis.summary import summarise
-    from trio_profile.cli import tables
-    from trio_profile.report import write
+    from trio_profile.cli.publish import publish
     from trio_profile.store import Store
 
-    contents = Store(directory).read()
-    document = summarise(contents.study, contents.environment, contents.dense, contents.measurements)
-    document = document.model_copy(update={"report": str(write(document, directory))})
-    tables.warn(contents.dropped)
-    if json:
-        print_document(document.model_dump_json(indent=2))
-    else:
-        tables.print_document(document)
+    publish(Store(directory).read(), directory, as_json=json)

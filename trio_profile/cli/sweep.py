@@ -106,21 +106,13 @@ def _dry_run(asked: "Study", as_json: bool) -> None:
 
 def _run(asked: "Study", out: Path, resume: bool, as_json: bool) -> None:
     from trio_profile import sweep
-    from trio_profile.analysis.summary import summarise
-    from trio_profile.cli import tables
     from trio_profile.cli.progress import progress
+    from trio_profile.cli.publish import publish
     from trio_profile.errors import StoreError
-    from trio_profile.report import write
     from trio_profile.store import Store
 
     if not resume and Store(out).exists():
         raise StoreError(f"{out} holds measurements already, and --no-resume was asked for; choose another --out")
     with progress() as watch:
         contents = sweep.run(asked, out, watch=watch)
-    document = summarise(contents.study, contents.environment, contents.dense, contents.measurements)
-    document = document.model_copy(update={"report": str(write(document, out))})
-    tables.warn(contents.dropped)
-    if as_json:
-        print_document(document.model_dump_json(indent=2))
-    else:
-        tables.print_document(document)
+    publish(contents, out, as_json=as_json)
