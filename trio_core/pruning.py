@@ -2,7 +2,7 @@
 
 One pre-hook on the model reads where the picture lies; one pre-hook on each decoder layer does the rest. Before layer
 l + 1 a stage at layer l chooses and drops; from there on each layer's masks and positions are cut to the tokens that
-are left (its *frame*). The library goes on thinking in the full sequence: it sizes masks and counts positions by the
+are left (`frames.py`). The library goes on thinking in the full sequence: it sizes masks and counts positions by the
 first layer's cache, which stays whole, and the hooks translate. Attention kernels are never touched.
 """
 
@@ -22,12 +22,13 @@ from transformers import PreTrainedModel
 
 from trio_core import methods
 from trio_core.errors import OptionError, TrioError, UnsupportedInput, UnsupportedModel
+from trio_core.frames import Frame, cut_mask, renumbered, shrink, take_rows
 from trio_core.method import Method, Stage
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
 from trio_core.schedule import Schedule, check_layers
 from trio_core.spans import span
-from trio_core.tensors import HiddenBSD, LeftBSD, MaskBS, MaskBT, differentiable
+from trio_core.tensors import HiddenBSD, LeftBSD, differentiable
 from trio_core.view import LayerCall, Picture, Selection, Signal, View
 
 _pruned_now: WeakSet[PreTrainedModel] = WeakSet()
@@ -127,38 +128,23 @@ def _check_model(adapter: Adapter, method: Method) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """The tokens that are left from some layer on.
-
-    index: [B, S'] their places in the full sequence, ascending. valid: [B, S'], False at padding and fillers.
-    dropped: [B] tokens gone. full_length: S. hides: there are fillers, tokens that only make the batch rectangular.
-    """
-
-    index: Tensor
-    valid: MaskBS
-    dropped: Tensor
-    full_length: int
-    hides: bool
-
-
 @dataclass
 class _Pass:
     """One forward of the whole model.
 
     frames[i]: the frame that decoder layer i runs in; absent means all tokens. cached: tokens in the first layer's
-    cache. Of a prefill alone, as it goes: schedules and pictures by sample; counts[b]: tokens left in sample b, text
+    cache. Of a prefill alone, as it goes: schedules and pictures by sample; lengths[b]: tokens left in sample b, text
     included; full: the frame of all tokens; previous: the layer that has just run, where a method looks back at it.
     cut: masks and positions by frame and source, since many layers share them.
     """
 
     prefill: bool
-    frames: dict[int, _Frame]
+    frames: dict[int, Frame]
     cached: int = 0
     schedules: tuple[Schedule, ...] = ()
     pictures: tuple[Picture, ...] = ()
-    counts: list[int] = field(default_factory=list)
-    full: _Frame | None = None
+    lengths: list[int] = field(default_factory=list)
+    full: Frame | None = None
     previous: LayerCall | None = None
     cut: dict[tuple[int, int], tuple[Any, Any]] = field(default_factory=dict)
 
@@ -172,7 +158,7 @@ class _Run:
         self.trace = trace
         self.running: _Pass | None = None
         self.checked: set[int] = set()
-        self.frames_of: WeakKeyDictionary[Any, dict[int, _Frame]] = WeakKeyDictionary()
+        self.frames_of: WeakKeyDictionary[Any, dict[int, Frame]] = WeakKeyDictionary()
         self.parameters = list(signature(adapter.model.forward).parameters)
         self.num_layers = len(adapter.layers)
 
@@ -235,7 +221,7 @@ class _Run:
         valid = torch.ones_like(visual) if attention_mask is None else attention_mask.to(torch.bool)
         # Here the host waits for the device: the pictures' places and the lengths fix every later shape.
         places = [row.nonzero().squeeze(1) for row in (visual & valid).cpu()]
-        counts = valid.sum(dim=1).tolist()
+        lengths = valid.sum(dim=1).tolist()
         for sample, rows in enumerate(places):
             if len(rows) == 0:
                 raise UnsupportedInput(f"sample {sample} of the batch has no visual tokens: there is nothing to prune")
@@ -244,12 +230,9 @@ class _Run:
             Picture(rows.to(input_ids.device), torch.arange(len(rows), device=input_ids.device), len(rows))
             for rows in places
         )
-        everything = torch.arange(visual.shape[1], device=input_ids.device).expand(len(places), -1)
-        none_dropped = torch.zeros(len(places), dtype=torch.long, device=input_ids.device)
         self.trace.stages.clear()
         self.trace.schedules = schedules
-        full = _Frame(everything, valid, none_dropped, int(visual.shape[1]), hides=False)
-        return _Pass(True, {}, schedules=schedules, pictures=pictures, counts=counts, full=full)
+        return _Pass(True, {}, schedules=schedules, pictures=pictures, lengths=lengths, full=Frame.of_all(valid))
 
     def _adopt_cache(self, cache: Any) -> None:
         """Remember the frames beside the cache that they belong to: later steps bring the cache, nothing else."""
@@ -279,8 +262,8 @@ class _Run:
         return _Pass(prefill=False, frames=frames, cached=cached)
 
     def _stage(
-        self, boundary: int, layer: nn.Module, hidden: HiddenBSD, frame: _Frame | None, kwargs: dict[str, Any]
-    ) -> tuple[LeftBSD, _Frame | None]:
+        self, boundary: int, layer: nn.Module, hidden: HiddenBSD, frame: Frame | None, kwargs: dict[str, Any]
+    ) -> tuple[LeftBSD, Frame | None]:
         """Choose and drop. Returns the residual stream and the frame that the layers from `boundary` + 1 on see."""
         now = self.now
         current = frame or now.full
@@ -297,7 +280,9 @@ class _Run:
             selection = self.method.select(self._view(boundary, layer, hidden, frame, pictures, kwargs))
         self._check_selection(boundary, selection, pictures)
         with span("compaction"):
-            hidden, smaller = self._drop(hidden, current, pictures, selection)
+            now.lengths = [n - len(p.rows) + p.budget for n, p in zip(now.lengths, pictures, strict=True)]
+            rows, smaller, now.pictures = shrink(current, pictures, selection.kept, now.lengths)
+            hidden = take_rows(hidden, rows)
         numbers = tuple(p.number[kept] for p, kept in zip(pictures, selection.kept, strict=True))
         self._record(boundary, before, max(p.budget for p in pictures), numbers, selection, pictures)
         return hidden, smaller
@@ -307,7 +292,7 @@ class _Run:
         boundary: int,
         layer: nn.Module,
         hidden: HiddenBSD,
-        frame: _Frame | None,
+        frame: Frame | None,
         pictures: tuple[Picture, ...],
         kwargs: dict[str, Any],
     ) -> View:
@@ -336,33 +321,6 @@ class _Run:
                 )
         self.checked.add(boundary)
 
-    def _drop(
-        self, hidden: HiddenBSD, frame: _Frame, pictures: Sequence[Picture], selection: Selection
-    ) -> tuple[LeftBSD, _Frame]:
-        """Leave out what was not kept. Samples that end up shorter than the longest are filled with what is masked."""
-        now = self.now
-        alive = frame.valid.clone()
-        for sample, (picture, kept) in enumerate(zip(pictures, selection.kept, strict=True)):
-            alive[sample, picture.rows] = False
-            alive[sample, picture.rows[kept]] = True
-            now.counts[sample] -= len(picture.rows) - len(kept)
-        width = max(now.counts)
-        # Those alive first, then padding, then dropped tokens; the first `width`, in order, are the new sequence.
-        rank = torch.where(alive, 0, torch.where(frame.valid, 2, 1))
-        rows = rank.argsort(dim=1, stable=True)[:, :width].sort(dim=1).values
-        samples = torch.arange(len(pictures), device=rows.device)[:, None]
-        now.pictures = tuple(
-            Picture(torch.searchsorted(rows[sample], picture.rows[kept]), picture.number[kept], len(kept))
-            for sample, (picture, kept) in enumerate(zip(pictures, selection.kept, strict=True))
-        )
-        dropped = frame.dropped + torch.tensor(
-            [len(p.rows) - len(kept) for p, kept in zip(pictures, selection.kept, strict=True)], device=rows.device
-        )
-        smaller = _Frame(
-            frame.index[samples, rows], alive[samples, rows], dropped, frame.full_length, hides=min(now.counts) < width
-        )
-        return hidden[samples, rows], smaller
-
     def _record(
         self,
         layer: int,
@@ -382,30 +340,31 @@ class _Run:
 
     # --- every layer -------------------------------------------------------------------------------------------------
 
-    def _cut(self, kwargs: dict[str, Any], frame: _Frame | None, hidden: HiddenBSD) -> dict[str, Any]:
+    def _cut(self, kwargs: dict[str, Any], frame: Frame | None, hidden: HiddenBSD) -> dict[str, Any]:
         """A layer's keyword arguments, cut from the full sequence to its frame."""
         if frame is None:
             return kwargs
-        now = self.now
-        cut = dict(kwargs)
+        now, cut = self.now, dict(kwargs)
+        # Tokens that came after the prefill, this step's included. Each layer's cache holds them all.
+        later = 0 if now.prefill else now.cached + hidden.shape[1] - frame.full_length
         if "attention_mask" in kwargs:
             mask = kwargs["attention_mask"]
-            cut["attention_mask"] = self._once(frame, mask, lambda: self._cut_mask(mask, frame, hidden))
-        positions = kwargs.get("position_ids")
+            cut["attention_mask"] = self._once(
+                frame, mask, lambda: cut_mask(frame, mask, hidden, later, self.adapter.attention)
+            )
+        rotary, positions = kwargs["position_embeddings"], kwargs.get("position_ids")
         if self.method.positions == "compact":
-            rotary = kwargs["position_embeddings"]
             cut["position_embeddings"] = self._once(frame, rotary, lambda: self._compact(positions, frame, hidden))
         elif now.prefill:
-            rotary = kwargs["position_embeddings"]
             cut["position_embeddings"] = self._once(
-                frame, rotary, lambda: tuple(_take_rows(part, frame.index) for part in rotary)
+                frame, rotary, lambda: tuple(take_rows(part, frame.index) for part in rotary)
             )
         if now.prefill and positions is not None:
             # Layers use position ids only to detect packed sequences, and kept ids with gaps look like those.
             cut["position_ids"] = torch.arange(hidden.shape[1], device=hidden.device)[None]
         return cut
 
-    def _once(self, frame: _Frame, source: Any, make: Callable[[], Any]) -> Any:
+    def _once(self, frame: Frame, source: Any, make: Callable[[], Any]) -> Any:
         """Layers in one frame share one cut of one source."""
         now = self.now
         key = id(frame), id(source)
@@ -413,7 +372,7 @@ class _Run:
             now.cut[key] = source, make()
         return now.cut[key][1]
 
-    def _compact(self, positions: Tensor | None, frame: _Frame, hidden: HiddenBSD) -> tuple[Tensor, Tensor]:
+    def _compact(self, positions: Tensor | None, frame: Frame, hidden: HiddenBSD) -> tuple[Tensor, Tensor]:
         """Rotary embeddings of renumbered tokens: each position less the tokens dropped before it."""
         now = self.now
         if positions is None:
@@ -423,48 +382,7 @@ class _Run:
         if not now.prefill:
             return self.adapter.rotary(hidden, positions - frame.dropped[:, None])
         assert now.full is not None
-        kept = torch.zeros_like(now.full.valid).scatter(1, frame.index, frame.valid)
-        dropped_before = (now.full.valid & ~kept).long().cumsum(dim=1)
-        renumbered = positions.expand_as(dropped_before) - dropped_before
-        return self.adapter.rotary(hidden, renumbered.gather(1, frame.index))
-
-    def _cut_mask(self, mask: Tensor | None, frame: _Frame, hidden: HiddenBSD) -> Tensor | None:
-        """The library's mask over the full sequence, cut to the frame; fillers are hidden from all but themselves."""
-        now = self.now
-        batch, width = frame.index.shape
-        # Tokens that came after the prefill, this step's included. Each layer's cache holds them all.
-        later = 0 if now.prefill else now.cached + hidden.shape[1] - frame.full_length
-        seen = torch.cat([frame.valid, frame.valid.new_ones(batch, later)], dim=1)
-        if mask is None:
-            return self._mask_fillers(seen, hidden) if frame.hides else None
-        seen = seen.to(mask.device)
-        index = frame.index.to(mask.device)
-        appended = torch.arange(frame.full_length, frame.full_length + later, device=mask.device).expand(batch, -1)
-        columns = torch.cat([index, appended], dim=1)
-        if mask.ndim == 2:
-            return mask.expand(batch, -1).gather(1, columns).masked_fill(~seen, 0)
-        mask = mask.expand(batch, -1, -1, -1)
-        if now.prefill:
-            mask = mask.gather(2, index[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3]))
-        mask = mask.gather(3, columns[:, None, None, :].expand(-1, *mask.shape[1:3], -1))
-        if not frame.hides:
-            return mask
-        hide = ~seen[:, None, None, :]
-        if now.prefill:
-            hide = hide & ~torch.eye(width, dtype=torch.bool, device=mask.device)
-        return mask.masked_fill(hide, False if mask.dtype == torch.bool else torch.finfo(mask.dtype).min)
-
-    def _mask_fillers(self, seen: MaskBT, hidden: HiddenBSD) -> Tensor:
-        """A mask where the library saw no need for one: causal, with the fillers hidden from all but themselves."""
-        if "flash" in self.adapter.attention:
-            return seen
-        queries, keys = hidden.shape[1], seen.shape[1]
-        causal = torch.ones(queries, keys, dtype=torch.bool, device=hidden.device).tril(keys - queries)
-        itself = causal.triu(keys - queries)
-        allowed = causal & seen.to(hidden.device)[:, None, None, :] | itself
-        if self.adapter.attention == "sdpa":
-            return allowed
-        return torch.where(allowed, 0.0, torch.finfo(hidden.dtype).min).to(hidden.dtype)
+        return self.adapter.rotary(hidden, renumbered(frame, positions, now.full.valid))
 
 
 def _check_cache(cache: Any) -> None:
@@ -491,9 +409,3 @@ def _layer_call(adapter: Adapter, layer: nn.Module, hidden: HiddenBSD, kwargs: d
         kwargs["position_embeddings"],
         kwargs.get("attention_mask"),
     )
-
-
-def _take_rows(part: Tensor, index: Tensor) -> Tensor:
-    """[B or 1, S, X] → [B, S', X] by places [B, S']."""
-    index = index.to(part.device)
-    return part.expand(len(index), -1, -1).gather(1, index[..., None].expand(-1, -1, part.shape[-1]))

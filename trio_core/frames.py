@@ -1,0 +1,123 @@
+"""The tokens that are left from some layer on, and what the library made for all tokens cut down to them.
+
+Tensors in, tensors out; `pruning.py` knows when. Shapes: B batch, S the full sequence, T what is left of it, N visual
+tokens, K kept. A batch whose samples keep different numbers stays rectangular: shorter samples carry *fillers*, padding
+or dropped tokens that every mask hides.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from trio_core.tensors import LeftBSD, MaskBS
+from trio_core.view import Picture
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Which tokens are left.
+
+    index: [B, T] their places in the full sequence, ascending. valid: [B, T], False at padding and fillers.
+    dropped: [B] tokens gone. full_length: S. hides: there are fillers.
+    """
+
+    index: Tensor
+    valid: MaskBS
+    dropped: Tensor
+    full_length: int
+    hides: bool
+
+    @classmethod
+    def of_all(cls, valid: MaskBS) -> "Frame":
+        """The frame of a whole sequence; valid: [B, S], False at padding."""
+        batch, length = valid.shape
+        everything = torch.arange(length, device=valid.device).expand(batch, -1)
+        return cls(everything, valid, valid.new_zeros(batch, dtype=torch.long), int(length), hides=False)
+
+
+def shrink(
+    frame: Frame, pictures: Sequence[Picture], kept: Sequence[Tensor], lengths: Sequence[int]
+) -> tuple[Tensor, Frame, tuple[Picture, ...]]:
+    """Leave out the visual tokens that are not kept.
+
+    kept[b]: [K] ascending indices into pictures[b]. lengths[b]: tokens that sample b will have, text included.
+    Returns the rows [B, T] to take of what is there, the frame of what is left, and where its pictures lie in it.
+    """
+    alive = frame.valid.clone()
+    for sample, (picture, chosen) in enumerate(zip(pictures, kept, strict=True)):
+        alive[sample, picture.rows] = False
+        alive[sample, picture.rows[chosen]] = True
+    width = max(lengths)
+    # Those alive first, then padding, then dropped tokens; the first `width`, in order, are the new sequence.
+    rank = torch.where(alive, 0, torch.where(frame.valid, 2, 1))
+    rows = rank.argsort(dim=1, stable=True)[:, :width].sort(dim=1).values
+    left = tuple(
+        Picture(torch.searchsorted(rows[sample], picture.rows[chosen]), picture.number[chosen], len(chosen))
+        for sample, (picture, chosen) in enumerate(zip(pictures, kept, strict=True))
+    )
+    gone = [len(picture.rows) - len(chosen) for picture, chosen in zip(pictures, kept, strict=True)]
+    smaller = Frame(
+        frame.index.gather(1, rows),
+        alive.gather(1, rows),
+        frame.dropped + torch.tensor(gone, device=rows.device),
+        frame.full_length,
+        hides=min(lengths) < width,
+    )
+    return rows, smaller, left
+
+
+def take_rows(part: Tensor, rows: Tensor) -> LeftBSD:
+    """[B or 1, S, X] → [B, T, X] by places [B, T]."""
+    rows = rows.to(part.device)
+    return part.expand(len(rows), -1, -1).gather(1, rows[..., None].expand(-1, -1, part.shape[-1]))
+
+
+def renumbered(frame: Frame, positions: Tensor, valid: MaskBS) -> Tensor:
+    """[B, T] position ids less the tokens dropped before each; positions: [B or 1, S]; valid: [B, S]."""
+    left = torch.zeros_like(valid).scatter(1, frame.index, frame.valid)
+    dropped_before = (valid & ~left).long().cumsum(dim=1)
+    return (positions.expand_as(dropped_before) - dropped_before).gather(1, frame.index)
+
+
+def cut_mask(frame: Frame, mask: Tensor | None, hidden: Tensor, later: int, attention: str) -> Tensor | None:
+    """The library's mask over the full sequence, cut to the frame; fillers are hidden from all but themselves.
+
+    mask: [B or 1, H or 1, Q, S + later], boolean or additive; [B, S + later] under flash attention; None where the
+    library saw no need for one. hidden: [B, Q, D], what the layer will see. later: tokens since the prefill, this
+    step's included; 0 in the prefill, whose queries are the frame's own tokens.
+    """
+    batch, width = frame.index.shape
+    seen = torch.cat([frame.valid, frame.valid.new_ones(batch, later)], dim=1)
+    if mask is None:
+        return _mask_of_fillers(seen, hidden, attention) if frame.hides else None
+    seen = seen.to(mask.device)
+    index = frame.index.to(mask.device)
+    appended = torch.arange(frame.full_length, frame.full_length + later, device=mask.device).expand(batch, -1)
+    columns = torch.cat([index, appended], dim=1)
+    if mask.ndim == 2:
+        return mask.expand(batch, -1).gather(1, columns).masked_fill(~seen, 0)
+    mask = mask.expand(batch, -1, -1, -1)
+    if not later:
+        mask = mask.gather(2, index[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3]))
+    mask = mask.gather(3, columns[:, None, None, :].expand(-1, *mask.shape[1:3], -1))
+    if not frame.hides:
+        return mask
+    hide = ~seen[:, None, None, :]
+    if not later:
+        hide = hide & ~torch.eye(width, dtype=torch.bool, device=mask.device)
+    return mask.masked_fill(hide, False if mask.dtype == torch.bool else torch.finfo(mask.dtype).min)
+
+
+def _mask_of_fillers(seen: Tensor, hidden: Tensor, attention: str) -> Tensor:
+    """A mask where the library made none: causal, with the fillers hidden from all but themselves."""
+    if "flash" in attention:
+        return seen
+    queries, keys = hidden.shape[1], seen.shape[1]
+    causal = torch.ones(queries, keys, dtype=torch.bool, device=hidden.device).tril(keys - queries)
+    itself = causal.triu(keys - queries)
+    allowed = causal & seen.to(hidden.device)[:, None, None, :] | itself
+    if attention == "sdpa":
+        return allowed
+    return torch.where(allowed, 0.0, torch.finfo(hidden.dtype).min).to(hidden.dtype)
