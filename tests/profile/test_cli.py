@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from trio_core.method import registry
 from trio_profile.cli import run
 
 
@@ -105,6 +106,33 @@ def test_a_study_file_with_options_before_it(checkpoint, tmp_path, capsys):
     found = document(capsys, "sweep", "--dry-run", "--study", str(file), "--seed", "5", "--prompt", "Hm?")
     assert found["study"]["seed"] == 5
     assert found["study"]["retentions"] == [0.5]
+
+
+def test_a_method_of_the_users_own_where_they_stand(sweep_arguments, tmp_path, capsys, monkeypatch):
+    (tmp_path / "longest.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from typing import ClassVar\n"
+        "from trio_core.method import Method, Reference\n"
+        "from trio_core.selection import top_k\n"
+        "from trio_core.view import Selection\n"
+        "@dataclass(frozen=True, kw_only=True)\n"
+        "class Longest(Method):\n"
+        "    name: ClassVar[str] = 'longest'\n"
+        "    reference: ClassVar[Reference] = Reference(title='hidden norm')\n"
+        "    def select(self, view):\n"
+        "        scores = [view.features(b).norm(dim=-1) for b in range(len(view.pictures))]\n"
+        "        kept = tuple(top_k(s, p.budget) for s, p in zip(scores, view.pictures))\n"
+        "        return Selection(kept, tuple(scores))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", sys.path.copy())
+    before = dict(registry)
+    try:
+        found = document(capsys, *sweep_arguments, "--method", "longest:Longest", "--out", str(tmp_path / "out"))
+    finally:
+        registry.clear()
+        registry.update(before)
+    assert {(cell["method"], cell["status"]) for cell in found["cells"]} == {("longest:Longest", "done")}
 
 
 def test_methods_models_and_env(capsys):

@@ -7,6 +7,7 @@ Verbs import what needs torch inside their functions, so that `--help` answers a
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -40,6 +41,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     from trio_core.errors import TrioError
     from trio_profile.errors import ProfileError
 
+    # A method of the user's own is looked for where they stand; last, so that nothing there hides a library.
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
     try:
         code = app(args=arguments, standalone_mode=False)
     except (TrioError, ProfileError) as error:

@@ -186,5 +186,5 @@ def _failures(document: Document) -> Iterator[str]:
 
 def _some(count: int, of: int) -> str:
     if count == of:
-        return "the only cell" if of == 1 else f"all {of} cells"
+        return {1: "the only cell", 2: "both cells"}.get(of, f"all {of} cells")
     return f"{count} of {of} cells"
