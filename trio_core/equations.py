@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from trio_core.spans import span
-from trio_core.tensors import FeaturesND, HiddenBSD, KeptK, LogitsBPV, Loss, ScoresBS, ScoresN
+from trio_core.tensors import FeaturesND, HiddenBSD, KeptK, LogitsBPV, Loss, ScoresBS, ScoresN, watched
 
 
 def proxy_loss(logits: LogitsBPV) -> Loss:
@@ -33,8 +33,7 @@ def saliency(readout: Callable[[HiddenBSD], LogitsBPV], hidden: HiddenBSD) -> Sc
     scores of one sample scale with 1/B, which changes no ranking.
     """
     with torch.inference_mode(False), torch.enable_grad():
-        # The product makes a non-leaf: torch's FLOP counter cannot differentiate by a leaf that a module is fed.
-        probed = hidden.detach().clone().requires_grad_() * 1.0
+        probed = watched(hidden)
         with span("proxy_forward"):
             logits = readout(probed)
         with span("proxy_loss"):

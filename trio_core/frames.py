@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from trio_core.tensors import LeftBSD, MaskBS
+from trio_core.tensors import LeftBSD, MaskBS, MaskBT
 from trio_core.view import Picture
 
 
@@ -110,7 +110,7 @@ def cut_mask(frame: Frame, mask: Tensor | None, hidden: Tensor, later: int, atte
     return mask.masked_fill(hide, False if mask.dtype == torch.bool else torch.finfo(mask.dtype).min)
 
 
-def _mask_of_fillers(seen: Tensor, hidden: Tensor, attention: str) -> Tensor:
+def _mask_of_fillers(seen: MaskBT, hidden: Tensor, attention: str) -> Tensor:
     """A mask where the library made none: causal, with the fillers hidden from all but themselves."""
     if "flash" in attention:
         return seen

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from trio_core.spans import span
-from trio_core.tensors import LogitsBPV, RowsBP, ScoresBS, differentiable
+from trio_core.tensors import LogitsBPV, RowsBP, ScoresBS, differentiable, watched
 from trio_core.view import LayerCall, Readout
 
 
@@ -28,9 +28,7 @@ def tail_saliency(call: LayerCall, readout: Readout, rows: RowsBP, valid: Tensor
     at a scale that no half-precision type loses, and float64 holds what a confident pseudo-label leaves.
     """
     with torch.inference_mode(False), torch.enable_grad():
-        # A view is no leaf: torch's FLOP counter cannot differentiate by a leaf that a module is fed.
-        leaf_BSD = differentiable(call.hidden.detach()).requires_grad_()
-        hidden_BSD = leaf_BSD.view_as(leaf_BSD)
+        hidden_BSD = watched(call.hidden)
         with span("proxy_forward"):
             rows_BP = differentiable(rows)
             samples = torch.arange(len(rows_BP), device=rows_BP.device)[:, None]

@@ -31,3 +31,12 @@ def differentiable(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(differentiable(part) for part in value)
     return value.clone() if isinstance(value, Tensor) and value.is_inference() else value
+
+
+def watched(hidden: Tensor) -> Tensor:
+    """The same values, their gradient to be asked for; `hidden` stays without one. To be called with gradients enabled.
+
+    A view and so no leaf: torch's FLOP counter cannot differentiate by a leaf that a module is fed.
+    """
+    leaf = differentiable(hidden.detach()).requires_grad_()
+    return leaf.view_as(leaf)

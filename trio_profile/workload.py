@@ -3,7 +3,7 @@
 A real picture and prompt go through the checkpoint's own processor; without them the input is drawn from the seed.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from trio_core.method import LayerShape
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
 from trio_profile.errors import StudyError
@@ -91,19 +90,6 @@ def shape_of(study: Study) -> Shape:
     return _shape(adapter_for(without_weights(builtin)), study, builtin.visual_tokens, study.text_tokens)
 
 
-def layer_shape(shape: Shape) -> LayerShape:
-    """The widths that a method's overhead is computed from."""
-    return LayerShape(
-        hidden=shape.hidden,
-        intermediate=shape.intermediate,
-        query_width=shape.query_width,
-        kv_width=shape.kv_width,
-        heads=shape.heads,
-        vocabulary=shape.vocabulary,
-        ffn_matrices=shape.ffn_matrices,
-    )
-
-
 def _synthetic(study: Study, loaded: Loaded, adapter: Adapter, generator: torch.Generator) -> Inputs:
     """Random text around the built-in's standard picture, `text_tokens` in all."""
     assert loaded.builtin is not None
@@ -163,20 +149,11 @@ def _prompt(processor: Any, prompt: str) -> str:
 
 
 def _shape(adapter: Adapter, study: Study, visual_tokens: int, text_tokens: int) -> Shape:
-    config = adapter.model.config.get_text_config()
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    gated = hasattr(adapter.layers[0].get_submodule("mlp"), "gate_proj")
     return Shape(
         num_layers=len(adapter.layers),
-        hidden=config.hidden_size,
-        intermediate=config.intermediate_size,
-        query_width=config.num_attention_heads * head_dim,
-        kv_width=config.num_key_value_heads * head_dim,
-        heads=config.num_attention_heads,
-        vocabulary=config.vocab_size,
-        ffn_matrices=3 if gated else 2,
         itemsize=getattr(torch, study.dtype).itemsize,
         batch=study.batch,
         visual_tokens=visual_tokens,
         text_tokens=text_tokens,
+        **asdict(adapter.layer_shape),
     )

@@ -145,7 +145,6 @@ def test_declared_overhead_is_what_is_counted(family, saliency):
     """Under eager attention, whose backward has the four products that the formula counts."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    from trio_core.method import LayerShape
     from trio_core.spans import listening
 
     model, inputs = tiny.model(family, "eager"), tiny.sample(family)
@@ -158,17 +157,7 @@ def test_declared_overhead_is_what_is_counted(family, saliency):
 
     with prune(model, method), torch.no_grad(), counter, listening(note):
         model(**inputs)
-    text = model.config.get_text_config()
-    width = text.hidden_size // text.num_attention_heads
-    shape = LayerShape(
-        hidden=text.hidden_size,
-        intermediate=text.intermediate_size,
-        query_width=text.num_attention_heads * width,
-        kv_width=text.num_key_value_heads * width,
-        heads=text.num_attention_heads,
-        vocabulary=text.vocab_size,
-        ffn_matrices=3,
-    )
+    shape = adapter_for(model).layer_shape
     tokens = inputs["input_ids"].shape[1]
     visual = len(tiny.visual_rows(inputs))
     assert marks[1] - marks[0] == 2 * method.overhead(shape, tokens, visual)

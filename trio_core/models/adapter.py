@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
+from trio_core.method import LayerShape
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS
 from trio_core.view import AttentionLayer
 
@@ -52,6 +53,21 @@ class Adapter:
     def readout(self, hidden: HiddenBSD) -> LogitsBPV:
         """Final norm and head: [B, P, D] → [B, P, V]."""
         return self.model.get_submodule("lm_head")(self.decoder.get_submodule("norm")(hidden))
+
+    @property
+    def layer_shape(self) -> LayerShape:
+        """The widths of a decoder layer, from the configuration; the FFN's matrices from the layer itself."""
+        config = self.model.config.get_text_config()
+        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        return LayerShape(
+            hidden=config.hidden_size,
+            intermediate=config.intermediate_size,
+            query_width=config.num_attention_heads * width,
+            kv_width=config.num_key_value_heads * width,
+            heads=config.num_attention_heads,
+            vocabulary=config.vocab_size,
+            ffn_matrices=3 if hasattr(self._part(self.layers[0], "mlp"), "gate_proj") else 2,
+        )
 
     def attention_layer(self, layer: nn.Module) -> AttentionLayer:
         """A decoder layer taken apart. Raises UnsupportedModel naming the submodule that is missing.
