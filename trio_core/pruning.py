@@ -23,13 +23,14 @@ from transformers import PreTrainedModel
 from trio_core import methods
 from trio_core.errors import OptionError, TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.frames import Frame, cut_mask, renumbered, shrink, take_rows
+from trio_core.layer import LayerCall
 from trio_core.method import Method, Stage
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
 from trio_core.schedule import Schedule, check_layers
 from trio_core.spans import span
 from trio_core.tensors import HiddenBSD, LeftBSD, differentiable
-from trio_core.view import LayerCall, Picture, Selection, Signal, View
+from trio_core.view import Picture, Selection, Signal, View
 
 _pruned_now: WeakSet[PreTrainedModel] = WeakSet()
 

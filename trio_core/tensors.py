@@ -19,6 +19,8 @@ FeaturesND = Float[Tensor, "N D"]
 KeptK = Int[Tensor, " K"]
 MaskBS = Bool[Tensor, "B S"]
 MaskBT = Bool[Tensor, "B T"]
+PlacesBN = Int[Tensor, "B N"]
+ScoresBN = Float[Tensor, "B N"]
 RowsBP = Int[Tensor, "B P"]
 Loss = Float[Tensor, ""]
 

@@ -1,15 +1,16 @@
 """What a method may look at when it chooses: the residual stream, the picture's place in it, and asked-for signals."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, RowsBP
+from trio_core.layer import LayerCall, Readout
+from trio_core.tensors import HiddenBSD, MaskBS, PlacesBN, RowsBP
 
 Probe = Literal["next", "current"]
 Rows = Literal["last", "shifted"]
@@ -33,47 +34,6 @@ class Picture:
     rows: Tensor
     number: Tensor
     budget: int
-
-
-Readout = Callable[[HiddenBSD], LogitsBPV]
-"""The model's final norm and head: [B, P, D] → [B, P, V]."""
-
-
-@dataclass(frozen=True)
-class AttentionLayer:
-    """A decoder layer taken apart at its own submodules, so that some of its rows can be computed without the others.
-
-    query, key: normed rows [B, S, D] → heads [B, S, heads, E], before rotary, with the model's biases and head norms.
-    value_weight: [key_heads · E, D] and value_bias: [key_heads · E] or None. output: attended rows [B, P, heads · E] →
-    [B, P, D]. finish: (residual rows, attention's output) → the layer's output rows, FFN included.
-    scaling: of the scores. softcap: tanh limit of the scores, None where there is none.
-    """
-
-    norm: Callable[[Tensor], Tensor]
-    query: Callable[[Tensor], Tensor]
-    key: Callable[[Tensor], Tensor]
-    value_weight: Tensor
-    value_bias: Tensor | None
-    output: Callable[[Tensor], Tensor]
-    finish: Callable[[Tensor, Tensor], Tensor]
-    key_heads: int
-    scaling: float
-    softcap: float | None = None
-
-
-@dataclass(frozen=True)
-class LayerCall:
-    """A decoder layer on the residual stream that enters it, with the masks and positions of that moment.
-
-    run: [B, S, D] in, [B, S, D] out; no cache is written and no hook runs. attention: the layer taken apart.
-    rotary: cosines and sines [B or 1, S, E]. mask: what the layer was given; None is plainly causal.
-    """
-
-    hidden: HiddenBSD
-    run: Callable[[HiddenBSD], HiddenBSD]
-    attention: Callable[[], AttentionLayer]
-    rotary: tuple[Tensor, Tensor]
-    mask: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -114,6 +74,13 @@ class View:
                 f"k_pos {k_pos} with rows {rows!r} reaches past the {text} text tokens after a picture: lower it"
             )
         return supervised
+
+    @cached_property
+    def visual(self) -> PlacesBN:
+        """[B, N] places of the visual tokens; where a picture is smaller than the largest, its last place repeated."""
+        rows = [picture.rows for picture in self.pictures]
+        most = max(len(places) for places in rows)
+        return torch.stack([torch.cat([r, r[-1:].expand(most - len(r))]) if len(r) < most else r for r in rows])
 
     def features(self, sample: int) -> Tensor:
         """[N, D]: the rows of `hidden` at one sample's visual tokens."""

@@ -189,10 +189,10 @@ def test_trio_overhead_by_hand():
     autograd = 2 * linears + 3 * attention + 2 * 4 * 8 * 32
     assert Trio(retention=0.5, saliency="autograd").overhead(shape, 20, 10) == autograd + 10 * 10 * 8
     assert Trio(retention=0.5, saliency="autograd", nms=False).overhead(shape, 20, 10) == autograd
-    keys = 2 * 20 * 8 * 4  # the projection of every token, and its way back
-    sums = 3 * 20 * (4 * 2) * 8  # 4 rows by 2 heads, each a sum of 20 hidden rows: once forward, twice back
-    scores = 3 * 20 * 4 * 8  # 4 rows against 20 keys, likewise
-    rows = 2 * 4 * (8 * 8 + 8 * 8 + 8 * 8 + 3 * 8 * 16 + 8 * 32)  # q, v of the sums, o, FFN, head
+    keys = 20 * 8 * 4 + 10 * 8 * 4  # the projection of every token, and its way back for the visual ones
+    sums = (20 + 20 + 10) * (4 * 2) * 8  # 4 rows by 2 heads: sums of hidden rows, their weights' slope, the visual rows
+    scores = (20 + 10) * 4 * 8  # 4 rows against 20 keys, and back to 10
+    rows = 4 * (8 * 8 + 2 * (8 * 8 + 8 * 8 + 3 * 8 * 16 + 8 * 32))  # q; twice v of the sums, o, FFN, head
     assert Trio(retention=0.5, nms=False).overhead(shape, 20, 10) == keys + sums + scores + rows
 
 

@@ -22,7 +22,8 @@ from transformers import (
     Qwen2_5_VLForConditionalGeneration,
 )
 
-from trio_core.view import AttentionLayer, LayerCall, Picture, View
+from trio_core.layer import AttentionLayer, LayerCall, RmsNorm
+from trio_core.view import Picture, View
 
 FAMILIES = ("llava", "llava_next", "qwen2_5_vl")
 ATTENTION = ("eager", "sdpa")
@@ -174,6 +175,16 @@ def visual_rows(one: dict[str, Tensor]) -> Tensor:
 # --- a stage without a model ------------------------------------------------------------------------------------------
 
 
+class NoNorm(RmsNorm):
+    """A norm that does nothing, forwards or back."""
+
+    def __init__(self):
+        super().__init__(lambda rows: rows, torch.ones(1), 0.0)
+
+    def backward(self, values: Tensor, slope: Tensor) -> Tensor:  # noqa: ARG002
+        return slope
+
+
 class ToyLayer(torch.nn.Module):
     """Causal attention with one head and a residual. `forward` takes [B, S, D] and [B, S], which keys are valid."""
 
@@ -192,9 +203,11 @@ class ToyLayer(torch.nn.Module):
     def taken_apart(self) -> AttentionLayer:
         """The same layer in pieces."""
         return AttentionLayer(
-            norm=lambda rows: rows,
+            norm=NoNorm(),
             query=lambda rows: (rows @ self.query).unsqueeze(2),
-            key=lambda rows: (rows @ self.key).unsqueeze(2),
+            key_weight=self.key.T,
+            key_bias=None,
+            key_norm=None,
             value_weight=self.value.T,
             value_bias=None,
             output=lambda rows: rows,

@@ -8,12 +8,13 @@ import torch
 
 from trio_core import equations
 from trio_core.errors import OptionError
+from trio_core.layer import LayerCall, Readout
 from trio_core.method import LayerShape, Method, Reference
 from trio_core.saliency import tail_saliency
 from trio_core.selection import nms_select, top_k
 from trio_core.spans import span
-from trio_core.tensors import HiddenBSD, LogitsBPV, RowsBP, ScoresBS, differentiable
-from trio_core.view import LayerCall, Probe, Readout, Rows, Selection, Signal, View
+from trio_core.tensors import HiddenBSD, LogitsBPV, RowsBP, ScoresBN, differentiable
+from trio_core.view import Probe, Rows, Selection, Signal, View
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +63,8 @@ class Trio(Method):
     def select(self, view: View) -> Selection:
         """Score all tokens in one pass over the batch, then choose sample by sample; features are the probed input."""
         probed = view.probed(self.probe)
-        scores_BS = self._saliency(view, probed)
-        scores = tuple(scores_BS[b, picture.rows] for b, picture in enumerate(view.pictures))
+        scores_BN = self._saliency(view, probed)
+        scores = tuple(scores_BN[b, : len(picture.rows)] for b, picture in enumerate(view.pictures))
         with span("nms"):
             kept = tuple(
                 nms_select(scores[b], probed.hidden[b, picture.rows], picture.budget, self.threshold)
@@ -73,27 +74,29 @@ class Trio(Method):
             )
         return Selection(kept, scores)
 
-    def _saliency(self, view: View, probed: LayerCall) -> ScoresBS:
+    def _saliency(self, view: View, probed: LayerCall) -> ScoresBN:
         rows_BP = view.supervised_rows(self.k_pos, self.rows)
         assert view.readout is not None
         if self.saliency == "tail":
-            return tail_saliency(probed, view.readout, rows_BP, view.valid)
-        return equations.saliency(partial(_logits, view.readout, probed, rows_BP), probed.hidden)
+            return tail_saliency(probed, view.readout, rows_BP, view.valid, view.visual)
+        scores_BS = equations.saliency(partial(_logits, view.readout, probed, rows_BP), probed.hidden)
+        return scores_BS.gather(1, view.visual)
 
     def overhead(self, shape: LayerShape, tokens: int, visual: int) -> int:
         """MACs of the scores, forward and backward, and of an NMS that compares every pair of visual tokens once.
 
-        Frozen weights ask for no gradients, so a linear costs as much backward as forward. `tail`: the keys of all
-        tokens, the rest of the layer for k_pos rows; scores and sums once forward, twice back. `autograd`: the
-        whole layer; attention two products forward and four back.
+        Frozen weights ask for no gradients, so a linear costs as much backward as forward. `tail`: forward, the keys,
+        scores and sums over all tokens, back, the sums again and the rest for visual ones; queries, values, output,
+        FFN and head for k_pos rows. `autograd`: the whole layer; attention two products forward and four back.
         """
         d, rows = shape.hidden, self.k_pos
         feed_forward = shape.ffn_matrices * d * shape.intermediate
         suppression = visual * visual * d if self.nms else 0
         if self.saliency == "tail":
-            each_token = 2 * d * shape.kv_width + 3 * rows * (shape.heads * d + shape.query_width)
-            each_row = 3 * d * shape.query_width + feed_forward + d * shape.vocabulary
-            return tokens * each_token + 2 * rows * each_row + suppression
+            scores, sums = rows * shape.query_width, rows * shape.heads * d
+            each_token, each_visual = d * shape.kv_width + scores + 2 * sums, scores + sums + d * shape.kv_width
+            each_row = 5 * d * shape.query_width + 2 * feed_forward + 2 * d * shape.vocabulary
+            return tokens * each_token + visual * each_visual + rows * each_row + suppression
         each_token = 2 * d * shape.query_width + 2 * d * shape.kv_width + feed_forward
         attention = 2 * tokens * tokens * shape.query_width
         return 2 * tokens * each_token + 3 * attention + 2 * rows * d * shape.vocabulary + suppression

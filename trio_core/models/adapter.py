@@ -1,5 +1,6 @@
 """What pruning needs to know of a model family, and nothing else."""
 
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import torch
@@ -7,9 +8,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
+from trio_core.layer import AttentionLayer, RmsNorm
 from trio_core.method import LayerShape
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS
-from trio_core.view import AttentionLayer
 
 adapters: dict[str, type["Adapter"]] = {}
 """The adapter of each model class, by the class's name."""
@@ -18,12 +19,13 @@ adapters: dict[str, type["Adapter"]] = {}
 class Adapter:
     """A family's decoder, norm, head, placeholder ids and positions.
 
-    The defaults fit every transformers-5 model whose decoder is `model.model.language_model` and whose head is
+    The defaults fit every transformers-5 model whose decoder is at `decoder_path` and whose head is
     `model.lm_head`; a subclass names its classes and whatever is different.
     """
 
     family: ClassVar[str] = ""
     classes: ClassVar[tuple[str, ...]] = ()
+    decoder_path: ClassVar[str] = "model.language_model"
     multi_axis_positions: ClassVar[bool] = False
     """Rotary positions have several axes (m-RoPE), so that renumbering kept tokens is not defined."""
 
@@ -38,7 +40,7 @@ class Adapter:
     @property
     def decoder(self) -> nn.Module:
         """The language model: what holds `layers`, `norm` and `rotary_emb`."""
-        return cast(nn.Module, self.model.get_submodule("model.language_model"))
+        return cast(nn.Module, self.model.get_submodule(self.decoder_path))
 
     @property
     def layers(self) -> list[nn.Module]:
@@ -70,32 +72,40 @@ class Adapter:
         )
 
     def attention_layer(self, layer: nn.Module) -> AttentionLayer:
-        """A decoder layer taken apart. Raises UnsupportedModel naming the submodule that is missing.
-
-        This form fits Llama, Mistral, Qwen2 and Qwen3: norm, attention, residual; norm, FFN, residual; biases and norms
-        of the heads where the model has them.
-        """
+        """A decoder layer taken apart. Raises UnsupportedModel naming the submodule that is missing."""
         attention = self._part(layer, "self_attn")
         query, key, value = (self._part(attention, name) for name in ("q_proj", "k_proj", "v_proj"))
         query_norm, key_norm = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
-        after, feed_forward = self._part(layer, "post_attention_layernorm"), self._part(layer, "mlp")
         width = attention.head_dim
 
-        def finish(residual: Tensor, attended: Tensor) -> Tensor:
-            middle = residual + attended
-            return middle + feed_forward(after(middle))
+        def query_heads(rows: Tensor) -> Tensor:
+            heads = query(rows).unflatten(-1, (-1, width))
+            return heads if query_norm is None else query_norm(heads)
 
         return AttentionLayer(
-            norm=self._part(layer, "input_layernorm"),
-            query=lambda rows: _heads(query(rows), width, query_norm),
-            key=lambda rows: _heads(key(rows), width, key_norm),
+            norm=self.rms_norm(self._part(layer, "input_layernorm")),
+            query=query_heads,
+            key_weight=key.weight,
+            key_bias=key.bias,
+            key_norm=None if key_norm is None else self.rms_norm(key_norm),
             value_weight=value.weight,
             value_bias=value.bias,
             output=self._part(attention, "o_proj"),
-            finish=finish,
+            finish=partial(self.finish, layer),
             key_heads=value.weight.shape[0] // width,
             scaling=attention.scaling,
+            softcap=getattr(attention, "attn_logit_softcapping", None),
         )
+
+    def rms_norm(self, module: nn.Module) -> RmsNorm:
+        """A norm module with its formula: as in Llama, Mistral, Qwen. Gemma counts its weight from one."""
+        eps = "variance_epsilon" if hasattr(module, "variance_epsilon") else "eps"
+        return RmsNorm(module, self._part(module, "weight"), self._part(module, eps))
+
+    def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
+        """The layer's rows [B, P, D] once attention is done: residual, norm, FFN, residual."""
+        middle = residual + attended
+        return middle + self._part(layer, "mlp")(self._part(layer, "post_attention_layernorm")(middle))
 
     def _part(self, module: nn.Module, name: str) -> Any:
         part = getattr(module, name, None)
@@ -118,9 +128,3 @@ class Adapter:
     def visual_tokens(self, input_ids: Tensor) -> MaskBS:
         """[B, S], True at visual tokens."""
         return torch.isin(input_ids, torch.tensor(self.placeholder_ids(), device=input_ids.device))
-
-
-def _heads(projected: Tensor, width: int, norm: nn.Module | None) -> Tensor:
-    """[B, S, heads · E] → [B, S, heads, E], normed by head where the model does so."""
-    heads = projected.unflatten(-1, (-1, width))
-    return heads if norm is None else norm(heads)
