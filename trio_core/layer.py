@@ -67,7 +67,8 @@ class LayerCall:
     """A decoder layer on the residual stream that enters it, with the masks and positions of that moment.
 
     run: [B, S, D] in, [B, S, D] out; no cache is written and no hook runs. attention: the layer taken apart.
-    rotary: cosines and sines [B or 1, S, E]. mask: what the layer was given; None is plainly causal.
+    rotary: cosines and sines [B or 1, S, E]. mask: what the layer was given. causal: what no mask means, that each
+    token looks back only; else each sees all.
     """
 
     hidden: HiddenBSD
@@ -75,3 +76,4 @@ class LayerCall:
     attention: Callable[[], AttentionLayer]
     rotary: tuple[Tensor, Tensor]
     mask: Tensor | None
+    causal: bool = True
