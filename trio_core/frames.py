@@ -81,17 +81,19 @@ def renumbered(frame: Frame, positions: Tensor, valid: MaskBS) -> Tensor:
     return (positions.expand_as(dropped_before) - dropped_before).gather(1, frame.index)
 
 
-def cut_mask(frame: Frame, mask: Tensor | None, hidden: Tensor, later: int, attention: str) -> Tensor | None:
+def cut_mask(
+    frame: Frame, mask: Tensor | None, hidden: Tensor, later: int, attention: str, causal: bool = True
+) -> Tensor | None:
     """The library's mask over the full sequence, cut to the frame; fillers are hidden from all but themselves.
 
     mask: [B or 1, H or 1, Q, S + later], boolean or additive; [B, S + later] under flash attention; None where the
     library saw no need for one. hidden: [B, Q, D], what the layer will see. later: tokens since the prefill, this
-    step's included; 0 in the prefill, whose queries are the frame's own tokens.
+    step's included; 0 in the prefill, whose queries are the frame's own tokens. causal: what None means.
     """
     batch, width = frame.index.shape
     seen = torch.cat([frame.valid, frame.valid.new_ones(batch, later)], dim=1)
     if mask is None:
-        return _mask_of_fillers(seen, hidden, attention) if frame.hides else None
+        return _mask_of_fillers(seen, hidden, attention, causal) if frame.hides else None
     seen = seen.to(mask.device)
     index = frame.index.to(mask.device)
     appended = torch.arange(frame.full_length, frame.full_length + later, device=mask.device).expand(batch, -1)
@@ -110,14 +112,15 @@ def cut_mask(frame: Frame, mask: Tensor | None, hidden: Tensor, later: int, atte
     return mask.masked_fill(hide, False if mask.dtype == torch.bool else torch.finfo(mask.dtype).min)
 
 
-def _mask_of_fillers(seen: MaskBT, hidden: Tensor, attention: str) -> Tensor:
-    """A mask where the library made none: causal, with the fillers hidden from all but themselves."""
+def _mask_of_fillers(seen: MaskBT, hidden: Tensor, attention: str, causal: bool) -> Tensor:
+    """A mask where the library made none: causal or open, with the fillers hidden from all but themselves."""
     if "flash" in attention:
         return seen
     queries, keys = hidden.shape[1], seen.shape[1]
-    causal = torch.ones(queries, keys, dtype=torch.bool, device=hidden.device).tril(keys - queries)
-    itself = causal.triu(keys - queries)
-    allowed = causal & seen.to(hidden.device)[:, None, None, :] | itself
+    every = torch.ones(queries, keys, dtype=torch.bool, device=hidden.device)
+    back = every.tril(keys - queries)
+    itself = back.triu(keys - queries)
+    allowed = (back if causal else every) & seen.to(hidden.device)[:, None, None, :] | itself
     if attention == "sdpa":
         return allowed
     return torch.where(allowed, 0.0, torch.finfo(hidden.dtype).min).to(hidden.dtype)

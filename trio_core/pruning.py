@@ -92,6 +92,7 @@ def prune(model: PreTrainedModel, method: Method | str, **options: Any) -> Itera
     try:
         handles.append(model.register_forward_pre_hook(run.before_model, with_kwargs=True))
         handles.append(model.register_forward_hook(run.after_model, always_call=True))
+        handles.append(adapter.decoder.register_forward_pre_hook(run.before_decoder, with_kwargs=True))
         for index, layer in enumerate(adapter.layers):
             handles.append(layer.register_forward_pre_hook(partial(run.before_layer, index), with_kwargs=True))
         yield trace
@@ -136,6 +137,7 @@ class _Pass:
     frames[i]: the frame that decoder layer i runs in; absent means all tokens. cached: tokens in the first layer's
     cache. Of a prefill alone, as it goes: schedules and pictures by sample; lengths[b]: tokens left in sample b, text
     included; full: the frame of all tokens; previous: the layer that has just run, where a method looks back at it.
+    additions[i]: [B, S, D] that the model adds to what enters layer i.
     cut: masks and positions by frame and source, since many layers share them.
     """
 
@@ -147,6 +149,7 @@ class _Pass:
     lengths: list[int] = field(default_factory=list)
     full: Frame | None = None
     previous: LayerCall | None = None
+    additions: dict[int, Tensor] = field(default_factory=dict)
     cut: dict[tuple[int, int], tuple[Any, Any]] = field(default_factory=dict)
 
 
@@ -187,6 +190,13 @@ class _Run:
         """Forget the pass, also after an exception."""
         self.running = None
 
+    def before_decoder(
+        self, _decoder: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Take over what the decoder adds between its layers: it would add to all tokens, dropped ones too."""
+        self.now.additions = self.adapter.take_additions(kwargs)
+        return args, kwargs
+
     def before_layer(
         self, index: int, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -194,6 +204,8 @@ class _Run:
         now = self.now
         hidden, rest = (args[0], args[1:]) if args else (kwargs.pop("hidden_states"), ())
         frame = now.frames.get(index - 1)
+        if (addition := now.additions.get(index)) is not None:
+            hidden = hidden + (addition if frame is None else take_rows(addition, frame.index))
         if now.prefill:
             if index == 0:
                 self._adopt_cache(kwargs.get("past_key_values"))
@@ -351,7 +363,7 @@ class _Run:
         if "attention_mask" in kwargs:
             mask = kwargs["attention_mask"]
             cut["attention_mask"] = self._once(
-                frame, mask, lambda: cut_mask(frame, mask, hidden, later, self.adapter.attention)
+                frame, mask, lambda: cut_mask(frame, mask, hidden, later, self.adapter.attention, self.adapter.causal)
             )
         rotary, positions = kwargs["position_embeddings"], kwargs.get("position_ids")
         if self.method.positions == "compact":
@@ -409,4 +421,5 @@ def _layer_call(adapter: Adapter, layer: nn.Module, hidden: HiddenBSD, kwargs: d
         partial(adapter.attention_layer, layer),
         kwargs["position_embeddings"],
         kwargs.get("attention_mask"),
+        adapter.causal,
     )

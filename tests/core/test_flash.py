@@ -57,7 +57,7 @@ def plain_kernels(monkeypatch) -> None:
     monkeypatch.setattr(library, "_prepare_from_posids", packed)
 
 
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@pytest.mark.parametrize("family", tiny.BY_HAND)
 class TestReference:
     def test_one_sample(self, family):
         check_against_reference(tiny.model(family, NAME), [tiny.sample(family)], METHOD)

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, PreTrainedModel, StaticCache
 
 from tests.core import tiny
-from tests.core.tiny import FAMILIES
+from tests.core.tiny import BY_HAND
 from trio_core import (
     OptionError,
     RetentionError,
@@ -60,7 +60,7 @@ def same(before: dict[str, Any], after: dict[str, Any]) -> bool:
     )
 
 
-@pytest.fixture(params=FAMILIES)
+@pytest.fixture(params=BY_HAND)
 def untouched(request) -> Iterator[tuple[PreTrainedModel, dict[str, Tensor]]]:
     """A model and a sample; afterwards the model must be the one that came in, and work as it did."""
     model, one = tiny.model(request.param), tiny.sample(request.param)
@@ -261,14 +261,14 @@ def test_a_sample_of_text_among_pictures_is_refused_by_number():
         model(**inputs)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", BY_HAND)
 def test_generate_with_a_static_cache_is_refused(family):
     model, one = tiny.model(family), tiny.sample(family)
     with prune(model, "grid", retention=0.5), pytest.raises(UnsupportedInput, match="cache StaticCache"):
         model.generate(**one, max_new_tokens=3, cache_implementation="static")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", BY_HAND)
 def test_pictures_after_a_cached_beginning_are_refused(family):
     model, one = tiny.model(family), tiny.sample(family)
     with torch.no_grad(), prune(model, "grid", retention=0.5, layers=LAYERS):

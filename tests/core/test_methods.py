@@ -144,7 +144,7 @@ def scores_and_features(
 @pytest.mark.parametrize("probe", ["next", "current"])
 @pytest.mark.parametrize("rows", ["last", "shifted"])
 @pytest.mark.parametrize("saliency", ["tail", "autograd"])
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@pytest.mark.parametrize("family", tiny.BY_HAND)
 def test_trio_follows_its_equations_at_every_stage(family, saliency, probe, rows):
     model = tiny.model(family)
     samples = [tiny.sample(family, "large"), tiny.sample(family, "small", before=6, seed=1)]

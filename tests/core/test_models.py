@@ -7,23 +7,22 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from tests.core import reference, tiny
 from trio_core import UnsupportedModel
 from trio_core.models import adapter_for
-from trio_core.models.adapter import adapters
+from trio_core.models.adapter import adapters, families
 
 
-@pytest.mark.parametrize("attention", tiny.ATTENTION)
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@pytest.mark.parametrize(("family", "attention"), tiny.KERNELS)
 def test_a_family_is_known_with_its_layers_and_its_attention(family, attention):
     adapter = adapter_for(tiny.model(family, attention))
     assert type(tiny.model(family)).__name__ in adapter.classes
     assert len(adapter.layers) == tiny.NUM_LAYERS
     assert adapter.attention == attention
-    assert adapter.multi_axis_positions == (family == "qwen2_5_vl")
+    assert adapter.multi_axis_positions == family.startswith("qwen")
 
 
 def test_every_family_has_a_name_and_is_tested_here():
     assert {name for cls in adapters.values() for name in cls.classes} == set(adapters)
     assert {type(tiny.model(family)).__name__ for family in tiny.FAMILIES} == set(adapters)
-    assert all(cls.family for cls in adapters.values())
+    assert set(tiny.NAMES.values()) == set(families) == {cls.family for cls in adapters.values()} | {"PaliGemma 2"}
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
@@ -76,5 +75,5 @@ def test_an_unknown_class_is_refused_with_the_known_ones():
     config = LlamaConfig(
         hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1, vocab_size=8, pad_token_id=0
     )
-    with pytest.raises(UnsupportedModel, match=r"LlamaForCausalLM is not known; known: LlavaForC.*Qwen2_5_VLForC"):
+    with pytest.raises(UnsupportedModel, match=r"LlamaForCausalLM is not known; known: FastVlmForC.*Qwen2_5_VLForC"):
         adapter_for(LlamaForCausalLM(config))

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from tests.core import reference, tiny
-from tests.core.tiny import ATTENTION, FAMILIES, NUM_LAYERS
+from tests.core.tiny import ATTENTION, BY_HAND, NUM_LAYERS
 from trio_core import (
     Trio,
     TrioError,
@@ -125,7 +125,7 @@ def check_second_turn(model: PreTrainedModel, family: str) -> None:
 
 
 @pytest.mark.parametrize("attention", ATTENTION)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", BY_HAND)
 class TestReference:
     """Pruned hidden states are those of a sequence that was physically built shorter."""
 
@@ -195,7 +195,7 @@ class TestCompact:
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("attention", ATTENTION)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", BY_HAND)
 class TestEveryMethod:
     def test_dense_equals_pruned_at_retention_one_to_the_last_bit(self, family, attention, name):
         model = tiny.model(family, attention)
@@ -249,7 +249,7 @@ def cache_lengths(cache: DynamicCache) -> list[int]:
 
 
 @pytest.mark.parametrize("attention", ATTENTION)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", BY_HAND)
 class TestGenerate:
     def test_the_cache_holds_what_the_schedule_says(self, family, attention):
         model, one = tiny.model(family, attention), tiny.sample(family)
@@ -310,7 +310,7 @@ class TestGenerate:
                 assert close(calls[0][layer][0, step], wanted), f"token {step}, layer {layer + 1}"
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", BY_HAND)
 def test_all_gradient_modes_agree(family):
     model, one = tiny.model(family), tiny.sample(family)
     logits = []
@@ -352,7 +352,7 @@ def test_two_caches_used_in_turn_stay_apart(attention, positions):
         assert torch.equal(both[1], apart[1][step])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", BY_HAND)
 def test_a_placeholder_that_the_model_writes_is_a_word_like_any(family):
     model, one = tiny.model(family), tiny.sample(family)
     with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)) as trace, layer_outputs(model) as calls:
@@ -364,7 +364,7 @@ def test_a_placeholder_that_the_model_writes_is_a_word_like_any(family):
     assert all(close(output[0, 0], wanted) for output, wanted in zip(calls[1], expected.decode[0], strict=True))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", BY_HAND)
 def test_attentions_are_one_a_layer_and_not_the_probes(family):
     model, one = tiny.model(family, "eager"), tiny.sample(family)
     text = one["input_ids"].shape[1] - len(tiny.visual_rows(one))

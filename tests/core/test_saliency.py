@@ -52,13 +52,13 @@ def with_float64_norms(model):
 @pytest.mark.parametrize("rows", ["last", "shifted"])
 @pytest.mark.parametrize("probe", ["next", "current"])
 @pytest.mark.parametrize("attention", tiny.ATTENTION)
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@pytest.mark.parametrize("family", tiny.BY_HAND)
 def test_tail_equals_autograd_and_keeps_the_same(family, attention, probe, rows):
     assert widest_difference(tiny.model(family, attention), tiny.sample(family), probe=probe, rows=rows) < 1e-5
 
 
 @pytest.mark.parametrize("probe", ["next", "current"])
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@pytest.mark.parametrize("family", tiny.BY_HAND)
 def test_in_float64_they_are_equal_to_rounding(family, probe):
     model = with_float64_norms(copy.deepcopy(tiny.model(family, "sdpa")).double())
     inputs = {k: v.double() if v.is_floating_point() else v for k, v in tiny.sample(family).items()}
@@ -67,7 +67,7 @@ def test_in_float64_they_are_equal_to_rounding(family, probe):
 
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("attention", tiny.ATTENTION)
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@pytest.mark.parametrize("family", tiny.BY_HAND)
 def test_padded_batches_with_unequal_pictures(family, attention, side):
     inputs = tiny.batch(tiny.unequal_spans(family), side)
     assert widest_difference(tiny.model(family, attention), inputs) < 1e-5
@@ -82,7 +82,7 @@ def test_under_inference_mode():
         assert torch.equal(ours.kept[0], oracle.kept[0])
 
 
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@pytest.mark.parametrize("family", tiny.BY_HAND)
 def test_bfloat16_keeps_what_float32_keeps(family):
     """At least 95 % of the first stage's tokens; later stages see what the first one left."""
     model = copy.deepcopy(tiny.model(family)).bfloat16()
@@ -139,7 +139,7 @@ def test_a_label_infinitely_ahead_gives_no_slope_and_no_nan():
 # --- cost and refusals -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@pytest.mark.parametrize("family", tiny.BY_HAND)
 @pytest.mark.parametrize("saliency", ["tail", "autograd"])
 def test_declared_overhead_is_what_is_counted(family, saliency):
     """Under eager attention, whose backward has the four products that the formula counts."""

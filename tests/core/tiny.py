@@ -1,142 +1,116 @@
 """Real model classes at toy size, and inputs for them: the bench on which pruning is tried.
 
 The weights are random and large enough that every token's hidden state is its own; the decoders differ on purpose:
-LLaVA-1.5 with as many keys as queries, LLaVA-NeXT and Qwen2.5-VL with grouped keys.
+LLaVA-1.5 with as many keys as queries, the others with grouped keys.
 """
 
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import (
-    CLIPVisionConfig,
-    LlamaConfig,
-    LlavaConfig,
-    LlavaForConditionalGeneration,
-    LlavaNextConfig,
-    LlavaNextForConditionalGeneration,
-    PreTrainedModel,
-    Qwen2_5_VLConfig,
-    Qwen2_5_VLForConditionalGeneration,
-)
+from transformers import PreTrainedModel
 
 from trio_core.layer import AttentionLayer, LayerCall, RmsNorm
+from trio_core.models.adapter import families
+from trio_core.models.toy import IMAGE, NUM_LAYERS, VIDEO, VISION_END, VISION_START, VOCABULARY
 from trio_core.view import Picture, View
 
-FAMILIES = ("llava", "llava_next", "qwen2_5_vl")
-ATTENTION = ("eager", "sdpa")
+__all__ = ["IMAGE", "NUM_LAYERS", "VIDEO", "VISION_END", "VISION_START", "VOCABULARY"]
 
-NUM_LAYERS = 6
-VOCABULARY = 97
-IMAGE, VISION_START, VISION_END, VIDEO = 96, 95, 94, 93
+NAMES = {
+    "llava": "LLaVA-1.5",
+    "llava_next": "LLaVA-NeXT",
+    "qwen2_5_vl": "Qwen2.5-VL",
+    "llava_next_video": "LLaVA-NeXT-Video",
+    "llava_onevision": "LLaVA-OneVision",
+    "video_llava": "Video-LLaVA",
+    "qwen2_vl": "Qwen2-VL",
+    "qwen3_vl": "Qwen3-VL",
+    "internvl": "InternVL",
+    "idefics3": "Idefics3",
+    "smolvlm": "SmolVLM",
+    "fastvlm": "FastVLM",
+    "gemma3": "Gemma 3",
+    "paligemma": "PaliGemma",
+    "paligemma2": "PaliGemma 2",
+}
+FAMILIES = tuple(NAMES)
+BY_HAND = ("llava", "llava_next", "qwen2_5_vl")
+"""The families whose decoder `reference.py` has written out."""
+ATTENTION = ("eager", "sdpa")
+KERNELS = [(family, attention) for family in FAMILIES for attention in families[NAMES[family]].toy_attention]
+"""Every family with each attention that its decoder has here."""
 WORDS = 90
 """Text tokens are 1 … WORDS - 1; 0 is padding."""
 
-_TEXT: dict[str, Any] = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": NUM_LAYERS,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 512,
-    "pad_token_id": 0,
-    "bos_token_id": None,
-    "eos_token_id": None,
-}
-_TILE = {"image_size": 16, "patch_size": 4}  # 4 × 4 = 16 tokens a picture or a tile
-_PINPOINTS = [[16, 32], [32, 16], [32, 32]]
-
 
 @cache
-def model(family: str, attention: str = "sdpa") -> PreTrainedModel:
-    """The family's toy model, the same weights whatever the attention. Built once a session: leave it as it is."""
-    built = _untrained(family, attention).eval()
-    generator = torch.Generator().manual_seed(len(family))
-    with torch.no_grad():
-        for name, weights in built.named_parameters():
-            if weights.ndim < 2:
-                weights.copy_(0.2 * torch.randn(weights.shape, generator=generator) + ("norm" in name))
-            else:
-                fan_in = 1 if "embed" in name else weights[0].numel()
-                weights.copy_(torch.randn(weights.shape, generator=generator) / fan_in**0.5)
-    built.generation_config.eos_token_id = None
-    return built
+def model(family: str, attention: str | None = None) -> PreTrainedModel:
+    """The family's toy model, the same weights whatever the attention. Built once a session: leave it as it is.
 
-
-def _untrained(family: str, attention: str) -> PreTrainedModel:
-    implementation = {"text_config": attention, "vision_config": attention if attention in ATTENTION else "sdpa"}
-    if family == "qwen2_5_vl":
-        rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}
-        config = Qwen2_5_VLConfig(
-            text_config={**_TEXT, "num_key_value_heads": 2, "rope_parameters": rope},
-            vision_config={
-                "depth": 2,
-                "hidden_size": 32,
-                "intermediate_size": 48,
-                "num_heads": 2,
-                "patch_size": 4,
-                "out_hidden_size": _TEXT["hidden_size"],
-                "window_size": 16,
-                "fullatt_block_indexes": [1],
-            },
-            image_token_id=IMAGE,
-            video_token_id=VIDEO,
-            vision_start_token_id=VISION_START,
-            vision_end_token_id=VISION_END,
-        )
-        return Qwen2_5_VLForConditionalGeneration._from_config(config, attn_implementation=implementation)
-    vision = CLIPVisionConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2, **_TILE)
-    if family == "llava":
-        text = LlamaConfig(**_TEXT, num_key_value_heads=4)
-        config = LlavaConfig(vision_config=vision, text_config=text, image_token_index=IMAGE)
-        return LlavaForConditionalGeneration._from_config(config, attn_implementation=implementation)
-    text = LlamaConfig(**_TEXT, num_key_value_heads=2)
-    config = LlavaNextConfig(
-        vision_config=vision, text_config=text, image_token_index=IMAGE, image_grid_pinpoints=_PINPOINTS
-    )
-    return LlavaNextForConditionalGeneration._from_config(config, attn_implementation=implementation)
+    attention: sdpa unless told, or eager where the family has no other.
+    """
+    adapter = families[NAMES[family]]
+    return adapter.toy(attention or adapter.toy_attention[-1], seed=len(family))
 
 
 # --- inputs ----------------------------------------------------------------------------------------------------------
 
 
 def sample(family: str, size: str = "large", before: int = 3, after: int = 9, seed: int = 0) -> dict[str, Tensor]:
-    """One unpadded sample: `before` words, a picture, `after` words.
+    """One unpadded sample: `before` words, a picture, `after` words; PaliGemma's picture stands before all words.
 
-    size: `small` or `large`, so that spans differ. LLaVA-1.5 has one span for every picture: its large one is two
-    pictures with a word between them.
+    size: `small` or `large`, so that spans differ. Where a picture's span is always the same, the large one is two
+    pictures with a word between them; where there are videos, the large one is a picture, a word and a video.
     """
     generator = torch.Generator().manual_seed(seed)
 
     def words(count: int) -> list[int]:
         return torch.randint(1, WORDS, (count,), generator=generator).tolist()
 
-    if family == "qwen2_5_vl":
-        grid = (6, 8) if size == "large" else (4, 6)  # patches; merged two by two
-        tokens = grid[0] * grid[1] // 4
-        pictures = {
-            "pixel_values": torch.randn(grid[0] * grid[1], 3 * 2 * 4 * 4, generator=generator),
-            "image_grid_thw": torch.tensor([[1, *grid]]),
-        }
-        middle = [VISION_START, *[IMAGE] * tokens, VISION_END] if before else [IMAGE] * tokens
-    elif family == "llava_next":
-        height, width = (30, 32) if size == "large" else (16, 24)
-        tiles, rows, columns = (4, 8, 8) if size == "large" else (2, 4, 6)  # what is left of the tiles un-padded
-        pictures = {
-            "pixel_values": torch.randn(1, 1 + tiles, 3, 16, 16, generator=generator),
-            "image_sizes": torch.tensor([[height, width]]),
-        }
+    def noise(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    large = size == "large"
+    if family.startswith("qwen"):
+        grid = (6, 8) if large else (4, 6)  # patches; merged two by two
+        patches = grid[0] * grid[1]
+        pictures = {"pixel_values": noise(patches, 3 * 2 * 4 * 4), "image_grid_thw": torch.tensor([[1, *grid]])}
+        span = [IMAGE] * (patches // 4)
+        middle = [VISION_START, *span, VISION_END] if before else span
+        if large and family != "qwen2_5_vl":
+            pictures |= {"pixel_values_videos": noise(16, 3 * 2 * 4 * 4), "video_grid_thw": torch.tensor([[1, 4, 4]])}
+            middle += [*words(1), VISION_START, *[VIDEO] * 4, VISION_END]
+    elif family in ("llava_next", "llava_next_video", "llava_onevision"):
+        height, width = (30, 32) if large else (16, 24)
+        tiles, rows, columns = (4, 8, 8) if large else (2, 4, 6)  # what is left of the tiles un-padded
+        pictures = {"pixel_values": noise(1, 1 + tiles, 3, 16, 16), "image_sizes": torch.tensor([[height, width]])}
         middle = [IMAGE] * (16 + rows * (columns + 1))
+        if large and family != "llava_next":
+            pictures["pixel_values_videos"] = noise(1, 2, 3, 16, 16)
+            middle += words(1) + [VIDEO] * (2 * 4 + (family == "llava_onevision"))
+    elif family == "video_llava":
+        pictures, middle = {"pixel_values": noise(1, 3, 16, 16)}, [IMAGE] * 16
+        if large:
+            pictures["pixel_values_videos"] = noise(1, 2, 3, 16, 16)
+            middle += words(1) + [VIDEO] * (2 * 17)
     else:
-        count = 2 if size == "large" else 1
-        pictures = {"pixel_values": torch.randn(count, 3, 16, 16, generator=generator)}
+        count = 2 if large else 1
+        side = 32 if family in ("internvl", "idefics3", "smolvlm", "fastvlm") else 16
+        pictures = {"pixel_values": noise(count, 3, side, side)}
+        if family in ("idefics3", "smolvlm"):
+            pictures["pixel_values"] = pictures["pixel_values"][None]
         middle = [IMAGE] * 16 if count == 1 else [IMAGE] * 16 + words(1) + [IMAGE] * 16
-    input_ids = torch.tensor([words(before) + middle + words(after)])
+    start, end = words(before), words(after)
+    input_ids = torch.tensor([middle + start + end if family.startswith("paligemma") else start + middle + end])
     made = {"input_ids": input_ids, "attention_mask": torch.ones_like(input_ids), **pictures}
-    if family == "qwen2_5_vl":
-        made["mm_token_type_ids"] = (input_ids == IMAGE).int()
+    if family.startswith("qwen"):
+        made["mm_token_type_ids"] = (input_ids == IMAGE).int() + 2 * (input_ids == VIDEO).int()
+    elif family.startswith("paligemma"):
+        made["token_type_ids"] = torch.zeros_like(input_ids)  # all of it is the prompt
+    elif family == "gemma3":
+        made["token_type_ids"] = (input_ids == IMAGE).long()
     return made
 
 
@@ -149,11 +123,11 @@ def batch(samples: Sequence[dict[str, Tensor]], side: str = "left") -> dict[str,
         return torch.nn.functional.pad(row, (missing, 0) if side == "left" else (0, missing))
 
     together: dict[str, Tensor] = {}
-    for name in samples[0]:
-        parts = [one[name] for one in samples]
-        if name in ("input_ids", "attention_mask", "mm_token_type_ids"):
+    for name in dict.fromkeys(name for one in samples for name in one):
+        parts = [one[name] for one in samples if name in one]
+        if name in ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids"):
             parts = [padded(part) for part in parts]
-        elif name == "pixel_values" and parts[0].ndim == 5:  # LLaVA-NeXT pads pictures to the most tiles
+        elif name == "pixel_values" and parts[0].ndim == 5:  # tiles are padded to the most that a sample has
             tiles = max(part.shape[1] for part in parts)
             parts = [torch.cat([p, p.new_zeros(1, tiles - p.shape[1], *p.shape[2:])], dim=1) for p in parts]
         together[name] = torch.cat(parts)
@@ -169,7 +143,8 @@ def unequal_spans(family: str, before: int = 3) -> list[dict[str, Tensor]]:
 
 def visual_rows(one: dict[str, Tensor]) -> Tensor:
     """[V0] where an unpadded sample's visual tokens stand."""
-    return (one["input_ids"][0] == IMAGE).nonzero().squeeze(1)
+    ids = one["input_ids"][0]
+    return ((ids == IMAGE) | (ids == VIDEO)).nonzero().squeeze(1)
 
 
 # --- a stage without a model ------------------------------------------------------------------------------------------

@@ -4,16 +4,21 @@ from functools import partial
 from typing import Any, ClassVar, cast
 
 import torch
+import transformers
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
 from trio_core.layer import AttentionLayer, RmsNorm
 from trio_core.method import LayerShape
+from trio_core.models import toy
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS
 
 adapters: dict[str, type["Adapter"]] = {}
 """The adapter of each model class, by the class's name."""
+
+families: dict[str, type["Adapter"]] = {}
+"""The adapter of each family, by the family's name."""
 
 
 class Adapter:
@@ -28,14 +33,29 @@ class Adapter:
     decoder_path: ClassVar[str] = "model.language_model"
     multi_axis_positions: ClassVar[bool] = False
     """Rotary positions have several axes (m-RoPE), so that renumbering kept tokens is not defined."""
+    toy_attention: ClassVar[tuple[str, ...]] = ("eager", "sdpa")
+    """The attention implementations that the family's decoder has on any machine."""
 
     def __init__(self, model: PreTrainedModel):
         self.model = model
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for name in cls.classes:
+        # What is only inherited belongs to the parent: PaliGemma 2 is a family whose class is PaliGemma's.
+        for name in vars(cls).get("classes", ()):
             adapters[name] = cls
+        if "family" in vars(cls):
+            families[cls.family] = cls
+
+    @classmethod
+    def toy_config(cls) -> PreTrainedConfig:
+        """The smallest configuration of the family's class that shows what is special about it."""
+        raise NotImplementedError(f"{cls.__name__} has no toy")
+
+    @classmethod
+    def toy(cls, attention: str = "sdpa", seed: int = 0) -> PreTrainedModel:
+        """The family's real class at toy size with random weights, the same ones whatever the attention."""
+        return toy.build(getattr(transformers, cls.classes[0]), cls.toy_config(), attention, seed)
 
     @property
     def decoder(self) -> nn.Module:
@@ -51,6 +71,18 @@ class Adapter:
     def attention(self) -> str:
         """The decoder's attention implementation, as transformers names it."""
         return str(self.model.config.get_text_config()._attn_implementation)
+
+    @property
+    def causal(self) -> bool:
+        """Whether attention without a mask looks back only; PaliGemma's looks both ways."""
+        return getattr(self._part(self.layers[0], "self_attn"), "is_causal", True)
+
+    def take_additions(self, kwargs: dict[str, Any]) -> dict[int, Tensor]:  # noqa: ARG002
+        """Take out of the decoder's arguments what it would itself add to the residual stream between its layers.
+
+        Returns, by the index of the layer before which it is added, [B, S, D] over the full sequence.
+        """
+        return {}
 
     def readout(self, hidden: HiddenBSD) -> LogitsBPV:
         """Final norm and head: [B, P, D] → [B, P, V]."""
@@ -121,9 +153,9 @@ class Adapter:
 
     def placeholder_ids(self) -> tuple[int, ...]:
         """Token ids that stand for visual tokens in `input_ids`."""
-        config = self.model.config
-        ids = (getattr(config, "image_token_id", None), getattr(config, "video_token_id", None))
-        return tuple(token for token in ids if token is not None)
+        names = ("image_token_id", "image_token_index", "video_token_id", "video_token_index")
+        ids = (getattr(self.model.config, name, None) for name in names)
+        return tuple(dict.fromkeys(token for token in ids if token is not None))
 
     def visual_tokens(self, input_ids: Tensor) -> MaskBS:
         """[B, S], True at visual tokens."""

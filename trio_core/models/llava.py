@@ -1,11 +1,14 @@
-"""LLaVA-1.5 and LLaVA-NeXT.
+"""The LLaVA line, for pictures and videos: a tower, a projector, and an ordinary decoder.
 
-LLaVA-NeXT's span holds the base crop, the un-padded tiles and a newline embedding for each tile row: all of them stand
-behind image placeholders, and all are visual tokens here.
+LLaVA-NeXT's span holds the base crop, the un-padded tiles and a newline embedding for each tile row; OneVision's
+likewise, and its videos end with one newline. All of them stand behind placeholders, and all are visual tokens here.
 """
 
 from typing import ClassVar
 
+from transformers import PreTrainedConfig
+
+from trio_core.models import toy
 from trio_core.models.adapter import Adapter
 
 
@@ -15,9 +18,83 @@ class Llava(Adapter):
     family: ClassVar[str] = "LLaVA-1.5"
     classes: ClassVar[tuple[str, ...]] = ("LlavaForConditionalGeneration",)
 
+    @classmethod
+    def toy_config(cls) -> PreTrainedConfig:
+        """As many keys as queries."""
+        from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig
+
+        text = LlamaConfig(**{**toy.TEXT, "num_key_value_heads": 4})
+        return LlavaConfig(vision_config=CLIPVisionConfig(**toy.VISION), text_config=text, image_token_index=toy.IMAGE)
+
 
 class LlavaNext(Adapter):
     """LLaVA-NeXT (1.6): a base crop and up to four tiles of the picture."""
 
     family: ClassVar[str] = "LLaVA-NeXT"
     classes: ClassVar[tuple[str, ...]] = ("LlavaNextForConditionalGeneration",)
+
+    @classmethod
+    def toy_config(cls) -> PreTrainedConfig:
+        """Grouped keys; tiles of 16 pixels."""
+        from transformers import CLIPVisionConfig, LlamaConfig, LlavaNextConfig
+
+        return LlavaNextConfig(
+            vision_config=CLIPVisionConfig(**toy.VISION),
+            text_config=LlamaConfig(**toy.TEXT),
+            image_token_index=toy.IMAGE,
+            image_grid_pinpoints=toy.PINPOINTS,
+        )
+
+
+class LlavaNextVideo(Adapter):
+    """LLaVA-NeXT-Video: pictures as in LLaVA-NeXT, videos as pooled frames."""
+
+    family: ClassVar[str] = "LLaVA-NeXT-Video"
+    classes: ClassVar[tuple[str, ...]] = ("LlavaNextVideoForConditionalGeneration",)
+
+    @classmethod
+    def toy_config(cls) -> PreTrainedConfig:
+        """Four tokens a frame."""
+        from transformers import CLIPVisionConfig, LlamaConfig, LlavaNextVideoConfig
+
+        return LlavaNextVideoConfig(
+            vision_config=CLIPVisionConfig(**toy.VISION),
+            text_config=LlamaConfig(**toy.TEXT),
+            image_grid_pinpoints=toy.PINPOINTS,
+            **toy.PLACEHOLDERS,
+        )
+
+
+class LlavaOnevision(Adapter):
+    """LLaVA-OneVision: tiles of SigLIP for pictures, pooled frames for videos, a Qwen2 decoder with biases."""
+
+    family: ClassVar[str] = "LLaVA-OneVision"
+    classes: ClassVar[tuple[str, ...]] = ("LlavaOnevisionForConditionalGeneration",)
+
+    @classmethod
+    def toy_config(cls) -> PreTrainedConfig:
+        """Four tokens a frame, and one for the video's end."""
+        from transformers import LlavaOnevisionConfig, Qwen2Config, SiglipVisionConfig
+
+        return LlavaOnevisionConfig(
+            vision_config=SiglipVisionConfig(**toy.VISION, vision_use_head=False),  # pyright: ignore[reportCallIssue]
+            text_config=Qwen2Config(**toy.TEXT),
+            image_grid_pinpoints=toy.PINPOINTS,
+            **toy.PLACEHOLDERS,
+        )
+
+
+class VideoLlava(Adapter):
+    """Video-LLaVA: a tower for pictures and one for videos, whose eight frames keep their class tokens."""
+
+    family: ClassVar[str] = "Video-LLaVA"
+    classes: ClassVar[tuple[str, ...]] = ("VideoLlavaForConditionalGeneration",)
+
+    @classmethod
+    def toy_config(cls) -> PreTrainedConfig:
+        """17 tokens a frame."""
+        from transformers import CLIPVisionConfig, LlamaConfig, VideoLlavaConfig
+
+        return VideoLlavaConfig(
+            vision_config=CLIPVisionConfig(**toy.VISION), text_config=LlamaConfig(**toy.TEXT), **toy.PLACEHOLDERS
+        )
