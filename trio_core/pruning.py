@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from trio_core import methods
+from trio_core.checking import vouch
 from trio_core.errors import OptionError, TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.frames import Frame, cut_mask, renumbered, shrink, take_rows
 from trio_core.layer import LayerCall
@@ -83,6 +84,7 @@ def prune(model: PreTrainedModel, method: Method | str, **options: Any) -> Itera
     chosen = _as_method(method, options)
     adapter = adapter_for(model)
     _check_model(adapter, chosen)
+    vouch(adapter, prune)
     if model in _pruned_now:
         raise OptionError(f"{type(model).__name__} is being pruned already: leave that context first")
     trace = Trace()

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import Gemma3ForConditionalGeneration, PreTrainedModel
 
 from tests.core import tiny
 from trio_core import Trio, prune
 from trio_core.method import Method
-from trio_core.models import adapter_for
+from trio_core.models import adapter_for, toy
+from trio_core.models.adapter import families
 from trio_core.pruning import Trace
 
 LAYERS = (1, 3, 4)
@@ -164,6 +165,47 @@ def test_at_full_retention_it_is_the_model_bit_by_bit_and_so_it_is_afterwards(fa
             assert not torch.equal(model(**one, use_cache=False).logits, dense)
         assert torch.equal(model(**one, use_cache=False).logits, dense)
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in adapter_for(model).layers)
+
+
+def without_token_types(after: int = 9, size: str = "large") -> dict[str, Tensor]:
+    one = tiny.sample("paligemma", size, after=after)
+    return {name: value for name, value in one.items() if name != "token_type_ids"}
+
+
+@pytest.mark.parametrize("attention", tiny.ATTENTION)
+def test_paligemma_without_token_types(attention):
+    """Under sdpa there is no mask then, and every token sees all; under eager it looks back. Saliency follows."""
+    model, samples = (
+        tiny.model("paligemma", attention),
+        [without_token_types(after=26, size="small"), without_token_types()],
+    )
+    inputs = tiny.batch(samples)
+    assert inputs["attention_mask"].all()
+    with torch.no_grad(), prune(model, METHOD) as trace, listening(model) as calls:
+        model(**inputs, use_cache=False)
+    assert (calls[0][0][1]["attention_mask"] is None) == (attention == "sdpa")
+    for b, one in enumerate(samples):
+        left = stages_of(trace, one, b, one["input_ids"].shape[1])
+        for index, wanted in enumerate(shortened(model, one, left)[0]):
+            assert found(calls[0][index][2][b], wanted)
+    assert widest_difference(model, inputs) < 1e-5
+
+
+@pytest.mark.parametrize("attention", tiny.ATTENTION)
+def test_gemma_3_with_a_window_that_the_prompt_outgrows(attention):
+    """A token sees the kept ones among the window's tokens as they were before pruning."""
+    config = families["Gemma 3"].toy_config()
+    config.text_config.sliding_window = 12
+    model = toy.build(Gemma3ForConditionalGeneration, config, attention, seed=0)
+    one = tiny.sample("gemma3")
+    with torch.no_grad(), prune(model, METHOD) as trace, listening(model) as calls:
+        logits = model(**one, use_cache=False).logits
+    outputs, _, expected = shortened(model, one, stages_of(trace, one, 0, one["input_ids"].shape[1]))
+    for index, wanted in enumerate(outputs):
+        assert apart(calls[0][index][2][0], wanted) < CLOSE
+    assert apart(logits[0, -9:], expected[-9:]) < CLOSE
+    assert widest_difference(model, one) < 1e-5
+    check("gemma3", model, [one])
 
 
 @pytest.mark.parametrize("probe", ["next", "current"])

@@ -30,6 +30,8 @@ class Adapter:
 
     family: ClassVar[str] = ""
     classes: ClassVar[tuple[str, ...]] = ()
+    known: ClassVar[bool] = True
+    """The class is one that a file was written for; any other is tried before it is used (`checking.vouch`)."""
     decoder_path: ClassVar[str] = "model.language_model"
     multi_axis_positions: ClassVar[bool] = False
     """Rotary positions have several axes (m-RoPE), so that renumbering kept tokens is not defined."""
@@ -77,16 +79,24 @@ class Adapter:
         """Whether attention without a mask looks back only; PaliGemma's looks both ways."""
         return getattr(self._part(self.layers[0], "self_attn"), "is_causal", True)
 
-    def take_additions(self, kwargs: dict[str, Any]) -> dict[int, Tensor]:  # noqa: ARG002
-        """Take out of the decoder's arguments what it would itself add to the residual stream between its layers.
-
-        Returns, by the index of the layer before which it is added, [B, S, D] over the full sequence.
-        """
+    def beside(self, ids: Tensor, prompt: int) -> dict[str, Tensor]:  # noqa: ARG002
+        """What the model must be told of a text besides its ids [B, S], of which the first `prompt` were given."""
         return {}
+
+    def take_additions(self, kwargs: dict[str, Any]) -> dict[int, Tensor]:
+        """Take DeepStack out of the decoder's arguments: what it would add to all visual tokens after its first layers.
+
+        Returns, by the index of the layer before which they are due, [B, S, D] over the full sequence.
+        """
+        places, features = kwargs.pop("visual_pos_masks", None), kwargs.pop("deepstack_visual_embeds", None)
+        return {
+            index: torch.zeros_like(kwargs["inputs_embeds"]).index_put((places,), feature.to(kwargs["inputs_embeds"]))
+            for index, feature in enumerate(features or (), start=1)
+        }
 
     def readout(self, hidden: HiddenBSD) -> LogitsBPV:
         """Final norm and head: [B, P, D] → [B, P, V]."""
-        return self.model.get_submodule("lm_head")(self.decoder.get_submodule("norm")(hidden))
+        return cast(nn.Module, self.model.get_output_embeddings())(self.decoder.get_submodule("norm")(hidden))
 
     @property
     def layer_shape(self) -> LayerShape:

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig
 
@@ -62,6 +63,10 @@ class PaliGemma(Gemma):
 
     family: ClassVar[str] = "PaliGemma"
     classes: ClassVar[tuple[str, ...]] = ("PaliGemmaForConditionalGeneration",)
+
+    def beside(self, ids: Tensor, prompt: int) -> dict[str, Tensor]:
+        """Which tokens are the prompt, that sees all of itself: 0; and which come after: 1."""
+        return {"token_type_ids": (torch.arange(ids.shape[1], device=ids.device) >= prompt).long().expand_as(ids)}
 
     def readout(self, hidden: HiddenBSD) -> LogitsBPV:
         """With Gemma 2's limit of the logits where there is one."""

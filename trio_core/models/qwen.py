@@ -3,9 +3,8 @@
 The kept tokens retain their three-axis positions; `rope_deltas` stay as the model computed them.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from torch import Tensor
 from transformers import PreTrainedConfig
 
 from trio_core.models import toy
@@ -58,22 +57,12 @@ class Qwen25VL(Adapter):
 class Qwen3VL(Adapter):
     """Qwen3-VL: heads are normed, the axes' frequencies interleave, and the picture enters the first layers again.
 
-    That last thing is DeepStack: after each of the first layers the decoder adds features of the tower's lower layers
-    to the visual tokens.
+    That last thing is DeepStack, which every adapter knows (`take_additions`).
     """
 
     family: ClassVar[str] = "Qwen3-VL"
     classes: ClassVar[tuple[str, ...]] = ("Qwen3VLForConditionalGeneration",)
     multi_axis_positions: ClassVar[bool] = True
-
-    def take_additions(self, kwargs: dict[str, Any]) -> dict[int, Tensor]:
-        """DeepStack's features, at the visual tokens' places."""
-        places, features = kwargs.pop("visual_pos_masks", None), kwargs.pop("deepstack_visual_embeds", None)
-        hidden = kwargs["inputs_embeds"]
-        return {
-            index: hidden.new_zeros(hidden.shape).index_put((places,), feature.to(hidden))
-            for index, feature in enumerate(features or (), start=1)
-        }
 
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:

@@ -1,0 +1,51 @@
+"""A model of a class that no file knows, found by its structure."""
+
+from typing import cast
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from trio_core.errors import UnsupportedModel
+from trio_core.models.adapter import Adapter, adapters
+
+
+class Generic(Adapter):
+    """The decoder is what holds the word embeddings; the rest is as in most families, and tried before it is used.
+
+    Raises UnsupportedModel naming the first part that is missing.
+    """
+
+    known = False
+
+    def __init__(self, model: PreTrainedModel):
+        super().__init__(model)
+        config = model.config.get_text_config()
+        vars(self).update(
+            family=type(model).__name__,
+            multi_axis_positions="mrope_section" in (getattr(config, "rope_parameters", None) or {}),
+        )
+        for part in ("layers", "norm", "rotary_emb"):
+            if not hasattr(self.decoder, part):
+                raise self._without(f"its decoder {type(self.decoder).__name__} has no {part!r}")
+        if model.get_output_embeddings() is None:
+            raise self._without("it has no output embeddings")
+        if not self.placeholder_ids():
+            raise self._without("its configuration names no image_token_id")
+
+    @property
+    def decoder(self) -> nn.Module:
+        """What holds the word embeddings."""
+        try:
+            words = self.model.get_input_embeddings()
+        except NotImplementedError:
+            words = None
+        for module in self.model.modules():
+            if any(child is words for child in module.children()):
+                return cast(nn.Module, module)
+        raise self._without("it has no input embeddings")
+
+    def _without(self, what: str) -> UnsupportedModel:
+        return UnsupportedModel(
+            f"model class {type(self.model).__name__} is not known, and {what}; known: {', '.join(sorted(adapters))}; "
+            "a family is one file in trio_core/models"
+        )
