@@ -42,6 +42,11 @@ def percent_within(share: float, bounds: Sequence[float]) -> str:
     return f"{percent(share, digits)} [{100 * bounds[0]:.{digits}f}, {100 * bounds[1]:.{digits}f}]"
 
 
+def tiny(share: float) -> str:
+    """A relative difference by its size: 2.886e-07 → `2.9e-07`."""
+    return f"{share:.1e}"
+
+
 def factor(value: float) -> str:
     """A plain factor such as γ: 0.1834 → `0.183`."""
     return _significant(value, 3)

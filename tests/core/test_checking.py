@@ -18,17 +18,15 @@ from transformers import (
 )
 
 from tests.core import tiny
-from tests.core.test_families import SLIDING, check, shortened
+from tests.core.test_families import check, shortened
 from trio_core import UnsupportedModel, checking, prune
 from trio_core.checking import self_check
 from trio_core.models import adapter_for, toy
 from trio_core.models.adapter import Adapter, adapters
 from trio_core.models.generic import Generic
 
-KERNELS = [kernel for kernel in tiny.KERNELS if kernel[0] not in SLIDING]  # sliding caches: lead
 
-
-@pytest.mark.parametrize(("family", "attention"), KERNELS)
+@pytest.mark.parametrize(("family", "attention"), tiny.KERNELS)
 def test_every_family_passes(family, attention):
     seen = self_check(tiny.model(family, attention), prune)
     assert (seen.identical, seen.same_kept, seen.generates, seen.faults) == (True, True, True, ())

@@ -61,6 +61,10 @@ def test_milliseconds_keep_three_digits_whatever_their_size():
     assert units.milliseconds(0) == "0.00 ms"
 
 
+def test_tiny_differences_show_their_size():
+    assert units.tiny(2.886e-07) == "2.9e-07"
+
+
 def test_factors():
     assert units.factor(0.18349) == "0.183"
     assert units.factor(2) == "2.00"

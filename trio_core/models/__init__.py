@@ -5,8 +5,10 @@ import pkgutil
 
 from transformers import PreTrainedModel
 
-from trio_core.models.adapter import Adapter, adapters
+from trio_core.models.adapter import Adapter, adapters, families
 from trio_core.models.generic import Generic
+
+__all__ = ["adapter_for", "families"]
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")

@@ -2,8 +2,8 @@
 
 import json
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -97,6 +97,29 @@ def _break_even(found: BreakEven) -> str:
         "never": "pays at none",
         "inconclusive": "inconclusive: the noise allows both",
     }.get(found.status, found.status)
+
+
+def print_checks(rows: Sequence[Mapping[str, Any]]) -> None:
+    """What each family's self-check saw, a row for each attention."""
+    table = _table("pruning on a toy of each family's class")
+    for name in ("family", "class", "attention", "identical\nat 1", "from\nautograd", "same\nkept", "decodes"):
+        table.add_column(name, no_wrap=True)
+    for row in rows:
+        difference = row["difference"]
+        table.add_row(
+            row["family"],
+            row["class"].removesuffix("ForConditionalGeneration"),
+            row["attention"],
+            _yes(row["identical"]),
+            "" if difference is None else units.tiny(difference),
+            _yes(row["same_kept"]),
+            _yes(row["generates"]),
+        )
+    Console().print(table)
+
+
+def _yes(answer: bool | None) -> str:
+    return {True: "yes", False: "NO", None: ""}[answer]
 
 
 def print_plan(study: Study, shape: Shape, planned: Sequence["Planned"]) -> None:
