@@ -1,7 +1,7 @@
 """Shapes, named once.
 
 B batch · S tokens in the sequence · S_left those that a stage leaves · N visual tokens · K kept ones of them ·
-P supervised rows · T keys, cached ones included · D hidden width · V vocabulary.
+P supervised rows · T keys, cached ones included · D hidden width · E head width · V vocabulary.
 The names are checked at run time only under test (`pytest --shapes`); elsewhere they are documentation.
 """
 
@@ -16,6 +16,9 @@ LogitsBPV = Float[Tensor, "B P V"]
 ScoresBS = Float[Tensor, "B S"]
 ScoresN = Float[Tensor, " N"]
 FeaturesND = Float[Tensor, "N D"]
+KeysNE = Float[Tensor, "N E"]
+MergedKD = Float[Tensor, "K D"]
+SimilarityNN = Float[Tensor, "N N"]
 KeptK = Int[Tensor, " K"]
 MaskBS = Bool[Tensor, "B S"]
 MaskBT = Bool[Tensor, "B T"]

@@ -8,12 +8,10 @@ from contextlib import nullcontext
 from typing import Literal
 
 import pytest
-import torch
 
 from trio_core import Schedule, methods, prune
 from trio_core.method import Method
 from trio_core.methods.trio import Trio
-from trio_core.selection import nms_select
 from trio_profile import cost_model
 from trio_profile.intervals import median, median_interval
 from trio_profile.profilers import flops_counted, kv_cache, latency
@@ -65,15 +63,6 @@ def test_trio_over_random(benchmark, pocket: Workload, saliency: Literal["tail",
     random = methods.find("random")(retention=RETENTION)
     trio = Trio(retention=RETENTION, saliency=saliency)
     benchmark.extra_info.update(trio_over_random=interleaved(benchmark, pocket, random, trio, rounds=21))
-
-
-@pytest.mark.benchmark(group="selection")
-def test_nms_of_a_stage(benchmark):
-    generator = torch.Generator().manual_seed(0)
-    features, scores = torch.randn(2880, 1024, generator=generator), torch.rand(2880, generator=generator)
-    kept = benchmark(nms_select, scores, features, 460)
-    benchmark.extra_info.update(tokens=2880, kept=len(kept))
-    assert len(kept) == 460
 
 
 @pytest.mark.benchmark(group="analysis")
