@@ -64,7 +64,7 @@ def extended(family: str, one: dict[str, Tensor], tokens: list[int]) -> dict[str
 
 @torch.no_grad()
 def shortened(
-    model: PreTrainedModel, one: dict[str, Tensor], left: dict[int, Tensor]
+    model: PreTrainedModel, one: dict[str, Tensor], left: dict[int, Tensor], compact: bool = False
 ) -> tuple[list[Tensor], list[Tensor], Tensor]:
     """Each layer's output [S', D] and its places [S'], and the logits, where after layer l only places left[l] stay."""
     with listening(model) as calls:
@@ -79,10 +79,10 @@ def shortened(
         if index in left:
             still = torch.isin(rows, left[index])
             hidden, rows = hidden[:, still], rows[still]
-        mask = kwargs["attention_mask"]
+        mask, positions = kwargs["attention_mask"], torch.arange(len(rows)) if compact else rows
         cut = {
             "attention_mask": None if mask is None else mask[:, :, rows][..., rows],
-            "position_embeddings": tuple(part[:, rows] for part in kwargs["position_embeddings"]),
+            "position_embeddings": tuple(part[:, positions] for part in kwargs["position_embeddings"]),
         }
         hidden = adapter.layers[index].forward(hidden, **cut)
         outputs.append(hidden[0])
@@ -131,7 +131,7 @@ def check(family: str, model: PreTrainedModel, samples: list[dict[str, Tensor]],
         new = output.sequences[b, -TOKENS:].tolist()
         whole, prompt = extended(family, one, new[:-1]), one["input_ids"].shape[1]
         left = stages_of(trace, one, b, prompt + TOKENS - 1)
-        outputs, places, expected = shortened(model, whole, left)
+        outputs, places, expected = shortened(model, whole, left, compact=method.positions == "compact")
         for index, (wanted, rows) in enumerate(zip(outputs, places, strict=True)):
             assert found(calls[0][index][2][b], wanted[rows < prompt]), f"sample {b}, prefill, layer {index + 1}"
             for step in range(1, TOKENS):
@@ -165,6 +165,13 @@ def test_at_full_retention_it_is_the_model_bit_by_bit_and_so_it_is_afterwards(fa
             assert not torch.equal(model(**one, use_cache=False).logits, dense)
         assert torch.equal(model(**one, use_cache=False).logits, dense)
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in adapter_for(model).layers)
+
+
+@pytest.mark.parametrize("family", [family for family in tiny.FAMILIES if not family.startswith("qwen")])
+def test_renumbered_tokens(family):
+    """In two samples of a batch, each layer's tokens stand at the first positions of its own rotary embedding."""
+    samples = [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
+    check(family, tiny.model(family), samples, Trio(retention=0.5, layers=LAYERS, positions="compact"))
 
 
 def without_token_types(after: int = 9, size: str = "large") -> dict[str, Tensor]:

@@ -157,8 +157,8 @@ class Adapter:
             )
         return part
 
-    def rotary(self, hidden: HiddenBSD, position_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines [B, S, head_dim] for position ids [B, S]."""
+    def rotary(self, hidden: HiddenBSD, position_ids: Tensor, index: int = 0) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+        """Cosines and sines [B, S, head_dim] for position ids [B, S], as layer `index` takes them."""
         return self.decoder.get_submodule("rotary_emb")(hidden, position_ids)
 
     def placeholder_ids(self) -> tuple[int, ...]:

@@ -37,6 +37,11 @@ class Gemma3(Gemma):
     family: ClassVar[str] = "Gemma 3"
     classes: ClassVar[tuple[str, ...]] = ("Gemma3ForConditionalGeneration",)
 
+    def rotary(self, hidden: HiddenBSD, position_ids: Tensor, index: int = 0) -> tuple[Tensor, Tensor]:
+        """As the kind of layer `index` has them."""
+        kind = self.model.config.get_text_config().layer_types[index]
+        return self.decoder.get_submodule("rotary_emb")(hidden, position_ids, kind)
+
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:
         """Two layers with a window, wider than any toy input, to one without."""
