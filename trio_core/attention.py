@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.layer import AttentionLayer, LayerCall
-from trio_core.tensors import MaskBS, RowsBP
+from trio_core.tensors import MaskBS, RowsBP, ScoresBS
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,11 @@ def attend(call: LayerCall, rows: RowsBP, valid: MaskBS) -> Attended:
         scores = layer.softcap * (scores / layer.softcap).tanh()
     weights = _softmax(scores, _allowed(call, samples, rows, valid))
     return Attended(layer, cos, sin, normed, heads, query, scores, weights, rows.shape[1])
+
+
+def attention_row(call: LayerCall, rows: RowsBP, valid: MaskBS) -> ScoresBS:
+    """[B, S] what one row a sample, `rows` [B, 1], attends to in a layer: its weights averaged over the heads."""
+    return attend(call, rows, valid).by_query_head().mean(dim=1)[:, 0]
 
 
 def rotate(heads: Tensor, cos_BSE: Tensor, sin_BSE: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ or dropped tokens that every mask hides.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -54,7 +54,12 @@ def shrink(
     rank = torch.where(alive, 0, torch.where(frame.valid, 2, 1))
     rows = rank.argsort(dim=1, stable=True)[:, :width].sort(dim=1).values
     left = tuple(
-        Picture(torch.searchsorted(rows[sample], picture.rows[chosen]), picture.number[chosen], len(chosen))
+        replace(
+            picture,
+            rows=torch.searchsorted(rows[sample], picture.rows[chosen]),
+            number=picture.number[chosen],
+            budget=len(chosen),
+        )
         for sample, (picture, chosen) in enumerate(zip(pictures, kept, strict=True))
     )
     gone = [len(picture.rows) - len(chosen) for picture, chosen in zip(pictures, kept, strict=True)]
@@ -82,29 +87,45 @@ def renumbered(frame: Frame, positions: Tensor, valid: MaskBS) -> Tensor:
 
 
 def cut_mask(
-    frame: Frame, mask: Tensor | None, hidden: Tensor, later: int, attention: str, causal: bool = True
+    frame: Frame,
+    mask: Tensor | None,
+    hidden: Tensor,
+    later: int,
+    attention: str,
+    *,
+    causal: bool = True,
+    window: int | None = None,
 ) -> Tensor | None:
     """The library's mask over the full sequence, cut to the frame; fillers are hidden from all but themselves.
 
     mask: [B or 1, H or 1, Q, S + later], boolean or additive; [B, S + later] under flash attention; None where the
     library saw no need for one. hidden: [B, Q, D], what the layer will see. later: tokens since the prefill, this
     step's included; 0 in the prefill, whose queries are the frame's own tokens. causal: what None means.
+    window: of a layer whose cache slides, in a step after the prefill: the library's mask then begins at the first
+    token within it, and the layer holds as many tokens as a window has, some of them from before that.
     """
     batch, width = frame.index.shape
+    later_index = torch.arange(frame.full_length, frame.full_length + later, device=frame.index.device)
+    columns = torch.cat([frame.index, later_index.expand(batch, -1)], dim=1)
     seen = torch.cat([frame.valid, frame.valid.new_ones(batch, later)], dim=1)
+    hides = frame.hides
+    if window is not None and later:
+        before = later - hidden.shape[1]
+        held = min(width + before, window - 1) + hidden.shape[1]
+        first = max(frame.full_length + before - window + 1, 0)
+        columns = columns[:, -held:] - first
+        seen = seen[:, -held:] & (columns >= 0)
+        columns, hides = columns.clamp_min(0), hides or first > 0
     if mask is None:
-        return _mask_of_fillers(seen, hidden, attention, causal) if frame.hides else None
-    seen = seen.to(mask.device)
-    index = frame.index.to(mask.device)
-    appended = torch.arange(frame.full_length, frame.full_length + later, device=mask.device).expand(batch, -1)
-    columns = torch.cat([index, appended], dim=1)
+        return _mask_of_fillers(seen, hidden, attention, causal) if hides else None
+    seen, columns = seen.to(mask.device), columns.to(mask.device)
     if mask.ndim == 2:
         return mask.expand(batch, -1).gather(1, columns).masked_fill(~seen, 0)
     mask = mask.expand(batch, -1, -1, -1)
     if not later:
-        mask = mask.gather(2, index[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3]))
+        mask = mask.gather(2, columns[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3]))
     mask = mask.gather(3, columns[:, None, None, :].expand(-1, *mask.shape[1:3], -1))
-    if not frame.hides:
+    if not hides:
         return mask
     hide = ~seen[:, None, None, :]
     if not later:

@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
 from trio_core.errors import OptionError
-from trio_core.schedule import Schedule, check_retention
+from trio_core.schedule import PROPORTION, Layers, Schedule, check_retention, default_layers
+from trio_core.tensors import MaskBS
 from trio_core.view import Selection, Signal, View
 
 Positions = Literal["original", "compact"]
@@ -35,7 +36,10 @@ class Reference:
 
 @dataclass(frozen=True)
 class LayerShape:
-    """The widths that a selection's cost depends on. All counts; `ffn_matrices` is 3 for a gated FFN, else 2."""
+    """The widths that a selection's cost depends on. All counts; `ffn_matrices` is 3 for a gated FFN, else 2.
+
+    vision_hidden, vision_heads, patches: of the tower and of one crop, 0 in a family whose tower no method looks into.
+    """
 
     hidden: int
     intermediate: int
@@ -44,6 +48,13 @@ class LayerShape:
     heads: int
     vocabulary: int
     ffn_matrices: int
+    vision_hidden: int = 0
+    vision_heads: int = 0
+    patches: int = 0
+
+    def attention_row_macs(self, tokens: int) -> int:
+        """MACs of one row of a layer's attention: the keys of all tokens, one query, its scores."""
+        return tokens * self.hidden * self.kv_width + self.hidden * self.query_width + tokens * self.query_width
 
 
 registry: dict[str, type["Method"]] = {}
@@ -71,6 +82,8 @@ class Method(ABC):
     name: ClassVar[str] = ""
     stage: ClassVar[Stage] = Stage.DECODER
     needs: ClassVar[frozenset[Signal]] = frozenset()
+    proportion: ClassVar[tuple[int, ...]] = PROPORTION
+    """In which the budgets of several stages stand."""
     reference: ClassVar[Reference]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -95,6 +108,8 @@ class Method(ABC):
             raise OptionError(
                 f"{self.name}: layers {self.layers} are 1-based; the first place to prune is after layer 1"
             )
+        if self.layers is not None and self.layers != (0,) and self.stage is Stage.ENCODER:
+            raise OptionError(f"{self.name}: layers {self.layers}: it acts before the decoder, which is layers (0,)")
         if self.positions not in ("original", "compact"):
             raise OptionError(f"positions {self.positions!r}: choose original or compact")
 
@@ -103,12 +118,24 @@ class Method(ABC):
         """The names of all options, shared ones first."""
         return tuple(field.name for field in fields(cls))
 
+    def default_layers(self, num_layers: int) -> Layers:
+        """The paper's pruning layers in a decoder of `num_layers`: TRIO's, and 0 for a method of the encoder stage."""
+        return (0,) if self.stage is Stage.ENCODER else default_layers(num_layers)
+
+    def candidates(self, visual: MaskBS, valid: MaskBS) -> MaskBS:  # noqa: ARG002
+        """[B, S], True at the tokens that may go: the visual ones, which are `visual`. valid: False at padding."""
+        return visual
+
     def schedule(self, visual_tokens: int, num_layers: int) -> Schedule:
         """Stages and budgets for one sample of `visual_tokens` in a decoder of `num_layers`."""
         if self.budgets is None:
             assert self.retention is not None
             return Schedule.average(
-                retention=self.retention, visual_tokens=visual_tokens, num_layers=num_layers, layers=self.layers
+                retention=self.retention,
+                visual_tokens=visual_tokens,
+                num_layers=num_layers,
+                layers=self.default_layers(num_layers) if self.layers is None else self.layers,
+                proportion=self.proportion,
             )
         assert self.layers is not None
         if any(budget < 1 for budget in self.budgets):
@@ -120,6 +147,6 @@ class Method(ABC):
     def select(self, view: View) -> Selection:
         """Choose, for each sample, exactly `view.pictures[b].budget` of its visual tokens, ascending."""
 
-    def overhead(self, shape: LayerShape, tokens: int, visual: int) -> int:  # noqa: ARG002
-        """MACs that one stage's choice costs, for a sequence of `tokens` of which `visual` are the picture's."""
+    def overhead(self, shape: LayerShape, tokens: int, visual: int, budget: int) -> int:  # noqa: ARG002
+        """MACs that one stage's choice costs: in a sequence of `tokens`, of `visual` ones `budget` are kept."""
         return 0

@@ -9,7 +9,7 @@ first layer's cache, which stays whole, and the hooks translate. Attention kerne
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import signature
 from itertools import pairwise
@@ -25,7 +25,7 @@ from trio_core.checking import vouch
 from trio_core.errors import OptionError, TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.frames import Frame, cut_mask, renumbered, shrink, take_rows
 from trio_core.layer import LayerCall
-from trio_core.method import Method, Stage
+from trio_core.method import Method
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
 from trio_core.schedule import Schedule, check_layers
@@ -95,6 +95,8 @@ def prune(model: PreTrainedModel, method: Method | str, **options: Any) -> Itera
         handles.append(model.register_forward_pre_hook(run.before_model, with_kwargs=True))
         handles.append(model.register_forward_hook(run.after_model, always_call=True))
         handles.append(adapter.decoder.register_forward_pre_hook(run.before_decoder, with_kwargs=True))
+        if run.tower is not None:
+            handles.extend(run.tower.listen())
         for index, layer in enumerate(adapter.layers):
             handles.append(layer.register_forward_pre_hook(partial(run.before_layer, index), with_kwargs=True))
         yield trace
@@ -116,10 +118,6 @@ def _as_method(method: Method | str, options: dict[str, Any]) -> Method:
 
 
 def _check_model(adapter: Adapter, method: Method) -> None:
-    if method.stage is not Stage.DECODER:
-        raise OptionError(
-            f"method {method.name!r} acts at the {method.stage}; prune() acts after decoder layers only, so far"
-        )
     if method.layers is not None:
         check_layers(method.layers, len(adapter.layers))
     if adapter.attention not in ("eager", "sdpa") and "flash" not in adapter.attention:
@@ -136,9 +134,10 @@ def _check_model(adapter: Adapter, method: Method) -> None:
 class _Pass:
     """One forward of the whole model.
 
-    frames[i]: the frame that decoder layer i runs in; absent means all tokens. cached: tokens in the first layer's
-    cache. Of a prefill alone, as it goes: schedules and pictures by sample; lengths[b]: tokens left in sample b, text
-    included; full: the frame of all tokens; previous: the layer that has just run, where a method looks back at it.
+    frames[i]: the frame that decoder layer i runs in; absent means all tokens. cached: tokens of the sequence before
+    this pass. Of a prefill alone, as it goes: cache of the call; pictures by sample; lengths[b]: tokens left
+    in sample b, text included; full: the frame of all tokens; previous: the layer that has just run, where a method
+    looks back at it.
     additions[i]: [B, S, D] that the model adds to what enters layer i.
     cut: masks and positions by frame and source, since many layers share them.
     """
@@ -146,13 +145,13 @@ class _Pass:
     prefill: bool
     frames: dict[int, Frame]
     cached: int = 0
-    schedules: tuple[Schedule, ...] = ()
+    cache: Any = None
     pictures: tuple[Picture, ...] = ()
     lengths: list[int] = field(default_factory=list)
     full: Frame | None = None
     previous: LayerCall | None = None
     additions: dict[int, Tensor] = field(default_factory=dict)
-    cut: dict[tuple[int, int], tuple[Any, Any]] = field(default_factory=dict)
+    cut: dict[tuple[int, int, int | None], tuple[Any, Any]] = field(default_factory=dict)
 
 
 class _Run:
@@ -164,9 +163,11 @@ class _Run:
         self.trace = trace
         self.running: _Pass | None = None
         self.checked: set[int] = set()
+        self.schedules: dict[int, Schedule] = {}
         self.frames_of: WeakKeyDictionary[Any, dict[int, Frame]] = WeakKeyDictionary()
         self.parameters = list(signature(adapter.model.forward).parameters)
         self.num_layers = len(adapter.layers)
+        self.tower = adapter.tower() if Signal.ENCODER in method.needs else None
 
     @property
     def now(self) -> _Pass:
@@ -186,11 +187,13 @@ class _Run:
         if cache is not None and cache.get_seq_length() > 0:
             self.running = self._resume(cache, inputs)
         else:
-            self.running = self._prefill(inputs.get("input_ids"), inputs.get("attention_mask"))
+            self.running = self._prefill(inputs)
 
     def after_model(self, _model: nn.Module, _args: Any, _output: Any) -> None:
-        """Forget the pass, also after an exception."""
-        self.running = None
+        """Forget the pass, also after an exception; the cache of a prefill is told of the tokens it does not hold."""
+        running, self.running = self.running, None
+        if running is not None and running.cache is not None and len(running.frames):
+            _count_the_dropped(running.cache, running.frames)
 
     def before_decoder(
         self, _decoder: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -211,19 +214,20 @@ class _Run:
         if now.prefill:
             if index == 0:
                 self._adopt_cache(kwargs.get("past_key_values"))
-            if any(index in schedule.layers for schedule in now.schedules):
+            if any(index in picture.schedule.layers for picture in now.pictures):
                 hidden, frame = self._stage(index, layer, hidden, frame, kwargs)
             if frame is not None:
                 now.frames[index] = frame
-            if Signal.READOUT in self.method.needs and index + 1 in now.schedules[0].layers:
-                now.previous = _layer_call(self.adapter, layer, hidden, self._cut(kwargs, frame, hidden))
+            if Signal.LAYERS in self.method.needs and index + 1 in now.pictures[0].schedule.layers:
+                now.previous = _layer_call(self.adapter, layer, hidden, self._cut(kwargs, frame, hidden, index))
         else:
             frame = now.frames.get(index)
-        return (hidden, *rest), self._cut(kwargs, frame, hidden)
+        return (hidden, *rest), self._cut(kwargs, frame, hidden, index)
 
     # --- prefill -----------------------------------------------------------------------------------------------------
 
-    def _prefill(self, input_ids: Tensor | None, attention_mask: Tensor | None) -> _Pass:
+    def _prefill(self, inputs: dict[str, Any]) -> _Pass:
+        input_ids, attention_mask = inputs.get("input_ids"), inputs.get("attention_mask")
         if input_ids is None:
             raise UnsupportedInput(
                 "the picture is found by its placeholder ids: pass input_ids, not inputs_embeds alone"
@@ -234,26 +238,39 @@ class _Run:
                 f"attention_mask with {attention_mask.ndim} dimensions: pass the [batch, tokens] mask"
             )
         valid = torch.ones_like(visual) if attention_mask is None else attention_mask.to(torch.bool)
+        candidates = self.method.candidates(visual & valid, valid)
         # Here the host waits for the device: the pictures' places and the lengths fix every later shape.
-        places = [row.nonzero().squeeze(1) for row in (visual & valid).cpu()]
-        lengths = valid.sum(dim=1).tolist()
-        for sample, rows in enumerate(places):
+        there, lengths = candidates.cpu(), valid.sum(dim=1).tolist()
+        pictures = []
+        for sample, (row, before) in enumerate(zip(there, valid.cpu().cumsum(dim=1), strict=True)):
+            rows = row.nonzero().squeeze(1)
             if len(rows) == 0:
                 raise UnsupportedInput(f"sample {sample} of the batch has no visual tokens: there is nothing to prune")
-        schedules = tuple(self.method.schedule(len(rows), self.num_layers) for rows in places)
-        pictures = tuple(
-            Picture(rows.to(input_ids.device), torch.arange(len(rows), device=input_ids.device), len(rows))
-            for rows in places
-        )
+            pictures.append(
+                Picture(
+                    rows.to(input_ids.device),
+                    torch.arange(len(rows), device=input_ids.device),
+                    len(rows),
+                    lengths[sample] - int(before[rows[-1]]),
+                    self._schedule(len(rows)),
+                )
+            )
         self.trace.stages.clear()
-        self.trace.schedules = schedules
-        return _Pass(True, {}, schedules=schedules, pictures=pictures, lengths=lengths, full=Frame.of_all(valid))
+        self.trace.schedules = tuple(picture.schedule for picture in pictures)
+        return _Pass(True, {}, pictures=tuple(pictures), lengths=lengths, full=Frame.of_all(valid))
+
+    def _schedule(self, visual_tokens: int) -> Schedule:
+        """What a picture of so many tokens is due: solved once."""
+        if visual_tokens not in self.schedules:
+            self.schedules[visual_tokens] = self.method.schedule(visual_tokens, self.num_layers)
+        return self.schedules[visual_tokens]
 
     def _adopt_cache(self, cache: Any) -> None:
         """Remember the frames beside the cache that they belong to: later steps bring the cache, nothing else."""
         if cache is None:
             return
         _check_cache(cache)
+        self.now.cache = cache
         self.frames_of[cache] = self.now.frames
 
     def _resume(self, cache: Any, inputs: dict[str, Any]) -> _Pass:
@@ -265,10 +282,12 @@ class _Run:
                     f"{name} after a cached beginning: a later picture is not pruned; pass the conversation at once"
                 )
         cached, frames = cache.get_seq_length(), self.frames_of.get(cache, {})
-        for index in range(self.num_layers):
-            held, due = cache.get_seq_length(index), cached
+        for index, layer in enumerate(cache.layers[: self.num_layers]):
+            held, due = _held(layer), cached
             if (frame := frames.get(index)) is not None:
                 due = frame.index.shape[1] + cached - frame.full_length
+            if (window := _window(layer)) is not None:
+                due = min(due, window - 1)
             if held != due or (frame is not None and cached < frame.full_length):
                 raise UnsupportedInput(
                     f"cache of {cached} tokens, {held} at layer {index + 1}, is not as this context's prefill left it: "
@@ -283,24 +302,36 @@ class _Run:
         now = self.now
         current = frame or now.full
         assert current is not None
-        pictures = tuple(
-            Picture(p.rows, p.number, s.budgets[s.layers.index(boundary)])
-            for p, s in zip(now.pictures, now.schedules, strict=True)
-        )
+        pictures = tuple(replace(p, budget=p.schedule.budgets[p.schedule.layers.index(boundary)]) for p in now.pictures)
         before = max(len(p.rows) for p in pictures)
         if all(p.budget == len(p.rows) for p in pictures):
             self._record(boundary, before, before, tuple(p.number for p in pictures), None, pictures)
             return hidden, frame
-        with span("selection"):
+        with span("selection"), torch.no_grad():
             selection = self.method.select(self._view(boundary, layer, hidden, frame, pictures, kwargs))
+        if selection.schedules is not None:
+            pictures = self._planned_anew(boundary, pictures, selection.schedules)
         self._check_selection(boundary, selection, pictures)
         with span("compaction"):
             now.lengths = [n - len(p.rows) + p.budget for n, p in zip(now.lengths, pictures, strict=True)]
             rows, smaller, now.pictures = shrink(current, pictures, selection.kept, now.lengths)
             hidden = take_rows(hidden, rows)
+            if selection.features is not None:
+                for sample, (picture, merged) in enumerate(zip(now.pictures, selection.features, strict=True)):
+                    hidden[sample, picture.rows] = merged.to(hidden.dtype)
         numbers = tuple(p.number[kept] for p, kept in zip(pictures, selection.kept, strict=True))
         self._record(boundary, before, max(p.budget for p in pictures), numbers, selection, pictures)
         return hidden, smaller
+
+    def _planned_anew(
+        self, boundary: int, pictures: tuple[Picture, ...], schedules: tuple[Schedule, ...]
+    ) -> tuple[Picture, ...]:
+        """The pictures under the schedules that a method chose on the way."""
+        self.trace.schedules = schedules
+        return tuple(
+            replace(p, schedule=s, budget=s.budgets[s.layers.index(boundary)])
+            for p, s in zip(pictures, schedules, strict=True)
+        )
 
     def _view(
         self,
@@ -311,15 +342,24 @@ class _Run:
         pictures: tuple[Picture, ...],
         kwargs: dict[str, Any],
     ) -> View:
-        now = self.now
+        now, needs = self.now, self.method.needs
         assert now.full is not None
         valid = (frame or now.full).valid
-        if Signal.READOUT not in self.method.needs:
-            return View(boundary, hidden, valid, pictures)
-        calls = {"next": _layer_call(self.adapter, layer, hidden, self._cut(kwargs, frame, hidden))}
-        if now.previous is not None:
-            calls["current"] = now.previous
-        return View(boundary, hidden, valid, pictures, self.adapter.readout, calls)
+        calls: dict[str, LayerCall] = {}
+        if Signal.LAYERS in needs:
+            calls["next"] = _layer_call(self.adapter, layer, hidden, self._cut(kwargs, frame, hidden, boundary))
+            if now.previous is not None:
+                calls["current"] = now.previous
+        return View(
+            boundary,
+            hidden,
+            valid,
+            padded=min(now.lengths) < hidden.shape[1],
+            pictures=pictures,
+            calls=calls,
+            readout=self.adapter.readout if Signal.READOUT in needs else None,
+            encoder=None if self.tower is None else self.tower.seen([len(p.rows) for p in pictures]),
+        )
 
     def _check_selection(self, boundary: int, selection: Selection, pictures: Sequence[Picture]) -> None:
         """Hold the method to its budget; in a context's first prefill also to its order, which the host waits for."""
@@ -355,21 +395,27 @@ class _Run:
 
     # --- every layer -------------------------------------------------------------------------------------------------
 
-    def _cut(self, kwargs: dict[str, Any], frame: Frame | None, hidden: HiddenBSD) -> dict[str, Any]:
-        """A layer's keyword arguments, cut from the full sequence to its frame."""
+    def _cut(self, kwargs: dict[str, Any], frame: Frame | None, hidden: HiddenBSD, index: int) -> dict[str, Any]:
+        """The keyword arguments of layer `index`, cut from the full sequence to its frame."""
         if frame is None:
             return kwargs
         now, cut = self.now, dict(kwargs)
         # Tokens that came after the prefill, this step's included. Each layer's cache holds them all.
         later = 0 if now.prefill else now.cached + hidden.shape[1] - frame.full_length
+        window = None if now.prefill else _window(kwargs["past_key_values"].layers[index])
         if "attention_mask" in kwargs:
-            mask = kwargs["attention_mask"]
+            mask, attention = kwargs["attention_mask"], self.adapter.attention
             cut["attention_mask"] = self._once(
-                frame, mask, lambda: cut_mask(frame, mask, hidden, later, self.adapter.attention, self.adapter.causal)
+                frame,
+                mask,
+                lambda: cut_mask(frame, mask, hidden, later, attention, causal=self.adapter.causal, window=window),
+                window,
             )
         rotary, positions = kwargs["position_embeddings"], kwargs.get("position_ids")
         if self.method.positions == "compact":
-            cut["position_embeddings"] = self._once(frame, rotary, lambda: self._compact(positions, frame, hidden))
+            cut["position_embeddings"] = self._once(
+                frame, rotary, lambda: self._compact(positions, frame, hidden, index)
+            )
         elif now.prefill:
             cut["position_embeddings"] = self._once(
                 frame, rotary, lambda: tuple(take_rows(part, frame.index) for part in rotary)
@@ -379,33 +425,60 @@ class _Run:
             cut["position_ids"] = torch.arange(hidden.shape[1], device=hidden.device)[None]
         return cut
 
-    def _once(self, frame: Frame, source: Any, make: Callable[[], Any]) -> Any:
-        """Layers in one frame share one cut of one source."""
+    def _once(self, frame: Frame, source: Any, make: Callable[[], Any], window: int | None = None) -> Any:
+        """Layers in one frame, with one window, share one cut of one source."""
         now = self.now
-        key = id(frame), id(source)
+        key = id(frame), id(source), window
         if key not in now.cut:
             now.cut[key] = source, make()
         return now.cut[key][1]
 
-    def _compact(self, positions: Tensor | None, frame: Frame, hidden: HiddenBSD) -> tuple[Tensor, Tensor]:
-        """Rotary embeddings of renumbered tokens: each position less the tokens dropped before it."""
+    def _compact(self, positions: Tensor | None, frame: Frame, hidden: HiddenBSD, index: int) -> tuple[Tensor, Tensor]:
+        """Rotary embeddings of renumbered tokens for layer `index`: each position less the tokens dropped before it."""
         now = self.now
         if positions is None:
             raise UnsupportedModel(
                 f"{self.adapter.family} passes no position ids to its layers: use positions 'original'"
             )
         if not now.prefill:
-            return self.adapter.rotary(hidden, positions - frame.dropped[:, None])
+            return self.adapter.rotary(hidden, positions - frame.dropped[:, None], index)
         assert now.full is not None
-        return self.adapter.rotary(hidden, renumbered(frame, positions, now.full.valid))
+        return self.adapter.rotary(hidden, renumbered(frame, positions, now.full.valid), index)
 
 
 def _check_cache(cache: Any) -> None:
-    if cache.is_compileable or any(cache.is_sliding):
+    if cache.is_compileable:
         raise UnsupportedInput(
-            f"cache {type(cache).__name__} fixes one length for all layers; pruning needs transformers' DynamicCache "
-            "without sliding windows"
+            f"cache {type(cache).__name__} fixes one length for all layers; pruning needs transformers' DynamicCache"
         )
+
+
+def _window(cache_layer: Any) -> int | None:
+    """How many tokens a layer's cache looks back over at the most, this step's included; None without a limit."""
+    return cache_layer.sliding_window if cache_layer.is_sliding else None
+
+
+def _held(cache_layer: Any) -> int:
+    """Tokens whose keys a layer's cache really has."""
+    return cache_layer.keys.shape[-2] if cache_layer.is_initialized else 0
+
+
+def _count_the_dropped(cache: Any, frames: dict[int, Frame]) -> None:
+    """Let the cache answer with the sequence's length where the library asks for it, whatever the layer still holds.
+
+    It asks the first layer, the first with full attention and the first with a sliding window, to size masks and to
+    count positions for all of them; what the layers hold is for the hooks to know.
+    """
+    sliding = [bool(window) for window in cache.is_sliding]
+    for index in {0, *(sliding.index(kind) for kind in (True, False) if kind in sliding)}:
+        layer, frame = cache.layers[index], frames.get(index)
+        if frame is None:
+            continue
+        dropped = frame.full_length - frame.index.shape[1]
+        if layer.is_sliding:
+            layer.cumulative_length += dropped
+        else:
+            layer.get_seq_length = lambda layer=layer, dropped=dropped: _held(layer) + dropped
 
 
 def _layer_call(adapter: Adapter, layer: nn.Module, hidden: HiddenBSD, kwargs: dict[str, Any]) -> LayerCall:

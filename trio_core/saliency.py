@@ -22,8 +22,12 @@ from trio_core.spans import span
 from trio_core.tensors import LogitsBPV, MaskBS, PlacesBN, RowsBP, ScoresBN
 
 
-def tail_saliency(call: LayerCall, readout: Readout, rows: RowsBP, valid: MaskBS, visual: PlacesBN) -> ScoresBN:
+def tail_saliency(
+    call: LayerCall, readout: Readout, rows: RowsBP, valid: MaskBS, visual: PlacesBN
+) -> tuple[ScoresBN, Tensor]:
     """s_i = ‖∂ proxy loss / ∂ hidden_i‖₂ for the tokens at `visual`, float64, without the layer's other rows.
+
+    Returns the scores [B, V] and, [B], the mean probability of the pseudo-labels: how sure the proxy is of itself.
 
     call: the probed layer at its input [B, S, D]. readout: final norm and head. rows: [B, P] supervised rows, none of
     them visual. valid: [B, S]. visual: [B, V] places of the visual tokens.
@@ -42,7 +46,7 @@ def tail_saliency(call: LayerCall, readout: Readout, rows: RowsBP, valid: MaskBS
                 sums_BNRD.requires_grad_()
                 logits_BPV = readout(_finish_rows(layer, sums_BNRD, call.hidden[samples, rows]))
         with span("proxy_loss"):
-            slope_BPV, log_scale_B = loss_slope(logits_BPV.detach())
+            slope_BPV, log_scale_B, confidence_B = loss_slope(logits_BPV.detach())
         with span("backward"):
             (slope_BNRD,) = torch.autograd.grad(logits_BPV, sums_BNRD, slope_BPV)
             slope_BNRS = (slope_BNRD.flatten(1, 2) @ seen.normed.mT).view_as(seen.weights).mul(seen.weights)
@@ -62,13 +66,14 @@ def tail_saliency(call: LayerCall, readout: Readout, rows: RowsBP, valid: MaskBS
                 slope_BNRD.flatten(1, 2).to(weights_BNRV.dtype),
             )
             gradient_BVD = layer.norm.backward(call.hidden[samples, visual], normed_BVD)
-    return torch.linalg.vector_norm(gradient_BVD, dim=-1).double() * log_scale_B[:, None].exp()
+    return torch.linalg.vector_norm(gradient_BVD, dim=-1).double() * log_scale_B[:, None].exp(), confidence_B
 
 
-def loss_slope(logits: LogitsBPV) -> tuple[LogitsBPV, Tensor]:
+def loss_slope(logits: LogitsBPV) -> tuple[LogitsBPV, Tensor, Tensor]:
     """∂ proxy loss / ∂ logits, scaled for each sample so that its largest part is of order one; and the scale's log.
 
     Returns slope [B, P, V], typed as the logits, and log_scale [B] float64; the derivative is slope · exp(log_scale).
+    The third, [B], is the mean probability of the labels.
     For a confident row the derivative (softmax − one-hot) is tiny, and at the label a difference of near-equals: here
     the label's entry is minus the sum of the others, and what all of a sample's entries share is taken out.
     """
@@ -83,7 +88,8 @@ def loss_slope(logits: LogitsBPV) -> tuple[LogitsBPV, Tensor]:
     # A vocabulary of one, or a label infinitely ahead: nothing depends on anything, and the slope is nothing.
     sound_B = log_scale_B.isfinite()
     slope_BPV = torch.where(sound_B[:, None, None], slope_BPV, 0) / rows
-    return slope_BPV.to(logits.dtype), torch.where(sound_B, log_scale_B, 0) - log(batch)
+    confidence_B = log_p_BPV.amax(dim=-1).exp().mean(dim=-1)
+    return slope_BPV.to(logits.dtype), torch.where(sound_B, log_scale_B, 0) - log(batch), confidence_B
 
 
 def _through(weight: Tensor, slope_BVX: Tensor) -> Tensor:

@@ -21,17 +21,19 @@ DEFAULT_LAYERS: dict[int, Layers] = {32: (1, 10, 15), 28: (1, 8, 14)}
 """Pruning layers by decoder depth, as the TRIO paper sets them for LLaVA (32) and Qwen2.5-VL (28)."""
 
 
-def default_layers(num_layers: int) -> Layers:
-    """The paper's pruning layers for a decoder of `num_layers`, in proportion where the paper names none.
+def default_layers(num_layers: int, of_32: Layers = (1, 10, 15)) -> Layers:
+    """A paper's pruning layers for a decoder of `num_layers`, in proportion where the paper names none.
+
+    of_32: the paper's layers in a decoder of 32; TRIO's, whose own for 28 are known (`DEFAULT_LAYERS`), if not said.
 
     Raises OptionError for a decoder of fewer than two layers: there is nothing to prune between.
     """
     if num_layers < 2:
         raise OptionError(f"num_layers {num_layers}: pruning between layers needs at least 2")
-    if num_layers in DEFAULT_LAYERS:
+    if of_32 == DEFAULT_LAYERS[32] and num_layers in DEFAULT_LAYERS:
         return DEFAULT_LAYERS[num_layers]
     layers: list[int] = []
-    for layer in DEFAULT_LAYERS[32]:
+    for layer in of_32:
         scaled = max(round(layer * num_layers / 32), layers[-1] + 1 if layers else 1)
         if scaled < num_layers:
             layers.append(scaled)
@@ -68,14 +70,20 @@ class Schedule:
 
     @classmethod
     def average(
-        cls, *, retention: float, visual_tokens: int, num_layers: int = 32, layers: Sequence[int] | None = None
+        cls,
+        *,
+        retention: float,
+        visual_tokens: int,
+        num_layers: int = 32,
+        layers: Sequence[int] | None = None,
+        proportion: Sequence[int] = PROPORTION,
     ) -> "Schedule":
         """Solve for the budgets whose sum over the layers is `round(num_layers · retention · visual_tokens)`.
 
         The sum is met exactly where integers allow (at the published layers: everywhere but within 0.8 % of either end
         for 576 tokens), else as nearly as they do: read `layer_average` for what was reached. Budgets stand in the
-        proportion 92 : 54 : 22 for three stages (the same profile, interpolated, for another number), are clamped to
-        what is there, and what a clamp leaves over is spread.
+        `proportion`, TRIO's 92 : 54 : 22 if not said (the same profile, interpolated, for another number of stages),
+        are clamped to what is there, and what a clamp leaves over is spread.
 
         Raises RetentionError for a retention outside (0, 1] or below what the unpruned first layers already cost.
         """
@@ -94,8 +102,25 @@ class Schedule:
                 f"{visual_tokens} tokens and one kept at the least, the lowest possible is "
                 f"{ceil(1e4 * lowest / (num_layers * visual_tokens)) / 1e4:.4f}"
             )
-        budgets = _solve(target - unpruned, runs, _profile(len(runs)), visual_tokens)
+        budgets = _solve(target - unpruned, runs, _profile(len(runs), proportion), visual_tokens)
         return cls(chosen, budgets, visual_tokens, num_layers)
+
+    def shifted(self, stage: int, budget: int) -> "Schedule":
+        """The same sum over the layers with about `budget` tokens at one stage, and the later ones in their proportion.
+
+        stage: index into `layers`. The budget is held to what keeps the stages before it, and leaves the later ones at
+        least a token each; the last stage has none to trade with, and stays.
+        """
+        runs = [later - earlier for earlier, later in pairwise((*self.layers, self.num_layers))]
+        total = sum(run * kept for run, kept in zip(runs[stage:], self.budgets[stage:], strict=True))
+        before, after = self.budgets[:stage], self.budgets[stage + 1 :]
+        if not after:
+            return self
+        most = min((self.visual_tokens, *before)[-1], (total - sum(runs[stage + 1 :])) // runs[stage])
+        least = -(-total // sum(runs[stage:]))  # with fewer, the later ones could not make up for it and descend
+        budget = max(least, min(budget, most))
+        rest = _solve(total - runs[stage] * budget, runs[stage + 1 :], [float(kept) for kept in after], budget)
+        return Schedule(self.layers, (*before, budget, *rest), self.visual_tokens, self.num_layers)
 
     @property
     def tokens_by_layer(self) -> tuple[int, ...]:
@@ -136,13 +161,16 @@ def check_layers(layers: Layers, num_layers: int) -> None:
         raise OptionError(f"layers {layers} must ascend")
 
 
-def _profile(stages: int) -> list[float]:
-    """The proportion of the budgets for any number of stages: the published line, read at equal steps."""
-    first, middle, last = PROPORTION
+def _profile(stages: int, proportion: Sequence[int]) -> list[float]:
+    """The proportion of the budgets for any number of stages: the given line, read at equal steps."""
     if stages == 1:
         return [1.0]
-    steps = (2 * i / (stages - 1) for i in range(stages))
-    return [first + (middle - first) * x if x <= 1 else middle + (last - middle) * (x - 1) for x in steps]
+    profile: list[float] = []
+    for i in range(stages):
+        x = i * (len(proportion) - 1) / (stages - 1)
+        at = min(int(x), len(proportion) - 2)
+        profile.append(proportion[at] + (proportion[at + 1] - proportion[at]) * (x - at))
+    return profile
 
 
 def _solve(total: int, runs: list[int], profile: list[float], most: int) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """What a method may look at when it chooses: the residual stream, the picture's place in it, and asked-for signals."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from trio_core.errors import OptionError
 from trio_core.layer import LayerCall, Readout
+from trio_core.schedule import Schedule
 from trio_core.tensors import HiddenBSD, MaskBS, PlacesBN, RowsBP
 
 Probe = Literal["next", "current"]
@@ -19,8 +21,12 @@ Rows = Literal["last", "shifted"]
 class Signal(StrEnum):
     """What a method may ask of the model besides the residual stream; a class fact of the method (`Method.needs`)."""
 
+    LAYERS = "layers"
+    """The layer that has just run and the one that is next, to run again, whole or in part (`View.calls`)."""
     READOUT = "readout"
-    """The probed layer, the final norm and the head, to run and to differentiate."""
+    """The final norm and the head, to run and to differentiate (`View.readout`)."""
+    ENCODER = "encoder"
+    """The vision tower's patches, before the projector, and what their CLS token attends to (`View.encoder`)."""
 
 
 @dataclass(frozen=True)
@@ -28,32 +34,58 @@ class Picture:
     """One sample's visual tokens at a stage.
 
     rows: [N] their places in the current sequence, ascending. number: [N] their numbers on the picture, 0 … V0 − 1.
-    budget: how many may stay, 1 … N.
+    budget: how many may stay, 1 … N. text_after: tokens that follow the last of them. schedule: what the sample is due.
     """
 
     rows: Tensor
     number: Tensor
     budget: int
+    text_after: int
+    schedule: Schedule
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """The vision tower's output patch by patch, at the layer that the projector reads.
+
+    hidden: [C, 1 + M, D] of C crops with M patches, CLS first. cls_attention: [C, heads, M], what the CLS token attends
+    to in the layer that made them, CLS itself left out of the softmax's columns but not of its sum.
+    keys: [C, M, heads, E] of that layer. places[b]: [V0] the patch behind each visual token, as crop · M + patch, and
+    −1 where none is (a newline). project: the projector, [..., D] → [..., width of the decoder].
+    """
+
+    hidden: Tensor
+    cls_attention: Tensor
+    keys: Tensor
+    places: tuple[Tensor, ...]
+    project: Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class View:
     """One stage, as a method sees it, for a whole batch.
 
-    layer: 1-based; layers 1 … layer have run. hidden: [B, S, D], the residual stream that enters layer + 1.
-    valid: [B, S], False at padding. pictures: one a sample; where its budget is all it has, nothing is to be dropped.
+    layer: 1-based; layers 1 … layer have run; 0 before the first. hidden: [B, S, D], what enters layer + 1.
+    valid: [B, S], False at padding. padded: there is any. pictures: one a sample; where its budget is all it has,
+    nothing is to be dropped. calls, readout, encoder: there for a method that asks (`Signal`).
     """
 
     layer: int
     hidden: HiddenBSD
     valid: MaskBS
+    padded: bool
     pictures: tuple[Picture, ...]
-    readout: Readout | None = None
-    """[B, P, D] → [B, P, V]: the model's final norm and head. Present when asked for (`Signal.READOUT`)."""
     calls: dict[str, LayerCall] = field(default_factory=dict)
+    readout: Readout | None = None
+    encoder: Encoder | None = None
 
     def probed(self, probe: Probe) -> LayerCall:
-        """The layer to probe: `next` looks ahead into layer + 1, `current` back at the layer that has just run."""
+        """The layer to probe: `next` looks ahead into layer + 1, `current` back at the layer that has just run.
+
+        Raises OptionError before the first layer, where none has run.
+        """
+        if probe not in self.calls:
+            raise OptionError(f"probe {probe!r} after layer {self.layer}: no layer has run there; probe the next one")
         return self.calls[probe]
 
     def supervised_rows(self, k_pos: int, rows: Rows) -> RowsBP:
@@ -63,17 +95,17 @@ class View:
         """
         if k_pos < 1:
             raise OptionError(f"k_pos {k_pos}: at least one row must be supervised")
-        # The count of valid tokens up to each place; a sample's last token is the first place to reach the total.
-        seen = self.valid.long().cumsum(dim=1)
-        back = torch.arange(k_pos - 1, -1, -1, device=seen.device) + (1 if rows == "shifted" else 0)
-        supervised = torch.searchsorted(seen, seen[:, -1:] - back)
-        after_picture = torch.stack([picture.rows[-1] for picture in self.pictures]) + 1
-        if (supervised[:, 0] < after_picture).any():
-            text = min(int(valid[start:].sum()) for valid, start in zip(self.valid, after_picture, strict=True))
+        shift = 1 if rows == "shifted" else 0
+        if k_pos + shift > (text := min(picture.text_after for picture in self.pictures)):
             raise OptionError(
                 f"k_pos {k_pos} with rows {rows!r} reaches past the {text} text tokens after a picture: lower it"
             )
-        return supervised
+        back = torch.arange(k_pos - 1, -1, -1, device=self.hidden.device) + shift
+        if not self.padded:
+            return (self.hidden.shape[1] - 1 - back).expand(len(self.hidden), -1)
+        # The count of valid tokens up to each place; a sample's last token is the first place to reach the total.
+        seen = self.valid.long().cumsum(dim=1)
+        return torch.searchsorted(seen, seen[:, -1:] - back)
 
     @cached_property
     def visual(self) -> PlacesBN:
@@ -89,7 +121,13 @@ class View:
 
 @dataclass(frozen=True)
 class Selection:
-    """A method's choice: for each sample, ascending indices into its current visual tokens, and the scores behind."""
+    """A method's choice: for each sample, ascending indices into its current visual tokens, and the scores behind.
+
+    features[b]: [K, D] what stands at the kept tokens' places from now on, of a method that merges; else they stay.
+    schedules[b]: what each sample is due instead, of a method that plans anew; `kept` follows its budget at this stage.
+    """
 
     kept: tuple[Tensor, ...]
     scores: tuple[Tensor, ...] | None = None
+    features: tuple[Tensor, ...] | None = None
+    schedules: tuple[Schedule, ...] | None = None

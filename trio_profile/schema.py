@@ -98,7 +98,7 @@ class Environment(Record):
 
 
 class Shape(Record):
-    """The decoder's sizes, and what entered it."""
+    """The decoder's sizes, and what entered it; the vision tower's where a method may look into it, else 0."""
 
     num_layers: int
     hidden: int
@@ -112,6 +112,9 @@ class Shape(Record):
     batch: int
     visual_tokens: int
     text_tokens: int
+    vision_hidden: int = 0
+    vision_heads: int = 0
+    patches: int = 0
 
 
 class Counted(Record):

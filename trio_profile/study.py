@@ -9,8 +9,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from trio_core import methods
 from trio_core.errors import OptionError
-from trio_core.method import Method
+from trio_core.method import Method, Stage
 from trio_core.schedule import Schedule
+from trio_core.view import Signal
 from trio_profile import cost_model
 from trio_profile.errors import StudyError
 from trio_profile.schema import Cell, Shape, Study
@@ -25,8 +26,8 @@ class Planned:
     schedule: Schedule
 
     def fastv_overhead_macs(self, shape: Shape, gamma: float) -> int:
-        """F_ov of the paper: γ · Σ f(tokens that a stage looks at); nothing for a method that needs nothing."""
-        if not self.method.needs:
+        """F_ov of the paper: γ · Σ f(tokens that a stage looks at); nothing for a method without a proxy."""
+        if Signal.READOUT not in self.method.needs:
             return 0
         return cost_model.fastv_overhead(self.stage_tokens, shape.hidden, shape.intermediate, gamma) * shape.batch
 
@@ -83,7 +84,9 @@ def _plan_cell(cell: Cell, study: Study, shape: Shape) -> Planned:
     known = {name for method in study.methods for name in methods.find(method).option_names()}
     if unknown := sorted(set(study.options) - known):
         raise OptionError(f"option {unknown[0]!r} belongs to none of the methods {', '.join(study.methods)}")
-    method = cls(retention=cell.retention, layers=study.layers, **options)
+    # Nor do its layers to a method that acts before them, unless it is named a place that it does not have.
+    layers = None if cls.stage is Stage.ENCODER and len(study.methods) > 1 else study.layers
+    method = cls(retention=cell.retention, layers=layers, **options)
     return Planned(cell, method, method.schedule(shape.visual_tokens, shape.num_layers))
 
 

@@ -7,7 +7,8 @@ decode step makes is the same for a prompt that the new tokens are written behin
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -16,10 +17,12 @@ from transformers import Gemma3ForConditionalGeneration, PreTrainedModel
 
 from tests.core import tiny
 from trio_core import Trio, prune
-from trio_core.method import Method
+from trio_core.method import Method, Reference, Stage
 from trio_core.models import adapter_for, toy
 from trio_core.models.adapter import families
 from trio_core.pruning import Trace
+from trio_core.selection import stride
+from trio_core.view import Selection, View
 
 LAYERS = (1, 3, 4)
 TOKENS = 5
@@ -28,6 +31,20 @@ CLOSE = 2e-5
 SLIDING = ("gemma3", "paligemma2")
 METHOD = Trio(retention=0.5, layers=LAYERS)
 PLACEHOLDERS = [tiny.IMAGE, tiny.VIDEO]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Early(Method):
+    """A grid before the decoder: what a method of the encoder stage does, without a rule of its own."""
+
+    stage: ClassVar[Stage] = Stage.ENCODER
+    reference: ClassVar[Reference] = Reference(title="none")
+
+    def select(self, view: View) -> Selection:
+        return Selection(tuple(stride(len(p.rows), p.budget) for p in view.pictures))
+
+
+EARLY = Early(retention=0.4, layers=(0,))
 every_kernel = pytest.mark.parametrize(("family", "attention"), tiny.KERNELS)
 
 
@@ -118,13 +135,11 @@ def found(rows: Tensor, wanted: Tensor) -> bool:
 def check(family: str, model: PreTrainedModel, samples: list[dict[str, Tensor]], method: Method = METHOD) -> None:
     """Prefill and greedy decode in a batch: each sample must be what the oracle makes of it alone."""
     inputs = tiny.batch(samples)
-    if family in SLIDING:
-        pytest.skip("sliding caches: lead")
     # A placeholder that the model itself writes would ask for a picture when the oracle reads it.
     options = {"suppress_tokens": PLACEHOLDERS, "return_dict_in_generate": True, "output_logits": True}
     with prune(model, method) as trace, listening(model) as calls:
         output = model.generate(**inputs, max_new_tokens=TOKENS, min_new_tokens=TOKENS, do_sample=False, **options)
-    assert [stage.layer for stage in trace.stages] == list(LAYERS)
+    assert [stage.layer for stage in trace.stages] == list(method.layers or ())
     assert len(calls) == TOKENS
     logits = torch.stack(output.logits, dim=1)
     for b, one in enumerate(samples):
@@ -145,6 +160,17 @@ def check(family: str, model: PreTrainedModel, samples: list[dict[str, Tensor]],
 @every_kernel
 def test_pruned_it_is_its_layers_on_a_shorter_sequence(family, attention):
     check(family, tiny.model(family, attention), [tiny.sample(family)])
+
+
+@every_kernel
+def test_tokens_that_leave_before_the_decoder(family, attention):
+    check(family, tiny.model(family, attention), [tiny.sample(family)], EARLY)
+
+
+@every_kernel
+def test_a_padded_batch_whose_tokens_leave_before_the_decoder(family, attention):
+    samples = [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
+    check(family, tiny.model(family, attention), samples, EARLY)
 
 
 @every_kernel
@@ -236,3 +262,18 @@ def widest_difference(model: PreTrainedModel, inputs: dict[str, Tensor], probe: 
             worst = max(worst, apart(ours.nan_to_num().double(), oracle.nan_to_num().double()))
     assert worst > 0
     return worst
+
+
+@pytest.mark.parametrize("method", [METHOD, EARLY], ids=["decoder", "encoder"])
+@pytest.mark.parametrize(("family", "attention"), [("gemma3", "eager"), ("gemma3", "sdpa"), ("paligemma2", "eager")])
+@pytest.mark.parametrize("window", [8, 24, 47])
+def test_windows_that_slide_look_back_over_the_sequence_as_it_was(family, attention, window, method):
+    """8 slides within the prompt's words, 24 over the picture, 47 only while the model writes."""
+    config = families[tiny.NAMES[family]].toy_config()
+    config.get_text_config().sliding_window = window
+    model = toy.build(type(tiny.model(family, attention)), config, attention, seed=0)
+    model.generation_config.eos_token_id = None
+    one = tiny.sample(family)
+    assert window < one["input_ids"].shape[1] + TOKENS
+    check(family, model, [one], method)
+    check(family, model, [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)], method)

@@ -3,11 +3,13 @@
 import torch
 
 from trio_core.frames import Frame, cut_mask, renumbered, shrink, take_rows
+from trio_core.schedule import Schedule
 from trio_core.view import Picture
 
 
 def picture(rows: list[int]) -> Picture:
-    return Picture(torch.tensor(rows), torch.arange(len(rows)), len(rows))
+    schedule = Schedule((1,), (1,), len(rows), 2)
+    return Picture(torch.tensor(rows), torch.arange(len(rows)), len(rows), 0, schedule)
 
 
 def kept(*indices: int) -> torch.Tensor:

@@ -296,17 +296,13 @@ def test_compact_positions_are_refused_where_they_have_three_axes():
         pass
 
 
-def test_a_method_at_the_encoder_is_refused():
+def test_a_method_of_the_encoder_stage_has_one_place():
     @dataclass(frozen=True, kw_only=True)
     class Encoder(Grid):
         stage: ClassVar[Stage] = Stage.ENCODER
 
-    model = tiny.model("llava")
-    with (
-        pytest.raises(OptionError, match=r"acts at the encoder output; prune.. acts after decoder layers only"),
-        prune(model, Encoder(retention=0.5, layers=(0,))),
-    ):
-        pass
+    with pytest.raises(OptionError, match=r"layers \(1, 3\): it acts before the decoder, which is layers \(0,\)"):
+        Encoder(retention=0.5, layers=(1, 3))
 
 
 @pytest.mark.parametrize("nms", [True, False])

@@ -107,7 +107,7 @@ def slope_by_autograd(logits):
 
 def test_slope_is_the_derivative_of_the_proxy_loss():
     logits = torch.randn(3, 4, 50, dtype=torch.float64) * 3
-    slope, log_scale = loss_slope(logits)
+    slope, log_scale, _ = loss_slope(logits)
     assert torch.allclose(slope * log_scale.exp()[:, None, None], slope_by_autograd(logits), rtol=1e-12, atol=0)
 
 
@@ -115,7 +115,7 @@ def test_a_confident_label_leaves_a_slope_in_any_type():
     """At a lead of 40 the derivative is 1e-18: nothing in float16, and a difference of equals in float32."""
     logits = torch.tensor([[[40.0, 0.0, -1.0]]])
     for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
-        slope, log_scale = loss_slope(logits.to(dtype))
+        slope, log_scale, _ = loss_slope(logits.to(dtype))
         expected = torch.tensor([-1 - torch.e**-1, 1, torch.e**-1], dtype=torch.float64)
         assert torch.allclose(slope[0, 0].double(), expected, rtol=torch.finfo(dtype).eps * 4)
         assert log_scale.item() == pytest.approx(-40, abs=0.1)
@@ -123,7 +123,7 @@ def test_a_confident_label_leaves_a_slope_in_any_type():
 
 def test_rows_keep_their_proportions_and_samples_their_own_scale():
     logits = torch.tensor([[[40.0, 0.0], [3.0, 0.0]], [[60.0, 0.0], [50.0, 0.0]]], dtype=torch.float64)
-    slope, log_scale = loss_slope(logits)
+    slope, log_scale, _ = loss_slope(logits)
     expected = torch.stack([slope_by_autograd(sample[None])[0] for sample in logits]) / 2
     # Autograd itself loses the label's entry here; the other one is exact.
     assert torch.allclose((slope * log_scale.exp()[:, None, None])[..., 1], expected[..., 1], rtol=1e-9, atol=0)
@@ -131,7 +131,7 @@ def test_rows_keep_their_proportions_and_samples_their_own_scale():
 
 
 def test_a_label_infinitely_ahead_gives_no_slope_and_no_nan():
-    slope, log_scale = loss_slope(torch.tensor([[[0.0, -torch.inf]]]))
+    slope, log_scale, _ = loss_slope(torch.tensor([[[0.0, -torch.inf]]]))
     assert slope.tolist() == [[[0, 0]]]
     assert log_scale.isfinite().all()
 
@@ -160,7 +160,7 @@ def test_declared_overhead_is_what_is_counted(family, saliency):
     shape = adapter_for(model).layer_shape
     tokens = inputs["input_ids"].shape[1]
     visual = len(tiny.visual_rows(inputs))
-    assert marks[1] - marks[0] == 2 * method.overhead(shape, tokens, visual)
+    assert marks[1] - marks[0] == 2 * method.overhead(shape, tokens, visual, visual // 2)
 
 
 def test_tail_never_asks_for_all_rows_of_the_head():

@@ -5,6 +5,7 @@ import torch
 
 from tests.core import tiny
 from trio_core import OptionError
+from trio_core.schedule import Schedule
 from trio_core.view import Picture, View
 
 
@@ -12,8 +13,11 @@ def view_of(valid: list[str], span: tuple[int, int] = (0, 1)) -> View:
     """`x` marks a token, `.` padding; the picture stands at the places of `span` in every sample."""
     mask = torch.tensor([[mark == "x" for mark in row] for row in valid])
     rows = torch.arange(*span)
-    picture = Picture(rows, torch.arange(len(rows)), 1)
-    return View(1, torch.zeros(*mask.shape, 2), mask, (picture,) * len(valid))
+    pictures = tuple(
+        Picture(rows, torch.arange(len(rows)), 1, int(one[span[1] :].sum()), Schedule((1,), (1,), len(rows), 2))
+        for one in mask
+    )
+    return View(1, torch.zeros(*mask.shape, 2), mask, not bool(mask.all()), pictures)
 
 
 def test_the_last_rows_are_the_last_four_and_the_shifted_ones_stand_one_before():

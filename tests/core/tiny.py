@@ -4,7 +4,7 @@ The weights are random and large enough that every token's hidden state is its o
 LLaVA-1.5 with as many keys as queries, the others with grouped keys.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, partial
 
 import torch
@@ -14,7 +14,8 @@ from transformers import PreTrainedModel
 from trio_core.layer import AttentionLayer, LayerCall, RmsNorm
 from trio_core.models.adapter import families
 from trio_core.models.toy import IMAGE, NUM_LAYERS, VIDEO, VISION_END, VISION_START, VOCABULARY
-from trio_core.view import Picture, View
+from trio_core.schedule import Schedule
+from trio_core.view import Encoder, Picture, View
 
 __all__ = ["IMAGE", "NUM_LAYERS", "VIDEO", "VISION_END", "VISION_START", "VOCABULARY"]
 
@@ -218,7 +219,8 @@ def toy_view(
             stream[place, start : start + length] = made.to(dtype)
         valid[place, start : start + length] = True
         rows = torch.arange(start + 2, start + 2 + spans[b])
-        pictures.append(Picture(rows, torch.arange(spans[b]), budgets[b]))
+        schedule = Schedule((3,), (budgets[b],), spans[b], 6)
+        pictures.append(Picture(rows, torch.arange(spans[b]), budgets[b], text + b, schedule))
     head = torch.randn(width, 11, generator=torch.Generator().manual_seed(99), dtype=torch.float64).to(dtype)
     # No rotation: cosine 1, sine 0.
     rotary = torch.ones(1, longest, width, dtype=dtype), torch.zeros(1, longest, width, dtype=dtype)
@@ -226,4 +228,25 @@ def toy_view(
     for seed, (name, stream) in enumerate(streams.items()):
         layer = ToyLayer(width, seed, dtype)
         calls[name] = LayerCall(stream, partial(layer, valid=valid), layer.taken_apart, rotary, None)
-    return View(3, streams["next"], valid, tuple(pictures), lambda hidden: hidden @ head, calls)
+    padded = not bool(valid.all())
+    encoder = _toy_encoder(chosen, spans, width, dtype)
+    return View(3, streams["next"], valid, padded, tuple(pictures), calls, lambda hidden: hidden @ head, encoder)
+
+
+def _toy_encoder(chosen: Iterable[int], spans: Sequence[int], width: int, dtype: torch.dtype) -> Encoder:
+    """A crop a sample, of as many patches as the largest picture has; the smaller ones use only the first."""
+    made, places, most = [], [], max(spans)
+    for place, b in enumerate(chosen):
+        generator = torch.Generator().manual_seed(1000 + b)
+        made.append(torch.randn(3, most + 1, 8, generator=generator, dtype=torch.float64))
+        places.append(torch.arange(spans[b]) + place * most)
+    hidden, keys, attention = torch.stack(made, dim=1)
+    attention = attention[:, 1:, :2].softmax(dim=1).transpose(1, 2)
+    project = torch.randn(8, width, generator=torch.Generator().manual_seed(98), dtype=torch.float64).to(dtype)
+    return Encoder(
+        hidden.to(dtype),
+        attention.to(dtype),
+        keys[:, 1:].unflatten(-1, (2, 4)).to(dtype),
+        tuple(places),
+        lambda patches: patches @ project,
+    )

@@ -169,7 +169,10 @@ def test_a_method_of_the_users_own_where_they_stand(sweep_arguments, tmp_path, c
 
 
 def test_methods_models_and_env(capsys):
-    assert [m["name"] for m in document(capsys, "methods")["methods"]] == ["grid", "random", "trio"]
+    methods = {m["name"]: m for m in document(capsys, "methods")["methods"]}
+    assert list(methods) == sorted(methods) and {"fastv", "random", "trio", "visionzip"} <= set(methods)
+    assert methods["trio"]["stage"] == "decoder layers" and methods["visionzip"]["stage"] == "encoder output"
+    assert methods["visionzip"]["needs"] == ["encoder"] and methods["fastv"]["needs"] == ["layers"]
     models = {m["name"]: m for m in document(capsys, "models")["models"]}
     assert models["llava-1.5-7b"]["parameters"] == 7_063_427_072
     assert document(capsys, "env")["environment"]["transformers"].startswith("5.")

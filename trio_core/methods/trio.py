@@ -11,10 +11,11 @@ from trio_core.errors import OptionError
 from trio_core.layer import LayerCall, Readout
 from trio_core.method import LayerShape, Method, Reference
 from trio_core.saliency import tail_saliency
+from trio_core.schedule import Schedule
 from trio_core.selection import nms_select, top_k
 from trio_core.spans import span
-from trio_core.tensors import HiddenBSD, LogitsBPV, RowsBP, ScoresBN, differentiable
-from trio_core.view import Probe, Rows, Selection, Signal, View
+from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, RowsBP, ScoresBN, differentiable
+from trio_core.view import Picture, Probe, Rows, Selection, Signal, View
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,11 @@ class Trio(Method):
     probe: `next` looks ahead into layer l + 1 before it runs on the kept tokens (what the public code does); `current`
     looks back at layer l, the paper's equations read literally.
     rows: `last` supervises the last k_pos rows (the paper), `shifted` the k_pos before the last (the public code).
+    tokens: `all` lets text tokens compete with the visual ones, as the paper says its procedure could; the supervised
+    rows, the last token and the first stay out of it. Retention and numbering then count text in.
+    confidence: the first stage that drops keeps 2 − c times its budget, c being the mean probability of the
+    pseudo-labels there, and the later ones as much less as keeps the average: ours, for the failure that the paper
+    describes, a label guessed at a shallow layer. It needs the `tail`, and the host waits for c.
     """
 
     k_pos: int = 4
@@ -35,9 +41,11 @@ class Trio(Method):
     saliency: Literal["tail", "autograd"] = "tail"
     probe: Probe = "next"
     rows: Rows = "last"
+    tokens: Literal["visual", "all"] = "visual"
+    confidence: bool = False
 
     name: ClassVar[str] = "trio"
-    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.READOUT})
+    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS, Signal.READOUT})
     reference: ClassVar[Reference] = Reference(
         title="TRIO: Token Reduction via Inference-Objective Guidance for Efficient Vision-Language Models",
         arxiv="2602.04657",
@@ -56,33 +64,55 @@ class Trio(Method):
             ("saliency", ("tail", "autograd")),
             ("probe", ("next", "current")),
             ("rows", ("last", "shifted")),
+            ("tokens", ("visual", "all")),
         ):
             if getattr(self, option) not in known:
                 raise OptionError(f"{option} {getattr(self, option)!r}: choose {' or '.join(known)}")
+        if self.confidence and (self.saliency != "tail" or self.budgets is not None):
+            raise OptionError("confidence plans anew around an average: it needs retention, and saliency 'tail'")
+
+    def candidates(self, visual: MaskBS, valid: MaskBS) -> MaskBS:
+        """[B, S]: with tokens "all", the text too, but for the first token, the supervised rows and the last one."""
+        if self.tokens == "visual":
+            return visual
+        count = valid.long().cumsum(dim=1)
+        last_free = count[:, -1:] - self.k_pos - (1 if self.rows == "shifted" else 0)
+        return visual | (valid & (count > 1) & (count <= last_free))
 
     def select(self, view: View) -> Selection:
         """Score all tokens in one pass over the batch, then choose sample by sample; features are the probed input."""
         probed = view.probed(self.probe)
-        scores_BN = self._saliency(view, probed)
+        rows_BP = view.supervised_rows(self.k_pos, self.rows)
+        scores_BN, schedules = self._saliency(view, probed, rows_BP)
         scores = tuple(scores_BN[b, : len(picture.rows)] for b, picture in enumerate(view.pictures))
+        budgets = [
+            picture.budget if schedules is None else schedules[b].budgets[schedules[b].layers.index(view.layer)]
+            for b, picture in enumerate(view.pictures)
+        ]
         with span("nms"):
             kept = tuple(
-                nms_select(scores[b], probed.hidden[b, picture.rows], picture.budget, self.threshold)
+                nms_select(scores[b], probed.hidden[b, picture.rows], budgets[b], self.threshold)
                 if self.nms
-                else top_k(scores[b], picture.budget)
+                else top_k(scores[b], budgets[b])
                 for b, picture in enumerate(view.pictures)
             )
-        return Selection(kept, scores)
+        return Selection(kept, scores, schedules=schedules)
 
-    def _saliency(self, view: View, probed: LayerCall) -> ScoresBN:
-        rows_BP = view.supervised_rows(self.k_pos, self.rows)
+    def _saliency(self, view: View, probed: LayerCall, rows_BP: RowsBP) -> tuple[ScoresBN, tuple[Schedule, ...] | None]:
+        """Scores, and the schedules that the pseudo-labels' confidence asks for, if it may."""
         assert view.readout is not None
-        if self.saliency == "tail":
-            return tail_saliency(probed, view.readout, rows_BP, view.valid, view.visual)
-        scores_BS = equations.saliency(partial(_logits, view.readout, probed, rows_BP), probed.hidden)
-        return scores_BS.gather(1, view.visual)
+        if self.saliency == "autograd":
+            scores_BS = equations.saliency(partial(_logits, view.readout, probed, rows_BP), probed.hidden)
+            return scores_BS.gather(1, view.visual), None
+        scores_BN, confidence_B = tail_saliency(probed, view.readout, rows_BP, view.valid, view.visual)
+        if not self.confidence:
+            return scores_BN, None
+        return scores_BN, tuple(
+            _replanned(picture, view.layer, sure)
+            for picture, sure in zip(view.pictures, confidence_B.tolist(), strict=True)
+        )
 
-    def overhead(self, shape: LayerShape, tokens: int, visual: int) -> int:
+    def overhead(self, shape: LayerShape, tokens: int, visual: int, budget: int) -> int:  # noqa: ARG002
         """MACs of the scores, forward and backward, and of an NMS that compares every pair of visual tokens once.
 
         Frozen weights ask for no gradients, so a linear costs as much backward as forward. `tail`: forward, the keys,
@@ -100,6 +130,15 @@ class Trio(Method):
         each_token = 2 * d * shape.query_width + 2 * d * shape.kv_width + feed_forward
         attention = 2 * tokens * tokens * shape.query_width
         return 2 * tokens * each_token + 3 * attention + 2 * rows * d * shape.vocabulary + suppression
+
+
+def _replanned(picture: Picture, layer: int, sure: float) -> Schedule:
+    """The sample's schedule with 2 − sure times the budget at its first stage that drops; as it was at later ones."""
+    schedule = picture.schedule
+    stage = schedule.layers.index(layer)
+    if len(picture.rows) < schedule.visual_tokens:
+        return schedule
+    return schedule.shifted(stage, round((2 - sure) * schedule.budgets[stage]))
 
 
 def _logits(readout: Readout, probed: LayerCall, rows_BP: RowsBP, hidden: HiddenBSD) -> LogitsBPV:

@@ -12,6 +12,7 @@ from trio_core.errors import UnsupportedModel
 from trio_core.layer import AttentionLayer, RmsNorm
 from trio_core.method import LayerShape
 from trio_core.models import toy
+from trio_core.models.tower import ClipTower
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS
 
 adapters: dict[str, type["Adapter"]] = {}
@@ -78,6 +79,13 @@ class Adapter:
     def causal(self) -> bool:
         """Whether attention without a mask looks back only; PaliGemma's looks both ways."""
         return getattr(self._part(self.layers[0], "self_attn"), "is_causal", True)
+
+    def tower(self) -> ClipTower:
+        """What the encoder's methods look into. Raises UnsupportedModel for a family whose tower has no CLS token."""
+        raise UnsupportedModel(
+            f"{self.family}: its vision tower has no CLS token that we know how to read; methods that ask for it run "
+            "on LLaVA-1.5 and LLaVA-NeXT"
+        )
 
     def beside(self, ids: Tensor, prompt: int) -> dict[str, Tensor]:  # noqa: ARG002
         """What the model must be told of a text besides its ids [B, S], of which the first `prompt` were given."""

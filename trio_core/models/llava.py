@@ -4,15 +4,48 @@ LLaVA-NeXT's span holds the base crop, the un-padded tiles and a newline embeddi
 likewise, and its videos end with one newline. All of them stand behind placeholders, and all are visual tokens here.
 """
 
+from dataclasses import replace
 from typing import ClassVar
 
+from torch import nn
 from transformers import PreTrainedConfig
 
+from trio_core.method import LayerShape
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
+from trio_core.models.tower import ClipTower, PackedTower
 
 
-class Llava(Adapter):
+class Clip(Adapter):
+    """A family whose tower has a CLS token, and whose projector works patch by patch."""
+
+    def tower(self) -> ClipTower:
+        """The encoder layer that the projector reads. Raises UnsupportedModel where there is no such one layer."""
+        config, tower = self.model.config, self.model.get_submodule("model.vision_tower")
+        layer, encoder = config.vision_feature_layer, getattr(tower, "encoder", None)
+        if not isinstance(layer, int) or encoder is None or "clip" not in str(config.vision_config.model_type):
+            return super().tower()
+        # hidden_states[0] is the embedding, so that entry i is what layer i − 1 put out.
+        projector = self.model.get_submodule("model.multi_modal_projector")
+        return self.tower_of(encoder.layers[layer - 1 if layer > 0 else layer], projector)
+
+    def tower_of(self, layer: nn.Module, project: nn.Module) -> ClipTower:
+        """All patches stay, in order."""
+        return ClipTower(layer, project)
+
+    @property
+    def layer_shape(self) -> LayerShape:
+        """With the tower's widths."""
+        vision = self.model.config.vision_config
+        return replace(
+            super().layer_shape,
+            vision_hidden=vision.hidden_size,
+            vision_heads=vision.num_attention_heads,
+            patches=(vision.image_size // vision.patch_size) ** 2,
+        )
+
+
+class Llava(Clip):
     """LLaVA-1.5: 576 visual tokens of CLIP ViT-L/14 at 336 pixels, a Llama decoder."""
 
     family: ClassVar[str] = "LLaVA-1.5"
@@ -27,11 +60,15 @@ class Llava(Adapter):
         return LlavaConfig(vision_config=CLIPVisionConfig(**toy.VISION), text_config=text, image_token_index=toy.IMAGE)
 
 
-class LlavaNext(Adapter):
+class LlavaNext(Clip):
     """LLaVA-NeXT (1.6): a base crop and up to four tiles of the picture."""
 
     family: ClassVar[str] = "LLaVA-NeXT"
     classes: ClassVar[tuple[str, ...]] = ("LlavaNextForConditionalGeneration",)
+
+    def tower_of(self, layer: nn.Module, project: nn.Module) -> ClipTower:
+        """Crops are packed into one picture."""
+        return PackedTower(layer, project, self.model.get_submodule("model"))
 
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:

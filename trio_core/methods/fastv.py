@@ -1,0 +1,42 @@
+"""FastV: an image is worth half its tokens after layer 2 (arXiv 2403.06764)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from trio_core.attention import attention_row
+from trio_core.method import LayerShape, Method, Reference
+from trio_core.schedule import Layers
+from trio_core.selection import top_k
+from trio_core.view import Selection, Signal, View
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastV(Method):
+    """Keep the visual tokens that the last token attends to most in the layer that has just run, all heads averaged.
+
+    Only that one row of that one layer is computed, beside the model's own kernel, whatever it is.
+    """
+
+    name: ClassVar[str] = "fastv"
+    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS})
+    reference: ClassVar[Reference] = Reference(
+        title="An Image is Worth 1/2 Tokens After Layer 2: Plug-and-Play Inference Acceleration for Large VLMs",
+        arxiv="2403.06764",
+        repository="pkunlp-icler/FastV",
+        commit="d1659729b5bf1be225e99ee15783deeea80f63b1",
+        note="The paper speaks of attention averaged over all tokens; the code, and so this, takes the last token's.",
+    )
+
+    def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
+        """After two layers, in a decoder of any depth."""
+        return (2,)
+
+    def select(self, view: View) -> Selection:
+        """Rank by the last token's row of attention; ties go to the lower index."""
+        row_BS = attention_row(view.probed("current"), view.supervised_rows(1, "last"), view.valid)
+        scores = tuple(row_BS[b, picture.rows] for b, picture in enumerate(view.pictures))
+        return Selection(tuple(top_k(s, p.budget) for s, p in zip(scores, view.pictures, strict=True)), scores)
+
+    def overhead(self, shape: LayerShape, tokens: int, visual: int, budget: int) -> int:  # noqa: ARG002
+        """MACs of the one row."""
+        return shape.attention_row_macs(tokens)

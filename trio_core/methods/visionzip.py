@@ -1,0 +1,114 @@
+"""VisionZip: longer is better but not necessary (arXiv 2412.04467)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from trio_core.errors import OptionError
+from trio_core.merging import contextual
+from trio_core.method import LayerShape, Method, Reference, Stage
+from trio_core.selection import top_k
+from trio_core.view import Encoder, Selection, Signal, View
+
+
+@dataclass(frozen=True, kw_only=True)
+class VisionZip(Method):
+    """Keep the patches that the CLS token attends to, the CLS token itself, and merge the rest into a few.
+
+    contextual_share: of the budget, the tokens that stand for merged patches; 10 of 64 as published.
+    Each crop keeps an equal share. Of what it keeps, the first place holds the CLS token, then come the dominant
+    patches in raster order and the merged ones, as in the released code.
+    """
+
+    contextual_share: float = 10 / 64
+
+    name: ClassVar[str] = "visionzip"
+    stage: ClassVar[Stage] = Stage.ENCODER
+    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.ENCODER})
+    reference: ClassVar[Reference] = Reference(
+        title="VisionZip: Longer is Better but Not Necessary in Vision Language Models",
+        arxiv="2412.04467",
+        repository="dvlab-research/VisionZip",
+        commit="3151f6df4fca36a4cd1c985e5956e725b1f9ad02",
+        note="A merged token is the target plus the mean of what joins it, as released; LLaVA-NeXT's newlines go, and "
+        "padding is cut off its tiles first, which the released code leaves in.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.contextual_share < 1:
+            raise OptionError(f"contextual_share {self.contextual_share} is outside [0, 1)")
+
+    def select(self, view: View) -> Selection:
+        """Choose and merge crop by crop in the tower's features, and project what is left."""
+        assert view.encoder is not None
+        kept, features = [], []
+        for places, picture in zip(view.encoder.places, view.pictures, strict=True):
+            indices, merged = self._sample(view.encoder, places, picture.budget)
+            order = indices.argsort()
+            kept.append(indices[order])
+            features.append(view.encoder.project(merged)[order])
+        return Selection(tuple(kept), features=tuple(features))
+
+    def _sample(self, encoder: Encoder, places: Tensor, budget: int) -> tuple[Tensor, Tensor]:
+        """[K] indices into a sample's visual tokens, and the [K, D] tower's features that stand there from now on."""
+        patches = encoder.keys.shape[1]
+        crops = (places // patches).clamp_min(-1).tolist()
+        mine: dict[int, list[int]] = {}
+        for index, crop in enumerate(crops):
+            mine.setdefault(crop, []).append(index)
+        newlines = len(mine.pop(-1, []))
+        if budget > len(crops) - newlines:
+            raise OptionError(
+                f"visionzip keeps no newlines: at most {len(crops) - newlines} of {len(crops)} visual tokens can stay, "
+                f"{budget} are due; lower the retention"
+            )
+        shares = _shares(budget, [len(indices) for indices in mine.values()])
+        indices, features = [], []
+        for (crop, members), share in zip(mine.items(), shares, strict=True):
+            if share:
+                there = torch.tensor(members, device=places.device)
+                chosen, merged = self._crop(encoder, crop, places[there] % patches, share)
+                # The released order, laid over the places that stay: CLS, dominant patches, merged ones.
+                indices.append(there[chosen.sort().values])
+                features.append(merged)
+        return torch.cat(indices), torch.cat(features)
+
+    def _crop(self, encoder: Encoder, crop: int, patch: Tensor, budget: int) -> tuple[Tensor, Tensor]:
+        """[K] indices into the crop's patches whose places stay, and [K, D] features: CLS, dominant, merged."""
+        attention = encoder.cls_attention[crop].sum(dim=0)[patch]
+        keys, hidden = encoder.keys[crop].mean(dim=1)[patch], encoder.hidden[crop, 1:][patch]
+        merges = round(budget * self.contextual_share)
+        dominant = top_k(attention, budget - merges - 1) if budget - merges > 1 else patch.new_empty(0)
+        left = torch.ones_like(attention, dtype=torch.bool).index_fill(0, dominant, False).nonzero().squeeze(1)
+        targets, merged = contextual(keys[left], hidden[left], merges) if merges else (left[:0], hidden[:0])
+        # The CLS token has no place of its own: it takes that of the first patch that leaves.
+        leaves = torch.ones_like(left, dtype=torch.bool).index_fill(0, targets, False)
+        chosen = torch.cat([left[leaves][:1], dominant, left[targets]])
+        return chosen, torch.cat([encoder.hidden[crop, :1], hidden[dominant], merged])
+
+    def overhead(self, shape: LayerShape, tokens: int, visual: int, budget: int) -> int:  # noqa: ARG002
+        """MACs of each crop's CLS row, of the keys compared, and of the projector on what is left."""
+        if not shape.patches:  # a family that it does not run on
+            return 0
+        crops = max(1, round(visual / shape.patches))
+        compared = 0
+        for share in _shares(budget, [shape.patches] * crops):
+            merges = round(share * self.contextual_share)
+            left = shape.patches - max(share - merges - 1, 0)
+            compared += (left - merges) * merges * (shape.vision_hidden // shape.vision_heads) if share else 0
+        row = crops * (shape.patches + 1) * shape.vision_hidden
+        return row + compared + budget * (shape.vision_hidden * shape.hidden + shape.hidden * shape.hidden)
+
+
+def _shares(budget: int, sizes: list[int]) -> list[int]:
+    """The budget over the crops, equal but for what a small one cannot take; what is left over goes to the first."""
+    shares = [0] * len(sizes)
+    while (rest := budget - sum(shares)) > 0:
+        open_ = [i for i, size in enumerate(sizes) if shares[i] < size]
+        each = max(rest // len(open_), 1)
+        for i in open_[: rest if each == 1 else None]:
+            shares[i] += min(each, sizes[i] - shares[i])
+    return shares
