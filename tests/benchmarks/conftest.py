@@ -1,12 +1,43 @@
-"""The embedded model, built once. Benchmarks run by `make bench`; ordinary test runs skip them."""
+"""What benchmarks share. They run by `make bench`; ordinary test runs skip them.
+
+Times on shared machines mean something only as ratios of interleaved runs: those stand in `extra_info`.
+"""
+
+from collections.abc import Callable
 
 import pytest
 
+from trio_profile.intervals import median, median_interval
+from trio_profile.profilers import latency
 from trio_profile.schema import Study
 from trio_profile.workload import Workload, build
+
+Interleaved = Callable[[Callable[[], object], Callable[[], object], int], dict[str, object]]
 
 
 @pytest.fixture(scope="session")
 def pocket() -> Workload:
     """The default study's model and input."""
     return build(Study())
+
+
+@pytest.fixture
+def interleaved(benchmark) -> Interleaved:
+    """Times two calls in turn, (base, ours, rounds): the paired ratio ours / base with its interval."""
+    clock = latency.HostClock()
+
+    def run(base: Callable[[], object], ours: Callable[[], object], rounds: int) -> dict[str, object]:
+        ratios: list[float] = []
+
+        def pair() -> None:
+            start = clock.mark()
+            base()
+            middle = clock.mark()
+            ours()
+            ratios.append(clock.elapsed_ms(middle, clock.mark()) / clock.elapsed_ms(start, middle))
+
+        benchmark.pedantic(pair, rounds=rounds, warmup_rounds=2)
+        values = ratios[2:]
+        return {"median": median(values), "ci95": list(median_interval(values)), "samples": len(values)}
+
+    return run

@@ -1,7 +1,6 @@
 """What the choosing itself costs: NMS beside the plain loop of Algorithm 1, and the zoo's rules pick by pick.
 
-Times on shared machines mean something only as ratios of interleaved runs: those stand in `extra_info`; below 1, the
-rule is the faster one. A second thread helps only where the second core is free.
+Below 1, the rule is the faster one. A second thread helps only where the second core is free.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,27 +11,8 @@ from torch import Tensor
 
 from trio_core import equations
 from trio_core.selection import cosine, dpp_map, facility_location, farthest_point, nms_select
-from trio_profile.intervals import median, median_interval
-from trio_profile.profilers import latency
 
 KINDS = ("random", "clustered", "duplicates")
-
-
-def interleaved(benchmark, base: Callable[[], object], ours: Callable[[], object], rounds: int) -> dict[str, object]:
-    """Time `base` and `ours` in turn: the paired ratio ours / base."""
-    clock = latency.HostClock()
-    ratios: list[float] = []
-
-    def pair() -> None:
-        start = clock.mark()
-        base()
-        middle = clock.mark()
-        ours()
-        ratios.append(clock.elapsed_ms(middle, clock.mark()) / clock.elapsed_ms(start, middle))
-
-    benchmark.pedantic(pair, rounds=rounds, warmup_rounds=1)
-    values = ratios[1:]
-    return {"median": median(values), "ci95": list(median_interval(values)), "samples": len(values)}
 
 
 def drawn(kind: str, count: int, width: int) -> tuple[Tensor, Tensor]:
@@ -56,12 +36,11 @@ def threads(request: pytest.FixtureRequest) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def nms_over_the_loop(benchmark, kind: str, count: int, width: int, budget: int, rounds: int) -> None:
+def nms_over_the_loop(benchmark, interleaved, kind: str, count: int, width: int, budget: int, rounds: int) -> None:
     scores, features = drawn(kind, count, width)
     kept = nms_select(scores, features, budget)
     assert torch.equal(kept, equations.nms_select(scores, features, budget))
     ratio = interleaved(
-        benchmark,
         lambda: equations.nms_select(scores, features, budget),
         lambda: nms_select(scores, features, budget),
         rounds,
@@ -72,20 +51,20 @@ def nms_over_the_loop(benchmark, kind: str, count: int, width: int, budget: int,
 @pytest.mark.benchmark(group="selection, NMS of a large stage")
 @pytest.mark.parametrize("threads", [1, 2], indirect=True)
 @pytest.mark.parametrize("kind", KINDS)
-def test_nms_of_a_stage(benchmark, kind: str):
-    nms_over_the_loop(benchmark, kind, count=2880, width=4096, budget=460, rounds=11)
+def test_nms_of_a_stage(benchmark, interleaved, kind: str):
+    nms_over_the_loop(benchmark, interleaved, kind, count=2880, width=4096, budget=460, rounds=11)
 
 
 @pytest.mark.benchmark(group="selection, NMS of a small stage")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("budget", [22, 92, 218, 560])
-def test_nms_of_a_small_stage(benchmark, kind: str, budget: int):
-    nms_over_the_loop(benchmark, kind, count=576, width=128, budget=budget, rounds=21)
+def test_nms_of_a_small_stage(benchmark, interleaved, kind: str, budget: int):
+    nms_over_the_loop(benchmark, interleaved, kind, count=576, width=128, budget=budget, rounds=21)
 
 
 @pytest.mark.benchmark(group="selection, 192 picks beside the N² D product")
 @pytest.mark.parametrize("rule", ["farthest_point", "dpp_map", "facility_location"])
-def test_picks_beside_the_cosines_of_all(benchmark, rule: str):
+def test_picks_beside_the_cosines_of_all(benchmark, interleaved, rule: str):
     weights, features = drawn("clustered", 576, 4096)
     similarity = cosine(features)
     kernel = weights[:, None] * similarity * weights
@@ -94,5 +73,5 @@ def test_picks_beside_the_cosines_of_all(benchmark, rule: str):
         "dpp_map": lambda k: dpp_map(kernel, k),
         "facility_location": lambda k: facility_location(similarity, weights, k),
     }[rule]
-    ratio = interleaved(benchmark, lambda: cosine(features), lambda: choose(192), rounds=21)
+    ratio = interleaved(lambda: cosine(features), lambda: choose(192), 21)
     benchmark.extra_info.update(rule_over_cosines=ratio, tokens=576, picks=192)
