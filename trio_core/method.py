@@ -6,6 +6,7 @@ A file in `trio_core/methods/` that subclasses `Method` is registered by being t
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 from trio_core.errors import OptionError
@@ -150,3 +151,8 @@ class Method(ABC):
     def overhead(self, shape: LayerShape, tokens: int, visual: int, budget: int) -> int:  # noqa: ARG002
         """MACs that one stage's choice costs: in a sequence of `tokens`, of `visual` ones `budget` are kept."""
         return 0
+
+    def selection_macs(self, shape: LayerShape, schedule: Schedule, text_tokens: int) -> int:
+        """MACs of all choices on one sample; a stage that drops nothing chooses nothing."""
+        stages = pairwise((schedule.visual_tokens, *schedule.budgets))
+        return sum(self.overhead(shape, before + text_tokens, before, kept) for before, kept in stages if kept < before)

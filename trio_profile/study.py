@@ -1,7 +1,7 @@
 """From a study file or options to a checked plan: every cell with its method and its schedule, before anything runs."""
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from trio_core import methods
 from trio_core.errors import OptionError
-from trio_core.method import Method, Stage
+from trio_core.method import LayerShape, Method, Stage
 from trio_core.schedule import Schedule
 from trio_core.view import Signal
 from trio_profile import cost_model
@@ -35,6 +35,11 @@ class Planned:
         """F_inf + F_ov of the paper, for the batch."""
         inference = cost_model.fastv_inference(self.schedule.tokens_by_layer, shape.hidden, shape.intermediate)
         return inference * shape.batch + self.fastv_overhead_macs(shape, gamma)
+
+    def selection_macs(self, shape: Shape) -> int:
+        """MACs of the choices as the method declares them, for the batch."""
+        widths = LayerShape(**{field.name: getattr(shape, field.name) for field in fields(LayerShape)})
+        return shape.batch * self.method.selection_macs(widths, self.schedule, shape.text_tokens)
 
     @property
     def stage_tokens(self) -> tuple[int, ...]:

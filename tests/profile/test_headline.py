@@ -1,7 +1,5 @@
 """The headline at full size, in exact counts: what TRIO's choice costs beside the model that it runs in."""
 
-from itertools import pairwise
-
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -9,7 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from trio_core.methods.trio import Trio
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
-from trio_core.schedule import Schedule
+from trio_core.schedule import Schedule, default_layers
 from trio_profile.cost_model import layer_macs
 from trio_profile.models import BUILTIN, without_weights
 
@@ -30,8 +28,8 @@ def dense_layer(adapter: Adapter, tokens: int) -> int:
 
 def choice(adapter: Adapter, method: Trio, visual: int, budgets: tuple[int, ...]) -> int:
     """MACs of all stages together."""
-    shape = adapter.layer_shape
-    return sum(method.overhead(shape, before + TEXT, before, after) for before, after in pairwise((visual, *budgets)))
+    layers = default_layers(len(adapter.layers))
+    return method.selection_macs(adapter.layer_shape, Schedule(layers, budgets, visual, len(adapter.layers)), TEXT)
 
 
 def share(adapter: Adapter, method: Trio, visual: int, budgets: tuple[int, ...]) -> float:

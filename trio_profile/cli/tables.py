@@ -125,7 +125,9 @@ def _yes(answer: bool | None) -> str:
 def print_plan(study: Study, shape: Shape, planned: Sequence["Planned"]) -> None:
     """The cells that a sweep would run, with their cost by formula, and the longest it can take."""
     console = Console()
-    table = Table("method", "retention", "layer average", "layers", "budgets", "f(n) MACs", "of which F_ov")
+    table = Table(
+        "method", "retention", "layer average", "layers", "budgets", "f(n) MACs", "of which F_ov", "choice MACs"
+    )
     for cell in planned:
         table.add_row(
             escape(cell.cell.method),
@@ -135,6 +137,7 @@ def print_plan(study: Study, shape: Shape, planned: Sequence["Planned"]) -> None
             escape(str(list(cell.schedule.budgets))),
             units.count(cell.fastv_macs(shape, study.gamma)),
             units.count(cell.fastv_overhead_macs(shape, study.gamma)),
+            units.count(cell.selection_macs(shape)),
         )
     console.print(table)
     console.print(
@@ -157,6 +160,7 @@ def plan_document(study: Study, shape: Shape, planned: Sequence["Planned"]) -> s
             "budgets": cell.schedule.budgets,
             "fastv_macs": cell.fastv_macs(shape, study.gamma),
             "fastv_overhead_macs": cell.fastv_overhead_macs(shape, study.gamma),
+            "selection_macs": cell.selection_macs(shape),
         }
         for cell in planned
     ]
