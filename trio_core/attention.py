@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, create_mask
 
 from trio_core.layer import AttentionLayer, LayerCall
 from trio_core.tensors import MaskBS, RowsBP, ScoresBS
@@ -93,6 +94,9 @@ def _softmax(scores_BNRS: Tensor, allowed_BPS: Tensor) -> Tensor:
 def _allowed(call: LayerCall, samples: Tensor, rows_BP: Tensor, valid_BS: Tensor) -> Tensor:
     """[B, P, S]: which tokens each supervised row may look at; by the layer's own mask where it has one."""
     mask = call.mask
+    if isinstance(mask, BlockMask):
+        rule, shape = mask.mask_mod, (len(rows_BP), 1, rows_BP.shape[1], valid_BS.shape[1])
+        return create_mask(lambda b, h, p, s: rule(b, h, rows_BP[b, p], s), *shape, rows_BP.device)[:, 0]
     if mask is None or mask.ndim == 2:
         places_S = torch.arange(valid_BS.shape[1], device=valid_BS.device)
         return valid_BS[:, None] & ((places_S <= rows_BP[..., None]) | (not call.causal))

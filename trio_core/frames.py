@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
 from trio_core.tensors import LeftBSD, MaskBS, MaskBT
 from trio_core.view import Picture
@@ -88,19 +89,20 @@ def renumbered(frame: Frame, positions: Tensor, valid: MaskBS) -> Tensor:
 
 def cut_mask(
     frame: Frame,
-    mask: Tensor | None,
+    mask: Tensor | BlockMask | None,
     hidden: Tensor,
     later: int,
     attention: str,
     *,
     causal: bool = True,
     window: int | None = None,
-) -> Tensor | None:
+) -> Tensor | BlockMask | None:
     """The library's mask over the full sequence, cut to the frame; fillers are hidden from all but themselves.
 
-    mask: [B or 1, H or 1, Q, S + later], boolean or additive; [B, S + later] under flash attention; None where the
-    library saw no need for one. hidden: [B, Q, D], what the layer will see. later: tokens since the prefill, this
-    step's included; 0 in the prefill, whose queries are the frame's own tokens. causal: what None means.
+    mask: [B or 1, H or 1, Q, S + later], boolean or additive; [B, S + later] under flash attention; a BlockMask under
+    flex attention; None where the library saw no need for one. hidden: [B, Q, D], what the layer will see.
+    later: tokens since the prefill, this step's included; 0 in the prefill, whose queries are the frame's own tokens.
+    causal: what None means.
     window: of a layer whose cache slides, in a step after the prefill: the library's mask then begins at the first
     token within it, and the layer holds as many tokens as a window has, some of them from before that.
     """
@@ -118,6 +120,9 @@ def cut_mask(
         columns, hides = columns.clamp_min(0), hides or first > 0
     if mask is None:
         return _mask_of_fillers(seen, hidden, attention, causal) if hides else None
+    if isinstance(mask, BlockMask):
+        queries = torch.arange(hidden.shape[1], device=columns.device).expand(batch, -1) if later else frame.index
+        return _cut_block_mask(mask, queries, columns, seen)
     seen, columns = seen.to(mask.device), columns.to(mask.device)
     if mask.ndim == 2:
         return mask.expand(batch, -1).gather(1, columns).masked_fill(~seen, 0)
@@ -131,6 +136,17 @@ def cut_mask(
     if not later:
         hide = hide & ~torch.eye(width, dtype=torch.bool, device=mask.device)
     return mask.masked_fill(hide, False if mask.dtype == torch.bool else torch.finfo(mask.dtype).min)
+
+
+def _cut_block_mask(mask: BlockMask, rows: Tensor, columns: Tensor, seen: MaskBT) -> BlockMask:
+    """The library's rule, asked of the places where queries [B, Q] and keys [B, K] stand; who sees none gets zeros."""
+    rule, device = mask.mask_mod, mask.kv_indices.device
+    rows, columns, seen = rows.to(device), columns.to(device), seen.to(device)
+    # A lambda, since torch counts its arguments, and run-time shape checks wrap whatever is defined by name.
+    return create_block_mask(
+        lambda b, h, q, k: rule(b, h, rows[b, q], columns[b, k]) & seen[b, k],
+        *(len(rows), None, rows.shape[1], columns.shape[1], device),
+    )
 
 
 def _mask_of_fillers(seen: MaskBT, hidden: Tensor, attention: str, causal: bool) -> Tensor:

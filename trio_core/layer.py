@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask
 
 from trio_core.tensors import HiddenBSD, LogitsBPV
 
@@ -75,5 +76,5 @@ class LayerCall:
     run: Callable[[HiddenBSD], HiddenBSD]
     attention: Callable[[], AttentionLayer]
     rotary: tuple[Tensor, Tensor]
-    mask: Tensor | None
+    mask: Tensor | BlockMask | None
     causal: bool = True

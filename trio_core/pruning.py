@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import BlockMask
 from transformers import PreTrainedModel
 
 from trio_core import methods
@@ -120,9 +121,10 @@ def _as_method(method: Method | str, options: dict[str, Any]) -> Method:
 def _check_model(adapter: Adapter, method: Method) -> None:
     if method.layers is not None:
         check_layers(method.layers, len(adapter.layers))
-    if adapter.attention not in ("eager", "sdpa") and "flash" not in adapter.attention:
+    if adapter.attention not in ("eager", "sdpa", "flex_attention") and "flash" not in adapter.attention:
         raise UnsupportedModel(
-            f"attention {adapter.attention!r}: its masks cannot be cut; load the model with eager, sdpa or flash"
+            f"attention {adapter.attention!r}: its masks cannot be cut; load the model with eager, sdpa, "
+            "flex_attention or flash"
         )
     if method.positions == "compact" and adapter.multi_axis_positions:
         raise UnsupportedModel(
@@ -483,9 +485,15 @@ def _count_the_dropped(cache: Any, frames: dict[int, Frame]) -> None:
 
 def _layer_call(adapter: Adapter, layer: nn.Module, hidden: HiddenBSD, kwargs: dict[str, Any]) -> LayerCall:
     """The layer past its hooks and its cache, whole or taken apart, so that it can be run again and differentiated."""
-    plain = {**kwargs, "past_key_values": None, "use_cache": False}
+    plain, mask = {**kwargs, "past_key_values": None, "use_cache": False}, kwargs.get("attention_mask")
 
     def run(probed: HiddenBSD) -> HiddenBSD:
+        forward_only = isinstance(mask, BlockMask) and (probed.device.type == "cpu" or mask.kv_indices.is_inference())
+        if forward_only and probed.requires_grad:
+            raise UnsupportedModel(
+                "attention 'flex_attention' has no way back on a CPU or from inference_mode: use saliency 'tail', or "
+                "load the model with sdpa"
+            )
         # In an empty context: transformers finds by a context variable who collects attentions, and would add these.
         output = Context().run(layer.forward, probed, **{name: differentiable(value) for name, value in plain.items()})
         return output[0] if isinstance(output, tuple) else output
@@ -495,6 +503,6 @@ def _layer_call(adapter: Adapter, layer: nn.Module, hidden: HiddenBSD, kwargs: d
         run,
         partial(adapter.attention_layer, layer),
         kwargs["position_embeddings"],
-        kwargs.get("attention_mask"),
+        mask,
         adapter.causal,
     )

@@ -132,8 +132,17 @@ def found(rows: Tensor, wanted: Tensor) -> bool:
     return True
 
 
-def check(family: str, model: PreTrainedModel, samples: list[dict[str, Tensor]], method: Method = METHOD) -> None:
-    """Prefill and greedy decode in a batch: each sample must be what the oracle makes of it alone."""
+def check(
+    family: str,
+    model: PreTrainedModel,
+    samples: list[dict[str, Tensor]],
+    method: Method = METHOD,
+    oracle: PreTrainedModel | None = None,
+) -> None:
+    """Prefill and greedy decode in a batch: each sample must be what the oracle makes of it alone.
+
+    oracle: the same model with masks that can be indexed, where its own cannot.
+    """
     inputs = tiny.batch(samples)
     # A placeholder that the model itself writes would ask for a picture when the oracle reads it.
     options = {"suppress_tokens": PLACEHOLDERS, "return_dict_in_generate": True, "output_logits": True}
@@ -146,7 +155,7 @@ def check(family: str, model: PreTrainedModel, samples: list[dict[str, Tensor]],
         new = output.sequences[b, -TOKENS:].tolist()
         whole, prompt = extended(family, one, new[:-1]), one["input_ids"].shape[1]
         left = stages_of(trace, one, b, prompt + TOKENS - 1)
-        outputs, places, expected = shortened(model, whole, left, compact=method.positions == "compact")
+        outputs, places, expected = shortened(oracle or model, whole, left, compact=method.positions == "compact")
         for index, (wanted, rows) in enumerate(zip(outputs, places, strict=True)):
             assert found(calls[0][index][2][b], wanted[rows < prompt]), f"sample {b}, prefill, layer {index + 1}"
             for step in range(1, TOKENS):
@@ -264,16 +273,19 @@ def widest_difference(model: PreTrainedModel, inputs: dict[str, Tensor], probe: 
     return worst
 
 
+def windowed(family: str, attention: str, window: int) -> PreTrainedModel:
+    """The family's toy whose sliding layers look back over `window` tokens."""
+    config = families[tiny.NAMES[family]].toy_config()
+    config.get_text_config().sliding_window = window
+    return toy.build(type(tiny.model(family)), config, attention, seed=0)
+
+
 @pytest.mark.parametrize("method", [METHOD, EARLY], ids=["decoder", "encoder"])
 @pytest.mark.parametrize(("family", "attention"), [("gemma3", "eager"), ("gemma3", "sdpa"), ("paligemma2", "eager")])
 @pytest.mark.parametrize("window", [8, 24, 47])
 def test_windows_that_slide_look_back_over_the_sequence_as_it_was(family, attention, window, method):
     """8 slides within the prompt's words, 24 over the picture, 47 only while the model writes."""
-    config = families[tiny.NAMES[family]].toy_config()
-    config.get_text_config().sliding_window = window
-    model = toy.build(type(tiny.model(family, attention)), config, attention, seed=0)
-    model.generation_config.eos_token_id = None
-    one = tiny.sample(family)
+    model, one = windowed(family, attention, window), tiny.sample(family)
     assert window < one["input_ids"].shape[1] + TOKENS
     check(family, model, [one], method)
     check(family, model, [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)], method)
