@@ -169,6 +169,8 @@ class _Run:
         self.frames_of: WeakKeyDictionary[Any, dict[int, Frame]] = WeakKeyDictionary()
         self.parameters = list(signature(adapter.model.forward).parameters)
         self.num_layers = len(adapter.layers)
+        # Only flash kernels count a window themselves; elsewhere a mask says who is within it.
+        self.window = adapter.window if "flash" in adapter.attention else None
         self.tower = adapter.tower() if Signal.ENCODER in method.needs else None
 
     @property
@@ -404,6 +406,11 @@ class _Run:
         now, cut = self.now, dict(kwargs)
         # Tokens that came after the prefill, this step's included. Each layer's cache holds them all.
         later = 0 if now.prefill else now.cached + hidden.shape[1] - frame.full_length
+        if self.window is not None and (length := frame.full_length + later) > self.window:
+            raise UnsupportedInput(
+                f"a window of {self.window} tokens over {length}: {self.adapter.attention} would count only "
+                "the tokens that are left; load the model with sdpa or eager"
+            )
         window = None if now.prefill else _window(kwargs["past_key_values"].layers[index])
         if "attention_mask" in kwargs:
             mask, attention = kwargs["attention_mask"], self.adapter.attention

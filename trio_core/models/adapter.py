@@ -6,7 +6,7 @@ from typing import Any, ClassVar, cast
 import torch
 import transformers
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
 from trio_core.layer import AttentionLayer, RmsNorm
@@ -79,6 +79,12 @@ class Adapter:
     def causal(self) -> bool:
         """Whether attention without a mask looks back only; PaliGemma's looks both ways."""
         return getattr(self._part(self.layers[0], "self_attn"), "is_causal", True)
+
+    @property
+    def window(self) -> int | None:
+        """The fewest tokens that a layer looks back over, itself included; None where none has a limit."""
+        layers: list[Any] = DynamicCache(config=self.model.config).layers
+        return min((layer.sliding_window for layer in layers if layer.is_sliding), default=None)
 
     def tower(self) -> ClipTower:
         """What the encoder's methods look into. Raises UnsupportedModel for a family whose tower has no CLS token."""
