@@ -196,6 +196,8 @@ class _Run:
     def after_model(self, _model: nn.Module, _args: Any, _output: Any) -> None:
         """Forget the pass, also after an exception; the cache of a prefill is told of the tokens it does not hold."""
         running, self.running = self.running, None
+        if self.tower is not None:
+            self.tower.forget()
         if running is not None and running.cache is not None and len(running.frames):
             _count_the_dropped(running.cache, running.frames)
 
@@ -244,18 +246,23 @@ class _Run:
         valid = torch.ones_like(visual) if attention_mask is None else attention_mask.to(torch.bool)
         candidates = self.method.candidates(visual & valid, valid)
         # Here the host waits for the device: the pictures' places and the lengths fix every later shape.
-        there, lengths = candidates.cpu(), valid.sum(dim=1).tolist()
-        pictures = []
-        for sample, (row, before) in enumerate(zip(there, valid.cpu().cumsum(dim=1), strict=True)):
+        seen, there, alive = torch.stack([visual & valid, candidates, valid]).cpu()
+        lengths, pictures = alive.sum(dim=1).tolist(), []
+        for sample, (row, before) in enumerate(zip(there, alive.cumsum(dim=1), strict=True)):
             rows = row.nonzero().squeeze(1)
-            if len(rows) == 0:
+            if not seen[sample].any():
                 raise UnsupportedInput(f"sample {sample} of the batch has no visual tokens: there is nothing to prune")
+            text_after = lengths[sample] - int(before[rows[-1]])
+            if text_after == 0:
+                raise UnsupportedInput(
+                    f"sample {sample} of the batch ends with its picture: give the text behind it too"
+                )
             pictures.append(
                 Picture(
                     rows.to(input_ids.device),
                     torch.arange(len(rows), device=input_ids.device),
                     len(rows),
-                    lengths[sample] - int(before[rows[-1]]),
+                    text_after,
                     self._schedule(len(rows)),
                 )
             )

@@ -85,13 +85,18 @@ class Schedule:
         `proportion`, TRIO's 92 : 54 : 22 if not said (the same profile, interpolated, for another number of stages),
         are clamped to what is there, and what a clamp leaves over is spread.
 
-        Raises RetentionError for a retention outside (0, 1] or below what the unpruned first layers already cost.
+        Raises RetentionError for a retention outside (0, 1] or below what the unpruned first layers already cost, and
+        OptionError for a proportion that is not positive or grows.
         """
         chosen = tuple(layers) if layers is not None else default_layers(num_layers)
         check_layers(chosen, num_layers)
         if visual_tokens < 1:
             raise OptionError(f"visual_tokens {visual_tokens}: a schedule needs at least 1")
         check_retention(retention)
+        if not proportion or min(proportion) <= 0 or any(later > earlier for earlier, later in pairwise(proportion)):
+            raise OptionError(
+                f"proportion {tuple(proportion)}: name positive numbers of which none exceeds the one before"
+            )
         runs = [later - earlier for earlier, later in pairwise((*chosen, num_layers))]
         unpruned = chosen[0] * visual_tokens
         target = round(num_layers * retention * visual_tokens)
@@ -109,8 +114,13 @@ class Schedule:
         """The same sum over the layers with about `budget` tokens at one stage, and the later ones in their proportion.
 
         stage: index into `layers`. The budget is held to what keeps the stages before it, and leaves the later ones at
-        least a token each; the last stage has none to trade with, and stays.
+        least a token each; the last stage has none to trade with, and stays. Where integers do not meet the sum, it is
+        missed by at most half of the longest run of layers between stages: half a token a layer.
+
+        Raises OptionError for a schedule that leaves no tokens at its end.
         """
+        if 0 in self.budgets:
+            raise OptionError(f"budgets {self.budgets} leave no tokens at the end: there is nothing to shift there")
         runs = [later - earlier for earlier, later in pairwise((*self.layers, self.num_layers))]
         total = sum(run * kept for run, kept in zip(runs[stage:], self.budgets[stage:], strict=True))
         before, after = self.budgets[:stage], self.budgets[stage + 1 :]

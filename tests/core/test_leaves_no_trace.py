@@ -275,8 +275,19 @@ def test_pictures_after_a_cached_beginning_are_refused(family):
         cache = model(**one).past_key_values
         with pytest.raises(UnsupportedInput, match="pixel_values after a cached beginning"):
             model(**{**one, "attention_mask": None}, past_key_values=cache)
-        with pytest.raises(UnsupportedInput, match="mm_encoder_outputs after a cached beginning"):
+        with pytest.raises(
+            UnsupportedInput, match="sample 0 of the batch ends with its picture: give the text behind it"
+        ):
             model.generate(**one, max_new_tokens=3, prefill_chunk_size=10)
+
+
+def test_a_second_picture_in_a_later_chunk_is_refused():
+    model, one = tiny.model("llava"), tiny.sample("llava")  # a word stands between its two pictures, in place 19
+    with (
+        prune(model, "grid", retention=0.5),
+        pytest.raises(UnsupportedInput, match="mm_encoder_outputs after a cached"),
+    ):
+        model.generate(**one, max_new_tokens=3, prefill_chunk_size=20)
 
 
 def test_an_attention_we_do_not_know_is_refused():

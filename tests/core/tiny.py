@@ -130,7 +130,7 @@ def batch(samples: Sequence[dict[str, Tensor]], side: str = "left") -> dict[str,
             parts = [padded(part) for part in parts]
         elif name == "pixel_values" and parts[0].ndim == 5:  # tiles are padded to the most that a sample has
             tiles = max(part.shape[1] for part in parts)
-            parts = [torch.cat([p, p.new_zeros(1, tiles - p.shape[1], *p.shape[2:])], dim=1) for p in parts]
+            parts = [torch.cat([p, p.new_zeros(len(p), tiles - p.shape[1], *p.shape[2:])], dim=1) for p in parts]
         together[name] = torch.cat(parts)
     return together
 

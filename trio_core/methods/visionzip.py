@@ -33,7 +33,8 @@ class VisionZip(Method):
         repository="dvlab-research/VisionZip",
         commit="3151f6df4fca36a4cd1c985e5956e725b1f9ad02",
         note="A merged token is the target plus the mean of what joins it, as released; LLaVA-NeXT's newlines go, and "
-        "padding is cut off its tiles first, which the released code leaves in.",
+        "padding is cut off its tiles first, which the released code leaves in. Each tile's tokens stand in the tile's "
+        "own places; the released code puts the CLS and merged tokens of all tiles behind their patches.",
     )
 
     def __post_init__(self) -> None:
@@ -45,7 +46,11 @@ class VisionZip(Method):
         """Choose and merge crop by crop in the tower's features, and project what is left."""
         assert view.encoder is not None
         kept, features = [], []
-        for places, picture in zip(view.encoder.places, view.pictures, strict=True):
+        for sample, (places, picture) in enumerate(zip(view.encoder.places, view.pictures, strict=True)):
+            if picture.budget == len(picture.rows):  # a small picture beside larger ones: nothing is to be merged
+                kept.append(torch.arange(picture.budget, device=places.device))
+                features.append(view.features(sample))
+                continue
             indices, merged = self._sample(view.encoder, places, picture.budget)
             order = indices.argsort()
             kept.append(indices[order])
@@ -80,8 +85,8 @@ class VisionZip(Method):
         """[K] indices into the crop's patches whose places stay, and [K, D] features: CLS, dominant, merged."""
         attention = encoder.cls_attention[crop].sum(dim=0)[patch]
         keys, hidden = encoder.keys[crop].mean(dim=1)[patch], encoder.hidden[crop, 1:][patch]
-        merges = round(budget * self.contextual_share)
-        dominant = top_k(attention, budget - merges - 1) if budget - merges > 1 else patch.new_empty(0)
+        merges = self._merges(budget)
+        dominant = top_k(attention, budget - merges - 1) if budget > merges + 1 else patch[:0]
         left = torch.ones_like(attention, dtype=torch.bool).index_fill(0, dominant, False).nonzero().squeeze(1)
         targets, merged = contextual(keys[left], hidden[left], merges) if merges else (left[:0], hidden[:0])
         # The CLS token has no place of its own: it takes that of the first patch that leaves.
@@ -89,18 +94,26 @@ class VisionZip(Method):
         chosen = torch.cat([left[leaves][:1], dominant, left[targets]])
         return chosen, torch.cat([encoder.hidden[crop, :1], hidden[dominant], merged])
 
+    def _merges(self, budget: int) -> int:
+        """How many of a crop's kept tokens stand for merged patches; the CLS token is none of them."""
+        return min(round(budget * self.contextual_share), budget - 1)
+
     def overhead(self, shape: LayerShape, tokens: int, visual: int, budget: int) -> int:  # noqa: ARG002
-        """MACs of each crop's CLS row, of the keys compared, and of the projector on what is left."""
+        """MACs of each crop's CLS row, of merging, keys compared and means taken, and of projecting what is left.
+
+        As many crops are counted as the visual tokens make whole: nobody says how many were cut to fit.
+        """
         if not shape.patches:  # a family that it does not run on
             return 0
         crops = max(1, round(visual / shape.patches))
-        compared = 0
+        merging = 0
         for share in _shares(budget, [shape.patches] * crops):
-            merges = round(share * self.contextual_share)
-            left = shape.patches - max(share - merges - 1, 0)
-            compared += (left - merges) * merges * (shape.vision_hidden // shape.vision_heads) if share else 0
+            if share:
+                merges = self._merges(share)
+                left = shape.patches - (share - merges - 1)
+                merging += left * merges * (shape.vision_hidden // shape.vision_heads + shape.vision_hidden)
         row = crops * (shape.patches + 1) * shape.vision_hidden
-        return row + compared + budget * (shape.vision_hidden * shape.hidden + shape.hidden * shape.hidden)
+        return row + merging + budget * (shape.vision_hidden * shape.hidden + shape.hidden * shape.hidden)
 
 
 def _shares(budget: int, sizes: list[int]) -> list[int]:

@@ -5,11 +5,12 @@ likewise, and its videos end with one newline. All of them stand behind placehol
 """
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 from torch import nn
 from transformers import PreTrainedConfig
 
+from trio_core.errors import UnsupportedModel
 from trio_core.method import LayerShape
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
@@ -17,15 +18,27 @@ from trio_core.models.tower import ClipTower, PackedTower
 
 
 class Clip(Adapter):
-    """A family whose tower has a CLS token, and whose projector works patch by patch."""
+    """A family whose tower is CLIP's, with a CLS token, unless a model has another; its projector works by patches."""
+
+    @property
+    def has_clip(self) -> bool:
+        """Whether the tower is CLIP's."""
+        tower, kind = self.model.get_submodule("model.vision_tower"), self.model.config.vision_config.model_type
+        return "clip" in str(kind) and hasattr(tower, "encoder")
 
     def tower(self) -> ClipTower:
         """The encoder layer that the projector reads. Raises UnsupportedModel where there is no such one layer."""
-        config, tower = self.model.config, self.model.get_submodule("model.vision_tower")
-        layer, encoder = config.vision_feature_layer, getattr(tower, "encoder", None)
-        if not isinstance(layer, int) or encoder is None or "clip" not in str(config.vision_config.model_type):
+        if not self.has_clip:
             return super().tower()
+        config, tower = self.model.config, self.model.get_submodule("model.vision_tower")
+        layer, encoder = config.vision_feature_layer, cast(Any, tower).encoder
         # hidden_states[0] is the embedding, so that entry i is what layer i − 1 put out.
+        if not isinstance(layer, int) or layer == 0 or config.vision_feature_select_strategy != "default":
+            raise UnsupportedModel(
+                f"{self.family} with vision_feature_layer {layer} and vision_feature_select_strategy "
+                f"{config.vision_feature_select_strategy!r}: methods that look into the tower need the patches of one "
+                "layer, 'default'"
+            )
         projector = self.model.get_submodule("model.multi_modal_projector")
         return self.tower_of(encoder.layers[layer - 1 if layer > 0 else layer], projector)
 
@@ -36,6 +49,8 @@ class Clip(Adapter):
     @property
     def layer_shape(self) -> LayerShape:
         """With the tower's widths."""
+        if not self.has_clip:
+            return super().layer_shape
         vision = self.model.config.vision_config
         return replace(
             super().layer_shape,

@@ -36,6 +36,10 @@ class ClipTower:
         }
         return [module.register_forward_hook(self._keeper(name)) for name, module in modules.items()]
 
+    def forget(self) -> None:
+        """What passed by belongs to one forward, also to one that came to no choice."""
+        self.passing.clear()
+
     def places(self, crops: int, patches: int) -> Tensor:
         """The patch behind each placeholder in turn, as crop · patches + patch; −1 where there is none."""
         return torch.arange(crops * patches)
