@@ -125,6 +125,137 @@ def test_three_stages_keep_the_published_proportion():
         assert budgets[0] / budgets[1] == pytest.approx(92 / 54, rel=0.03)
 
 
+# --- in a proportion of one's own, and shifted -----------------------------------------------------------------------
+
+
+def test_pyramiddrop_halves_at_its_average():
+    """4 : 2 : 1 at 0.469 of 576 tokens, that is 270."""
+    schedule = Schedule.average(retention=270 / 576, visual_tokens=576, layers=(8, 16, 24), proportion=(4, 2, 1))
+    assert schedule.budgets == (288, 144, 72)
+    assert round(schedule.layer_average, 3) == 0.469
+
+
+proportions = st.lists(st.integers(1, 100), min_size=1, max_size=5).map(lambda line: sorted(line, reverse=True))
+
+
+@given(questions(), proportions)
+def test_in_any_proportion_a_ladder_descends_and_meets_the_sum(question, proportion):
+    num_layers, layers, tokens, retention = question
+    asked = {"retention": retention, "visual_tokens": tokens, "num_layers": num_layers, "layers": layers}
+    schedule = Schedule.average(**asked, proportion=proportion)
+    assert all(later <= earlier for earlier, later in pairwise((tokens, *schedule.budgets)))
+    assert schedule.budgets[-1] >= 1
+    target = round(num_layers * retention * tokens)
+    assert abs(sum(schedule.tokens_by_layer) - target) <= max(runs_of(schedule)) / 2
+
+
+@given(proportions, st.integers(0, 30))
+def test_a_proportion_is_met_to_a_token_where_nothing_clamps_it(proportion, first):
+    """A stage a layer, so that any sum can be met; half of what is there for the first, so that nothing clamps."""
+    layers, most = tuple(range(first, first + len(proportion))), 10_000 * proportion[0]
+    wanted = [5_000 * part for part in proportion]
+    num_layers = first + len(proportion)
+    retention = (first * most + sum(wanted)) / (num_layers * most)
+    schedule = Schedule.average(
+        retention=retention, visual_tokens=most, num_layers=num_layers, layers=layers, proportion=proportion
+    )
+    assert schedule.budgets == pytest.approx(wanted, abs=1)
+
+
+@pytest.mark.parametrize("proportion", [(), (1, 2, 4), (2, 1, 0), (-1, -2)])
+def test_a_proportion_that_is_none_is_refused(proportion):
+    with pytest.raises(OptionError, match=r"proportion \(.*\): name positive numbers of which none exceeds") as caught:
+        Schedule.average(retention=0.5, visual_tokens=100, proportion=proportion)
+    assert "\n" not in str(caught.value)
+
+
+@st.composite
+def shifts(draw, most_tokens=3000, most_layers=80):
+    """A schedule's fields, one of its stages, and a budget asked for there."""
+    num_layers, layers, tokens, _ = draw(questions(most_layers=most_layers, most_tokens=most_tokens))
+    budgets = draw(st.lists(st.integers(1, tokens), min_size=len(layers), max_size=len(layers)))
+    ladder = layers, tuple(sorted(budgets, reverse=True)), tokens, num_layers
+    return ladder, draw(st.integers(0, len(layers) - 1)), draw(st.integers(-5, 2 * tokens))
+
+
+@given(shifts())
+def test_shifted_it_descends_and_keeps_the_sum_to_half_a_token_a_layer(shift):
+    """At the most half of the longest run behind the stage; at the published layers, three tokens of all layers."""
+    schedule, stage, budget = Schedule(*shift[0]), *shift[1:]
+    moved = schedule.shifted(stage, budget)
+    assert (moved.layers, moved.visual_tokens, moved.num_layers) == (
+        schedule.layers,
+        schedule.visual_tokens,
+        schedule.num_layers,
+    )
+    assert moved.budgets[:stage] == schedule.budgets[:stage]
+    assert moved.budgets[-1] >= 1  # that it descends, Schedule itself has checked
+    if moved != schedule:
+        apart = abs(sum(moved.tokens_by_layer) - sum(schedule.tokens_by_layer))
+        assert apart <= max(runs_of(schedule)[stage + 1 :]) / 2 <= schedule.num_layers / 2
+
+
+@given(shifts())
+def test_a_shift_goes_as_far_as_it_is_asked_unless_the_sum_forbids(shift):
+    schedule, stage, budget = Schedule(*shift[0]), *shift[1:]
+    moved, runs = schedule.shifted(stage, budget), runs_of(schedule)
+    if stage == len(runs) - 1:
+        assert moved == schedule
+        return
+    total = sum(run * kept for run, kept in zip(runs[stage:], schedule.budgets[stage:], strict=True))
+    behind, before = sum(runs[stage + 1 :]), (schedule.visual_tokens, *schedule.budgets)[stage]
+    if budget > moved.budgets[stage]:  # what stands before, or a token for each layer behind
+        assert moved.budgets[stage] == before or runs[stage] * (moved.budgets[stage] + 1) + behind > total
+    if budget < moved.budgets[stage]:  # with one less, the stages behind would have to grow
+        assert (runs[stage] + behind) * (moved.budgets[stage] - 1) < total
+
+
+@given(shifts(most_tokens=14, most_layers=14))
+def test_no_shift_comes_nearer_to_the_sum(shift):
+    schedule, stage, budget = Schedule(*shift[0]), *shift[1:]
+    moved, runs = schedule.shifted(stage, budget), runs_of(schedule)
+    sums = {(0, moved.budgets[stage])}  # of the stages behind: (tokens so far, last budget)
+    for run in runs[stage + 1 :]:
+        sums = {(total + run * kept, kept) for total, last in sums for kept in range(1, last + 1)}
+    ahead = schedule.visual_tokens * schedule.layers[0]
+    ahead += sum(run * kept for run, kept in zip(runs[: stage + 1], moved.budgets[: stage + 1], strict=True))
+    wanted = sum(schedule.tokens_by_layer)
+    assert abs(sum(moved.tokens_by_layer) - wanted) == min(abs(ahead + total - wanted) for total, _ in sums)
+
+
+@given(shifts())
+def test_a_shift_to_what_is_due_changes_nothing(shift):
+    schedule, stage = Schedule(*shift[0]), shift[1]
+    assert schedule.shifted(stage, schedule.budgets[stage]) == schedule
+
+
+@pytest.mark.parametrize("num_layers", sorted(DEFAULT_LAYERS))
+def test_at_the_published_layers_a_shift_misses_the_sum_by_three_at_the_most(num_layers):
+    """By confidence in steps of a twentieth: 3 of 16 128 tokens in all layers, where 72 in each are due."""
+    worst = 0
+    for tokens in (576, 1296, 2880):
+        for retention in (0.06, 0.08, 0.11, 0.22, 1 / 3, 0.5, 0.8):
+            schedule = Schedule.average(retention=retention, visual_tokens=tokens, num_layers=num_layers)
+            for unsure in range(21):
+                moved = schedule.shifted(0, round((1 + unsure / 20) * schedule.budgets[0]))
+                worst = max(worst, abs(sum(moved.tokens_by_layer) - sum(schedule.tokens_by_layer)))
+    assert worst <= 3
+
+
+def test_the_published_ladder_shifted():
+    """By hand: 23 more in nine layers are 207 tokens, which 33 and 16 instead of 54 and 22 give back: 105 + 102."""
+    schedule = published("llava-64")
+    assert schedule.shifted(0, 115).budgets == (115, 33, 16)
+    assert schedule.shifted(0, 500).budgets == (161, 1, 1)
+    assert schedule.shifted(0, 1).budgets == (48, 48, 47)
+    assert schedule.shifted(2, 5) == schedule
+
+
+def test_a_schedule_that_leaves_nothing_is_not_shifted():
+    with pytest.raises(OptionError, match=r"budgets \(5, 0\) leave no tokens at the end"):
+        Schedule((1, 3), (5, 0), 10, 6).shifted(0, 7)
+
+
 def test_speed(capsys):
     begin = time.perf_counter()
     for i in range(1000):
