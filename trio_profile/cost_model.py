@@ -7,6 +7,12 @@ values FLOPs. n is the paper's n: visual tokens alone, where its printed 2.98 T 
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
+from typing import Literal
+
+Causal = Literal["dense", "half"]
+Terms = dict[str, int]
+"""MACs by the name of what they are for."""
 
 
 def fastv_macs(n: int, d: int, m: int) -> int:
@@ -36,15 +42,45 @@ def fastv_saved(tokens_by_layer: Sequence[int], stage_tokens: Sequence[int], d: 
     return 1 - total / (len(tokens_by_layer) * fastv_macs(tokens_by_layer[0], d, m))
 
 
-def layer_macs(n: int, d: int, m: int, query_width: int, kv_width: int, ffn_matrices: int) -> int:
-    """MACs of one decoder layer as it is: q and o, k and v of their own widths, dense attention, all FFN matrices.
+def attention_macs(n: int, width: int, causal: Causal = "dense") -> int:
+    """Scores and values of n queries over n keys, all heads together `width` wide.
 
-    Without norms, rotary embedding and activations, which have no products; attention is counted without halving for
-    causality, as torch's counter does.
+    dense: every pair, as counters count it. half: each query and what stands before it, as a causal kernel may run it.
     """
-    projections = 2 * n * d * query_width + 2 * n * d * kv_width
-    attention = 2 * n * n * query_width
-    return projections + attention + ffn_matrices * n * d * m
+    return 2 * n * n * width if causal == "dense" else n * (n + 1) * width
+
+
+def layer_terms(
+    n: int, d: int, m: int, query_width: int, kv_width: int, ffn_matrices: int, causal: Causal = "dense"
+) -> Terms:
+    """MACs of one decoder layer as it is, by part.
+
+    Without norms, rotary embedding, biases and activations, which have no products.
+    """
+    return {
+        "queries and output": 2 * n * d * query_width,
+        "keys and values": 2 * n * d * kv_width,
+        "scores and values": attention_macs(n, query_width, causal),
+        "FFN": ffn_matrices * n * d * m,
+    }
+
+
+def layer_macs(
+    n: int, d: int, m: int, query_width: int, kv_width: int, ffn_matrices: int, causal: Causal = "dense"
+) -> int:
+    """MACs of one decoder layer as it is: the sum of `layer_terms`."""
+    return sum(layer_terms(n, d, m, query_width, kv_width, ffn_matrices, causal).values())
+
+
+def encoder_layer_macs(n: int, d: int, m: int, ffn_matrices: int = 2, windows: Sequence[int] | None = None) -> int:
+    """MACs of one layer of a vision tower: as many keys as queries; attention within `windows` of tokens, or over n."""
+    attention = sum(attention_macs(size, d) for size in (windows if windows is not None else (n,)))
+    return 4 * n * d * d + attention + ffn_matrices * n * d * m
+
+
+def perceptron_macs(rows: int, widths: Sequence[int]) -> int:
+    """Linear layers from width to width over `rows` rows: rows · Σ in · out."""
+    return rows * sum(into * out for into, out in pairwise(widths))
 
 
 def kv_bytes(tokens_by_layer: Sequence[int], kv_width: int, itemsize: int, batch: int = 1) -> int:

@@ -6,6 +6,7 @@ shapes and not on weights. Nothing here reaches a hub unless the user names a hu
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,9 @@ def load(study: Study) -> Loaded:
     Raises StudyError for a name that is neither built in nor a checkpoint, for a checkpoint that cannot be loaded, and
     for a device or an amount of memory that is not there.
     """
+    if study.model in BUILTIN and study.device == "meta":
+        builtin = BUILTIN[study.model]
+        return Loaded(without_weights(builtin, study.attention), builtin.processor and builtin.processor(), builtin)
     device = device_of(study.device)
     if study.model in BUILTIN:
         builtin = BUILTIN[study.model]
@@ -92,10 +96,10 @@ def load(study: Study) -> Loaded:
     return Loaded(model, processor, None)
 
 
-def without_weights(builtin: Builtin) -> PreTrainedModel:
+def without_weights(builtin: Builtin, attention: str = "sdpa") -> PreTrainedModel:
     """The model on the meta device: all shapes, no memory."""
     with torch.device("meta"):
-        return builtin.cls._from_config(builtin.config())
+        return builtin.cls._from_config(builtin.config(), attn_implementation=attention).eval()
 
 
 def _random_weights(builtin: Builtin, study: Study, device: torch.device) -> PreTrainedModel:
@@ -279,23 +283,36 @@ def _llava_15_config() -> LlavaConfig:
     )
 
 
-def _llava_next_config() -> LlavaNextConfig:
+def _yi_34b() -> LlamaConfig:
+    return LlamaConfig(
+        hidden_size=7168,
+        intermediate_size=20480,
+        num_hidden_layers=60,
+        num_attention_heads=56,
+        num_key_value_heads=8,
+        vocab_size=64064,
+        max_position_embeddings=4096,
+        pad_token_id=0,
+    )
+
+
+def _llava_next_config(text: Callable[[], LlamaConfig], image_token: int) -> LlavaNextConfig:
     return LlavaNextConfig(
         vision_config=_clip_l_336(),
-        text_config=_vicuna_7b(),
-        image_token_index=32000,
+        text_config=text(),
+        image_token_index=image_token,
         image_grid_pinpoints=[[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]],
     )
 
 
-def _qwen_config() -> Qwen2_5_VLConfig:
+def _qwen_config(hidden: int, intermediate: int, layers: int, heads: int, key_heads: int) -> Qwen2_5_VLConfig:
     return Qwen2_5_VLConfig(
         text_config={
-            "hidden_size": 3584,
-            "intermediate_size": 18944,
-            "num_hidden_layers": 28,
-            "num_attention_heads": 28,
-            "num_key_value_heads": 4,
+            "hidden_size": hidden,
+            "intermediate_size": intermediate,
+            "num_hidden_layers": layers,
+            "num_attention_heads": heads,
+            "num_key_value_heads": key_heads,
             "vocab_size": 152064,
             "max_position_embeddings": 128000,
             "rope_parameters": {"rope_type": "default", "rope_theta": 1_000_000.0, "mrope_section": [16, 24, 24]},
@@ -303,9 +320,9 @@ def _qwen_config() -> Qwen2_5_VLConfig:
         vision_config={
             "depth": 32,
             "hidden_size": 1280,
-            "intermediate_size": 3420,
+            "intermediate_size": 3420 if hidden < 8192 else 3456,
             "num_heads": 16,
-            "out_hidden_size": 3584,
+            "out_hidden_size": hidden,
             "patch_size": 14,
             "spatial_merge_size": 2,
             "temporal_patch_size": 2,
@@ -339,14 +356,28 @@ BUILTIN: dict[str, Builtin] = {
     "llava-next-7b": Builtin(
         "LLaVA-NeXT-7B at its true size: a 672 × 672 picture, 2928 visual tokens with its row ends",
         LlavaNextForConditionalGeneration,
-        _llava_next_config,
+        partial(_llava_next_config, _vicuna_7b, 32000),
+        _llava_next_picture,
+        2928,
+    ),
+    "llava-next-34b": Builtin(
+        "LLaVA-NeXT-34B at its true size, the same picture, grouped keys",
+        LlavaNextForConditionalGeneration,
+        partial(_llava_next_config, _yi_34b, 64000),
         _llava_next_picture,
         2928,
     ),
     "qwen2.5-vl-7b": Builtin(
         "Qwen2.5-VL-7B at its true size: a 1008 × 1008 picture, 1296 visual tokens, grouped keys",
         Qwen2_5_VLForConditionalGeneration,
-        _qwen_config,
+        partial(_qwen_config, 3584, 18944, 28, 28, 4),
+        _qwen_picture,
+        1296,
+    ),
+    "qwen2.5-vl-72b": Builtin(
+        "Qwen2.5-VL-72B at its true size, the same picture",
+        Qwen2_5_VLForConditionalGeneration,
+        partial(_qwen_config, 8192, 29568, 80, 64, 8),
         _qwen_picture,
         1296,
     ),

@@ -71,10 +71,9 @@ def build(study: Study) -> Workload:
     else:
         inputs = _processed(study, loaded, generator)
     dtype = getattr(torch, study.dtype)
-    inputs = {
-        name: value.to(loaded.model.device, dtype if value.is_floating_point() else None)
-        for name, value in inputs.items()
-    }
+    # A model without weights keeps its inputs where they can be read.
+    device = torch.device("cpu") if loaded.model.device.type == "meta" else loaded.model.device
+    inputs = {name: value.to(device, dtype if value.is_floating_point() else None) for name, value in inputs.items()}
     visual = adapter.visual_tokens(inputs["input_ids"]).sum(dim=1).tolist()
     if min(visual) == 0:
         raise StudyError(f"the prompt of {study.model!r} holds no visual tokens: there is nothing to prune")

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from trio_profile import units
 from trio_profile.analysis.break_even import BreakEven
+from trio_profile.analysis.reconciliation import FlopsDocument
 from trio_profile.analysis.summary import CellSummary, Document, Quantity
 from trio_profile.report.verdict import sentences
 from trio_profile.schema import FORMAT, VERSION, Shape, Study
@@ -97,6 +98,51 @@ def _break_even(found: BreakEven) -> str:
         "never": "pays at none",
         "inconclusive": "inconclusive: the noise allows both",
     }.get(found.status, found.status)
+
+
+def print_flops(document: FlopsDocument, scale: int) -> None:
+    """The walk from the claim to the count. scale: 1 for MACs, 2 for FLOPs."""
+    console = Console()
+    unit = "MACs" if scale == 1 else "FLOPs"
+    what = document.method or "dense"
+    table = _table(f"{what} on {document.study.model}: one prefill, {unit}")
+    table.add_column("term")
+    table.add_column("exact", justify="right", no_wrap=True)
+    table.add_column("", justify="right", no_wrap=True)
+
+    def row(name: str, macs: int) -> None:
+        table.add_row(escape(name), units.exact(scale * macs), units.count(scale * macs))
+
+    row("claimed: the paper's f(n)", document.claimed.fastv_macs)
+    for term in document.terms:
+        row(f"  {term.name}", term.macs)
+    row("  residual", document.residual_macs)
+    row("counted" if document.selection_counted else "counted, selection declared", document.counted.torch_flops // 2)
+    for term in document.counted.fvcore_terms:
+        row(f"  {term.name}", term.macs)
+    if document.counted.fvcore_macs is not None:
+        row("  residual", document.counted.fvcore_residual_macs or 0)
+        row("counted by fvcore", document.counted.fvcore_macs)
+    console.print(table)
+    if document.causal == "half":
+        console.print(f"with causal attention halved: {units.exact(scale * document.analytic_macs)} {unit}")
+    if (kept := document.retention) is not None:
+        shares = (kept.nominal, kept.layer_average, kept.final_layer, kept.realised)
+        nominal, average, final, realised = (units.percent(share, 2) for share in shares)
+        console.print(f"retention: {nominal} asked, {average} of the layers, {final} in the last, {realised} realised")
+    if document.gamma_counted is not None:
+        console.print(f"γ: {document.gamma:g} assumed by the claim, {document.gamma_counted:.3f} by what choosing took")
+    if document.counted.fvcore_reason:
+        console.print(f"fvcore: {escape(document.counted.fvcore_reason)}")
+    if not document.complete:
+        lost = ", ".join(part.op for part in document.uncounted if part.product)
+        console.print(f"INCOMPLETE: {escape(lost)} ran without a formula")
+    for match in document.conventions:
+        verdict = "" if match.printed == "no" else f" ({match.printed})"
+        near = f", off by {units.percent(match.off, 2)}: no convention prints it" if match.printed == "no" else ""
+        console.print(
+            f"claimed: {escape(match.convention.name)} = {units.exact(match.convention.value)}{verdict}{near}"
+        )
 
 
 def print_checks(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -6,8 +6,9 @@ are supplied here. Attention is counted dense, not halved for causality, as both
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -18,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 from trio_core.method import Method
+from trio_core.models.adapter import Adapter
 from trio_core.pruning import Trace, prune
 from trio_core.spans import listening
 from trio_core.view import Selection, View
@@ -25,49 +27,122 @@ from trio_profile.schema import Counted
 from trio_profile.workload import Workload
 
 _aten = torch.ops.aten
+_CHOICE = "selection"
 _SUSPECTS = ("attention", "mm", "conv", "linear", "einsum", "matmul", "dot")
+
+
+@dataclass(frozen=True)
+class Uncounted:
+    """An operator that ran without a formula: how often, and how much it put out."""
+
+    op: str
+    calls: int
+    output_bytes: int
+
+    @property
+    def has_product(self) -> bool:
+        """Whether its name speaks of a matrix product or an attention, without which no total is complete."""
+        return any(word in self.op for word in _SUSPECTS)
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """Work by where it ran, in MACs.
+
+    macs: all of it. selection_macs: inside the methods' choices. modules: everything that is neither the decoder nor
+    the head, by path. uncounted: what ran without a formula, most bytes first.
+    """
+
+    macs: int
+    selection_macs: int
+    modules: dict[str, int]
+    uncounted: tuple[Uncounted, ...]
 
 
 def measure(workload: Workload, method: Method | None) -> tuple[Counted, Trace | None]:
     """Count one prefill, dense (method None) or pruned. Also returns what pruning did."""
+    seen, trace = prefill(workload, method)
+    suspects = sorted(part.op for part in seen.uncounted if part.has_product)
+    counted = Counted(torch_flops=2 * seen.macs, selection_flops=2 * seen.selection_macs, uncounted=tuple(suspects))
+    fvcore_macs, reason = _fvcore(workload, trace)
+    return counted.model_copy(update={"fvcore_macs": fvcore_macs, "fvcore_reason": reason}), trace
+
+
+def prefill(workload: Workload, method: Method | None) -> tuple[Breakdown, Trace | None]:
+    """One prefill by where its work ran, dense (method None) or pruned, and what pruning did."""
     if method is None:
-        return _with_fvcore(_torch_count(workload.prefill), workload, None), None
+        return breakdown(workload.adapter, workload.prefill), None
     with prune(workload.model, method) as trace:
-        counted = _torch_count(workload.prefill)
-    return _with_fvcore(counted, workload, trace), trace
+        return breakdown(workload.adapter, workload.prefill), trace
 
 
-def _torch_count(run: Callable[[], Any]) -> Counted:
+def breakdown(adapter: Adapter, run: Callable[[], Any]) -> Breakdown:
+    """Count what `run` does with the adapter's model."""
     counter = FlopCounterMode(display=False, custom_mapping=_FORMULAS)
-    inside_selection, entered = 0, 0
+    seen: dict[str, int] = {}
+    started: dict[str, int] = {}
+    choosing = False
+
+    # Not by torch's tracker of modules, which loses its place at a backward pass within the forward.
+    def enter(name: str, *_: Any) -> None:
+        started[name] = counter.get_total_flops()
+
+    def leave(name: str, *_: Any) -> None:
+        if not (choosing and name != _CHOICE):  # a projector that a method calls is part of its choice
+            seen[name] = seen.get(name, 0) + counter.get_total_flops() - started[name]
 
     def tally(name: str, entering: bool) -> None:
-        nonlocal inside_selection, entered
-        if name != "selection":
-            return
-        if entering:
-            entered = counter.get_total_flops()
-        else:
-            inside_selection += counter.get_total_flops() - entered
+        nonlocal choosing
+        if name == _CHOICE:
+            choosing = entering
+            (enter if entering else leave)(name)
 
-    with counter, _Ledger() as ledger, listening(tally):
-        run()
-    uncounted = sorted(
-        str(op) for op in ledger.seen if op not in counter.flop_registry and any(word in str(op) for word in _SUSPECTS)
+    handles: list[Any] = []
+    try:
+        for path, module in _beside_the_decoder(adapter):
+            handles.append(module.register_forward_pre_hook(partial(enter, path)))
+            handles.append(module.register_forward_hook(partial(leave, path)))
+        with counter, _Ledger() as ledger, listening(tally):
+            run()
+    finally:
+        for handle in handles:
+            handle.remove()
+    uncounted = tuple(
+        Uncounted(str(op), calls, output_bytes)
+        for op, (calls, output_bytes) in sorted(ledger.seen.items(), key=lambda item: (-item[1][1], str(item[0])))
+        if op not in counter.flop_registry
     )
-    return Counted(torch_flops=counter.get_total_flops(), selection_flops=inside_selection, uncounted=tuple(uncounted))
+    choice = seen.pop(_CHOICE, 0) // 2
+    return Breakdown(
+        counter.get_total_flops() // 2, choice, {path: flops // 2 for path, flops in seen.items() if flops}, uncounted
+    )
+
+
+def _beside_the_decoder(adapter: Adapter) -> Iterator[tuple[str, nn.Module]]:
+    """Each module that is neither the decoder, nor around it, nor the head: the vision tower, the projector."""
+    *above, _ = adapter.decoder_path.split(".")
+    for depth in range(len(above) + 1):
+        parent = adapter.model.get_submodule(".".join(above[:depth]))
+        for name, module in parent.named_children():
+            path = ".".join([*above[:depth], name])
+            if not f"{adapter.decoder_path}.".startswith(f"{path}.") and path != "lm_head":
+                yield path, module
 
 
 class _Ledger(TorchDispatchMode):
-    """Remembers each operator that was dispatched."""
+    """Remembers each operator that was dispatched: how often, and the bytes that it put out."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen: set[Any] = set()
+        self.seen: dict[Any, tuple[int, int]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen.add(func._overloadpacket)
-        return func(*args, **(kwargs or {}))
+        output = func(*args, **(kwargs or {}))
+        calls, output_bytes = self.seen.get(func._overloadpacket, (0, 0))
+        parts = output if isinstance(output, tuple | list) else (output,)
+        made = sum(part.nbytes for part in parts if isinstance(part, Tensor))
+        self.seen[func._overloadpacket] = calls + 1, output_bytes + made
+        return output
 
 
 def _flash_for_cpu(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
@@ -85,19 +160,26 @@ _FORMULAS = {
 }
 
 
-def _with_fvcore(counted: Counted, workload: Workload, trace: Trace | None) -> Counted:
-    """Add fvcore's count. Its tracer cannot follow autograd, so a method's choice is replayed, at no cost."""
+def fvcore(workload: Workload, method: Method | None) -> tuple[int | None, str | None]:
+    """fvcore's MACs of one prefill, or None and why not. Its tracer cannot follow autograd: a choice is replayed."""
+    if method is None:
+        return _fvcore(workload, None)
+    with prune(workload.model, method) as trace:
+        workload.prefill()
+    return _fvcore(workload, trace)
+
+
+def _fvcore(workload: Workload, trace: Trace | None) -> tuple[int | None, str | None]:
+    """Under a method's choice replayed, at no cost."""
     try:
         if trace is None:
-            macs = _fvcore_macs(workload)
-        else:
-            with prune(workload.model, _Replay.of(trace)):
-                macs = _fvcore_macs(workload)
+            return _fvcore_macs(workload), None
+        with prune(workload.model, _Replay.of(trace)):
+            return _fvcore_macs(workload), None
     # torch.jit.trace fails in as many ways as models are written; the torch count stands by itself.
     except Exception as error:
         lines = str(error).splitlines() or [""]
-        return counted.model_copy(update={"fvcore_reason": f"{type(error).__name__}: {lines[0]}"[:200]})
-    return counted.model_copy(update={"fvcore_macs": macs})
+        return None, f"{type(error).__name__}: {lines[0]}"[:200]
 
 
 class _LogitsOnly(nn.Module):
