@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
+from trio_core.method import Method
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
 
@@ -26,7 +27,8 @@ PROMPTS = 3
 STEPS = 3
 """Tokens to generate."""
 
-_tried: WeakSet[PreTrainedModel] = WeakSet()
+_checks: WeakKeyDictionary[PreTrainedModel, dict[str, "Check"]] = WeakKeyDictionary()
+"""What was seen of a model, by its attention."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Check:
     identical: at retention 1 the logits are the dense model's, bit by bit. difference: the largest of tail saliency
     from autograd's, relative to the largest score. same_kept: both keep the same tokens, ties aside. generates: each
     decode step's logits are those of the pruned prompt with the new tokens behind it. faults: what failed, a line each.
+    apart: those of them that concern only methods which take a layer apart (`Method.takes_apart`).
     """
 
     identical: bool | None
@@ -43,6 +46,7 @@ class Check:
     same_kept: bool | None
     generates: bool | None
     faults: tuple[str, ...]
+    apart: tuple[str, ...] = ()
 
 
 def self_check(model: PreTrainedModel, prune: Prune) -> Check:
@@ -61,37 +65,46 @@ def self_check(model: PreTrainedModel, prune: Prune) -> Check:
             faults.append(f"{question.__name__} breaks: {type(error).__name__}: {' '.join(str(error).split())}")
             return None
 
-    identical, saliency, apart = ask(trial.full_retention), ask(trial.saliency), ask(trial.generate)
+    identical, readout, generated = ask(trial.full_retention), ask(trial.readout), ask(trial.generate)
+    if identical is False:
+        faults.append("at retention 1 the logits are not the dense model's")
+    if readout is not None and not readout <= trial.tolerance:
+        faults.append(f"final norm and head differ from the model's logits by {readout:.1g} of the largest")
+    if generated is not None and not generated <= 10 * trial.tolerance:
+        faults.append(f"decoding differs from a longer prompt by {generated:.1g} of the largest logit")
+    concerning_all, saliency = len(faults), ask(trial.saliency)
     for seed in range(1, PROMPTS):
         if saliency is None or (saliency[0] <= trial.tolerance and saliency[1]):
             break
         trial = _Trial(model, prune, seed)
         saliency = ask(trial.saliency)
     difference, same_kept = saliency or (None, None)
-    if identical is False:
-        faults.append("at retention 1 the logits are not the dense model's")
     if difference is not None and not difference <= trial.tolerance:
         faults.append(f"tail saliency differs from autograd's by {difference:.1g} of the largest score")
     if same_kept is False:
         faults.append("tail saliency and autograd's keep different tokens")
-    if apart is not None and not apart <= 10 * trial.tolerance:
-        faults.append(f"decoding differs from a longer prompt by {apart:.1g} of the largest logit")
-    return Check(
-        identical, difference, same_kept, None if apart is None else apart <= 10 * trial.tolerance, tuple(faults)
-    )
+    generates = None if generated is None else generated <= 10 * trial.tolerance
+    return Check(identical, difference, same_kept, generates, tuple(faults), tuple(faults[concerning_all:]))
 
 
-def vouch(adapter: Adapter, prune: Prune) -> None:
-    """Try a model of a class we do not know, once. Raises UnsupportedModel naming what failed."""
-    model = adapter.model
-    if adapter.known or model in _tried:
+def vouch(adapter: Adapter, method: Method, prune: Prune) -> None:
+    """Try a model of a class or with a decoder we do not know, once. Raises UnsupportedModel naming what failed."""
+    if adapter.known:
         return
-    _tried.add(model)  # before the check, which prunes
-    if faults := self_check(model, prune).faults:
-        _tried.discard(model)
+    model, checks = adapter.model, _checks.setdefault(adapter.model, {})
+    if adapter.attention not in checks:
+        checks[adapter.attention] = Check(None, None, None, None, ())  # while the check itself prunes
+        try:
+            checks[adapter.attention] = self_check(model, prune)
+        except BaseException:
+            del checks[adapter.attention]
+            raise
+    seen = checks[adapter.attention]
+    if faults := [fault for fault in seen.faults if method.takes_apart or fault not in seen.apart]:
+        decoder = model.config.get_text_config().model_type
         raise UnsupportedModel(
-            f"model class {type(model).__name__} is not known, and pruning it was tried in vain: {faults[0]}; "
-            "a family is one file in trio_core/models"
+            f"model class {type(model).__name__} with a {decoder!r} decoder is not known, and pruning it was tried in "
+            f"vain: {faults[0]}; a family is one file in trio_core/models"
         )
 
 
@@ -103,7 +116,7 @@ class _Trial:
         half = model.dtype.itemsize < 4
         self.tolerance = 0.1 if half else 1e-5
         placeholders = self.adapter.placeholder_ids()
-        vocabulary = torch.arange(1, self.adapter.layer_shape.vocabulary)
+        vocabulary = torch.arange(1, model.config.get_text_config().vocab_size)
         vocabulary = vocabulary[~torch.isin(vocabulary, torch.tensor(placeholders))]
         drawn = torch.randperm(len(vocabulary), generator=torch.Generator().manual_seed(seed))
         self.words = vocabulary[drawn[: BEFORE + PICTURE + AFTER]][None].to(model.device)
@@ -140,6 +153,16 @@ class _Trial:
         dense = self.model(**self.inputs(self.prompt)).logits
         with self.prune(self.model, "random", retention=1.0):
             return torch.equal(self.model(**self.inputs(self.prompt)).logits, dense)
+
+    def readout(self) -> float:
+        last: list[Any] = []
+        handle = self.adapter.layers[-1].register_forward_hook(lambda *seen: last.append(seen[-1]))
+        try:
+            logits = self.model(**self.inputs(self.prompt)).logits
+        finally:
+            handle.remove()
+        ours = self.adapter.readout(last[0][0] if isinstance(last[0], tuple) else last[0])
+        return ((ours - logits).abs().max() / logits.abs().max()).item()
 
     def saliency(self) -> tuple[float, bool]:
         traces = []

@@ -114,6 +114,11 @@ class Method(ABC):
         if self.positions not in ("original", "compact"):
             raise OptionError(f"positions {self.positions!r}: choose original or compact")
 
+    @property
+    def takes_apart(self) -> bool:
+        """Whether it computes some rows of a layer without the others, by the layer's parts (`LayerCall.attention`)."""
+        return Signal.LAYERS in self.needs
+
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
         """The names of all options, shared ones first."""

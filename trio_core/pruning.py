@@ -85,7 +85,7 @@ def prune(model: PreTrainedModel, method: Method | str, **options: Any) -> Itera
     chosen = _as_method(method, options)
     adapter = adapter_for(model)
     _check_model(adapter, chosen)
-    vouch(adapter, prune)
+    vouch(adapter, chosen, prune)
     if model in _pruned_now:
         raise OptionError(f"{type(model).__name__} is being pruned already: leave that context first")
     trace = Trace()
@@ -428,17 +428,19 @@ class _Run:
                 window,
             )
         rotary, positions = kwargs["position_embeddings"], kwargs.get("position_ids")
-        if self.method.positions == "compact":
+        compact = self.method.positions == "compact"
+        if positions is not None and (now.prefill or compact):
+            cut["position_ids"] = positions = self._once(frame, positions, partial(self._placed, positions, frame))
+        if compact:
             cut["position_embeddings"] = self._once(
-                frame, rotary, lambda: self._compact(positions, frame, hidden, index)
+                frame, rotary, lambda: self._renumbered_rotary(positions, hidden, index)
             )
         elif now.prefill:
             cut["position_embeddings"] = self._once(
                 frame, rotary, lambda: tuple(take_rows(part, frame.index) for part in rotary)
             )
-        if now.prefill and positions is not None:
-            # Layers use position ids only to detect packed sequences, and kept ids with gaps look like those.
-            cut["position_ids"] = torch.arange(hidden.shape[1], device=hidden.device)[None]
+        if now.prefill and "flash" in self.adapter.attention:
+            cut["position_ids"] = None  # the kernel would take ids with gaps for packed sequences
         return cut
 
     def _once(self, frame: Frame, source: Any, make: Callable[[], Any], window: int | None = None) -> Any:
@@ -449,17 +451,23 @@ class _Run:
             now.cut[key] = source, make()
         return now.cut[key][1]
 
-    def _compact(self, positions: Tensor | None, frame: Frame, hidden: HiddenBSD, index: int) -> tuple[Tensor, Tensor]:
-        """Rotary embeddings of renumbered tokens for layer `index`: each position less the tokens dropped before it."""
+    def _placed(self, positions: Tensor, frame: Frame) -> Tensor:
+        """[B, T] the position ids of the frame's tokens; compact ones are less the tokens dropped before each."""
         now = self.now
+        if self.method.positions == "original":
+            return positions.expand(len(frame.index), -1).gather(1, frame.index)
+        if not now.prefill:
+            return positions - frame.dropped[:, None]
+        assert now.full is not None
+        return renumbered(frame, positions, now.full.valid)
+
+    def _renumbered_rotary(self, positions: Tensor | None, hidden: HiddenBSD, index: int) -> tuple[Tensor, Tensor]:
+        """Rotary embeddings of renumbered tokens for layer `index`."""
         if positions is None:
             raise UnsupportedModel(
                 f"{self.adapter.family} passes no position ids to its layers: use positions 'original'"
             )
-        if not now.prefill:
-            return self.adapter.rotary(hidden, positions - frame.dropped[:, None], index)
-        assert now.full is not None
-        return self.adapter.rotary(hidden, renumbered(frame, positions, now.full.valid), index)
+        return self.adapter.rotary(hidden, positions, index)
 
 
 def _check_cache(cache: Any) -> None:

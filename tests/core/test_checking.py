@@ -7,20 +7,35 @@ import pytest
 import torch
 from transformers import (
     CLIPVisionConfig,
+    CohereConfig,
+    GemmaConfig,
     Glm4vConfig,
     Glm4vForConditionalGeneration,
+    GPTNeoXConfig,
+    GraniteConfig,
     LlamaConfig,
     LlamaForCausalLM,
+    LlavaConfig,
+    LlavaForConditionalGeneration,
+    Ministral3Config,
+    MistralConfig,
     OPTConfig,
     OPTForCausalLM,
+    Phi3Config,
+    PreTrainedConfig,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen3Config,
     VipLlavaConfig,
     VipLlavaForConditionalGeneration,
 )
 
 from tests.core import tiny
 from tests.core.test_families import check, shortened
-from trio_core import UnsupportedModel, checking, prune
+from trio_core import Trio, UnsupportedModel, checking, prune
 from trio_core.checking import self_check
+from trio_core.methods.fastv import FastV
+from trio_core.methods.grid import Grid
 from trio_core.models import adapter_for, toy
 from trio_core.models.adapter import Adapter, adapters
 from trio_core.models.generic import Generic
@@ -79,32 +94,29 @@ def test_it_is_tried_once_and_not_kept_alive(monkeypatch):
     asked = []
     monkeypatch.setattr(checking, "self_check", lambda *args: asked.append(1) or self_check(*args))
     model = vip_llava()
-    for _ in range(2):
+    for attention in ("sdpa", "sdpa", "eager"):
+        model.set_attn_implementation(attention)
         with prune(model, "grid", retention=0.5):
             pass
-    assert asked == [1]
+    assert asked == [1, 1], "once for each attention"
     gone = weakref.ref(model)
     del model
     gc.collect()
     assert gone() is None
 
 
-def test_a_wrong_formula_is_refused_each_time_and_leaves_no_trace(monkeypatch):
-    """Gemma's norm, read as Llama's."""
+def test_what_fails_is_refused_each_time_and_leaves_no_trace(monkeypatch):
+    """Only its own file tells PaliGemma which words were given."""
     monkeypatch.delitem(adapters, "PaliGemmaForConditionalGeneration")
     model = tiny.model("paligemma")
+    says = r"PaliGemma\w+ with a 'gemma' decoder is not known, .* in vain: decoding differs .* by 0"
     for _ in range(2):
-        with (
-            pytest.raises(
-                UnsupportedModel, match=r"PaliGemma\w+ is not known, .* in vain: tail saliency differs .* by 0"
-            ),
-            prune(model, "grid", retention=0.5),
-        ):
+        with pytest.raises(UnsupportedModel, match=says), prune(model, "grid", retention=0.5):
             pass
     assert not model.get_input_embeddings()._forward_pre_hooks
 
 
-def test_glm_whose_rotary_interleaves_is_refused():
+def test_glm_whose_rotary_interleaves_is_not_taken_apart():
     vision = {"depth": 2, "hidden_size": 32, "num_heads": 2, "patch_size": 4, "out_hidden_size": 32, "image_size": 16}
     config = Glm4vConfig(
         text_config={**toy.TEXT, "rope_parameters": toy.MROPE},
@@ -112,8 +124,76 @@ def test_glm_whose_rotary_interleaves_is_refused():
         **toy.QWEN_IDS,
     )
     model = unknown(Glm4vForConditionalGeneration, config)
-    with pytest.raises(UnsupportedModel, match=r"Glm4v.* saliency differs"), prune(model, "grid", retention=0.5):
+    refused_where_taken_apart(model, r"Glm4v.* saliency differs")
+
+
+def refused_where_taken_apart(model: PreTrainedModel, says: str) -> None:
+    for method in (Trio(retention=0.5, saliency="autograd"), Grid(retention=0.5)):
+        with prune(model, method):
+            pass
+    for method in (Trio(retention=0.5), FastV(retention=0.5)):
+        with pytest.raises(UnsupportedModel, match=says), prune(model, method):
+            pass
+
+
+def llava_with(text: PreTrainedConfig) -> PreTrainedModel:
+    vision = CLIPVisionConfig(**toy.VISION)
+    config = LlavaConfig(vision_config=vision, text_config=text, image_token_index=tiny.IMAGE)
+    return unknown(LlavaForConditionalGeneration, config)
+
+
+KNOWN_DECODERS = [
+    LlamaConfig(**toy.TEXT, attention_bias=True, mlp_bias=True),
+    MistralConfig(**toy.TEXT, sliding_window=10),
+    Qwen2Config(**toy.TEXT),
+    Qwen3Config(**toy.TEXT, head_dim=8),
+    GraniteConfig(**toy.TEXT, residual_multiplier=0.5, attention_multiplier=0.3, embedding_multiplier=2.0),
+]
+
+
+def test_every_known_decoder_is_tried_here():
+    assert {text.model_type for text in KNOWN_DECODERS} == set(Adapter.decoders)
+
+
+@pytest.mark.parametrize("text", KNOWN_DECODERS, ids=lambda text: text.model_type)
+def test_a_known_class_with_a_known_decoder_is_what_its_file_says(text):
+    model = llava_with(text)
+    assert adapter_for(model).known
+    assert self_check(model, prune).faults == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (CohereConfig(**toy.TEXT), "a 'cohere' decoder .* CohereDecoderLayer has no 'post_attention_layernorm'"),
+        (Phi3Config(**toy.TEXT), "a 'phi3' decoder .* Phi3Attention has no 'q_proj'.* use saliency 'autograd'"),
+        (GemmaConfig(**toy.TEXT, head_dim=8), "a 'gemma' decoder .* tail saliency differs from autograd's by 0"),
+    ],
+    ids=lambda case: getattr(case, "model_type", None),
+)
+def test_a_known_class_with_another_decoder_is_tried(text, says):
+    """What its layers are is for the decoder to say, not for the class around it."""
+    refused_where_taken_apart(llava_with(text), rf"^model class LlavaForCond\w+ with {says}")
+
+
+def test_a_decoder_that_nothing_fits_is_refused_for_every_method():
+    text = GPTNeoXConfig(**{name: value for name, value in toy.TEXT.items() if name != "num_key_value_heads"})
+    with (
+        pytest.raises(
+            UnsupportedModel, match=r"a 'gpt_neox' decoder is not known, .* in vain: readout breaks: .*`norm`"
+        ),
+        prune(llava_with(text), "grid", retention=0.5),
+    ):
         pass
+
+
+def test_layers_that_count_by_position_ids_get_those_of_the_kept_tokens():
+    """Ministral 3 scales queries by their place, at its toy from the eighth on."""
+    rope = {"rope_theta": 1e4, "llama_4_scaling_beta": 0.5, "original_max_position_embeddings": 8}
+    text = Ministral3Config(
+        **toy.TEXT, head_dim=8, sliding_window=None, rope_parameters={"rope_type": "default", **rope}
+    )
+    refused_where_taken_apart(llava_with(text), "queries scale with their position: .* use saliency 'autograd'")
 
 
 @pytest.mark.parametrize(
@@ -161,12 +241,18 @@ class TestFaults:
         assert seen.difference > 0.01
         assert seen.faults[0].startswith("tail saliency differs from autograd's by ")
 
+    def test_a_wrong_head(self, monkeypatch):
+        kept = Adapter.readout
+        seen = self.faults(monkeypatch, readout=lambda self, hidden: 0.5 * kept(self, hidden))
+        assert seen.faults == ("final norm and head differ from the model's logits by 0.5 of the largest",)
+        assert seen.apart == ()
+
     def test_a_part_that_is_missing(self, monkeypatch):
         def gone(*_):
             raise UnsupportedModel("LlamaAttention has no 'k_proj'")
 
         seen = self.faults(monkeypatch, attention_layer=gone)
-        assert seen.faults == ("saliency breaks: UnsupportedModel: LlamaAttention has no 'k_proj'",)
+        assert seen.faults == seen.apart == ("saliency breaks: UnsupportedModel: LlamaAttention has no 'k_proj'",)
         assert (seen.identical, seen.difference, seen.same_kept, seen.generates) == (True, None, None, True)
 
     def test_something_added_on_the_way(self, monkeypatch):

@@ -14,6 +14,7 @@ def test_a_family_is_known_with_its_layers_and_its_attention(family, attention):
     assert type(tiny.model(family)).__name__ in adapter.classes
     assert len(adapter.layers) == tiny.NUM_LAYERS
     assert adapter.attention == attention
+    assert adapter.known
     assert adapter.multi_axis_positions == family.startswith("qwen")
 
 

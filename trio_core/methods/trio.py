@@ -71,6 +71,11 @@ class Trio(Method):
         if self.confidence and (self.saliency != "tail" or self.budgets is not None):
             raise OptionError("confidence plans anew around an average: it needs retention, and saliency 'tail'")
 
+    @property
+    def takes_apart(self) -> bool:
+        """Autograd runs the layer as it is."""
+        return self.saliency == "tail"
+
     def candidates(self, visual: MaskBS, valid: MaskBS) -> MaskBS:
         """[B, S]: with tokens "all", the text too, but for the first token, the supervised rows and the last one."""
         if self.tokens == "visual":

@@ -31,8 +31,8 @@ class Adapter:
 
     family: ClassVar[str] = ""
     classes: ClassVar[tuple[str, ...]] = ()
-    known: ClassVar[bool] = True
-    """The class is one that a file was written for; any other is tried before it is used (`checking.vouch`)."""
+    decoders: ClassVar[tuple[str, ...]] = ("llama", "mistral", "qwen2", "qwen3", "granite")
+    """The text models that the file was written for, by `model_type`; many classes hold whatever they are given."""
     decoder_path: ClassVar[str] = "model.language_model"
     multi_axis_positions: ClassVar[bool] = False
     """Rotary positions have several axes (m-RoPE), so that renumbering kept tokens is not defined."""
@@ -69,6 +69,11 @@ class Adapter:
     def layers(self) -> list[nn.Module]:
         """The decoder layers, first to last."""
         return list(cast(nn.ModuleList, self.decoder.get_submodule("layers")))
+
+    @property
+    def known(self) -> bool:
+        """A file was written for this class with this decoder; any other is tried before it is used."""
+        return self.model.config.get_text_config().model_type in self.decoders
 
     @property
     def attention(self) -> str:
@@ -128,7 +133,11 @@ class Adapter:
         )
 
     def attention_layer(self, layer: nn.Module) -> AttentionLayer:
-        """A decoder layer taken apart. Raises UnsupportedModel naming the submodule that is missing."""
+        """A decoder layer taken apart. Raises UnsupportedModel naming what is missing or not foreseen."""
+        if "llama_4_scaling_beta" in (getattr(self.model.config.get_text_config(), "rope_parameters", None) or {}):
+            raise UnsupportedModel(
+                f"queries scale with their position: {self.family} cannot be taken apart; use saliency 'autograd'"
+            )
         attention = self._part(layer, "self_attn")
         query, key, value = (self._part(attention, name) for name in ("q_proj", "k_proj", "v_proj"))
         query_norm, key_norm = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
@@ -160,8 +169,9 @@ class Adapter:
 
     def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
         """The layer's rows [B, P, D] once attention is done: residual, norm, FFN, residual."""
-        middle = residual + attended
-        return middle + self._part(layer, "mlp")(self._part(layer, "post_attention_layernorm")(middle))
+        share = getattr(layer, "residual_multiplier", 1)  # Granite's
+        middle = residual + attended * share
+        return middle + self._part(layer, "mlp")(self._part(layer, "post_attention_layernorm")(middle)) * share
 
     def _part(self, module: nn.Module, name: str) -> Any:
         part = getattr(module, name, None)

@@ -36,6 +36,7 @@ class Gemma3(Gemma):
 
     family: ClassVar[str] = "Gemma 3"
     classes: ClassVar[tuple[str, ...]] = ("Gemma3ForConditionalGeneration",)
+    decoders: ClassVar[tuple[str, ...]] = ("gemma3_text",)
 
     def rotary(self, hidden: HiddenBSD, position_ids: Tensor, index: int = 0) -> tuple[Tensor, Tensor]:
         """As the kind of layer `index` has them."""
@@ -68,6 +69,7 @@ class PaliGemma(Gemma):
 
     family: ClassVar[str] = "PaliGemma"
     classes: ClassVar[tuple[str, ...]] = ("PaliGemmaForConditionalGeneration",)
+    decoders: ClassVar[tuple[str, ...]] = ("gemma", "gemma2")
 
     def beside(self, ids: Tensor, prompt: int) -> dict[str, Tensor]:
         """Which tokens are the prompt, that sees all of itself: 0; and which come after: 1."""

@@ -15,7 +15,7 @@ class Generic(Adapter):
     Raises UnsupportedModel naming the first part that is missing.
     """
 
-    known = False
+    decoders = ()
 
     def __init__(self, model: PreTrainedModel):
         super().__init__(model)

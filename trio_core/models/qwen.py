@@ -16,6 +16,7 @@ class Qwen2VL(Adapter):
 
     family: ClassVar[str] = "Qwen2-VL"
     classes: ClassVar[tuple[str, ...]] = ("Qwen2VLForConditionalGeneration",)
+    decoders: ClassVar[tuple[str, ...]] = ("qwen2_vl_text",)
     multi_axis_positions: ClassVar[bool] = True
 
     @classmethod
@@ -33,6 +34,7 @@ class Qwen25VL(Adapter):
 
     family: ClassVar[str] = "Qwen2.5-VL"
     classes: ClassVar[tuple[str, ...]] = ("Qwen2_5_VLForConditionalGeneration",)
+    decoders: ClassVar[tuple[str, ...]] = ("qwen2_5_vl_text",)
     multi_axis_positions: ClassVar[bool] = True
 
     @classmethod
@@ -62,6 +64,7 @@ class Qwen3VL(Adapter):
 
     family: ClassVar[str] = "Qwen3-VL"
     classes: ClassVar[tuple[str, ...]] = ("Qwen3VLForConditionalGeneration",)
+    decoders: ClassVar[tuple[str, ...]] = ("qwen3_vl_text",)
     multi_axis_positions: ClassVar[bool] = True
 
     @classmethod
