@@ -13,8 +13,10 @@ from torch import Tensor
 from trio_core.errors import OptionError
 from trio_core.tensors import FeaturesND, KeptK, ScoresN, SimilarityNN
 
-# Candidates of `nms_select` per block. Fewer save no time; more waste products on tokens that fall out.
+# Candidates of `nms_select` in its first block. Fewer save no time; more waste products on tokens that fall out.
 _LEAST_BLOCK, _MOST_BLOCK = 64, 256
+_PASSES = 4
+"""Settling passes of `nms_select` between two looks at whether anything still changes."""
 
 
 @torch.no_grad()
@@ -29,8 +31,9 @@ def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: fl
     scores: [N]; features: [N, D], not normalised; budget: K in 1 … N; threshold: cosine in (−1, 1].
     Returns K indices, ascending; ties go to the lower index; what suppression leaves short is completed by score.
     A cosine within rounding of the threshold may fall on either side, as it may in the plain form.
-    The host waits for the device once for the inputs' check, twice per block (once in the first) and once per settling
-    pass, which are one more than the longest chain of suppression in the block; once more where it must complete.
+    The host waits for the device once for the inputs' check, and in each block once for the candidates that are left
+    (not in the first) and once for every four links of the longest chain of suppression. A block is as long as all
+    before it if need be, so that their number grows with the logarithm of N.
     Raises OptionError for a budget or threshold out of range and for scores or features that are not finite.
     """
     count = len(scores)
@@ -44,9 +47,9 @@ def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: fl
     precision = _precision(features)
     kept, unit_kept, start = order[:0], features[:0].to(precision), 0
     while len(kept) < budget and start < count:
-        # As many candidates as are needed if the same share of them stays as so far.
-        size = (budget - len(kept)) * start // len(kept) if start else budget
-        block = order[start : start + min(max(size, _LEAST_BLOCK), _MOST_BLOCK)]
+        # A quarter more candidates than are needed if the same share of them stays as so far.
+        size = 5 * (budget - len(kept)) * start // (4 * len(kept)) if start else budget
+        block = order[start : start + min(max(size, _LEAST_BLOCK), start or _MOST_BLOCK)]
         start += len(block)
         unit = features[block].to(precision)
         F.normalize(unit, dim=-1, out=unit)
@@ -55,22 +58,33 @@ def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: fl
             if not len(free):
                 continue
             block, unit = block[free], unit[free]
-        new = _settle((unit @ unit.T).ge_(threshold).tril_(diagonal=-1))[: budget - len(kept)]
+        new = _settle((unit @ unit.T).ge_(threshold).tril_(diagonal=-1), budget - len(kept))
         kept = torch.cat([kept, block[new]])
         if len(kept) < budget:
             unit_kept = torch.cat([unit_kept, unit[new]])
     if len(kept) < budget:
         left = torch.ones_like(order, dtype=torch.bool).index_fill_(0, kept, False)
-        kept = torch.cat([kept, order[left[order]][: budget - len(kept)]])
+        kept = torch.cat([kept, order[_first_true(left[order], budget - len(kept))]])
     return kept.sort().values
 
 
-def _settle(near_earlier: Tensor) -> Tensor:
-    """The places that greedy suppression keeps, given zeros and ones [B, B] that are zero from the diagonal on."""
-    before, kept = None, torch.ones_like(near_earlier[0])
-    while before is None or not torch.equal(before, kept):
-        before, kept = kept, torch.mv(near_earlier, kept).eq_(0)
-    return kept.nonzero().flatten()
+def _settle(near_earlier: Tensor, most: int) -> Tensor:
+    """The first places, at most so many, that greedy suppression keeps.
+
+    near_earlier: [B, B] zeros and ones, zero from the diagonal on. The host waits once for every four passes.
+    """
+    kept, count = torch.ones_like(near_earlier[0]), -1
+    while count < 0:
+        before = kept
+        for _ in range(_PASSES):
+            before, kept = kept, torch.mv(near_earlier, kept).eq_(0)
+        count = int(kept.sum().where((kept == before).all(), -1))
+    return _first_true(kept, min(count, most))
+
+
+def _first_true(marks: Tensor, count: int) -> Tensor:
+    """The places of the first `count` ones among zeros, ascending. Who knows that there are so many need not wait."""
+    return marks.int().argsort(descending=True, stable=True)[:count]
 
 
 def top_k(scores: ScoresN, budget: int) -> KeptK:

@@ -134,18 +134,28 @@ def waits(choose) -> Counter[str]:
 
 
 @pytest.mark.parametrize("count", [100, 1000, 4000])
-def test_the_host_waits_four_times_where_one_block_of_strangers_is_enough(count):
+def test_the_host_waits_twice_where_one_block_of_strangers_is_enough(count):
+    """For the inputs' check and for the settling."""
     scores, features = torch.rand(count), torch.randn(count, 64)
-    counts = waits(lambda: nms_select(scores, features, 60))
-    assert counts == {"_local_scalar_dense": 1, "equal": 1, "nonzero": 1}
+    assert waits(lambda: nms_select(scores, features, 60)) == {"_local_scalar_dense": 2}
 
 
 @pytest.mark.parametrize(("budget", "blocks"), [(60, 5), (300, 4)])
 def test_the_host_waits_once_for_each_block_of_duplicates(budget, blocks):
-    # The first block keeps the one direction there is: two settling passes and its keepers. Then all fall out at once.
-    count = min(max(budget, _LEAST_BLOCK), _MOST_BLOCK) + (blocks - 1) * _MOST_BLOCK
+    """The first block keeps the one direction there is; in each later one, as long as all before it, all fall out."""
+    count = min(max(budget, _LEAST_BLOCK), _MOST_BLOCK) * 2 ** (blocks - 1)
     counts = waits(lambda: nms_select(torch.rand(count), torch.ones(count, 4), budget))
-    assert counts == {"_local_scalar_dense": 1, "equal": 2, "nonzero": blocks, "index": 1}
+    assert counts == {"_local_scalar_dense": 2, "nonzero": blocks - 1}
+
+
+@pytest.mark.parametrize(("links", "settling"), [(1, 1), (3, 1), (4, 2), (7, 2), (8, 3), (59, 15)])
+def test_the_host_waits_once_for_every_four_links_of_a_chain(links, settling):
+    """Each candidate is near the one before it and no other, so that every second one stays."""
+    axes = torch.eye(links + 2)
+    scores, features = torch.arange(links + 1.0).flip(0), axes[:-1] + axes[1:]
+    expected = torch.arange(0, links + 1, 2)
+    assert torch.equal(nms_select(scores, features, len(expected), threshold=0.4), expected)
+    assert waits(lambda: nms_select(scores, features, len(expected), 0.4)) == {"_local_scalar_dense": 1 + settling}
 
 
 def test_the_zoo_s_rules_wait_for_nothing_but_the_inputs_check():
