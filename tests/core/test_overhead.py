@@ -112,7 +112,7 @@ def waits_per_stage(side: int, method: Method) -> list[int]:
     ("name", "waits"), [("random", 0), ("grid", 0), ("fastv", 1), ("pyramiddrop", 1), ("divprune", 1), ("visionzip", 6)]
 )
 def test_the_host_waits_as_often_for_many_tokens_as_for_few(name, waits):
-    """For the check of the inputs; VisionZip, in each crop, for which patches are left; on a CPU `one_hot` waits too."""
+    """For the check of the inputs; VisionZip, in each crop, for which patches are left; on CPUs `one_hot` waits too."""
     for side, retention in ((8, 0.5), (24, 0.5), (24, 0.9)):
         assert set(waits_per_stage(side, methods.find(name)(retention=retention))) == {waits}
 

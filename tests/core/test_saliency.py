@@ -8,6 +8,7 @@ import torch
 from tests.core import tiny
 from trio_core import Trio, UnsupportedModel, equations, prune
 from trio_core.models import adapter_for
+from trio_core.models.adapter import families
 from trio_core.saliency import loss_slope
 
 LAYERS = (1, 3, 4)
@@ -82,18 +83,26 @@ def test_under_inference_mode():
         assert torch.equal(ours.kept[0], oracle.kept[0])
 
 
-@pytest.mark.parametrize("family", tiny.BY_HAND)
-def test_bfloat16_keeps_what_float32_keeps(family):
-    """At least 95 % of the first stage's tokens; later stages see what the first one left."""
-    model = copy.deepcopy(tiny.model(family)).bfloat16()
-    inputs = {k: v.bfloat16() if v.is_floating_point() else v for k, v in tiny.sample(family).items()}
-    # The oracle sees the same rounded weights and activations, in float32 arithmetic.
-    stages = {}
-    for name, arithmetic in (("half", torch.bfloat16), ("single", torch.float32)):
-        twin = model.to(arithmetic)
-        stages[name] = traced(twin, {k: v.to(arithmetic) if v.is_floating_point() else v for k, v in inputs.items()})
-    half, single = (set(stages[name][0].kept[0].tolist()) for name in ("half", "single"))
-    assert len(half & single) >= 0.9 * len(single)
+def agreement(family: str, seed: int) -> float:
+    """The share of the first stage's tokens in float32 that bfloat16 keeps too, of a model of the same rounded weights.
+
+    Later stages see what the first one left.
+    """
+    adapter = families[tiny.NAMES[family]]
+    model, one = adapter.toy(adapter.toy_attention[-1], seed).bfloat16(), tiny.sample(family, seed=seed)
+    inputs = {k: v.bfloat16() if v.is_floating_point() else v for k, v in one.items()}
+    half = set(traced(model, inputs)[0].kept[0].tolist())
+    inputs = {k: v.float() if v.is_floating_point() else v for k, v in inputs.items()}
+    single = set(traced(model.float(), inputs)[0].kept[0].tolist())
+    return len(half & single) / len(single)
+
+
+def test_bfloat16_keeps_what_float32_keeps():
+    """At least 95 % of the tokens over all families, 98 % as measured; a toy of 20 tokens cannot resolve 5 % alone."""
+    shares = {family: [agreement(family, seed) for seed in (0, 1)] for family in tiny.FAMILIES}
+    means = {family: sum(values) / len(values) for family, values in shares.items()}
+    assert sum(means.values()) / len(means) >= 0.95
+    assert min(means.values()) >= 0.9, means
 
 
 # --- the loss --------------------------------------------------------------------------------------------------------
@@ -137,30 +146,6 @@ def test_a_label_infinitely_ahead_gives_no_slope_and_no_nan():
 
 
 # --- cost and refusals -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("family", tiny.BY_HAND)
-@pytest.mark.parametrize("saliency", ["tail", "autograd"])
-def test_declared_overhead_is_what_is_counted(family, saliency):
-    """Under eager attention, whose backward has the four products that the formula counts."""
-    from torch.utils.flop_counter import FlopCounterMode
-
-    from trio_core.spans import listening
-
-    model, inputs = tiny.model(family, "eager"), tiny.sample(family)
-    method = Trio(retention=0.5, layers=(1,), nms=False, saliency=saliency)
-    counter, marks = FlopCounterMode(display=False), []
-
-    def note(name, _entering):
-        if name == "selection":
-            marks.append(counter.get_total_flops())
-
-    with prune(model, method), torch.no_grad(), counter, listening(note):
-        model(**inputs)
-    shape = adapter_for(model).layer_shape
-    tokens = inputs["input_ids"].shape[1]
-    visual = len(tiny.visual_rows(inputs))
-    assert marks[1] - marks[0] == 2 * method.overhead(shape, tokens, visual, visual // 2)
 
 
 def test_tail_never_asks_for_all_rows_of_the_head():
