@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, PreTrainedModel, StaticCache
 
 from tests.core import tiny
+from tests.core.test_methods import BUILT_IN
 from tests.core.tiny import BY_HAND
 from trio_core import (
     OptionError,
@@ -321,16 +322,81 @@ def test_a_method_of_the_encoder_stage_has_one_place():
         Encoder(retention=0.5, layers=(1, 3))
 
 
-@pytest.mark.parametrize("nms", [True, False])
-def test_broken_hidden_states_are_refused(nms, untouched):
+LOOKING = {
+    "trio": {},
+    "trio without NMS": {"nms": False},
+    "trio by autograd": {"saliency": "autograd"},
+    "trio among all": {"tokens": "all"},
+    "fastv": {},
+    "pyramiddrop": {},
+    "divprune": {},
+}
+"""The methods that look at what the hidden states hold; VisionZip looks at the tower's."""
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("name", LOOKING)
+def test_broken_hidden_states_are_refused(name, broken, untouched):
+    """All of the picture, and one number of one of its tokens."""
     model, one = untouched
-    broken = {**one, "pixel_values": one["pixel_values"] * float("nan")}
-    with (
-        torch.no_grad(),
-        prune(model, Trio(retention=0.5, layers=LAYERS, nms=nms)),
-        pytest.raises(OptionError, match="NaN or infinity: the hidden states that entered the stage are broken"),
+
+    def break_one(_layer: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        hidden = (args[0] if args else kwargs["hidden_states"]).clone()
+        hidden[0, tiny.visual_rows(one)[0], 0] = broken
+        return ((hidden, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": hidden})
+
+    method = methods.find(name.partition(" ")[0])(retention=0.5, **LOOKING[name])
+    first = model.get_submodule("model.language_model.layers.0")
+    message = "NaN or infinity: the hidden states that entered the stage are broken"
+    with torch.no_grad():
+        with prune(model, method), pytest.raises(OptionError, match=message) as caught:
+            model(**{**one, "pixel_values": one["pixel_values"] * broken})
+        assert "\n" not in str(caught.value)
+        handle = first.register_forward_pre_hook(break_one, with_kwargs=True)
+        try:
+            with prune(model, method), pytest.raises(OptionError, match=message):
+                model(**one)
+        finally:
+            handle.remove()
+
+
+WITH_VISIONZIP = [
+    (family, name) for family in BY_HAND for name in BUILT_IN if (family, name) != ("qwen2_5_vl", "visionzip")
+]
+
+
+@pytest.mark.parametrize(("untouched", "name"), WITH_VISIONZIP, indirect=["untouched"])
+def test_what_no_method_can_prune_is_refused_by_each(untouched, name):
+    """No placeholders for the picture, a picture behind all words, no tokens to keep; more than there are keeps all."""
+    model, one = untouched
+    method = methods.find(name)
+    layers = method(retention=1.0).default_layers(6)[:1]
+    text = {**one, "input_ids": one["input_ids"].where(one["input_ids"] < tiny.IMAGE, 1)}
+    end = int(tiny.visual_rows(one)[-1]) + 1
+    ends = {n: v[:, :end] if n in ("input_ids", "attention_mask", "mm_token_type_ids") else v for n, v in one.items()}
+    for options, inputs, error, message in (
+        ({"retention": 0.5}, text, UnsupportedInput, "sample 0 of the batch has no visual tokens"),
+        ({"retention": 0.5}, ends, UnsupportedInput, "sample 0 of the batch ends with its picture"),
+        ({"budgets": (0,), "layers": layers}, one, OptionError, r"budgets \(0,\): keep at least 1 token"),
+        ({"budgets": (-3,), "layers": layers}, one, OptionError, r"budgets \(-3,\): keep at least 1 token"),
     ):
-        model(**broken)
+        with torch.no_grad(), prune(model, method(**options)), pytest.raises(error, match=message) as caught:
+            model(**inputs)
+        assert "\n" not in str(caught.value)
+    with torch.no_grad():
+        with prune(model, method(budgets=(9999,), layers=layers)) as trace:
+            kept = model(**one).logits
+        assert torch.equal(kept, model(**one).logits)
+    assert trace.realised_retention == 1
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_places_before_the_first_layer_are_for_methods_that_act_there(name):
+    method = methods.find(name)
+    with pytest.raises(OptionError) as caught:
+        method(retention=0.5, layers=(2,) if method.stage is Stage.ENCODER else (0,))
+    assert "\n" not in str(caught.value)
+    assert f"{name}: layers" in str(caught.value)
 
 
 def test_a_call_of_the_decoder_alone_is_refused():
