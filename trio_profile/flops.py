@@ -1,5 +1,7 @@
 """One prefill's work: the formula's figure, what the counters saw run, and every term between them."""
 
+from decimal import Decimal
+
 from trio_core.method import Method
 from trio_profile import cost_model
 from trio_profile.analysis.conventions import explain
@@ -21,13 +23,15 @@ from trio_profile.towers import DEAD_LAYER, vision_terms
 from trio_profile.workload import Workload, build
 
 
-def run(study: Study, *, dense: bool, causal: cost_model.Causal = "dense", claim: str | None = None) -> FlopsDocument:
+def run(
+    study: Study, *, dense: bool, causal: cost_model.Causal = "dense", claim: Decimal | None = None
+) -> FlopsDocument:
     """Count the first cell of a study, or its dense model.
 
     On the meta device modules run without weights, and a method's choice is what it declares. causal: how the decoder's
     attention stands in the analytic total. claim: a printed figure whose convention is to be found.
 
-    Raises StudyError for a model, an input or a claim that cannot be used, OptionError for a retention out of reach.
+    Raises StudyError for a model or an input that cannot be used, OptionError for a retention out of reach.
     """
     workload = build(study)
     shape = workload.shape

@@ -151,7 +151,7 @@ def device_of(name: str) -> torch.device:
             f"device {name!r}: this machine has {torch.cuda.device_count()} CUDA devices; choose --device cpu"
         )
     if device.type not in ("cpu", "cuda"):
-        raise StudyError(f"device {name!r} has no clock that we know how to read; choose cpu or cuda")
+        raise StudyError(f"device {name!r} has no weights or no clock that we can read; choose cpu or cuda")
     return device
 
 

@@ -59,7 +59,9 @@ def _qwen(config: Any, inputs: Inputs) -> dict[str, Terms]:
     d = vision.hidden_size if gated else vision.embed_dim
     m = vision.intermediate_size if gated else int(d * vision.mlp_ratio)
     merge = vision.spatial_merge_size
-    grids: list[list[int]] = inputs["image_grid_thw"].tolist()
+    grids: list[list[int]] = [
+        grid for name in ("image_grid_thw", "video_grid_thw") if name in inputs for grid in inputs[name].tolist()
+    ]
     frames = [height * width for time, height, width in grids for _ in range(time)]
     patches = sum(frames)
     windows = (

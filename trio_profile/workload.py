@@ -78,7 +78,7 @@ def build(study: Study) -> Workload:
     if min(visual) == 0:
         raise StudyError(f"the prompt of {study.model!r} holds no visual tokens: there is nothing to prune")
     text = inputs["input_ids"].shape[1] - visual[0]
-    return Workload(loaded.model, adapter, inputs, _shape(adapter, study, visual[0], text), study.new_tokens)
+    return Workload(loaded.model, adapter, inputs, shape_for(adapter, study, visual[0], text), study.new_tokens)
 
 
 def shape_of(study: Study) -> Shape:
@@ -86,7 +86,7 @@ def shape_of(study: Study) -> Shape:
     if study.model not in BUILTIN or study.image is not None or study.prompt is not None:
         return build(study).shape
     builtin = BUILTIN[study.model]
-    return _shape(adapter_for(without_weights(builtin)), study, builtin.visual_tokens, study.text_tokens)
+    return shape_for(adapter_for(without_weights(builtin)), study, builtin.visual_tokens, study.text_tokens)
 
 
 def _synthetic(study: Study, loaded: Loaded, adapter: Adapter, generator: torch.Generator) -> Inputs:
@@ -147,7 +147,8 @@ def _prompt(processor: Any, prompt: str) -> str:
     return f"USER: {getattr(processor, 'image_token', '<image>')}\n{prompt} ASSISTANT:"
 
 
-def _shape(adapter: Adapter, study: Study, visual_tokens: int, text_tokens: int) -> Shape:
+def shape_for(adapter: Adapter, study: Study, visual_tokens: int, text_tokens: int) -> Shape:
+    """The sizes of a model and its input, of one sample and for the whole batch."""
     return Shape(
         num_layers=len(adapter.layers),
         itemsize=getattr(torch, study.dtype).itemsize,

@@ -66,17 +66,19 @@ def conventions(shape: Shape, vision_macs: int) -> Iterator[Convention]:
             yield Convention(name=", ".join(parts), value=scale * shape.batch * (body + head_macs + tower_macs))
 
 
-def explain(claim: str, shape: Shape, vision_macs: int) -> list[Match]:
-    """The conventions that print a claim to its last digit; where none does, the nearest one.
-
-    claim: as printed, e.g. `2.98e12`. Raises StudyError for what is no positive number.
-    """
+def figure(printed: str) -> Decimal:
+    """A claim with the digits that it is printed in, e.g. `2.98e12`. Raises StudyError for no positive number."""
     try:
-        claimed = Decimal(claim)
+        claimed = Decimal(printed)
     except InvalidOperation as error:
-        raise StudyError(f"--claimed {claim!r} is not a number; write it as it is printed, e.g. 2.98e12") from error
+        raise StudyError(f"--claimed {printed!r} is not a number; write it as it is printed, e.g. 2.98e12") from error
     if not claimed.is_finite() or claimed <= 0:
-        raise StudyError(f"--claimed {claim!r}: a count of work is positive")
+        raise StudyError(f"--claimed {printed!r}: a count of work is positive")
+    return claimed
+
+
+def explain(claimed: Decimal, shape: Shape, vision_macs: int) -> list[Match]:
+    """The conventions that print a claim to its last digit; where none does, the nearest one."""
     matches = [
         Match(convention=one, printed=_printed(claimed, one.value), off=float(one.value / claimed - 1))
         for one in conventions(shape, vision_macs)

@@ -33,6 +33,7 @@ def command(
 ) -> None:
     """Reconcile the claimed work of one prefill with what is counted, down to the last multiply-add."""
     from trio_profile import flops, study
+    from trio_profile.analysis.conventions import figure
     from trio_profile.cli import tables
 
     given: dict[str, Any] = {
@@ -49,8 +50,9 @@ def command(
     }
     if method and retention is None:
         raise typer.BadParameter(f"--method {method} prunes to a retention: give --retention too")
+    claim = None if claimed is None else figure(claimed)
     asked = study.make(**{name: value for name, value in given.items() if value is not None})
-    document = flops.run(asked, dense=retention is None, causal=causal, claim=claimed)
+    document = flops.run(asked, dense=retention is None, causal=causal, claim=claim)
     if json:
         print_document(document.model_dump_json(indent=2))
     else:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
-from trio_core.method import Method
+from trio_core.method import Method, Stage
 from trio_core.models.adapter import Adapter
 from trio_core.pruning import Trace, prune
 from trio_core.spans import listening
@@ -183,24 +183,30 @@ def _fvcore(workload: Workload, trace: Trace | None) -> tuple[int | None, str | 
 
 
 class _LogitsOnly(nn.Module):
-    """fvcore traces tensors in, tensors out: no keywords, no dictionaries, no cache."""
+    """fvcore traces tensors in, tensors out: no keywords, no dictionaries, no cache.
 
-    def __init__(self, model: nn.Module, names: tuple[str, ...]):
+    constants: inputs that models read on the host, such as a picture's size, and that a tracer must not touch.
+    """
+
+    def __init__(self, model: nn.Module, names: tuple[str, ...], constants: dict[str, Tensor]):
         super().__init__()
         self.model = model
         self.names = names
+        self.constants = constants
 
     def forward(self, *tensors: Tensor) -> Tensor:
         """Logits of the last row."""
-        inputs = dict(zip(self.names, tensors, strict=True))
+        inputs = dict(zip(self.names, tensors, strict=True)) | self.constants
         return self.model(**inputs, use_cache=False, logits_to_keep=1).logits
 
 
 def _fvcore_macs(workload: Workload) -> int:
-    wrapped = _LogitsOnly(workload.model, tuple(workload.inputs))
+    traced = {name: value for name, value in workload.inputs.items() if value.is_floating_point()}
+    constants = {name: value for name, value in workload.inputs.items() if name not in traced}
+    wrapped = _LogitsOnly(workload.model, tuple(traced), constants)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        analysis = FlopCountAnalysis(wrapped, tuple(workload.inputs.values()))
+        analysis = FlopCountAnalysis(wrapped, tuple(traced.values()))
         analysis.unsupported_ops_warnings(False).uncalled_modules_warnings(False).tracer_warnings("none")
         # Norms are the one thing without a product that fvcore counts; torch's counter does not.
         analysis.set_op_handle("aten::scaled_dot_product_attention", _sdpa_macs, "aten::layer_norm", _nothing)
@@ -233,6 +239,7 @@ class _Replay(Method):
     def of(cls, trace: Trace) -> "_Replay":
         """The stages and choices of a trace, on the inputs that it came from."""
         first = trace.schedules[0]
+        cls = _EarlyReplay if first.layers == (0,) else cls
         return cls(layers=first.layers, budgets=first.budgets, kept={stage.layer: stage.kept for stage in trace.stages})
 
     def select(self, view: View) -> Selection:
@@ -241,3 +248,11 @@ class _Replay(Method):
         return Selection(
             tuple(torch.searchsorted(p.number, numbers) for p, numbers in zip(view.pictures, kept, strict=True))
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _EarlyReplay(_Replay):
+    """The same before the decoder."""
+
+    name: ClassVar[str] = ""
+    stage: ClassVar[Stage] = Stage.ENCODER

@@ -1,0 +1,92 @@
+"""`trio-profile flops`: one document from the claim to both counters, with weights or without."""
+
+import json
+
+import pytest
+
+from trio_profile import flops
+from trio_profile.cli import run
+from trio_profile.profilers import flops_counted
+from trio_profile.schema import Study
+from trio_profile.study import make
+
+
+def counted(**fields: object) -> flops.FlopsDocument:
+    return flops.run(make(**{"text_tokens": 20, **fields}), dense="retentions" not in fields)
+
+
+def test_a_checkpoint_reconciles_with_both_counters(tiny_study: Study):
+    document = flops.run(tiny_study, dense=False)
+    assert document.residual_macs == 0
+    assert document.counted.fvcore_residual_macs == 0
+    assert document.complete and document.selection_counted
+    assert document.analytic_macs == document.counted.torch_flops // 2
+    assert document.gamma_counted is not None and document.gamma_counted > 0
+    assert document.retention is not None
+    assert document.retention.realised == pytest.approx(document.retention.layer_average)
+
+
+def test_every_operator_that_ran_uncounted_is_in_the_ledger(tiny_study: Study):
+    document = flops.run(tiny_study, dense=True)
+    ops = {part.op: part for part in document.uncounted}
+    assert not any(part.product for part in document.uncounted)
+    assert ops["aten.silu"].calls == 6  # decoder layers
+    assert ops["aten.silu"].output_bytes > 0
+
+
+@pytest.mark.parametrize("method", ["fastv"])
+def test_without_weights_it_is_the_same(method: str, monkeypatch):
+    """What no formula of ours computes is the same module by module, and so the total."""
+    monkeypatch.setattr(flops_counted, "fvcore", lambda *_: (None, "not asked"))
+    real, meta = (counted(retentions=(0.5,), methods=(method,), device=device) for device in ("cpu", "meta"))
+    assert meta.residual_macs == real.residual_macs == 0
+    assert meta.counted.torch_flops == real.counted.torch_flops
+    assert meta.terms == real.terms
+    assert not meta.selection_counted and meta.counted.fvcore_reason
+
+
+@pytest.mark.parametrize("model", ["llava-next-7b", "qwen2.5-vl-7b"])
+def test_true_sizes_reconcile_without_weights(model: str):
+    document = counted(model=model, device="meta", retentions=(0.111,))
+    assert document.residual_macs == 0
+    assert document.complete
+
+
+def test_causal_attention_halved_is_a_figure_beside_it():
+    study = make(model="pocket", device="meta", text_tokens=20)
+    whole, half = (flops.run(study, dense=True, causal=causal) for causal in ("dense", "half"))
+    assert whole.analytic_macs - half.analytic_macs == 32 * (2 * 596 * 596 - 596 * 597) * 256
+    assert whole.counted == half.counted
+
+
+def test_the_verb_prints_a_table_or_one_document(capsys):
+    line = ["flops", "--model", "pocket", "--device", "meta", "--retention", "0.111", "--claimed", "1.2345e9"]
+    assert run([*line, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["residual_macs"] == 0
+    assert {"format", "version", "environment", "study", "claimed", "counted", "terms", "uncounted"} <= set(document)
+    assert document["conventions"][0]["printed"] == "no"
+    assert run([*line, "--unit", "flops", "--causal", "half"]) == 0
+    table = capsys.readouterr().out
+    assert "residual" in table and "FLOPs" in table and "halved" in table
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--method", "trio"], "--retention"),
+        (["--retention", "1.5"], "retentions.0 = 1.5"),
+        (["--retention", "0.001"], "lowest possible"),
+        (["--claimed", "lots"], "--claimed 'lots'"),
+        (["--model", "no-such-model"], "no-such-model"),
+        (["--device", "abacus"], "abacus"),
+        (["--text-tokens", "-3"], "text_tokens = -3"),
+        (["--unit", "joules"], "joules"),
+        (["--causal", "third"], "third"),
+        (["--model", ".", "--device", "meta"], "meta"),
+    ],
+)
+def test_bad_input_is_one_line(capsys, arguments: list[str], says: str):
+    assert run(["flops", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert says in error and error.count("\n") == 1
