@@ -313,7 +313,7 @@ class _Run:
         now = self.now
         current = frame or now.full
         assert current is not None
-        pictures = tuple(replace(p, budget=p.schedule.budgets[p.schedule.layers.index(boundary)]) for p in now.pictures)
+        pictures = tuple(replace(p, budget=p.schedule.budget_after(boundary)) for p in now.pictures)
         before = max(len(p.rows) for p in pictures)
         if all(p.budget == len(p.rows) for p in pictures):
             self._record(boundary, before, before, tuple(p.number for p in pictures), None, pictures)
@@ -322,7 +322,7 @@ class _Run:
             selection = self.method.select(self._view(boundary, layer, hidden, frame, pictures, kwargs))
         if selection.schedules is not None:
             pictures = self._planned_anew(boundary, pictures, selection.schedules)
-        self._check_selection(boundary, selection, pictures)
+        self._check_selection(boundary, selection, pictures, hidden.shape[-1])
         with span("compaction"):
             now.lengths = [n - len(p.rows) + p.budget for n, p in zip(now.lengths, pictures, strict=True)]
             rows, smaller, now.pictures = shrink(current, pictures, selection.kept, now.lengths)
@@ -337,11 +337,22 @@ class _Run:
     def _planned_anew(
         self, boundary: int, pictures: tuple[Picture, ...], schedules: tuple[Schedule, ...]
     ) -> tuple[Picture, ...]:
-        """The pictures under the schedules that a method chose on the way."""
+        """The pictures under the schedules that a method chose on the way, which change nothing of what has been."""
+        if len(schedules) != len(pictures):
+            raise TrioError(
+                f"method {self.method.name!r} planned for {len(schedules)} samples of a batch of {len(pictures)}"
+            )
+        for sample, (picture, new) in enumerate(zip(pictures, schedules, strict=True)):
+            passed = picture.schedule.layers.index(boundary)
+            was, now = ((s.layers, s.visual_tokens, s.num_layers, s.budgets[:passed]) for s in (picture.schedule, new))
+            if was != now:
+                raise TrioError(
+                    f"method {self.method.name!r} planned {new} in sample {sample}, after layer {boundary}; only the "
+                    f"budgets from there on may differ from {picture.schedule}"
+                )
         self.trace.schedules = schedules
         return tuple(
-            replace(p, schedule=s, budget=s.budgets[s.layers.index(boundary)])
-            for p, s in zip(pictures, schedules, strict=True)
+            replace(p, schedule=s, budget=s.budget_after(boundary)) for p, s in zip(pictures, schedules, strict=True)
         )
 
     def _view(
@@ -372,7 +383,7 @@ class _Run:
             encoder=None if self.tower is None else self.tower.seen([len(p.rows) for p in pictures]),
         )
 
-    def _check_selection(self, boundary: int, selection: Selection, pictures: Sequence[Picture]) -> None:
+    def _check_selection(self, boundary: int, selection: Selection, pictures: Sequence[Picture], width: int) -> None:
         """Hold the method to its budget; in a context's first prefill also to its order, which the host waits for."""
         method = f"method {self.method.name!r}"
         if len(selection.kept) != len(pictures):
@@ -385,6 +396,10 @@ class _Run:
                 raise TrioError(
                     f"{method} kept indices that do not ascend from 0 to {count - 1} {place}; sort, each once"
                 )
+        if selection.features is not None:
+            shapes = [tuple(merged.shape) for merged in selection.features]
+            if shapes != (due := [(picture.budget, width) for picture in pictures]):
+                raise TrioError(f"{method} gave features of shapes {shapes} after layer {boundary}; due are {due}")
         self.checked.add(boundary)
 
     def _record(

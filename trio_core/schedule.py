@@ -132,6 +132,10 @@ class Schedule:
         rest = _solve(total - runs[stage] * budget, runs[stage + 1 :], [float(kept) for kept in after], budget)
         return Schedule(self.layers, (*before, budget, *rest), self.visual_tokens, self.num_layers)
 
+    def budget_after(self, layer: int) -> int:
+        """Tokens that the stage after `layer` keeps."""
+        return self.budgets[self.layers.index(layer)]
+
     @property
     def tokens_by_layer(self) -> tuple[int, ...]:
         """Visual tokens that each of the L layers runs on, first layer first."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, EntryPoints
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -15,6 +15,7 @@ from tests.core import reference, tiny
 from trio_core import OptionError, RetentionError, Trio, TrioError, UnknownName, equations, methods, prune
 from trio_core.method import LayerShape, Method, Reference
 from trio_core.method import registry as all_methods
+from trio_core.schedule import Schedule
 from trio_core.view import Selection, View
 
 BUILT_IN = sorted(name for name, cls in all_methods.items() if cls.__module__.startswith("trio_core.methods."))
@@ -370,6 +371,65 @@ def test_a_method_that_breaks_the_order_is_refused(broken):
         pytest.raises(TrioError, match="method 'broken' kept indices that do not ascend from 0 to 31 in sample 0"),
     ):
         model(**one)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Anew(Method):
+    """Keeps the first tokens, and puts other features or another schedule beside them."""
+
+    features: Any = None
+    schedules: Any = None
+
+    reference: ClassVar[Reference] = Reference(title="none")
+
+    def select(self, view: View) -> Selection:
+        (picture,) = view.pictures
+        schedules = self.schedules and self.schedules(picture.schedule)
+        budget = schedules[0].budgets[0] if schedules and len(schedules) == 1 else picture.budget
+        features = self.features and (torch.ones(self.features(budget)),)
+        return Selection((torch.arange(budget),), features=features, schedules=schedules)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"features": lambda _: (1, 32)}, r"gave features of shapes \[\(1, 32\)\] after layer 1; due are"),
+        ({"features": lambda kept: (kept, 1)}, r"gave features of shapes \[\((\d+), 1\)\] .* due are \[\(\1, 32\)\]"),
+        ({"schedules": lambda was: (was, was)}, "planned for 2 samples of a batch of 1"),
+        (
+            {"schedules": lambda was: (replace(was, layers=(1, 2)),)},
+            "planned .* in sample 0, after layer 1; only the budgets from there on may",
+        ),
+        (
+            {"schedules": lambda was: (replace(was, visual_tokens=33),)},
+            "planned .* in sample 0, after layer 1; only the budgets from there on may",
+        ),
+        (
+            {"schedules": lambda _: (Schedule((1,), (9,), 32, 6),)},
+            "planned .* in sample 0, after layer 1; only the budgets from there on may",
+        ),
+    ],
+)
+def test_a_method_that_merges_or_plans_beside_its_budget_is_refused(options, message):
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    with (
+        torch.no_grad(),
+        prune(model, Anew(retention=0.5, layers=(1, 3), **options)),
+        pytest.raises(TrioError, match=f"method '' {message}") as caught,
+    ):
+        model(**one)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_method_may_merge_and_plan_anew():
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    method = Anew(
+        retention=0.5, layers=(2,), schedules=lambda was: (replace(was, budgets=(3,)),), features=lambda k: (k, 32)
+    )
+    with torch.no_grad(), prune(model, method) as trace:
+        model(**one)
+    assert trace.stages[0].tokens_after == 3
+    assert trace.realised_retention == (2 * 32 + 4 * 3) / (6 * 32)
 
 
 def test_a_subclass_without_a_name_leaves_its_parents_alone():

@@ -120,6 +120,11 @@ def test_slope_is_the_derivative_of_the_proxy_loss():
     assert torch.allclose(slope * log_scale.exp()[:, None, None], slope_by_autograd(logits), rtol=1e-12, atol=0)
 
 
+def test_confidence_is_the_mean_probability_of_the_labels():
+    logits = torch.tensor([[[0.0, 0.0], [0.0, 1.0986123]], [[99.0, 0.0], [0.0, 99.0]]])  # odds of 1 and 3; certainty
+    assert loss_slope(logits)[2].tolist() == pytest.approx([(1 / 2 + 3 / 4) / 2, 1])
+
+
 def test_a_confident_label_leaves_a_slope_in_any_type():
     """At a lead of 40 the derivative is 1e-18: nothing in float16, and a difference of equals in float32."""
     logits = torch.tensor([[[40.0, 0.0, -1.0]]])

@@ -29,16 +29,17 @@ every_family = pytest.mark.parametrize("family", WITH_CLS)
 def crop_of_eight(budget: int, heads: int = 1) -> View:
     """The card's example: attention and keys as there, hidden states that are the patch's number, the CLS token's 100.
 
-    heads: that share the attention and the keys between them in unequal parts, which sum and average to the same.
+    heads: that share the attention and the keys between them, in parts of their own for each patch.
     """
     attention = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3, 0.05, 0.15, 0.25])
     keys = torch.tensor([(1, 0), (5, 5), (1, 0.1), (5, 5), (0, 1), (0.2, 1), (1, 0), (0.1, 1)])
     hidden = torch.cat([torch.tensor([100.0]), torch.arange(8.0)])[None, :, None]
-    parts = torch.arange(1.0, heads + 1) / sum(range(1, heads + 1))
+    parts = torch.rand(heads, 8, generator=torch.Generator().manual_seed(1))
+    parts = parts / parts.sum(dim=0)
     encoder = Encoder(
         hidden,
-        (parts[:, None] * attention)[None],
-        (parts[:, None] * keys[:, None] * heads)[None],
+        (parts * attention)[None],
+        (parts.T[..., None] * keys[:, None] * heads)[None],
         (torch.arange(8),),
         lambda patches: torch.cat([patches, -patches], dim=-1),
     )

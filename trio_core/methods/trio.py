@@ -91,7 +91,7 @@ class Trio(Method):
         scores_BN, schedules = self._saliency(view, probed, rows_BP)
         scores = tuple(scores_BN[b, : len(picture.rows)] for b, picture in enumerate(view.pictures))
         budgets = [
-            picture.budget if schedules is None else schedules[b].budgets[schedules[b].layers.index(view.layer)]
+            picture.budget if schedules is None else schedules[b].budget_after(view.layer)
             for b, picture in enumerate(view.pictures)
         ]
         with span("nms"):
