@@ -322,7 +322,7 @@ class _Run:
             selection = self.method.select(self._view(boundary, layer, hidden, frame, pictures, kwargs))
         if selection.schedules is not None:
             pictures = self._planned_anew(boundary, pictures, selection.schedules)
-        self._check_selection(boundary, selection, pictures, hidden.shape[-1])
+        self._check_selection(boundary, selection, pictures, int(hidden.shape[-1]))
         with span("compaction"):
             now.lengths = [n - len(p.rows) + p.budget for n, p in zip(now.lengths, pictures, strict=True)]
             rows, smaller, now.pictures = shrink(current, pictures, selection.kept, now.lengths)
@@ -376,7 +376,7 @@ class _Run:
             boundary,
             hidden,
             valid,
-            padded=min(now.lengths) < hidden.shape[1],
+            padded=bool(min(now.lengths) < hidden.shape[1]),  # a tracer's sizes are tensors
             pictures=pictures,
             calls=calls,
             readout=self.adapter.readout if Signal.READOUT in needs else None,

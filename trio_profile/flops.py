@@ -33,12 +33,12 @@ def run(
 
     Raises StudyError for a model or an input that cannot be used, OptionError for a retention out of reach.
     """
-    workload = build(study)
+    on_meta = study.device == "meta"
+    workload = build(study, weights=not on_meta)
     shape = workload.shape
     cell = None if dense else plan(study, shape)[0]
     visual = (shape.visual_tokens,) * shape.num_layers if cell is None else cell.schedule.tokens_by_layer
     declared = 0 if cell is None else cell.selection_macs(shape)
-    on_meta = study.device == "meta"
     realised = cell and cell.schedule.layer_average
     if on_meta:
         seen = flops_meta.prefill(workload.adapter, workload.inputs, [n + shape.text_tokens for n in visual])

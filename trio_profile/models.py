@@ -65,13 +65,13 @@ class Loaded:
     builtin: Builtin | None
 
 
-def load(study: Study) -> Loaded:
-    """The model that a study names, with its weights.
+def load(study: Study, *, weights: bool = True) -> Loaded:
+    """The model that a study names, with its weights; a built-in one also without them, on the meta device.
 
     Raises StudyError for a name that is neither built in nor a checkpoint, for a checkpoint that cannot be loaded, and
     for a device or an amount of memory that is not there.
     """
-    if study.model in BUILTIN and study.device == "meta":
+    if study.model in BUILTIN and not weights:
         builtin = BUILTIN[study.model]
         return Loaded(without_weights(builtin, study.attention), builtin.processor and builtin.processor(), builtin)
     device = device_of(study.device)
@@ -151,7 +151,7 @@ def device_of(name: str) -> torch.device:
             f"device {name!r}: this machine has {torch.cuda.device_count()} CUDA devices; choose --device cpu"
         )
     if device.type not in ("cpu", "cuda"):
-        raise StudyError(f"device {name!r} has no weights or no clock that we can read; choose cpu or cuda")
+        raise StudyError(f"device {name!r} has no clock that we know how to read; choose cpu or cuda")
     return device
 
 

@@ -58,12 +58,12 @@ class Workload:
         )
 
 
-def build(study: Study) -> Workload:
-    """Load the study's model and make its input.
+def build(study: Study, *, weights: bool = True) -> Workload:
+    """Load the study's model, a built-in one also without its weights, and make its input.
 
     Raises StudyError for a model, picture or prompt that cannot be used; UnsupportedModel for a class we cannot prune.
     """
-    loaded = load(study)
+    loaded = load(study, weights=weights)
     adapter = adapter_for(loaded.model)
     generator = torch.Generator().manual_seed(study.seed)
     if study.image is None and study.prompt is None and loaded.builtin is not None:
