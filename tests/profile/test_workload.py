@@ -93,7 +93,7 @@ def test_a_true_size_model_without_tokenizer_refuses_a_prompt(monkeypatch):
     from trio_profile.models import BUILTIN, Loaded, without_weights
 
     builtin = BUILTIN["llava-1.5-7b"]
-    monkeypatch.setattr(workload, "load", lambda _: Loaded(without_weights(builtin), None, builtin))
+    monkeypatch.setattr(workload, "load", lambda *_, **__: Loaded(without_weights(builtin), None, builtin))
     with pytest.raises(StudyError, match="no tokenizer; a picture or a prompt needs a checkpoint, --model DIR"):
         build(Study(model="llava-1.5-7b", prompt="What?"))
 
