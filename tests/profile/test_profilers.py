@@ -32,14 +32,29 @@ class FakeClock:
 
 
 def test_one_run_marks_the_first_forward_and_the_whole(tiny_workload):
-    # Marks in order: generate begins, forward begins, forward ends, generate ends.
+    # Marks in order: generate begins, the first module begins, the first forward ends, generate ends.
     prefill, total = latency.run(tiny_workload, FakeClock([0, 1, 5, 20]))
     assert prefill == 5
     assert total == 26
 
 
+def test_a_prefill_begins_with_the_vision_tower(tiny_workload):
+    """`generate` may encode the pictures before it calls the model."""
+    events: list[str] = []
+    clock = FakeClock()
+    clock.mark = lambda: events.append("mark") or 0.0  # type: ignore[method-assign]
+    tower = tiny_workload.model.get_submodule("model.vision_tower")
+    handle = tower.register_forward_hook(lambda *_: events.append("tower"))
+    try:
+        latency.run(tiny_workload, clock)
+    finally:
+        handle.remove()
+    assert events == ["mark", "mark", "tower", "mark", "mark"]
+
+
 def test_the_timing_hooks_leave_nothing(tiny_workload):
     latency.run(tiny_workload, FakeClock())
+    assert not torch.nn.modules.module._global_forward_pre_hooks
     assert not tiny_workload.model._forward_hooks
     assert not tiny_workload.model._forward_pre_hooks
 
