@@ -109,6 +109,22 @@ def test_the_four_readings(
     )
 
 
+@pytest.mark.benchmark(group="confidence-aware schedule")
+def test_confidence_over_plain_trio(benchmark, interleaved, pocket: Workload):
+    """What asking for the pseudo-labels' confidence costs, and how it spends the same average."""
+    plain, sure = Trio(retention=RETENTION), Trio(retention=RETENTION, confidence=True)
+    traces = []
+    for method in (plain, sure):
+        with prune(pocket.model, method) as trace:
+            pocket.prefill()
+        traces.append(trace)
+    benchmark.extra_info.update(
+        over_plain=interleaved(prefill(pocket, plain), prefill(pocket, sure), 15),
+        budgets=[[len(stage.kept[0]) for stage in trace.stages] for trace in traces],
+        retentions=[trace.realised_retention for trace in traces],
+    )
+
+
 @pytest.mark.benchmark(group="analysis")
 def test_a_hundred_schedules_with_their_work(benchmark):
     def solve() -> int:

@@ -1,66 +1,63 @@
 """What the scores cost: tail saliency, and autograd through the whole layer, beside that layer's own forward.
 
-One decoder layer of the true width with random weights, as the first stage sees it. The exact counts at the whole
-model's size are in tests/profile/test_headline.py.
+The real classes with one decoder layer of the true width and random weights, as the first stage sees it. The exact
+counts at the whole model's size are in tests/profile/test_headline.py.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
 import pytest
 import torch
-from transformers import LlamaConfig, Qwen2Config
-from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
-from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer
+from transformers import PreTrainedConfig
 
 from trio_core import equations
 from trio_core.layer import LayerCall
-from trio_core.models.llava import Llava
 from trio_core.saliency import tail_saliency
+from trio_profile import models
+from trio_profile.schema import Study
+from trio_profile.workload import build
 
-LAYERS: dict[str, tuple[Any, Any, int]] = {
-    "llava-1.5-7b": (
-        LlamaDecoderLayer,
-        LlamaConfig(hidden_size=4096, intermediate_size=11008, num_attention_heads=32, vocab_size=32064),
-        576,
-    ),
-    "qwen2.5-vl-7b": (
-        Qwen2DecoderLayer,
-        Qwen2Config(
-            hidden_size=3584,
-            intermediate_size=18944,
-            num_attention_heads=28,
-            num_key_value_heads=4,
-            vocab_size=32064,  # the head's four rows cost little time, and the rest of it much memory
-        ),
-        576,
-    ),
-}
-TEXT, ROWS = 60, 4
+VOCABULARY = 32064  # Qwen's own is five times as long; its four rows cost little time, and the rest much memory
+ROWS = 4
+
+
+def one_layer(name: str) -> PreTrainedConfig:
+    """A built-in model's configuration with one layer to its decoder, and as little tower as can be."""
+    config = models.BUILTIN[name].config()
+    text, vision = (part for part in (config.get_text_config(), config.vision_config))
+    text.num_hidden_layers, text.vocab_size = 1, VOCABULARY
+    if getattr(text, "layer_types", None):
+        text.layer_types = text.layer_types[:1]
+    for depth in ("num_hidden_layers", "depth"):
+        if hasattr(vision, depth):
+            setattr(vision, depth, 2)
+    config.image_token_id = min(config.image_token_id, VOCABULARY - 1)
+    return config
 
 
 @pytest.mark.benchmark(group="saliency beside one layer's forward")
 @pytest.mark.parametrize("saliency", ["tail", "autograd"])
-@pytest.mark.parametrize("name", LAYERS)
-def test_saliency_over_layer(benchmark, interleaved, name: str, saliency: Literal["tail", "autograd"]):
-    cls, config, visual = LAYERS[name]
-    config._attn_implementation = "sdpa"
-    torch.manual_seed(0)
-    layer, norm = cls(config, layer_idx=0).eval(), torch.nn.RMSNorm(config.hidden_size, eps=1e-6)
-    head = torch.nn.Linear(config.hidden_size, config.vocab_size, bias=False)
-    tokens = visual + TEXT
-    hidden = torch.randn(1, tokens, config.hidden_size)
-    rotary = LlamaRotaryEmbedding(config)(hidden, torch.arange(tokens)[None])
+@pytest.mark.parametrize("name", ["llava-1.5-7b", "qwen2.5-vl-7b"])
+def test_saliency_over_layer(benchmark, interleaved, monkeypatch, name: str, saliency: Literal["tail", "autograd"]):
+    monkeypatch.setitem(models.BUILTIN, "one", replace(models.BUILTIN[name], config=partial(one_layer, name)))
+    workload = build(Study(model="one"))
+    adapter, layer = workload.adapter, workload.adapter.layers[0]
+    tokens = workload.shape.visual_tokens + workload.shape.text_tokens
+    hidden = torch.randn(1, tokens, workload.shape.hidden)
+    axes = (3,) if adapter.multi_axis_positions else ()
+    rotary = adapter.rotary(hidden, torch.arange(tokens).expand(*axes, 1, tokens), 0)
 
     def run(probed: torch.Tensor) -> torch.Tensor:
         return layer(probed, position_embeddings=rotary, attention_mask=None)
 
     def readout(rows: torch.Tensor) -> Any:
-        return head(norm(rows))
+        return adapter.readout(rows)
 
-    call = LayerCall(hidden, run, partial(Llava.attention_layer, object.__new__(Llava), layer), rotary, None)
+    call = LayerCall(hidden, run, partial(adapter.attention_layer, layer), rotary, None)
     supervised, valid = torch.arange(tokens - ROWS, tokens)[None], torch.ones(1, tokens, dtype=torch.bool)
-    places = torch.arange(5, 5 + visual)[None]
+    places = torch.arange(5, 5 + workload.shape.visual_tokens)[None]
 
     def score() -> object:
         if saliency == "tail":
