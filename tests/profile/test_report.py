@@ -10,11 +10,13 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from tests.profile.examples import document, environment, failed, measurement, study
+from trio_profile import report
 from trio_profile.analysis.break_even import BreakEven
 from trio_profile.analysis.summary import Document
 from trio_profile.errors import ProfileError
-from trio_profile.report import figures, render, write
-from trio_profile.report.pages import PAGES, Chart
+from trio_profile.report import figures, sweep
+from trio_profile.report.blocks import Chart
+from trio_profile.report.sweep import PAGES
 from trio_profile.report.verdict import sentences
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -62,6 +64,14 @@ def ours(html: str) -> str:
 
 def charts_of(found: Document) -> list[Chart]:
     return [block for build in PAGES for block in build(found).blocks if isinstance(block, Chart)]
+
+
+def render(found: Document) -> str:
+    return report.render(sweep.report(found))
+
+
+def write(found: Document, directory: Path) -> Path:
+    return report.write(sweep.report(found), directory)
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from trio_profile.analysis.summary import Document
 from trio_profile.errors import ProfileError
-from trio_profile.report.pages import PAGES, Chart
+from trio_profile.report.blocks import Chart, Report
+from trio_profile.schema import FORMAT, VERSION
 
 REPORT = "report.html"
 _NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -24,23 +24,23 @@ _CONFIG = {
 }
 
 
-def render(document: Document) -> str:
+def render(report: Report) -> str:
     """The report as one html text. It holds the document itself, as JSON in `<script id="data">`."""
     return _template().render(
-        document=document,
-        pages=[page(document) for page in PAGES],
+        report=report,
+        format=f"{FORMAT} format {VERSION}",
         css=Markup((_HERE / "report.css").read_text(encoding="utf-8")),
         plotly=Markup(get_plotlyjs()),
-        data=Markup(embeddable(document.model_dump_json())),
+        data=Markup(embeddable(report.data)),
     )
 
 
-def write(document: Document, directory: Path) -> Path:
+def write(report: Report, directory: Path) -> Path:
     """Write `report.html` into `directory`, whole or not at all, and return its path.
 
     Raises ProfileError when it cannot be written.
     """
-    path, text = directory / REPORT, render(document)
+    path, text = directory / REPORT, render(report)
     unfinished = directory / f".{REPORT}.{os.getpid()}"
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -1,15 +1,12 @@
-"""The report's pages, top to bottom. To add one: write a function `Document -> Page` and put it into PAGES."""
+"""The report of a sweep, top to bottom. To add a page: write a function `Document -> Page` and put it into PAGES."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
-
-import plotly.graph_objects as go
 
 from trio_profile import units
 from trio_profile.analysis.break_even import BreakEven
 from trio_profile.analysis.summary import QUANTITIES, CellSummary, DenseSummary, Document, Quantity
 from trio_profile.report import figures, verdict
+from trio_profile.report.blocks import Chart, Entry, Page, Report, Sentences, Table, Terms
 
 NAMES = {
     "prefill_ms": "Prefill time",
@@ -21,69 +18,19 @@ NAMES = {
 """Quantities with a break-even, as a reader calls them."""
 
 
-@dataclass(frozen=True)
-class Sentences:
-    """A few sentences under a heading. colour: the method they are about. tone: `finding` or `doubt`."""
-
-    kind: ClassVar[str] = "sentences"
-    heading: str
-    lines: Sequence[str]
-    colour: str | None = None
-    tone: str = "finding"
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A figure. label: what one who cannot see it is told."""
-
-    kind: ClassVar[str] = "chart"
-    id: str
-    caption: str
-    label: str
-    figure: go.Figure
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One field of a table. note: smaller, after the text. title: on hover. tone: `gain`, `loss`, `absent` or none."""
-
-    text: str
-    note: str = ""
-    title: str = ""
-    tone: str = ""
-    colour: str | None = None
-    span: int = 1
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of entries. groups: headings over several columns, each with how many. compact: half a page wide."""
-
-    kind: ClassVar[str] = "table"
-    caption: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Entry]]
-    groups: Sequence[tuple[str, int]] = ()
-    compact: bool = False
-
-
-@dataclass(frozen=True)
-class Terms:
-    """Terms and what they stand for."""
-
-    kind: ClassVar[str] = "terms"
-    heading: str
-    items: Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Page:
-    """One section of the report."""
-
-    id: str
-    title: str
-    how_to_read: str
-    blocks: Sequence[Sentences | Chart | Table | Terms]
+def report(document: Document) -> Report:
+    """All pages of a sweep's report."""
+    study, dense = document.study, document.dense
+    facts = [document.environment.device_name, study.dtype, f"{study.attention} attention", f"batch {study.batch}"]
+    if dense is not None:
+        facts += [f"{dense.visual_tokens} visual + {dense.text_tokens} text tokens", f"{dense.num_layers} layers"]
+    return Report(
+        subject=", ".join(study.methods),
+        model=study.model,
+        facts=facts,
+        pages=[page(document) for page in PAGES],
+        data=document.model_dump_json(),
+    )
 
 
 def verdict_page(document: Document) -> Page:
