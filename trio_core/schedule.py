@@ -139,12 +139,10 @@ class Schedule:
     @property
     def tokens_by_layer(self) -> tuple[int, ...]:
         """Visual tokens that each of the L layers runs on, first layer first."""
-        tokens, left = [], self.visual_tokens
-        stages = dict(zip(self.layers, self.budgets, strict=True))
-        for layer in range(self.num_layers):
-            left = stages.get(layer, left)
-            tokens.append(left)
-        return tuple(tokens)
+        tokens = (self.visual_tokens,) * self.layers[0]
+        for (layer, later), kept in zip(pairwise((*self.layers, self.num_layers)), self.budgets, strict=True):
+            tokens += (kept,) * (later - layer)
+        return tokens
 
     @property
     def layer_average(self) -> float:
@@ -220,7 +218,10 @@ def _search(total: int, runs: list[int], ideal: list[float], most: int) -> tuple
 
 
 def _clamped_proportion(total: int, runs: list[int], profile: list[float], most: int) -> list[float]:
-    """Real numbers K_i = clamp(x · profile_i, 1, most) with Σ runs·K = total, which grows with x: x is bisected."""
+    """Real numbers K_i = clamp(x · profile_i, 1, most) with Σ runs·K = total.
+
+    The sum grows with x in straight lines, which meet where a stage leaves one clamp or reaches the other.
+    """
 
     def level(x: float) -> list[float]:
         return [min(float(most), max(1.0, x * share)) for share in profile]
@@ -229,13 +230,16 @@ def _clamped_proportion(total: int, runs: list[int], profile: list[float], most:
         return sum(run * tokens for run, tokens in zip(runs, level(x), strict=True))
 
     unclamped = total / sum(run * share for run, share in zip(runs, profile, strict=True))
-    if abs(cost(unclamped) - total) < 1e-6:
+    if max(profile) * unclamped <= most and min(profile) * unclamped >= 1:
         return level(unclamped)
-    low, high = 0.0, most / min(profile)
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if cost(middle) < total else (low, middle)
-    return level(high)
+    bends = sorted(bound / share for share in profile for bound in (1, most))
+    low, before = bends[0], cost(bends[0])
+    for high in bends[1:]:
+        after = cost(high)
+        if after >= total:
+            return level(low + (high - low) * (total - before) / (after - before) if after > before else low)
+        low, before = high, after
+    return level(low)
 
 
 def _nearest(
@@ -251,15 +255,13 @@ def _nearest(
     for run, wanted in zip(runs, ideal, strict=True):
         rest -= run
         longer: dict[tuple[int, int], tuple[float, tuple[int, ...]]] = {}
-        candidates = range(max(1, int(wanted) - reach + 1), min(most, int(wanted) + reach) + 1)
+        least, greatest = max(1, int(wanted) - reach + 1), min(most, int(wanted) + reach)
         for (cost, last), (distance, ladder) in ladders.items():
-            for budget in candidates:
-                if budget > last:
-                    break
-                spent = cost + run * budget
-                if not total - slack - rest * budget <= spent <= total + slack - rest:
-                    continue
-                key = spent, budget
+            # So that what is left of the sum can be met by later budgets between 1 and this one.
+            enough = -((slack + cost - total) // (run + rest))
+            affordable = (total + slack - rest - cost) // run
+            for budget in range(max(least, enough), min(greatest, last, affordable) + 1):
+                key = cost + run * budget, budget
                 entry = distance + (budget / wanted - 1) ** 2, (*ladder, budget)
                 if key not in longer or entry < longer[key]:
                     longer[key] = entry

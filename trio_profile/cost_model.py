@@ -5,6 +5,7 @@ as query heads. It is FastV's formula, so its name here is `fastv_macs`; TRIO's 
 values FLOPs. n is the paper's n: visual tokens alone, where its printed 2.98 T and 16.67 T come from.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -25,7 +26,7 @@ def fastv_macs(n: int, d: int, m: int) -> int:
 
 def fastv_inference(tokens_by_layer: Sequence[int], d: int, m: int) -> int:
     """F_inf = Σ over layers of f(its tokens); at stages (1, 10, 15) of 32, f(V0) + 9f(V1) + 5f(V2) + 17f(V3)."""
-    return sum(fastv_macs(n, d, m) for n in tokens_by_layer)
+    return sum(layers * fastv_macs(n, d, m) for n, layers in Counter(tokens_by_layer).items())
 
 
 def fastv_overhead(stage_tokens: Sequence[int], d: int, m: int, gamma: float = 1) -> int:
@@ -70,6 +71,41 @@ def layer_macs(
 ) -> int:
     """MACs of one decoder layer as it is: the sum of `layer_terms`."""
     return sum(layer_terms(n, d, m, query_width, kv_width, ffn_matrices, causal).values())
+
+
+def decoder_macs(
+    tokens_by_layer: Sequence[int],
+    d: int,
+    m: int,
+    query_width: int,
+    kv_width: int,
+    ffn_matrices: int,
+    causal: Causal = "dense",
+) -> int:
+    """MACs of a whole prefill's decoder: Σ over layers of `layer_macs` of its tokens; text belongs in them."""
+    widths = (d, m, query_width, kv_width, ffn_matrices, causal)
+    # Layers between two stages have the same tokens.
+    return sum(layers * layer_macs(n, *widths) for n, layers in Counter(tokens_by_layer).items())
+
+
+def decode_macs(
+    cached_by_layer: Sequence[int],
+    steps: int,
+    d: int,
+    m: int,
+    query_width: int,
+    kv_width: int,
+    ffn_matrices: int,
+    vocabulary: int,
+) -> int:
+    """MACs of `steps` forwards of one token after a prefill that left so many tokens in each layer's cache, with heads.
+
+    At step i a layer attends to its cached tokens and to the i new ones, the current one included.
+    """
+    layers = len(cached_by_layer)
+    linear = 2 * d * query_width + 2 * d * kv_width + ffn_matrices * d * m
+    seen = steps * sum(cached_by_layer) + layers * steps * (steps + 1) // 2
+    return steps * (layers * linear + d * vocabulary) + 2 * seen * query_width
 
 
 def encoder_layer_macs(n: int, d: int, m: int, ffn_matrices: int = 2, windows: Sequence[int] | None = None) -> int:

@@ -1,15 +1,20 @@
 """One prefill's work: the formula's figure, what the counters saw run, and every term between them."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 from trio_core.method import Method
 from trio_profile import cost_model
-from trio_profile.analysis.conventions import explain
+from trio_profile.analysis.conventions import Convention, Prefill, explain, match
 from trio_profile.analysis.reconciliation import (
     Claimed,
+    CountedOp,
     CountedTotals,
     CountedWork,
+    Decoding,
     FlopsDocument,
+    Gammas,
+    PrintedClaim,
     Term,
     UncountedOp,
     reconcile,
@@ -19,17 +24,23 @@ from trio_profile.profilers import flops_counted, flops_meta
 from trio_profile.profilers.flops_counted import Breakdown
 from trio_profile.schema import Retention, Shape, Study
 from trio_profile.study import Planned, plan
-from trio_profile.towers import DEAD_LAYER, vision_terms
+from trio_profile.towers import vision_terms
 from trio_profile.workload import Workload, build
 
 
 def run(
-    study: Study, *, dense: bool, causal: cost_model.Causal = "dense", claim: Decimal | None = None
+    study: Study,
+    *,
+    dense: bool,
+    causal: cost_model.Causal = "dense",
+    claim: Decimal | None = None,
+    convention: Convention | None = None,
 ) -> FlopsDocument:
     """Count the first cell of a study, or its dense model.
 
     On the meta device modules run without weights, and a method's choice is what it declares. causal: how the decoder's
-    attention stands in the analytic total. claim: a printed figure whose convention is to be found.
+    attention stands in the analytic total. claim: a printed figure for this prefill, whose convention is to be found;
+    convention: the one that it is held against, whether or not it prints the figure.
 
     Raises StudyError for a model or an input that cannot be used, OptionError for a retention out of reach.
     """
@@ -37,29 +48,48 @@ def run(
     workload = build(study, weights=not on_meta)
     shape = workload.shape
     cell = None if dense else plan(study, shape)[0]
+    method = cell and cell.method
     visual = (shape.visual_tokens,) * shape.num_layers if cell is None else cell.schedule.tokens_by_layer
     declared = 0 if cell is None else cell.selection_macs(shape)
     realised = cell and cell.schedule.layer_average
+    decoded = None
     if on_meta:
-        seen = flops_meta.prefill(workload.adapter, workload.inputs, [n + shape.text_tokens for n in visual])
+        seen, decoded = flops_meta.count(
+            workload.adapter, workload.inputs, [n + shape.text_tokens for n in visual], workload.new_tokens - 1
+        )
     else:
-        seen, trace = flops_counted.prefill(workload, cell and cell.method)
+        seen, trace = flops_counted.prefill(workload, method)
+        decoded = flops_counted.decoding(workload, method, seen.macs)
         if trace is not None:
             visual, realised = trace.schedules[0].tokens_by_layer, trace.realised_retention
     known = vision_terms(workload.model, workload.inputs)
-    walk = reconcile(
+    prefill = Prefill(
         shape,
         visual,
-        overhead=0 if cell is None else cell.fastv_overhead_macs(shape, study.gamma),
-        selection=declared,
-        known=known,
-        counted=CountedWork(
-            macs=seen.macs + (declared if on_meta else 0),
-            selection=None if on_meta else seen.selection_macs,
-            modules=seen.modules,
-        ),
+        vision_macs=sum(sum(known[path].values()) if path in known else macs for path, macs in seen.modules.items()),
+        overhead_macs=0 if cell is None else cell.fastv_overhead_macs(shape, study.gamma),
     )
-    vision = sum(sum(known[path].values()) if path in known else macs for path, macs in seen.modules.items())
+    counted = CountedWork(
+        macs=seen.macs + (declared if on_meta else 0),
+        selection=None if on_meta else seen.selection_macs,
+        modules=seen.modules,
+    )
+    walk = reconcile(prefill, selection=declared, known=known, counted=counted)
+    matches = [] if claim is None else explain(claim, prefill)
+    printed = None
+    if claim is not None:
+        held = match(claim, convention, prefill) if convention else matches[0]
+        from_print = reconcile(
+            prefill, selection=declared, known=known, counted=counted, convention=held.convention, figure=int(claim)
+        )
+        printed = PrintedClaim(
+            figure=int(claim),
+            convention=held.code,
+            name=held.name,
+            printed=held.printed,
+            terms=from_print.terms,
+            residual_macs=from_print.residual_macs,
+        )
     return FlopsDocument(
         environment=collect("cpu" if on_meta else study.device),
         study=study,
@@ -70,20 +100,26 @@ def run(
         visual_tokens=shape.visual_tokens,
         text_tokens=shape.text_tokens,
         claimed=Claimed(fastv_macs=walk.claimed_macs),
-        counted=_totals(workload, cell and cell.method, seen, walk.counted_macs, known, on_meta=on_meta),
+        counted=_totals(workload, method, seen, walk.counted_macs, on_meta=on_meta),
         terms=walk.terms,
         residual_macs=walk.residual_macs,
         complete=not any(part.has_product for part in seen.uncounted),
         selection_counted=not on_meta,
         causal=causal,
         analytic_macs=walk.counted_macs - walk.residual_macs - _halved(shape, visual, causal),
-        gamma=study.gamma,
-        gamma_counted=_gamma(shape, cell, declared if on_meta else seen.selection_macs),
+        gammas=cell and _gammas(shape, cell, study.gamma, None if on_meta else seen.selection_macs),
+        decoding=_decoding(shape, visual, workload.new_tokens - 1, decoded),
+        ledger=tuple(
+            CountedOp(op=part.op, calls=part.calls, flops=part.flops, formula=part.formula)
+            for part in seen.operators
+            if part.formula
+        ),
         uncounted=tuple(
             UncountedOp(op=part.op, calls=part.calls, output_bytes=part.output_bytes, product=part.has_product)
             for part in seen.uncounted
         ),
-        conventions=() if claim is None else tuple(explain(claim, shape, vision)),
+        printed=printed,
+        conventions=tuple(matches),
     )
 
 
@@ -98,27 +134,19 @@ def _retention(cell: Planned, realised: float | None) -> Retention:
     )
 
 
-def _totals(
-    workload: Workload,
-    method: Method | None,
-    seen: Breakdown,
-    macs: int,
-    known: dict[str, cost_model.Terms],
-    *,
-    on_meta: bool,
-) -> CountedTotals:
-    """Both counters, and what fvcore's tracer leaves out: the choices, and a layer whose output nobody reads."""
+def _totals(workload: Workload, method: Method | None, seen: Breakdown, macs: int, *, on_meta: bool) -> CountedTotals:
+    """Both counters, and what fvcore's tracer leaves out: the choices, and modules whose output nobody reads."""
     if on_meta:
         return CountedTotals(torch_flops=2 * macs, fvcore_reason="its tracer needs data, and the meta device has none")
-    fvcore_macs, reason = flops_counted.fvcore(workload, method)
-    if fvcore_macs is None:
+    traced, reason = flops_counted.fvcore(workload, method)
+    if traced is None:
         return CountedTotals(torch_flops=2 * macs, fvcore_reason=reason)
     left_out = {"selection: a tracer cannot follow a backward pass": seen.selection_macs}
-    left_out |= {f"{path}: {DEAD_LAYER}": parts[DEAD_LAYER] for path, parts in known.items() if DEAD_LAYER in parts}
+    left_out |= {f"{path}: traced as dead, but it runs": part for path, part in traced.leaves_out(seen).items()}
     terms = tuple(Term(name=name, macs=-part) for name, part in left_out.items() if part)
-    residual = fvcore_macs - macs - sum(term.macs for term in terms)
+    residual = traced.macs - macs - sum(term.macs for term in terms)
     return CountedTotals(
-        torch_flops=2 * macs, fvcore_macs=fvcore_macs, fvcore_terms=terms, fvcore_residual_macs=residual
+        torch_flops=2 * macs, fvcore_macs=traced.macs, fvcore_terms=terms, fvcore_residual_macs=residual
     )
 
 
@@ -130,10 +158,32 @@ def _halved(shape: Shape, visual: tuple[int, ...], causal: cost_model.Causal) ->
     return shape.batch * sum(saved)
 
 
-def _gamma(shape: Shape, cell: Planned | None, selection_macs: int) -> float | None:
-    """The choices' work over one forward of each layer that they looked at, text included."""
-    if cell is None or not cell.stage_tokens:
+def _decoding(shape: Shape, visual: tuple[int, ...], steps: int, counted: int | None) -> Decoding:
+    cached = [n + shape.text_tokens for n in visual]
+    widths = (shape.hidden, shape.intermediate, shape.query_width, shape.kv_width, shape.ffn_matrices)
+    macs = shape.batch * cost_model.decode_macs(cached, steps, *widths, shape.vocabulary)
+    return Decoding(
+        steps=steps, macs=macs, counted_macs=counted, residual_macs=None if counted is None else counted - macs
+    )
+
+
+def _gammas(shape: Shape, cell: Planned, assumed: float, counted: int | None) -> Gammas | None:
+    """The work of the choices over one forward of each layer that they looked at: assumed, declared, seen."""
+    if not cell.stage_tokens:
         return None
     widths = (shape.hidden, shape.intermediate, shape.query_width, shape.kv_width, shape.ffn_matrices)
-    forwards = sum(cost_model.layer_macs(n + shape.text_tokens, *widths) for n in cell.stage_tokens)
-    return selection_macs / (shape.batch * forwards)
+    looked_at = [n + shape.text_tokens for n in cell.stage_tokens]
+    forwards = shape.batch * cost_model.decoder_macs(looked_at, *widths)
+
+    def by(saliency: str) -> float | None:
+        if "saliency" not in cell.method.option_names():
+            return None
+        return replace(cell, method=replace(cell.method, saliency=saliency)).selection_macs(shape) / forwards
+
+    return Gammas(
+        assumed=assumed,
+        declared=cell.selection_macs(shape) / forwards,
+        autograd=by("autograd"),
+        tail=by("tail"),
+        counted=None if counted is None else counted / forwards,
+    )

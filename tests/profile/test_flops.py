@@ -1,10 +1,13 @@
 """`trio-profile flops`: one document from the claim to both counters, with weights or without."""
 
 import json
+from decimal import Decimal
 
 import pytest
 
+from trio_core import methods
 from trio_profile import flops
+from trio_profile.analysis.conventions import find
 from trio_profile.cli import run
 from trio_profile.profilers import flops_counted
 from trio_profile.schema import Study
@@ -21,7 +24,12 @@ def test_a_checkpoint_reconciles_with_both_counters(tiny_study: Study):
     assert document.counted.fvcore_residual_macs == 0
     assert document.complete and document.selection_counted
     assert document.analytic_macs == document.counted.torch_flops // 2
-    assert document.gamma_counted is not None and document.gamma_counted > 0
+    gammas, decoding = document.gammas, document.decoding
+    assert gammas is not None and gammas.counted is not None and gammas.tail is not None and gammas.autograd is not None
+    assert gammas.assumed == 1
+    assert 0 < gammas.counted <= gammas.declared == gammas.tail < 1 < gammas.autograd
+    assert decoding.steps == tiny_study.new_tokens - 1 == 2
+    assert decoding.residual_macs == 0
     assert document.retention is not None
     assert document.retention.realised == pytest.approx(document.retention.layer_average)
 
@@ -34,6 +42,15 @@ def test_every_operator_that_ran_uncounted_is_in_the_ledger(tiny_study: Study):
     assert ops["aten.silu"].output_bytes > 0
 
 
+def test_the_ledger_adds_up_to_the_count(tiny_study: Study):
+    document = flops.run(tiny_study, dense=False)
+    assert sum(part.flops for part in document.ledger) == document.counted.torch_flops
+    formulas = {part.op: part.formula for part in document.ledger}
+    assert formulas["aten.mm"] == "torch"
+    assert formulas["aten._scaled_dot_product_flash_attention_for_cpu"] == "trio-profile"
+    assert not {part.op for part in document.uncounted} & set(formulas)
+
+
 @pytest.mark.parametrize("method", ["fastv"])
 def test_without_weights_it_is_the_same(method: str, monkeypatch):
     """What no formula of ours computes is the same module by module, and so the total."""
@@ -42,6 +59,8 @@ def test_without_weights_it_is_the_same(method: str, monkeypatch):
     assert meta.residual_macs == real.residual_macs == 0
     assert meta.counted.torch_flops == real.counted.torch_flops
     assert meta.terms == real.terms
+    assert meta.decoding == real.decoding
+    assert meta.decoding.residual_macs == 0
     assert not meta.selection_counted and meta.counted.fvcore_reason
 
 
@@ -50,6 +69,28 @@ def test_true_sizes_reconcile_without_weights(model: str):
     document = counted(model=model, device="meta", retentions=(0.111,))
     assert document.residual_macs == 0
     assert document.complete
+    assert document.decoding.residual_macs == 0
+
+
+@pytest.mark.parametrize("method", sorted(set(methods.names()) - {"pyramiddrop", "visionzip"}))
+def test_a_true_size_reconciles_under_every_method(method: str):
+    """But VisionZip, whose patches are not Qwen's, and PyramidDrop, whose first layers cost more than a ninth."""
+    document = counted(model="qwen2.5-vl-7b", device="meta", retentions=(0.5,), methods=(method,), new_tokens=1)
+    assert document.residual_macs == 0
+
+
+def test_a_printed_figure_is_walked_to_the_count():
+    study = make(model="llava-1.5-7b", device="meta", text_tokens=50, new_tokens=1)
+    document = flops.run(study, dense=True, claim=Decimal("8.48e12"))
+    printed = document.printed
+    assert printed is not None
+    assert (printed.convention, printed.printed) == ("all-ffn3-heads-flops", "rounded")
+    assert printed.figure + sum(term.macs for term in printed.terms) == document.counted.torch_flops // 2
+    assert printed.residual_macs == 0
+    against = flops.run(study, dense=True, claim=Decimal("8.48e12"), convention=find("visual-ffn2-macs")).printed
+    assert against is not None
+    assert (against.convention, against.printed, against.residual_macs) == ("visual-ffn2-macs", "no", 0)
+    assert against.terms[0].macs == document.claimed.fastv_macs - 8_480_000_000_000
 
 
 def test_causal_attention_halved_is_a_figure_beside_it():
@@ -78,6 +119,10 @@ def test_the_verb_prints_a_table_or_one_document(capsys):
         (["--retention", "1.5"], "retentions.0 = 1.5"),
         (["--retention", "0.001"], "lowest possible"),
         (["--claimed", "lots"], "--claimed 'lots'"),
+        (["--claimed", "2e12", "--convention", "guess"], "convention 'guess' is none of"),
+        (["--convention", "visual-ffn2-macs"], "give --claimed too"),
+        (["--new-tokens", "0"], "new_tokens = 0"),
+        (["--text-tokens", "900000"], "text_tokens = 900000"),
         (["--model", "no-such-model"], "no-such-model"),
         (["--device", "abacus"], "abacus"),
         (["--text-tokens", "-3"], "text_tokens = -3"),

@@ -202,7 +202,7 @@ def test_a_model_that_fvcore_cannot_trace_keeps_the_other_count(tiny_workload, m
     def breaks(_workload):
         raise RuntimeError("cannot trace\nbecause of this")
 
-    monkeypatch.setattr(flops_counted, "_fvcore_macs", breaks)
+    monkeypatch.setattr(flops_counted, "_traced", breaks)
     counted, _ = flops_counted.measure(tiny_workload, None)
     assert counted.fvcore_macs is None
     assert counted.fvcore_reason == "RuntimeError: cannot trace"
@@ -210,7 +210,7 @@ def test_a_model_that_fvcore_cannot_trace_keeps_the_other_count(tiny_workload, m
 
 
 def test_an_operator_without_a_formula_is_listed(tiny_workload, monkeypatch):
-    monkeypatch.setattr(flops_counted, "_FORMULAS", {})
+    monkeypatch.setattr(flops_counted, "supplied", dict)
     counted, _ = flops_counted.measure(tiny_workload, None)
     assert counted.uncounted == ("aten._scaled_dot_product_flash_attention_for_cpu",)
 

@@ -5,8 +5,9 @@ import pytest
 from tests.core import tiny
 from trio_core import methods
 from trio_core.models import adapter_for
+from trio_profile.analysis.conventions import Convention, Prefill
 from trio_profile.analysis.reconciliation import CountedWork, Reconciliation, reconcile
-from trio_profile.cost_model import fastv_inference, layer_macs
+from trio_profile.cost_model import decode_macs, fastv_inference, layer_macs
 from trio_profile.profilers import flops_counted
 from trio_profile.schema import Cell, Shape, Study
 from trio_profile.study import Planned
@@ -41,9 +42,7 @@ def walk(workload: Workload, name: str | None) -> Reconciliation:
         cell = Planned(Cell(method=name, retention=0.5), method, trace.schedules[0])
         visual = trace.schedules[0].tokens_by_layer
     return reconcile(
-        shape,
-        visual,
-        overhead=0 if cell is None else cell.fastv_overhead_macs(shape, 1.0),
+        Prefill(shape, visual, overhead_macs=0 if cell is None else cell.fastv_overhead_macs(shape, 1.0)),
         selection=0 if cell is None else cell.selection_macs(shape),
         known=vision_terms(workload.model, workload.inputs),
         counted=CountedWork(macs=seen.macs, selection=seen.selection_macs, modules=seen.modules),
@@ -87,15 +86,45 @@ def test_eager_and_sdpa_count_the_same():
     assert eager == sdpa
 
 
-@pytest.mark.parametrize("name", [None, "trio", "visionzip"])
-def test_fvcore_differs_by_what_a_tracer_leaves_out(name: str | None):
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("family", [name for name in tiny.FAMILIES if name != "gemma3"])
+def test_fvcore_differs_by_modules_that_a_tracer_finds_dead(family: str, attention: str):
+    """torch cannot trace the `vmap` that Gemma 3's masks are made by."""
+    if family == "paligemma2" and attention == "sdpa":
+        pytest.skip("transformers' Gemma 2 has no SDPA")
+    workload = workload_of(family, attention)
+    seen, _ = flops_counted.prefill(workload, None)
+    traced, reason = flops_counted.fvcore(workload, None)
+    assert traced is not None, reason
+    dead = traced.leaves_out(seen)
+    assert traced.macs == seen.macs - sum(dead.values())
+    assert all(path.endswith("encoder.layers.1") for path in dead)
+    assert bool(dead) == (family in ("llava", "llava_next", "llava_next_video", "video_llava"))
+
+
+@pytest.mark.parametrize("name", ["trio", "visionzip"])
+def test_fvcore_leaves_out_a_choice(name: str):
     workload = workload_of("llava", "sdpa")
-    method = None if name is None else methods.find(name)(retention=0.5)
+    method = methods.find(name)(retention=0.5)
     seen, _ = flops_counted.prefill(workload, method)
-    macs, reason = flops_counted.fvcore(workload, method)
+    traced, reason = flops_counted.fvcore(workload, method)
+    assert traced is not None, reason
     dead = vision_terms(workload.model, workload.inputs)["model.vision_tower"][DEAD_LAYER]
-    assert reason is None
-    assert macs == seen.macs - seen.selection_macs - dead
+    assert traced.leaves_out(seen) == {"model.vision_tower.encoder.layers.1": dead}
+    assert traced.macs == seen.macs - seen.selection_macs - dead
+
+
+@pytest.mark.parametrize("name", [None, "trio"])
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_decoding_is_what_the_formula_says(family: str, name: str | None):
+    workload = workload_of(family, None)
+    method = None if name is None else methods.find(name)(retention=0.5)
+    seen, trace = flops_counted.prefill(workload, method)
+    shape, steps = workload.shape, workload.new_tokens - 1
+    visual = (shape.visual_tokens,) * shape.num_layers if trace is None else trace.schedules[0].tokens_by_layer
+    widths = (shape.hidden, shape.intermediate, shape.query_width, shape.kv_width, shape.ffn_matrices)
+    expected = decode_macs([n + shape.text_tokens for n in visual], steps, *widths, shape.vocabulary)
+    assert flops_counted.decoding(workload, method, seen.macs) == shape.batch * expected
 
 
 def test_each_term_by_hand():
@@ -103,9 +132,7 @@ def test_each_term_by_hand():
     visual, text = (10, 6), 5
     counted = batch * sum(layer_macs(n + text, d, m, qw, kv, 3) for n in visual) + batch * d * vocabulary + 700 + 40
     found = reconcile(
-        SHAPE,
-        visual,
-        overhead=99,
+        Prefill(SHAPE, visual, overhead_macs=99),
         selection=50,
         known={"tower": {"layers": 600}},
         counted=CountedWork(macs=counted, selection=40, modules={"tower": 600, "projector": 100}),
@@ -125,5 +152,17 @@ def test_each_term_by_hand():
 
 def test_what_no_term_explains_is_the_residual():
     counted = CountedWork(macs=10**6, selection=None, modules={})
-    whole = reconcile(SHAPE, (10, 10), overhead=0, selection=0, known={}, counted=counted)
+    whole = reconcile(Prefill(SHAPE, (10, 10)), selection=0, known={}, counted=counted)
     assert whole.residual_macs == 10**6 - whole.claimed_macs - sum(term.macs for term in whole.terms) != 0
+
+
+def test_the_walk_from_a_print_begins_with_what_its_rounding_hides():
+    prefill, convention = Prefill(SHAPE, (10, 10)), Convention(tokens="all", ffn=3, unit="flops")
+    counted = CountedWork(macs=convention.value(prefill) // 2 + 3 * 8 * 32, selection=None, modules={})
+    found = reconcile(prefill, selection=0, known={}, counted=counted, convention=convention, figure=10**6)
+    assert found.claimed_macs == 10**6
+    first, unit, head = found.terms
+    assert first.macs == convention.value(prefill) - 10**6
+    assert (unit.name, unit.macs) == ("FLOPs are twice the MACs", -convention.value(prefill) // 2)
+    assert (head.name, head.macs) == ("head, one row", 3 * 8 * 32)
+    assert found.residual_macs == 0

@@ -4,11 +4,11 @@ Pure integers, in MACs: the claim is the paper's f(n), the terms are the model's
 cost, the count is what ran. A module that no formula knows stands as a term of its own, as counted.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from trio_profile import cost_model
-from trio_profile.analysis.conventions import Match
-from trio_profile.schema import FORMAT, VERSION, Environment, Record, Retention, Shape, Study
+from trio_profile.analysis.conventions import PAPER, Convention, Match, Prefill, Printed, steps
+from trio_profile.schema import FORMAT, VERSION, Environment, Record, Retention, Study
 
 
 class Term(Record):
@@ -40,41 +40,22 @@ class Reconciliation(Record):
 
 
 def reconcile(
-    shape: Shape,
-    visual_by_layer: Sequence[int],
+    prefill: Prefill,
     *,
-    overhead: int,
     selection: int,
     known: Mapping[str, Mapping[str, int]],
     counted: CountedWork,
+    convention: Convention = PAPER,
+    figure: int | None = None,
 ) -> Reconciliation:
-    """Walk from F_inf + F_ov to what ran.
+    """Walk from a convention's figure, by default the paper's F_inf + F_ov, to what ran.
 
-    visual_by_layer: visual tokens that each decoder layer ran on. overhead: F_ov as the claim has it, for the batch.
     selection: the choices as the method declares them, for the batch. known: terms by module path, from configuration.
+    figure: what is printed in place of the convention's own value; the difference is the walk's first term.
     """
-    d, m, batch, text = shape.hidden, shape.intermediate, shape.batch, shape.text_tokens
-    claimed = batch * cost_model.fastv_inference(visual_by_layer, d, m) + overhead
-
-    def layers(tokens: Sequence[int]) -> int:
-        widths = (d, m, shape.query_width, shape.kv_width, shape.ffn_matrices)
-        return batch * sum(cost_model.layer_macs(n, *widths) for n in tokens)
-
-    visual = sum(visual_by_layer)
-    gate = batch * visual * d * m * (shape.ffn_matrices - 2)
-    narrower = batch * visual * 2 * d * (shape.kv_width - d)
-    heads = batch * sum(
-        2 * n * d * (shape.query_width - d) + 2 * n * n * (shape.query_width - d) for n in visual_by_layer
-    )
-    tokens = [n + text for n in visual_by_layer]
-    terms = [
-        ("overhead that the claim assumes", -overhead),
-        ("FFN: its gate", gate),
-        ("keys and values: grouped", narrower),
-        ("queries: another width", heads),
-        ("text tokens", layers(tokens) - layers(visual_by_layer)),
-        ("head, one row", batch * d * shape.vocabulary),
-    ]
+    value = convention.value(prefill)
+    claimed = value if figure is None else figure
+    terms = [("print: its rounding, or what no convention explains", value - claimed), *steps(convention, prefill)]
     for module, parts in known.items():
         terms.extend((f"{module}: {part}", macs) for part, macs in parts.items())
     for module, macs in counted.modules.items():
@@ -83,20 +64,63 @@ def reconcile(
     terms.append(("selection, as declared", selection))
     if counted.selection is not None:
         terms.append(("selection, counted less declared", counted.selection - selection))
-    steps = tuple(Term(name=name, macs=macs) for name, macs in terms if macs)
-    explained = claimed + sum(term.macs for term in steps)
+    named = tuple(Term(name=name, macs=macs) for name, macs in terms if macs)
+    explained = claimed + sum(term.macs for term in named)
     return Reconciliation(
-        claimed_macs=claimed, terms=steps, counted_macs=counted.macs, residual_macs=counted.macs - explained
+        claimed_macs=claimed, terms=named, counted_macs=counted.macs, residual_macs=counted.macs - explained
     )
 
 
+class CountedOp(Record):
+    """An operator that ran with a formula: whose it is, `torch` or `trio-profile`, and what it gave in all calls."""
+
+    op: str
+    calls: int
+    flops: int
+    formula: str
+
+
 class UncountedOp(Record):
-    """An operator that ran without a formula. product: its name says that it multiplies matrices: no total is whole."""
+    """An operator that ran without a formula. product: it may multiply matrices, and no total is whole without it."""
 
     op: str
     calls: int
     output_bytes: int
     product: bool
+
+
+class Decoding(Record):
+    """The forwards after the prefill, one token each: by formula, and as counted where they ran."""
+
+    steps: int
+    macs: int
+    counted_macs: int | None
+    residual_macs: int | None
+
+
+class Gammas(Record):
+    """γ, the work of the choices over one forward of each layer that they looked at, text included.
+
+    assumed: by the claim, of a backward. declared: by the method's own formula. autograd, tail: what TRIO would take by
+    the paper's procedure and by ours. counted: what ran.
+    """
+
+    assumed: float
+    declared: float
+    autograd: float | None = None
+    tail: float | None = None
+    counted: float | None = None
+
+
+class PrintedClaim(Record):
+    """A printed figure, the convention that it is held against, and the walk from it to the count."""
+
+    figure: int
+    convention: str
+    name: str
+    printed: Printed
+    terms: tuple[Term, ...]
+    residual_macs: int
 
 
 class Claimed(Record):
@@ -123,7 +147,8 @@ class FlopsDocument(Record):
 
     complete: no operator with a product ran uncounted. selection_counted: the choices ran and were counted; on the meta
     device nothing is chosen, and they stand as declared. analytic_macs: claim and terms together, decoder attention as
-    `causal` has it. gamma: the backward factor that the claim assumes, and the one that the choices' work amounts to.
+    `causal` has it. ledger, uncounted: every operator of the prefill that was dispatched, with a formula and without.
+    printed: with a claim of the user's, that claim. conventions: those that print it.
     """
 
     format: str = FORMAT
@@ -144,7 +169,10 @@ class FlopsDocument(Record):
     selection_counted: bool
     causal: cost_model.Causal
     analytic_macs: int
-    gamma: float
-    gamma_counted: float | None
+    gammas: Gammas | None
+    decoding: Decoding
+    ledger: tuple[CountedOp, ...]
     uncounted: tuple[UncountedOp, ...]
+    printed: PrintedClaim | None = None
     conventions: tuple[Match, ...] = ()
+    report: str | None = None

@@ -23,8 +23,12 @@ def command(
     attention: Annotated[str | None, typer.Option(help="eager, sdpa … Default: sdpa.")] = None,
     gamma: Annotated[float | None, typer.Option(help="Backward factor of the paper's F_ov. Default: 1.")] = None,
     claimed: Annotated[
-        str | None, typer.Option(help="A printed figure for the dense model, e.g. 2.98e12: find its convention.")
+        str | None, typer.Option(help="A printed figure for this prefill, e.g. 2.98e12: find its convention.")
     ] = None,
+    convention: Annotated[
+        str | None, typer.Option(help="Hold --claimed against this convention, e.g. all-ffn3-heads-flops.")
+    ] = None,
+    new_tokens: Annotated[int | None, typer.Option(help="Tokens to decode after the prefill. Default: 8.")] = None,
     causal: Annotated[
         Literal["dense", "half"], typer.Option(help="Count causal attention whole, as counters do, or halved.")
     ] = "dense",
@@ -33,7 +37,7 @@ def command(
 ) -> None:
     """Reconcile the claimed work of one prefill with what is counted, down to the last multiply-add."""
     from trio_profile import flops, study
-    from trio_profile.analysis.conventions import figure
+    from trio_profile.analysis.conventions import figure, find
     from trio_profile.cli import tables
 
     given: dict[str, Any] = {
@@ -43,6 +47,7 @@ def command(
         "layers": numbers(layers, "--layers", int),
         "options": assignments(option) if option else None,
         "text_tokens": text_tokens,
+        "new_tokens": new_tokens,
         "batch": batch,
         "device": device,
         "attention": attention,
@@ -50,9 +55,12 @@ def command(
     }
     if method and retention is None:
         raise typer.BadParameter(f"--method {method} prunes to a retention: give --retention too")
+    if convention and claimed is None:
+        raise typer.BadParameter(f"--convention {convention} is for a printed figure: give --claimed too")
     claim = None if claimed is None else figure(claimed)
+    against = None if convention is None else find(convention)
     asked = study.make(**{name: value for name, value in given.items() if value is not None})
-    document = flops.run(asked, dense=retention is None, causal=causal, claim=claim)
+    document = flops.run(asked, dense=retention is None, causal=causal, claim=claim, convention=against)
     if json:
         print_document(document.model_dump_json(indent=2))
     else:

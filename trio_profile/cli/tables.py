@@ -3,16 +3,19 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from rich import box
+from rich.bar import Bar
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from trio_profile import units
 from trio_profile.analysis.break_even import BreakEven
-from trio_profile.analysis.reconciliation import FlopsDocument
+from trio_profile.analysis.conventions import Match
+from trio_profile.analysis.reconciliation import FlopsDocument, Term
 from trio_profile.analysis.summary import CellSummary, Document, Quantity
 from trio_profile.report.verdict import sentences
 from trio_profile.schema import FORMAT, VERSION, Shape, Study
@@ -105,44 +108,82 @@ def print_flops(document: FlopsDocument, scale: int) -> None:
     console = Console()
     unit = "MACs" if scale == 1 else "FLOPs"
     what = document.method or "dense"
-    table = _table(f"{what} on {document.study.model}: one prefill, {unit}")
-    table.add_column("term")
-    table.add_column("exact", justify="right", no_wrap=True)
-    table.add_column("", justify="right", no_wrap=True)
-
-    def row(name: str, macs: int) -> None:
-        table.add_row(escape(name), units.exact(scale * macs), units.count(scale * macs))
-
-    row("claimed: the paper's f(n)", document.claimed.fastv_macs)
-    for term in document.terms:
-        row(f"  {term.name}", term.macs)
-    row("  residual", document.residual_macs)
-    row("counted" if document.selection_counted else "counted, selection declared", document.counted.torch_flops // 2)
-    for term in document.counted.fvcore_terms:
-        row(f"  {term.name}", term.macs)
-    if document.counted.fvcore_macs is not None:
-        row("  residual", document.counted.fvcore_residual_macs or 0)
-        row("counted by fvcore", document.counted.fvcore_macs)
-    console.print(table)
+    counted = document.counted
+    now = "counted" if document.selection_counted else "counted, selection declared"
+    walks = [
+        (
+            scale,
+            f"{what} on {document.study.model}: one prefill, {unit}",
+            "claimed: the paper's f(n)",
+            document.claimed.fastv_macs,
+            (*document.terms, Term(name="residual", macs=document.residual_macs)),
+            now,
+        )
+    ]
+    if counted.fvcore_macs is not None:
+        terms = (*counted.fvcore_terms, Term(name="residual", macs=counted.fvcore_residual_macs or 0))
+        walks.append(
+            (scale, f"torch's counter and fvcore, {unit}", now, counted.torch_flops // 2, terms, "counted by fvcore")
+        )
+    if (printed := document.printed) is not None:
+        terms = (*printed.terms, Term(name="residual", macs=printed.residual_macs))
+        walks.append((1, f"from the print to MACs: {printed.name}", "printed", printed.figure, terms, now))
+    for factor, title, first, start, terms, last in walks:
+        console.print(_waterfall(title, first, start, terms, last, factor), "")
     if document.causal == "half":
         console.print(f"with causal attention halved: {units.exact(scale * document.analytic_macs)} {unit}")
     if (kept := document.retention) is not None:
         shares = (kept.nominal, kept.layer_average, kept.final_layer, kept.realised)
         nominal, average, final, realised = (units.percent(share, 2) for share in shares)
         console.print(f"retention: {nominal} asked, {average} of the layers, {final} in the last, {realised} realised")
-    if document.gamma_counted is not None:
-        console.print(f"γ: {document.gamma:g} assumed by the claim, {document.gamma_counted:.3f} by what choosing took")
-    if document.counted.fvcore_reason:
-        console.print(f"fvcore: {escape(document.counted.fvcore_reason)}")
+    if (gammas := document.gammas) is not None:
+        by = {"by autograd": gammas.autograd, "by its tail": gammas.tail, "counted": gammas.counted}
+        found = "".join(f", {units.factor(value)} {how}" for how, value in by.items() if value is not None)
+        console.print(
+            f"γ: {units.factor(gammas.assumed)} assumed by the claim, {units.factor(gammas.declared)} declared{found}"
+        )
+    decoding = document.decoding
+    residual = decoding.residual_macs
+    counts = "" if residual is None else f", residual {units.exact(scale * residual)}"
+    console.print(f"decoding {decoding.steps} further tokens: {units.exact(scale * decoding.macs)} {unit}{counts}")
+    if counted.fvcore_reason:
+        console.print(f"fvcore: {escape(counted.fvcore_reason)}")
     if not document.complete:
         lost = ", ".join(part.op for part in document.uncounted if part.product)
         console.print(f"INCOMPLETE: {escape(lost)} ran without a formula")
-    for match in document.conventions:
-        verdict = "" if match.printed == "no" else f" ({match.printed})"
-        near = f", off by {units.percent(match.off, 2)}: no convention prints it" if match.printed == "no" else ""
-        console.print(
-            f"claimed: {escape(match.convention.name)} = {units.exact(match.convention.value)}{verdict}{near}"
-        )
+    for found in document.conventions:
+        console.print(f"claimed: {escape(_convention(found))}")
+
+
+def _convention(found: Match) -> str:
+    """A convention that prints the claim, or does not."""
+    what = f"{found.code}: {found.name} = {units.exact(found.value)}"
+    if found.printed != "no":
+        return f"{what} ({found.printed})"
+    if found.text_tokens is not None:
+        low, high = found.text_tokens
+        return f"{what}; would print it with {low if low == high else f'{low} to {high}'} text tokens"
+    return f"{what}, off by {units.percent(found.off, 2)}: no convention in use prints it"
+
+
+def _waterfall(title: str, first: str, start: int, terms: Sequence[Term], last: str, scale: int) -> Table:
+    """A walk: each term with what it adds and the bar between the sums before and after it."""
+    table = _table(title, "term")
+    for _ in range(2):
+        table.add_column("", justify="right", no_wrap=True)
+    table.add_column("")
+    sums = list(accumulate((term.macs for term in terms), initial=start))
+    top = max(*sums, 1)
+
+    def row(name: str, macs: int, low: int, high: int) -> None:
+        bar = Bar(top, min(low, high), max(low, high), width=20)
+        table.add_row(escape(name), units.exact(scale * macs), units.count(scale * macs), bar)
+
+    row(first, start, 0, start)
+    for term, before, after in zip(terms, sums, sums[1:], strict=False):
+        row(f"  {term.name}", term.macs, before, after)
+    row(last, sums[-1], 0, sums[-1])
+    return table
 
 
 def print_checks(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -9,16 +9,40 @@ from inspect import signature
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from transformers import DynamicCache
 
 from trio_core.models.adapter import Adapter
 from trio_profile.models import Inputs
 from trio_profile.profilers.flops_counted import Breakdown, breakdown
 
 
-def prefill(adapter: Adapter, inputs: Inputs, tokens_by_layer: Sequence[int]) -> Breakdown:
-    """Count the tower and the projector on `inputs`, each decoder layer on so many tokens, and one row of the head."""
-    return breakdown(adapter, lambda: _run(adapter, inputs, tokens_by_layer))
+def count(adapter: Adapter, inputs: Inputs, tokens_by_layer: Sequence[int], steps: int) -> tuple[Breakdown, int]:
+    """Count the tower and the projector on `inputs`, each decoder layer on so many tokens, and one row of the head.
+
+    Returns that prefill, and the MACs of `steps` forwards of one token after it. Two of those run: each further one
+    attends to one token more than the one before it, and costs as much more.
+    """
+    cache, batch = DynamicCache(config=adapter.model.config), len(inputs["input_ids"])
+    one_each = [1] * len(adapter.layers)
+    with _OneKernel():
+        prefill = breakdown(adapter, lambda: _prefill(adapter, inputs, tokens_by_layer, cache))
+        first, second = (
+            breakdown(adapter, lambda: _decoder(adapter, one_each, cache, batch)).macs if steps > ran else 0
+            for ran in range(2)
+        )
+    return prefill, steps * first + (second - first) * steps * (steps - 1) // 2
+
+
+class _OneKernel(TorchFunctionMode):
+    """Attention as the one operator that a CPU runs, which on the meta device falls apart into twenty."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is F.scaled_dot_product_attention:
+            return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(*args[:3])[0]
+        return func(*args, **(kwargs or {}))
 
 
 def _to_meta(_module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -26,7 +50,7 @@ def _to_meta(_module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @torch.no_grad()
-def _run(adapter: Adapter, inputs: Inputs, tokens_by_layer: Sequence[int]) -> None:
+def _prefill(adapter: Adapter, inputs: Inputs, tokens_by_layer: Sequence[int], cache: DynamicCache) -> None:
     model: Any = adapter.model
     features = model.model.get_image_features
     known = signature(features).parameters
@@ -41,13 +65,23 @@ def _run(adapter: Adapter, inputs: Inputs, tokens_by_layer: Sequence[int]) -> No
     finally:
         for handle in handles:
             handle.remove()
-    batch, width = len(inputs["input_ids"]), model.config.get_text_config().hidden_size
+    _decoder(adapter, tokens_by_layer, cache, batch=len(inputs["input_ids"]))
+
+
+@torch.no_grad()
+def _decoder(adapter: Adapter, tokens_by_layer: Sequence[int], cache: DynamicCache, batch: int) -> None:
+    """Each layer on so many new tokens, after those in the cache; then the head on one row."""
+    model: Any = adapter.model
+    width = model.config.get_text_config().hidden_size
     axes = (3,) if adapter.multi_axis_positions else ()
     for index, (layer, tokens) in enumerate(zip(adapter.layers, tokens_by_layer, strict=True)):
         hidden = torch.empty(batch, tokens, width, dtype=model.dtype, device="meta")
         positions = torch.empty(*axes, batch, tokens, dtype=torch.long, device="meta")
         layer.forward(
-            hidden, position_embeddings=adapter.rotary(hidden, positions, index), attention_mask=None, use_cache=False
+            hidden,
+            position_embeddings=adapter.rotary(hidden, positions, index),
+            attention_mask=None,
+            past_key_values=cache,
         )
     model.lm_head(torch.empty(batch, 1, width, dtype=model.dtype, device="meta"))
 
