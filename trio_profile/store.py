@@ -1,23 +1,28 @@
 """The append-only store of a study: `measurements.jsonl`, one record a line, and `study.toml` beside it.
 
+Documents that are computed in one go are kept whole (`keep`, `kept`).
+
 A record is written in one piece and flushed to the disk before the next cell begins, so that a kill at any moment loses
 at the most the cell in flight; a last line that was cut off is dropped when the store is read, and said to be.
 """
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import tomli_w
 from pydantic import ValidationError
 
 from trio_profile.errors import StoreError
-from trio_profile.schema import FORMAT, VERSION, Dense, Environment, Header, Measurement, Study
+from trio_profile.schema import FORMAT, VERSION, Dense, Environment, Header, Measurement, Record, Study
 
 MEASUREMENTS = "measurements.jsonl"
 STUDY = "study.toml"
 
+_Kept = TypeVar("_Kept", bound=Record)
 _records = {"header": Header, "dense": Dense, "measurement": Measurement}
 
 
@@ -144,3 +149,34 @@ def _require_same(what: str, there: dict, here: dict, directory: Path) -> None:
     ]
     if differ:
         raise StoreError(f"{directory} holds another {what}: {'; '.join(differ)}; choose another --out")
+
+
+def keep(path: Path, document: Record) -> None:
+    """Write a document as JSON. Raises StoreError when it cannot be written."""
+    write_whole(path, document.model_dump_json(indent=2) + "\n")
+
+
+def kept(path: Path, kind: type[_Kept]) -> _Kept:
+    """A document of this kind. Raises StoreError for a file that is missing, not ours, or of a later version."""
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise StoreError(f"{path} is no {kind.__name__} of this version: {where}: {first['msg'].lower()}") from error
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file, whole or not at all, and its directory if missing. Raises StoreError when it cannot be written."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror}; choose another --out") from error
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)

@@ -1,10 +1,11 @@
 """`trio-profile flops`: from the formula's figure to the counted one, term by term."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from trio_profile.cli.options import Json, assignments, numbers, print_document
+from trio_profile.cli.options import Json, assignments, numbers
 
 
 def command(
@@ -33,12 +34,13 @@ def command(
         Literal["dense", "half"], typer.Option(help="Count causal attention whole, as counters do, or halved.")
     ] = "dense",
     unit: Annotated[Literal["macs", "flops"], typer.Option(help="Of the table; JSON names its units.")] = "macs",
+    out: Annotated[Path | None, typer.Option(help="Directory for flops.json and report.html.")] = None,
     json: Json = False,
 ) -> None:
     """Reconcile the claimed work of one prefill with what is counted, down to the last multiply-add."""
     from trio_profile import flops, study
     from trio_profile.analysis.conventions import figure, find
-    from trio_profile.cli import tables
+    from trio_profile.cli.publish import publish_flops
 
     given: dict[str, Any] = {
         "model": model,
@@ -61,7 +63,4 @@ def command(
     against = None if convention is None else find(convention)
     asked = study.make(**{name: value for name, value in given.items() if value is not None})
     document = flops.run(asked, dense=retention is None, causal=causal, claim=claim, convention=against)
-    if json:
-        print_document(document.model_dump_json(indent=2))
-    else:
-        tables.print_flops(document, 2 if unit == "flops" else 1)
+    publish_flops(document, out, as_json=json, unit=unit)

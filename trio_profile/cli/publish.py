@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+from trio_profile.analysis.reconciliation import FlopsDocument
 from trio_profile.analysis.summary import summarise
 from trio_profile.cli import tables
 from trio_profile.cli.options import print_document
-from trio_profile.report import sweep, write
-from trio_profile.store import Contents
+from trio_profile.report import flops, sweep, write
+from trio_profile.store import Contents, keep
 
 
 def publish(contents: Contents, directory: Path, *, as_json: bool) -> None:
@@ -19,3 +20,18 @@ def publish(contents: Contents, directory: Path, *, as_json: bool) -> None:
         print_document(document.model_dump_json(indent=2))
     else:
         tables.print_document(document)
+
+
+def publish_flops(document: FlopsDocument, directory: Path | None, *, as_json: bool, unit: str = "macs") -> None:
+    """Keep the document and write its report if a directory is named; print it, as JSON or as tables."""
+    if directory is not None:
+        keep(directory / FLOPS, document)
+        document = document.model_copy(update={"report": str(write(flops.report(document), directory))})
+    if as_json:
+        print_document(document.model_dump_json(indent=2))
+    else:
+        tables.print_flops(document, 2 if unit == "flops" else 1)
+
+
+FLOPS = "flops.json"
+"""What `trio-profile flops --out` leaves beside its report."""

@@ -1,4 +1,4 @@
-"""`trio-profile report`: rebuild report.html from measurements.jsonl, on any machine, without torch."""
+"""`trio-profile report`: rebuild report.html from what a directory holds, on any machine, without torch."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,11 +9,15 @@ from trio_profile.cli.options import Json
 
 
 def command(
-    directory: Annotated[Path, typer.Argument(help="A directory that holds measurements.jsonl.")],
+    directory: Annotated[Path, typer.Argument(help="A directory that holds measurements.jsonl, or flops.json.")],
     json: Json = False,
 ) -> None:
-    """Rebuild the report of a study from its measurements."""
-    from trio_profile.cli.publish import publish
-    from trio_profile.store import Store
+    """Rebuild the report of a study from its measurements, or of a count from its document."""
+    from trio_profile.analysis.reconciliation import FlopsDocument
+    from trio_profile.cli.publish import FLOPS, publish, publish_flops
+    from trio_profile.store import Store, kept
 
-    publish(Store(directory).read(), directory, as_json=json)
+    if (directory / FLOPS).exists() and not Store(directory).exists():
+        publish_flops(kept(directory / FLOPS, FlopsDocument), directory, as_json=json)
+    else:
+        publish(Store(directory).read(), directory, as_json=json)

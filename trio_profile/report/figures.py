@@ -4,8 +4,9 @@ One colour a method, the same in every figure. Colours are mid-tones that stand 
 report.css gives text, grid and hover boxes the colours of the page.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from itertools import accumulate
 
 import plotly.graph_objects as go
 
@@ -216,6 +217,50 @@ def _selection_hover(cell: CellSummary, share: float) -> str:
         f"<b>{escape(cell.method)}</b> at {units.percent(realised(cell))}<br>"
         f"{units.percent(share)}: {units.exact(cell.selection_macs or 0)} MACs{counted}"
     )
+
+
+def waterfall(first: str, start: int, steps: Sequence[tuple[str, int]], last: str) -> go.Figure:
+    """From one count to another: a bar for each step, between the sums before and after it; top to bottom."""
+    names = [first, *(name for name, _ in steps), last]
+    values = [start, *(macs for _, macs in steps), 0]
+    end = start + sum(macs for _, macs in steps)
+    figure = _figure("", 0)
+    figure.add_waterfall(
+        orientation="h",
+        y=list(range(len(names))),
+        x=values,
+        measure=["absolute", *("relative" for _ in steps), "total"],
+        connector={"line": {"color": _INK, "width": 1}},
+        increasing={"marker": {"color": PALETTE[1]}},
+        decreasing={"marker": {"color": PALETTE[0]}},
+        totals={"marker": {"color": _INK}},
+        text=[units.count(value) for value in [*values[:-1], end]],
+        textposition="outside",
+        cliponaxis=False,
+        customdata=[[escape(name), units.exact(value)] for name, value in zip(names, [*values[:-1], end], strict=True)],
+        hovertemplate="%{customdata[0]}<br>%{customdata[1]} MACs<extra></extra>",
+        showlegend=False,
+    )
+    low, high = min(0, *accumulate(values[:-1])), max(accumulate(values[:-1]))
+    figure.update_layout(
+        height=90 + 34 * len(names),
+        xaxis={"range": [low, low + 1.2 * (high - low)], "ticksuffix": "", "hoverformat": None, "title": None},
+        yaxis={
+            "range": [len(names) - 0.5, -0.5],
+            "tickvals": list(range(len(names))),
+            "ticktext": [escape(_shortened(name)) for name in names],
+            "title": None,
+            "gridcolor": "rgba(0,0,0,0)",
+        },
+        margin={"r": 24},
+    )
+    return figure
+
+
+def _shortened(name: str) -> str:
+    """A path's last parts: the table has all of it."""
+    name = name.removeprefix("model.")
+    return name if len(name) <= 40 else f"{name[:39]}…"
 
 
 # How it is drawn.

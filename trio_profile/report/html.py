@@ -1,17 +1,15 @@
 """One self-contained html file: data, style, plotly and figures inside, nothing loaded from anywhere."""
 
-import os
 import re
-from contextlib import suppress
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from trio_profile.errors import ProfileError
 from trio_profile.report.blocks import Chart, Report
 from trio_profile.schema import FORMAT, VERSION
+from trio_profile.store import write_whole
 
 REPORT = "report.html"
 _NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -38,19 +36,10 @@ def render(report: Report) -> str:
 def write(report: Report, directory: Path) -> Path:
     """Write `report.html` into `directory`, whole or not at all, and return its path.
 
-    Raises ProfileError when it cannot be written.
+    Raises StoreError when it cannot be written.
     """
-    path, text = directory / REPORT, render(report)
-    unfinished = directory / f".{REPORT}.{os.getpid()}"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
-    except OSError as error:
-        raise ProfileError(f"cannot write {path}: {error.strerror}; choose another --out") from error
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
+    path = directory / REPORT
+    write_whole(path, render(report))
     return path
 
 
@@ -76,7 +65,7 @@ def _drawn(chart: Chart) -> Markup:
             include_mathjax=False,
             div_id=f"figure-{chart.id}",
             config={**_CONFIG, "toImageButtonOptions": {"format": "svg", "filename": chart.id}},
-            default_height="400px",
+            default_height=f"{chart.figure.layout.height}px",
         )
     )
 

@@ -116,7 +116,7 @@ def cells_page(document: Document) -> Page:
         "All cells",
         "One row a cell, failed and unmeasured ones included. Times are medians; the interval of a speed-up is of the "
         "paired ratio, and is narrower than the two times alone would allow. Point at a count to see all its digits.",
-        [_time_table(document), _exact_table(document)],
+        [_retention_table(document), _time_table(document), _exact_table(document)],
     )
 
 
@@ -251,6 +251,21 @@ def _break_even_entry(found: BreakEven) -> Entry:
         text, _, note = units.percent_within(found.retention, found.ci95).partition(" [")
         return Entry(text, note=f"[{note}" if note else "exact")
     return Entry({"always": "always pays", "never": "never pays"}.get(found.status, "open"), title="in this sweep")
+
+
+def _retention_table(document: Document) -> Table:
+    columns = ("Method", "asked", "of the layers", "in the last layer", "realised", "tokens kept", "after layers")
+    rows: list[list[Entry]] = []
+    for method, asked, cell in _asked(document):
+        kept = cell.retention if cell else None
+        head = [Entry(method, colour=figures.colour(document, method)), Entry(units.percent(asked))]
+        if cell is None or kept is None:
+            rows.append([*head, _absent(cell, 5)])
+            continue
+        shares = [Entry(units.percent(part, 2)) for part in (kept.layer_average, kept.final_layer, kept.realised)]
+        places = [Entry(", ".join(map(str, numbers))) for numbers in (cell.budgets, cell.layers)]
+        rows.append([*head, *shares, *places])
+    return Table("Retention: what four numbers of that name are", columns, rows)
 
 
 def _time_table(document: Document) -> Table:

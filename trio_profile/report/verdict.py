@@ -24,7 +24,7 @@ def findings(document: Document, method: str) -> list[str]:
     cells = finished(document, method)
     if not cells:
         return []
-    found = [_speed(document, cells[0])]
+    found = [_speed(document, cells[0]), *_retentions(cells[0])]
     found += [_pays(document, method, "prefill_ms", "prefill"), _pays(document, method, "total_ms", "total time")]
     if document.dense is not None:
         found += [*_work(document, cells[0]), _work_break_even(document, method), *_cache(document, cells[0])]
@@ -70,6 +70,18 @@ def _speed(document: Document, cell: CellSummary) -> str:
     total = f"prefill and {tokens} new token{'s' if tokens != 1 else ''} together"
     parts = [_ratio("prefill", cell.prefill_speedup), _ratio(total, cell.total_speedup)]
     return f"{cell.method} at {units.percent(realised(cell))} retention: {', '.join(part for part in parts if part)}."
+
+
+def _retentions(cell: CellSummary) -> Iterator[str]:
+    """The four numbers of that name, where the schedule is known."""
+    if (kept := cell.retention) is not None:
+        average, final, realised = (
+            units.percent(part, 2) for part in (kept.layer_average, kept.final_layer, kept.realised)
+        )
+        yield (
+            f"Retention of {units.percent(kept.nominal)} asked is {average} averaged over the layers, {final} in the "
+            f"last one, {realised} realised."
+        )
 
 
 def _ratio(what: str, speedup: Quantity | None) -> str:
