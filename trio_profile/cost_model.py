@@ -56,13 +56,28 @@ def layer_terms(
 ) -> Terms:
     """MACs of one decoder layer as it is, by part.
 
-    Without norms, rotary embedding, biases and activations, which have no products.
+    Norms, rotary embedding, biases and activations have no products: `layer_elements`. Nor has the embedding, a lookup.
     """
     return {
         "queries and output": 2 * n * d * query_width,
         "keys and values": 2 * n * d * kv_width,
         "scores and values": attention_macs(n, query_width, causal),
         "FFN": ffn_matrices * n * d * m,
+    }
+
+
+def layer_elements(n: int, d: int, m: int, query_width: int, kv_width: int, heads: int, ffn_matrices: int) -> Terms:
+    """Numbers that one decoder layer makes without a product, by part: no MACs by any convention in use.
+
+    Some counters charge a few FLOPs for each; even ten of them are a percent of the layer's products.
+    """
+    return {
+        "norms": 2 * n * d,
+        "rotary": n * (query_width + kv_width),
+        "softmax": heads * n * n,
+        "activation": n * m,
+        "gating": (ffn_matrices - 2) * n * m,
+        "residuals": 2 * n * d,
     }
 
 

@@ -109,6 +109,7 @@ def run(
         analytic_macs=walk.counted_macs - walk.residual_macs - _halved(shape, visual, causal),
         gammas=cell and _gammas(shape, cell, study.gamma, None if on_meta else seen.selection_macs),
         decoding=_decoding(shape, visual, workload.new_tokens - 1, decoded),
+        elements=_elements(shape, visual),
         ledger=tuple(
             CountedOp(op=part.op, calls=part.calls, flops=part.flops, formula=part.formula)
             for part in seen.operators
@@ -165,6 +166,12 @@ def _decoding(shape: Shape, visual: tuple[int, ...], steps: int, counted: int | 
     return Decoding(
         steps=steps, macs=macs, counted_macs=counted, residual_macs=None if counted is None else counted - macs
     )
+
+
+def _elements(shape: Shape, visual: tuple[int, ...]) -> cost_model.Terms:
+    widths = (shape.hidden, shape.intermediate, shape.query_width, shape.kv_width, shape.heads, shape.ffn_matrices)
+    layers = [cost_model.layer_elements(n + shape.text_tokens, *widths) for n in visual]
+    return {part: shape.batch * sum(layer[part] for layer in layers) for part in layers[0]}
 
 
 def _gammas(shape: Shape, cell: Planned, assumed: float, counted: int | None) -> Gammas | None:

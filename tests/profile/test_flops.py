@@ -42,6 +42,17 @@ def test_every_operator_that_ran_uncounted_is_in_the_ledger(tiny_study: Study):
     assert ops["aten.silu"].output_bytes > 0
 
 
+def test_elements_without_a_product_are_those_that_the_operators_put_out():
+    """In eager attention, where a softmax is an operator of its own; three layers of the tower have one as well."""
+    document = counted(model="pocket", attention="eager", new_tokens=1)
+    made = {part.op: part.output_bytes // 4 for part in document.uncounted}
+    tokens, width = 596, 256
+    assert document.elements["activation"] == document.elements["gating"] == made["aten.silu"]
+    assert document.elements["softmax"] == made["aten._softmax"] - 3 * 4 * 577**2
+    assert document.elements["norms"] == made["aten.pow"] - tokens * width  # the last norm is no layer's
+    assert document.elements["rotary"] == made["aten.neg"] * 2  # half of each head is turned
+
+
 def test_the_ledger_adds_up_to_the_count(tiny_study: Study):
     document = flops.run(tiny_study, dense=False)
     assert sum(part.flops for part in document.ledger) == document.counted.torch_flops

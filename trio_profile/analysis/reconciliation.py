@@ -148,6 +148,7 @@ class FlopsDocument(Record):
     complete: no operator with a product ran uncounted. selection_counted: the choices ran and were counted; on the meta
     device nothing is chosen, and they stand as declared. analytic_macs: claim and terms together, decoder attention as
     `causal` has it. ledger, uncounted: every operator of the prefill that was dispatched, with a formula and without.
+    elements: what the decoder's layers make without a product, by part; no convention in use counts it.
     printed: with a claim of the user's, that claim. conventions: those that print it.
     """
 
@@ -171,6 +172,7 @@ class FlopsDocument(Record):
     analytic_macs: int
     gammas: Gammas | None
     decoding: Decoding
+    elements: dict[str, int]
     ledger: tuple[CountedOp, ...]
     uncounted: tuple[UncountedOp, ...]
     printed: PrintedClaim | None = None

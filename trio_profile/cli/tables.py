@@ -146,6 +146,8 @@ def print_flops(document: FlopsDocument, scale: int) -> None:
     residual = decoding.residual_macs
     counts = "" if residual is None else f", residual {units.exact(scale * residual)}"
     console.print(f"decoding {decoding.steps} further tokens: {units.exact(scale * decoding.macs)} {unit}{counts}")
+    elements = sum(document.elements.values())
+    console.print(f"without a product: {units.count(elements)} elements of {', '.join(document.elements)}; no MACs")
     if counted.fvcore_reason:
         console.print(f"fvcore: {escape(counted.fvcore_reason)}")
     if not document.complete:

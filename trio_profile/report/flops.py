@@ -143,6 +143,8 @@ def numbers_page(document: FlopsDocument) -> Page:
         ("counted less formula", "not counted" if residual is None else units.exact(residual)),
     ]
     blocks.append(Terms("Decoding", rows))
+    elements = [(part, units.count(count)) for part, count in document.elements.items()]
+    blocks.append(Terms("Elements made without a product, in the decoder's layers: no MACs", elements))
     return Page("numbers", "Beside the prefill", "Four numbers are called retention, and five γ.", blocks)
 
 
