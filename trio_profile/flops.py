@@ -4,6 +4,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from trio_core.method import Method
+from trio_core.pruning import prune
 from trio_profile import cost_model
 from trio_profile.analysis.conventions import Convention, Prefill, explain, match
 from trio_profile.analysis.reconciliation import (
@@ -54,6 +55,9 @@ def run(
     realised = cell and cell.schedule.layer_average
     decoded = None
     if on_meta:
+        if method is not None:
+            with prune(workload.model, method):
+                pass  # refuses what could not be pruned with weights either
         seen, decoded = flops_meta.count(
             workload.adapter, workload.inputs, [n + shape.text_tokens for n in visual], workload.new_tokens - 1
         )

@@ -140,6 +140,10 @@ def test_the_verb_prints_a_table_or_one_document(capsys):
         (["--unit", "joules"], "joules"),
         (["--causal", "third"], "third"),
         (["--model", ".", "--device", "meta"], "meta"),
+        (
+            ["--model", "qwen2.5-vl-7b", "--device", "meta", "--method", "visionzip", "--retention", "0.3"],
+            "no CLS token",
+        ),
     ],
 )
 def test_bad_input_is_one_line(capsys, arguments: list[str], says: str):
