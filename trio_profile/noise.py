@@ -20,18 +20,27 @@ _TAIL = 1.2
 _DRIFT = 0.10
 _SLOW_SHARE, _SLOWER_BY = 0.3, 0.08
 _CARRY = 0.5
-_BLOCK = 4
+_STRETCH = 8
 _RECORDED = np.fromstring(
     """
-    1.0061 1.0000 1.0516 1.0415 0.9888 0.9766 0.9997 1.0000 1.0484 1.0040 0.9858 0.9915 1.0359 0.9813 1.0203
-    0.9863 0.9989 1.1021 0.9958 1.0000 1.0099 0.9881 1.0016 1.0014 0.9836 1.0307 0.9986 1.0353 0.9986 1.0085
-    0.9938 1.0014 0.9926 0.9773 1.0894 1.0227 1.1173 0.9523 0.9488 0.9787 0.9969 1.0039 0.9864 1.0149 1.0031
-    0.9876 1.0027 0.9973 1.0940 1.0259 0.9973 0.9824 0.9989 1.0011 0.9799 1.0282 1.0550 0.9987 0.9957 1.0053
-    1.0135 0.9885 1.0013
+    0.9664 0.9742 0.9592 0.9893 1.0006 0.9955 1.0004 1.0307 1.0237 1.0231 0.9898 1.0224 1.0196 1.0515 1.0080
+    1.0012 1.0156 1.0751 0.9876 0.9896 1.1464 1.0095 0.9779 1.0550 0.9827 0.9683 0.9997 1.0336 0.9910 0.9900
+    1.0025 0.9881 0.9853 0.9798 0.9800 0.9696 0.9742 0.9622 0.9818 0.9996 1.0000 0.9970 0.9847 0.9977 1.0009
+    1.0142 1.0594 0.9942 1.0155 0.9993 0.9726 0.9850 1.0042 1.0114 1.0542 1.0401 0.9833 0.9933 1.0131 1.0447
+    0.9959 1.0269 1.0193 0.9985 0.9957 1.0032 1.0257 1.0150 1.0804 1.0750 1.0825 1.0404 1.0121 1.0226 0.9997
+    0.9943 0.9941 0.9807 1.0137 0.9846 0.9875 0.9965 1.0148 1.0110 1.0576
+
+    0.9478 1.0120 0.9667 0.9812 0.9888 0.9663 0.9670 1.0134 1.0290 0.9876 1.0736 1.0040 1.0422 1.0070 0.9956
+    1.0381 1.0393 1.0507 1.0242 0.9827 1.0680 0.9649 0.9829 1.1650 0.9674 1.1402 0.9859 1.1482 1.2033 0.9964
+    1.0796 1.0063 0.9677 1.1037 0.9534 1.0278 0.9579 0.9647 0.9883 1.0066 1.0343 0.9921 0.9992 1.0169 0.9991
+    1.0313 0.9855 1.0587 0.9874 0.9806 0.9694 1.0019 1.0433 0.9582 0.9595 1.0534 1.0064 0.9980 1.0320 1.0569
+    0.9843 0.9967 0.9813 1.0203 1.0514 1.0003 1.0235 1.0250 1.0069 1.0337 1.0825 1.0232 1.0231 1.0657 0.9952
+    1.0062 0.9551 0.9859 0.9748 0.9750 0.9922 0.9928 1.0047 1.0225 1.0121
     """,
     sep=" ",
-)
-"""Dense prefills of the pocket model on two shared cores, 10 cells of 6 or 7 in the order they ran, by their median."""
+).reshape(2, -1)
+"""Interleaved prefills of the pocket model on two shared cores in the order they ran: dense, by their median, and pruned,
+by what makes the median of pruned / dense 1."""
 
 
 def steady(generator: np.random.Generator, n: int) -> Factors:
@@ -65,10 +74,8 @@ def autocorrelated(generator: np.random.Generator, n: int) -> Factors:
 
 
 def recorded(generator: np.random.Generator, n: int) -> Factors:
-    """Runs that were really timed, drawn in stretches of four so that neighbours stay neighbours."""
-    starts = generator.integers(len(_RECORDED), size=-(-n // _BLOCK))
-    drawn = (starts[:, None] + np.arange(_BLOCK)).ravel()[:n] % len(_RECORDED)
-    return _RECORDED[drawn]
+    """Dense prefills that were really timed, drawn in stretches of eight so that neighbours stay neighbours."""
+    return _RECORDED[0, _stretches(generator, n)]
 
 
 MODELS: dict[str, Callable[[np.random.Generator, int], Factors]] = {
@@ -86,10 +93,26 @@ def pairs(generator: np.random.Generator, model: str, n: int, ratio: float) -> t
     """n times of a base and of what is held against it, in units of the base's median; truly `new = ratio · base`.
 
     A common disturbance hits both members of a pair, which is what interleaving cancels; each has its own besides. Both
-    members' own disturbances have one distribution, so the median of new / base is `ratio` exactly. Drift is the
-    machine's and therefore common alone: beside it the members have steady jitter. Raises KeyError for an unknown
-    model.
+    members are disturbed alike, so the median of new / base is `ratio` exactly. Drift is the machine's and therefore
+    common alone: beside it the members have steady jitter. Recorded pairs stay as they were timed, and which member is
+    the base is drawn stretch by stretch. Raises KeyError for an unknown model.
     """
+    if model == "recorded":
+        base, new = _recorded_pairs(generator, n)
+        return base, ratio * new
     own = steady if model == "drift" else MODELS[model]
     common = MODELS[model](generator, n)
     return common * own(generator, n), ratio * common * own(generator, n)
+
+
+def _recorded_pairs(generator: np.random.Generator, n: int) -> tuple[Factors, Factors]:
+    first, second = _RECORDED[:, _stretches(generator, n)]
+    swapped = np.repeat(generator.random(-(-n // _STRETCH)) < 0.5, _STRETCH)[:n]
+    return np.where(swapped, second, first), np.where(swapped, first, second)
+
+
+def _stretches(generator: np.random.Generator, n: int) -> NDArray[np.intp]:
+    """Indices into the record: stretches that begin anywhere and go round at its end."""
+    length = _RECORDED.shape[1]
+    starts = generator.integers(length, size=-(-n // _STRETCH))
+    return (starts[:, None] + np.arange(_STRETCH)).ravel()[:n] % length
