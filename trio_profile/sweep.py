@@ -8,6 +8,7 @@ import torch
 from trio_profile import cost_model, environment
 from trio_profile import study as studies
 from trio_profile.profilers import flops_counted, kv_cache, latency, memory
+from trio_profile.profilers.clock import Clock
 from trio_profile.schema import Cell, Dense, Measurement, Retention, Shape, Study
 from trio_profile.store import Contents, Store
 from trio_profile.study import Planned
@@ -17,7 +18,7 @@ Watcher = Callable[[int, int, str], None]
 """Called as (finished, all, what comes next)."""
 
 
-def run(study: Study, directory: Path, *, watch: Watcher | None = None, clock: latency.Clock | None = None) -> Contents:
+def run(study: Study, directory: Path, *, watch: Watcher | None = None, clock: Clock | None = None) -> Contents:
     """Measure what of the study is not yet in the directory, each cell written as it is finished; return all of it.
 
     Raises StudyError, StoreError or a TrioError before anything is measured; what a cell raises for want of memory is
@@ -77,7 +78,7 @@ def measure_dense(workload: Workload) -> Dense:
     )
 
 
-def measure_cell(workload: Workload, planned: Planned, study: Study, clock: latency.Clock | None = None) -> Measurement:
+def measure_cell(workload: Workload, planned: Planned, study: Study, clock: Clock | None = None) -> Measurement:
     """All quantities of one cell; a failure for want of memory comes back as one, with its reason."""
     try:
         return _measure_cell(workload, planned, study, clock)
@@ -97,7 +98,7 @@ def _failed(planned: Planned, error: BaseException) -> Measurement:
     return Measurement(cell=planned.cell, status="failed", reason=f"out of memory: {reason}"[:300])
 
 
-def _measure_cell(workload: Workload, planned: Planned, study: Study, clock: latency.Clock | None) -> Measurement:
+def _measure_cell(workload: Workload, planned: Planned, study: Study, clock: Clock | None) -> Measurement:
     shape, schedule = workload.shape, planned.schedule
     # Counts come before times: they run everything once, and a CPU's allocator keeps large blocks only after it has
     # seen some. A process that has not is slower by a quarter, and a resumed sweep would mix the two.

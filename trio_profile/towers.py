@@ -1,19 +1,31 @@
-"""What a vision tower and its projector cost by their configuration: the modules that we have a formula for.
+"""What stands beside the decoder, the vision tower and its projector, and what those cost by their configuration.
 
 A module that is not here is counted as it runs, and stands as a term of its own: it is never folded in.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from trio_core.models.adapter import Adapter
 from trio_profile.cost_model import Terms, encoder_layer_macs, perceptron_macs
 from trio_profile.models import Inputs
 
 DEAD_LAYER = "last layer, whose output nobody reads"
 """In a CLIP tower that is read one layer before its end: it runs, and a tracer leaves it out."""
+
+
+def beside_the_decoder(adapter: Adapter) -> Iterator[tuple[str, nn.Module]]:
+    """Each module that is neither the decoder, nor around it, nor the head: the vision tower, the projector."""
+    *above, _ = adapter.decoder_path.split(".")
+    for depth in range(len(above) + 1):
+        parent = adapter.model.get_submodule(".".join(above[:depth]))
+        for name, module in parent.named_children():
+            path = ".".join([*above[:depth], name])
+            if not f"{adapter.decoder_path}.".startswith(f"{path}.") and path != "lm_head":
+                yield path, module
 
 
 def vision_terms(model: PreTrainedModel, inputs: Inputs) -> dict[str, Terms]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from trio_profile.intervals import median, median_interval
-from trio_profile.profilers import latency
+from trio_profile.profilers import clock as clocks
 from trio_profile.schema import Study
 from trio_profile.workload import Workload, build
 
@@ -24,7 +24,7 @@ def pocket() -> Workload:
 @pytest.fixture
 def interleaved(benchmark) -> Interleaved:
     """Times two calls in turn, (base, ours, rounds): the paired ratio ours / base with its interval."""
-    clock = latency.HostClock()
+    clock = clocks.HostClock()
 
     def run(base: Callable[[], object], ours: Callable[[], object], rounds: int) -> dict[str, object]:
         ratios: list[float] = []

@@ -31,14 +31,16 @@ def test_a_waterfall_ends_at_the_sum():
     assert list(trace.x) == [100, 50, -30, 0]
     assert list(trace.measure) == ["absolute", "relative", "relative", "total"]
     assert [name for name, _ in trace.customdata] == ["first", "more", "less", "last"]
-    assert trace.customdata[-1][1] == "120"
+    assert trace.customdata[-1][1] == trace.text[-1] == "120"
 
 
 def test_the_walk_is_drawn_and_printed_exactly(document: FlopsDocument):
     walk, printed = charts(document)
     drawn = dict(walk.figure.data[0].customdata)
     assert all(term.name in drawn for term in document.terms)
-    assert f"{document.counted.torch_flops // 2:,}".replace(",", "\N{NARROW NO-BREAK SPACE}") == drawn["counted"]
+    assert (
+        f"{document.counted.torch_flops // 2:,}".replace(",", "\N{NARROW NO-BREAK SPACE}") + " MACs" == drawn["counted"]
+    )
     assert printed.figure.data[0].x[0] == 1_500_000_000
     tables = {block.caption for page in pages.report(document).pages for block in page.blocks if type(block) is Table}
     assert tables == {"Exactly", "Counted", "Without a formula"}

@@ -4,9 +4,12 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from trio_profile.schema import Study
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output, nothing else.")]
 Out = Annotated[Path, typer.Option("--out", help="Directory that holds the study; made if missing.")]
@@ -42,3 +45,15 @@ def assignments(texts: list[str]) -> dict[str, Any]:
 def print_document(text: str) -> None:
     """One JSON document on standard output."""
     sys.stdout.write(text + "\n")
+
+
+def studied(given: dict[str, Any]) -> "Study":
+    """A study of the options that were given, on CUDA in bfloat16 where there is one and nothing else was said."""
+    import torch
+
+    from trio_profile import study
+
+    fields = {name: value for name, value in given.items() if value is not None}
+    fields.setdefault("device", "cuda" if torch.cuda.is_available() else "cpu")
+    fields.setdefault("dtype", "bfloat16" if str(fields["device"]).startswith("cuda") else "float32")
+    return study.make(**fields)

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+from trio_profile.analysis.layers import LayersDocument
 from trio_profile.analysis.reconciliation import FlopsDocument
 from trio_profile.analysis.summary import summarise
 from trio_profile.cli import tables
 from trio_profile.cli.options import print_document
-from trio_profile.report import flops, sweep, write
+from trio_profile.report import flops, layers, sweep, write
 from trio_profile.store import Contents, keep
 
 
@@ -33,5 +34,18 @@ def publish_flops(document: FlopsDocument, directory: Path | None, *, as_json: b
         tables.print_flops(document, 2 if unit == "flops" else 1)
 
 
+def publish_layers(document: LayersDocument, directory: Path | None, *, as_json: bool) -> None:
+    """The same of a prefill's times."""
+    if directory is not None:
+        keep(directory / LAYERS, document)
+        document = document.model_copy(update={"report": str(write(layers.report(document), directory))})
+    if as_json:
+        print_document(document.model_dump_json(indent=2))
+    else:
+        tables.print_layers(document)
+
+
 FLOPS = "flops.json"
 """What `trio-profile flops --out` leaves beside its report."""
+LAYERS = "layers.json"
+"""What `trio-profile layers --out` leaves beside its report and its trace."""

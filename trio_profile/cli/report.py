@@ -9,15 +9,21 @@ from trio_profile.cli.options import Json
 
 
 def command(
-    directory: Annotated[Path, typer.Argument(help="A directory that holds measurements.jsonl, or flops.json.")],
+    directory: Annotated[
+        Path, typer.Argument(help="A directory that holds measurements.jsonl, flops.json or layers.json.")
+    ],
     json: Json = False,
 ) -> None:
-    """Rebuild the report of a study from its measurements, or of a count from its document."""
+    """Rebuild the report of a study from its measurements, or of a count or a profile from its document."""
+    from trio_profile.analysis.layers import LayersDocument
     from trio_profile.analysis.reconciliation import FlopsDocument
-    from trio_profile.cli.publish import FLOPS, publish, publish_flops
+    from trio_profile.cli.publish import FLOPS, LAYERS, publish, publish_flops, publish_layers
     from trio_profile.store import Store, kept
 
-    if (directory / FLOPS).exists() and not Store(directory).exists():
-        publish_flops(kept(directory / FLOPS, FlopsDocument), directory, as_json=json)
-    else:
-        publish(Store(directory).read(), directory, as_json=json)
+    if not Store(directory).exists():
+        if (directory / FLOPS).exists():
+            return publish_flops(kept(directory / FLOPS, FlopsDocument), directory, as_json=json)
+        if (directory / LAYERS).exists():
+            return publish_layers(kept(directory / LAYERS, LayersDocument), directory, as_json=json)
+    publish(Store(directory).read(), directory, as_json=json)
+    return None

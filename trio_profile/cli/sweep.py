@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trio_profile.cli.options import Json, Out, assignments, numbers, print_document
+from trio_profile.cli.options import Json, Out, assignments, numbers, print_document, studied
 
 if TYPE_CHECKING:
     from trio_profile.schema import Study
@@ -81,14 +81,9 @@ def command(
 
 
 def _study(file: Path | None, given: dict[str, Any]) -> "Study":
-    import torch
-
     from trio_profile import study as studies
 
-    fields = {**(studies.read(file) if file else {}), **given}
-    fields.setdefault("device", "cuda" if torch.cuda.is_available() else "cpu")
-    fields.setdefault("dtype", "bfloat16" if str(fields["device"]).startswith("cuda") else "float32")
-    return studies.make(**fields)
+    return studied({**(studies.read(file) if file else {}), **given})
 
 
 def _dry_run(asked: "Study", as_json: bool) -> None:

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -15,6 +15,7 @@ from rich.table import Table
 from trio_profile import units
 from trio_profile.analysis.break_even import BreakEven
 from trio_profile.analysis.conventions import Match
+from trio_profile.analysis.layers import LayersDocument, LayerTimes
 from trio_profile.analysis.reconciliation import FlopsDocument, Term
 from trio_profile.analysis.summary import CellSummary, Document, Quantity
 from trio_profile.report.verdict import sentences
@@ -155,6 +156,67 @@ def print_flops(document: FlopsDocument, scale: int) -> None:
         console.print(f"INCOMPLETE: {escape(lost)} ran without a formula")
     for found in document.conventions:
         console.print(f"claimed: {escape(_convention(found))}")
+
+
+def print_layers(document: LayersDocument) -> None:
+    """Each layer and stage, what lies beside them, and the walk from the claimed speed-up to the measured one."""
+    console = Console()
+    what = f"{document.method} on {document.study.model}"
+    table = _table(f"{what}: forward of each decoder layer", "layer")
+    for name in ("tokens", "dense", "pruned", "of dense"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for run in _alike(document.layers):
+        first, last = run[0], run[-1]
+        dense, pruned = (sum(getattr(one, f"{side}forward_ms").median for one in run) for side in ("dense_", ""))
+        table.add_row(
+            f"{first.layer} … {last.layer}" if last.layer > first.layer else str(first.layer),
+            str(first.tokens),
+            units.milliseconds(dense),
+            units.milliseconds(pruned),
+            units.percent(pruned / dense, 0),
+        )
+    console.print(table, "")
+    stages = _table("stages", "after layer", "tokens")
+    names = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
+    for name in names:
+        stages.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
+    for stage in document.stages:
+        found = (getattr(stage, f"{name}_ms") for name in names)
+        spent = ("" if one is None else units.milliseconds(one.median) for one in found)
+        stages.add_row(str(stage.layer), f"{stage.tokens_before} → {stage.tokens_after}", *spent)
+    console.print(stages, "")
+    beside = _table("beside the layers", "part")
+    for name in ("dense", "pruned"):
+        beside.add_column(name, justify="right", no_wrap=True)
+    for part in document.parts:
+        beside.add_row(part.name, units.milliseconds(part.dense_ms.median), units.milliseconds(part.ms.median))
+    console.print(beside, "")
+    walk = _table("from the claimed speed-up to the measured one", "step")
+    for name in ("adds", "speed-up"):
+        walk.add_column(name, justify="right", no_wrap=True)
+    for step in document.attribution:
+        walk.add_row(step.name, units.milliseconds(step.added_ms), units.times(step.speedup))
+    console.print(walk, "")
+    totals = document.totals
+    console.print(
+        f"whole prefill: {units.milliseconds(totals.prefill_ms.median)} against "
+        f"{units.milliseconds(totals.dense_prefill_ms.median)} dense, "
+        f"{escape(units.times_within(totals.prefill_speedup.median, totals.prefill_speedup.ci95))} "
+        f"({totals.prefill_speedup.samples} rounds, {totals.prefill_speedup.stopped})"
+    )
+    console.print(
+        f"layers, modules and stages make {units.percent(totals.named.median)} of it, "
+        f"{units.percent(totals.dense_named.median)} dense; marks cost a factor of "
+        f"{escape(units.times_within(totals.instrumented.median, totals.instrumented.ci95))}"
+    )
+    for name, path in (("trace", document.trace), ("report", document.report)):
+        if path:
+            console.print(f"{name}: {escape(path)}", soft_wrap=True)
+
+
+def _alike(layers: Sequence[LayerTimes]) -> list[list[LayerTimes]]:
+    """Neighbouring layers that run on as many tokens."""
+    return [list(run) for _, run in groupby(layers, key=lambda layer: layer.tokens)]
 
 
 def _convention(found: Match) -> str:

@@ -27,6 +27,7 @@ from trio_core.spans import listening
 from trio_core.view import Selection, View
 from trio_profile.profilers.formulas import OUR_FORMULA, TORCHS_FORMULA, supplied
 from trio_profile.schema import Counted
+from trio_profile.towers import beside_the_decoder
 from trio_profile.workload import Workload
 
 _CHOICE = "selection"
@@ -112,7 +113,7 @@ def breakdown(adapter: Adapter, run: Callable[[], Any]) -> Breakdown:
             (enter if entering else leave)(name)
 
     handles: list[Any] = []
-    beside = list(_beside_the_decoder(adapter))
+    beside = list(beside_the_decoder(adapter))
     try:
         for path, whole in beside:
             for inner, module in whole.named_modules(prefix=path):
@@ -145,17 +146,6 @@ def decoding(workload: Workload, method: Method | None, prefill_macs: int) -> in
     """MACs of the forwards after a prefill that took so many: one for each new token but the first."""
     with nullcontext() if method is None else prune(workload.model, method):
         return breakdown(workload.adapter, workload.generate).macs - prefill_macs
-
-
-def _beside_the_decoder(adapter: Adapter) -> Iterator[tuple[str, nn.Module]]:
-    """Each module that is neither the decoder, nor around it, nor the head: the vision tower, the projector."""
-    *above, _ = adapter.decoder_path.split(".")
-    for depth in range(len(above) + 1):
-        parent = adapter.model.get_submodule(".".join(above[:depth]))
-        for name, module in parent.named_children():
-            path = ".".join([*above[:depth], name])
-            if not f"{adapter.decoder_path}.".startswith(f"{path}.") and path != "lm_head":
-                yield path, module
 
 
 class _Ledger(TorchDispatchMode):

@@ -7,10 +7,12 @@ report.css gives text, grid and hover boxes the colours of the page.
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from itertools import accumulate
+from typing import Any
 
 import plotly.graph_objects as go
 
 from trio_profile import units
+from trio_profile.analysis.layers import LayersDocument
 from trio_profile.analysis.summary import CellSummary, DenseSummary, Document, Quantity
 from trio_profile.report.verdict import break_even, break_even_text, finished, realised
 
@@ -219,11 +221,22 @@ def _selection_hover(cell: CellSummary, share: float) -> str:
     )
 
 
-def waterfall(first: str, start: int, steps: Sequence[tuple[str, int]], last: str) -> go.Figure:
-    """From one count to another: a bar for each step, between the sums before and after it; top to bottom."""
+def waterfall(
+    first: str,
+    start: float,
+    steps: Sequence[tuple[str, float]],
+    last: str,
+    *,
+    text: Callable[[float], str] = units.count,
+    exact: Callable[[Any], str] | None = None,
+) -> go.Figure:
+    """From one sum to another: a bar for each step, between the sums before and after it; top to bottom.
+
+    text: how a value is written beside its bar; exact: where one points at it, if otherwise.
+    """
     names = [first, *(name for name, _ in steps), last]
     values = [start, *(macs for _, macs in steps), 0]
-    end = start + sum(macs for _, macs in steps)
+    sums = [*values[:-1], sum(values)]
     figure = _figure("", 0)
     figure.add_waterfall(
         orientation="h",
@@ -234,11 +247,11 @@ def waterfall(first: str, start: int, steps: Sequence[tuple[str, int]], last: st
         increasing={"marker": {"color": PALETTE[1]}},
         decreasing={"marker": {"color": PALETTE[0]}},
         totals={"marker": {"color": _INK}},
-        text=[units.count(value) for value in [*values[:-1], end]],
+        text=[text(value) for value in sums],
         textposition="outside",
         cliponaxis=False,
-        customdata=[[escape(name), units.exact(value)] for name, value in zip(names, [*values[:-1], end], strict=True)],
-        hovertemplate="%{customdata[0]}<br>%{customdata[1]} MACs<extra></extra>",
+        customdata=[[escape(name), (exact or text)(value)] for name, value in zip(names, sums, strict=True)],
+        hovertemplate="%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
         showlegend=False,
     )
     low, high = min(0, *accumulate(values[:-1])), max(accumulate(values[:-1]))
@@ -254,6 +267,26 @@ def waterfall(first: str, start: int, steps: Sequence[tuple[str, int]], last: st
         },
         margin={"r": 24},
     )
+    return figure
+
+
+def layers(document: LayersDocument) -> go.Figure:
+    """Forward of each decoder layer against its number, dense and pruned, with intervals; stages are upright lines."""
+    top = max(layer.dense_forward_ms.ci95[1] for layer in document.layers)
+    top = max(top, *(layer.forward_ms.ci95[1] for layer in document.layers))
+    figure = _figure("Milliseconds", 1.05 * top)
+    x = [float(layer.layer) for layer in document.layers]
+    for name, own, field in (("dense", _INK, "dense_forward_ms"), (document.method, PALETTE[0], "forward_ms")):
+        found = [getattr(layer, field) for layer in document.layers]
+        _band(figure, x, [one.ci95[0] for one in found], [one.ci95[1] for one in found], own, name)
+        hover = [
+            f"<b>{escape(name)}</b>, layer {layer.layer}<br>{units.milliseconds(one.median)}"
+            for layer, one in zip(document.layers, found, strict=True)
+        ]
+        _line(figure, escape(name), x, [one.median for one in found], own, hover, group=name)
+    for stage in document.stages:
+        figure.add_vline(x=stage.layer + 0.5, line={"color": _INK, "width": 1, "dash": _DOTTED})
+    figure.update_xaxes(range=[0, len(x) + 1], ticksuffix="", hoverformat=".0f", title={"text": "Decoder layer"})
     return figure
 
 

@@ -159,7 +159,9 @@ def _walk(id: str, first: str, start: int, terms: Sequence[Term], last: str) -> 
         [Entry(name), Entry(units.exact(macs)), Entry(units.count(macs))]
         for name, macs in [(first, start), *steps, (last, end)]
     ]
-    figure = figures.waterfall(first, start, [step for step in steps if step[1]], last)
+    figure = figures.waterfall(
+        first, start, [step for step in steps if step[1]], last, exact=lambda macs: f"{units.exact(macs)} MACs"
+    )
     return [Chart(id, "MACs", label, figure), Table("Exactly", ("term", "MACs", ""), rows)]
 
 

@@ -1,0 +1,72 @@
+"""The document of `trio-profile layers`: where the time of one prefill goes, dense and pruned, and why."""
+
+from trio_profile.analysis.attribution import Step
+from trio_profile.analysis.summary import Quantity
+from trio_profile.schema import FORMAT, VERSION, Environment, Record, Retention, Study
+
+
+class LayerTimes(Record):
+    """One decoder layer's forward, in ms. tokens: visual and text that it runs on."""
+
+    layer: int
+    tokens: int
+    dense_tokens: int
+    forward_ms: Quantity
+    dense_forward_ms: Quantity
+
+
+class StageTimes(Record):
+    """One stage, after `layer`. selection_ms holds the four before it, as far as a method has them."""
+
+    layer: int
+    tokens_before: int
+    tokens_after: int
+    proxy_forward_ms: Quantity | None = None
+    proxy_loss_ms: Quantity | None = None
+    backward_ms: Quantity | None = None
+    nms_ms: Quantity | None = None
+    selection_ms: Quantity
+    compaction_ms: Quantity
+
+
+class PartTimes(Record):
+    """A module beside the layers, or what lies in no region, named by where it lies."""
+
+    name: str
+    ms: Quantity
+    dense_ms: Quantity
+
+
+class Totals(Record):
+    """The whole prefill, and what all named regions make of it.
+
+    speedup: paired ratios of whole prefills without a mark inside, dense over pruned. named: share of the whole that
+    lies in layers, modules and stages; the gaps are the rest. instrumented: a prefill with marks over one without.
+    """
+
+    prefill_ms: Quantity
+    dense_prefill_ms: Quantity
+    prefill_speedup: Quantity
+    named: Quantity
+    dense_named: Quantity
+    instrumented: Quantity
+    dense_instrumented: Quantity
+
+
+class LayersDocument(Record):
+    """What `trio-profile layers --json` prints. claimed_ratio: dense over pruned by the paper's formula."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    environment: Environment
+    study: Study
+    method: str
+    retention: Retention
+    layers: tuple[LayerTimes, ...]
+    stages: tuple[StageTimes, ...]
+    parts: tuple[PartTimes, ...]
+    totals: Totals
+    claimed_ratio: float
+    attribution: tuple[Step, ...]
+    trace: str | None = None
+    report: str | None = None

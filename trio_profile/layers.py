@@ -1,0 +1,238 @@
+"""Where the time of one prefill goes: every decoder layer and every stage, dense beside pruned, and a trace of both."""
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trio_core.pruning import Trace
+from trio_profile import cost_model
+from trio_profile.analysis.attribution import Part, attribute
+from trio_profile.analysis.layers import LayersDocument, LayerTimes, PartTimes, StageTimes, Totals
+from trio_profile.analysis.summary import Quantity
+from trio_profile.environment import collect
+from trio_profile.intervals import relative_half_width
+from trio_profile.profilers import flops_counted, timeline
+from trio_profile.profilers.clock import Clock, clock_for
+from trio_profile.profilers.timeline import Timeline
+from trio_profile.schema import Retention, Shape, Stopped, Study
+from trio_profile.store import write_whole
+from trio_profile.study import Planned, plan
+from trio_profile.workload import Workload, build
+
+WARMUPS = 2
+LEAST_ROUNDS, MOST_ROUNDS = 6, 200
+
+
+@dataclass(frozen=True)
+class Round:
+    """Four prefills in random order, in ms: dense and pruned, bare and with marks."""
+
+    dense: Timeline
+    pruned: Timeline
+    dense_bare_ms: float
+    pruned_bare_ms: float
+
+
+def run(study: Study, *, out: Path | None = None, clock: Clock | None = None) -> LayersDocument:
+    """Time the first cell of a study beside its dense model. out: where `trace.json` goes, for Perfetto or Chrome.
+
+    Raises StudyError for a model or an input that cannot be used, OptionError for a retention out of reach, StoreError
+    for a trace that cannot be written.
+    """
+    workload = build(study)
+    cell = plan(study, workload.shape)[0]
+    clock = clock or clock_for(workload.device)
+    # Counts first: an allocator that has not seen large blocks freed is slower by a quarter.
+    flops_counted.prefill(workload, None)
+    _, trace = flops_counted.prefill(workload, cell.method)
+    assert trace is not None
+    rounds, stopped = _rounds(workload, cell, study, clock)
+    document = _document(study, workload.shape, cell, trace, rounds, stopped)
+    if out is None:
+        return document
+    path = out / "trace.json"
+    write_whole(path, json.dumps(chrome_trace(rounds)))
+    return document.model_copy(update={"trace": str(path)})
+
+
+def _rounds(workload: Workload, cell: Planned, study: Study, clock: Clock) -> tuple[list[Round], Stopped]:
+    order, rounds, spent_ms = random.Random(study.seed), list[Round](), 0.0
+    for _ in range(WARMUPS):
+        _round(workload, cell, clock, order)
+    while len(rounds) < MOST_ROUNDS:
+        one = _round(workload, cell, clock, order)
+        rounds.append(one)
+        spent_ms += one.dense.whole_ms + one.pruned.whole_ms + one.dense_bare_ms + one.pruned_bare_ms
+        if len(rounds) < LEAST_ROUNDS:
+            continue
+        if relative_half_width([r.dense_bare_ms / r.pruned_bare_ms for r in rounds]) <= study.precision:
+            return rounds, "converged"
+        if spent_ms >= 1000 * study.cell_seconds:
+            break
+    return rounds, "budget"
+
+
+def _round(workload: Workload, cell: Planned, clock: Clock, order: random.Random) -> Round:
+    todo = [(dense, marked) for dense in (True, False) for marked in (True, False)]
+    order.shuffle(todo)
+    found: dict[tuple[bool, bool], Any] = {}
+    for dense, marked in todo:
+        method = None if dense else cell.method
+        found[dense, marked] = (
+            timeline.measure(workload, method, clock)[0] if marked else timeline.bare(workload, method, clock)
+        )
+    return Round(found[True, True], found[False, True], found[True, False], found[False, False])
+
+
+def _document(
+    study: Study,
+    shape: Shape,
+    cell: Planned,
+    trace: Trace,
+    rounds: Sequence[Round],
+    stopped: Stopped,
+) -> LayersDocument:
+    def quantity(values: Sequence[float]) -> Quantity:
+        return Quantity.of(list(values), stopped)
+
+    dense, pruned = ([getattr(one, side) for one in rounds] for side in ("dense", "pruned"))
+    dense_by, by = _durations(dense), _durations(pruned)
+    visual = trace.schedules[0].tokens_by_layer
+    whole = shape.visual_tokens + shape.text_tokens
+    layers = tuple(
+        LayerTimes(
+            layer=layer,
+            tokens=visual[layer - 1] + shape.text_tokens,
+            dense_tokens=whole,
+            forward_ms=quantity(by["layer", f"layer {layer}", layer]),
+            dense_forward_ms=quantity(dense_by["layer", f"layer {layer}", layer]),
+        )
+        for layer in range(1, shape.num_layers + 1)
+    )
+    stages = tuple(
+        StageTimes(
+            layer=stage.layer,
+            tokens_before=stage.tokens_before,
+            tokens_after=stage.tokens_after,
+            **{
+                f"{name}_ms": quantity(values)
+                for (kind, name, layer), values in by.items()
+                if kind in ("stage", "within a stage") and layer == stage.layer
+            },
+        )
+        for stage in trace.stages
+        if ("stage", "selection", stage.layer) in by
+    )
+    names = dict.fromkeys(name for timed in (dense_by, by) for kind, name, _ in timed if kind in ("module", "gap"))
+    parts = tuple(
+        PartTimes(name=name, ms=quantity(_of(by, name, rounds)), dense_ms=quantity(_of(dense_by, name, rounds)))
+        for name in names
+    )
+    claimed = _claimed_ratio(shape, cell, study.gamma)
+    schedule = cell.schedule
+    return LayersDocument(
+        environment=collect(study.device),
+        study=study,
+        method=cell.cell.method,
+        retention=Retention(
+            nominal=cell.cell.retention,
+            layer_average=schedule.layer_average,
+            final_layer=schedule.final_layer,
+            realised=trace.realised_retention,
+        ),
+        layers=layers,
+        stages=stages,
+        parts=parts,
+        totals=Totals(
+            prefill_ms=quantity([one.pruned_bare_ms for one in rounds]),
+            dense_prefill_ms=quantity([one.dense_bare_ms for one in rounds]),
+            prefill_speedup=quantity([one.dense_bare_ms / one.pruned_bare_ms for one in rounds]),
+            named=quantity([1 - sum(one.gaps_ms.values()) / one.whole_ms for one in pruned]),
+            dense_named=quantity([1 - sum(one.gaps_ms.values()) / one.whole_ms for one in dense]),
+            instrumented=quantity([one.pruned.whole_ms / one.pruned_bare_ms for one in rounds]),
+            dense_instrumented=quantity([one.dense.whole_ms / one.dense_bare_ms for one in rounds]),
+        ),
+        claimed_ratio=claimed,
+        attribution=tuple(attribute(claimed, _attributable(shape, layers, stages, parts))),
+    )
+
+
+Key = tuple[str, str, int | None]
+
+
+def _durations(timelines: Sequence[Timeline]) -> dict[Key, list[float]]:
+    """Milliseconds of each region over the rounds; a module that runs twice in one prefill is summed."""
+    found: dict[Key, list[float]] = {}
+    for index, one in enumerate(timelines):
+        for region in one.regions:
+            values = found.setdefault((region.kind, region.name, region.layer), [0.0] * len(timelines))
+            values[index] += region.duration_ms
+        for name, gap in one.gaps_ms.items():
+            found.setdefault(("gap", name, None), [0.0] * len(timelines))[index] = gap
+    return found
+
+
+def _of(durations: dict[Key, list[float]], name: str, rounds: Sequence[Round]) -> list[float]:
+    """Of a module or a gap; nothing where it did not run."""
+    return next(
+        (v for (kind, n, _), v in durations.items() if n == name and kind in ("module", "gap")), [0.0] * len(rounds)
+    )
+
+
+def _claimed_ratio(shape: Shape, cell: Planned, gamma: float) -> float:
+    dense = cost_model.fastv_inference((shape.visual_tokens,) * shape.num_layers, shape.hidden, shape.intermediate)
+    return dense * shape.batch / cell.fastv_macs(shape, gamma)
+
+
+def _attributable(
+    shape: Shape, layers: Sequence[LayerTimes], stages: Sequence[StageTimes], parts: Sequence[PartTimes]
+) -> list[Part]:
+    """Modules and gaps, each run of layers between two stages, and the stages, side by side, by their medians."""
+    widths = (shape.hidden, shape.intermediate, shape.query_width, shape.kv_width, shape.ffn_matrices)
+
+    def macs(tokens: int) -> int:
+        return cost_model.layer_macs(tokens, *widths)
+
+    found = [Part(name=part.name, dense_ms=part.dense_ms.median, pruned_ms=part.ms.median) for part in parts]
+    runs: dict[int, list[LayerTimes]] = {}
+    for layer in layers:
+        runs.setdefault(layer.tokens, []).append(layer)
+    for run in runs.values():
+        first, last = run[0].layer, run[-1].layer
+        found.append(
+            Part(
+                name=f"layers {first} to {last}" if last > first else f"layer {first}",
+                dense_ms=sum(layer.dense_forward_ms.median for layer in run),
+                pruned_ms=sum(layer.forward_ms.median for layer in run),
+                macs_ratio=macs(run[0].tokens) / macs(run[0].dense_tokens),
+            )
+        )
+    for name in ("selection", "compaction"):
+        spent = sum(getattr(stage, f"{name}_ms").median for stage in stages)
+        found.append(Part(name=name, dense_ms=0.0, pruned_ms=spent))
+    return found
+
+
+def chrome_trace(rounds: Sequence[Round]) -> dict[str, Any]:
+    """The round of median length as trace events, which Perfetto and chrome://tracing open: dense and pruned."""
+    middle = sorted(rounds, key=lambda one: one.pruned.whole_ms)[len(rounds) // 2]
+    events: list[dict[str, Any]] = []
+    for process, (name, one) in enumerate((("dense", middle.dense), ("pruned", middle.pruned)), start=1):
+        events.append({"name": "process_name", "ph": "M", "pid": process, "args": {"name": name}})
+        events += [
+            {
+                "name": region.name,
+                "cat": region.kind,
+                "ph": "X",
+                "pid": process,
+                "tid": 1,
+                "ts": 1000 * region.start_ms,
+                "dur": 1000 * region.duration_ms,
+                "args": {} if region.layer is None else {"layer": region.layer},
+            }
+            for region in one.regions
+        ]
+    return {"traceEvents": events, "displayTimeUnit": "ms"}

@@ -1,0 +1,146 @@
+"""Where the time of one prefill goes: a region for each decoder layer, each module beside them, and each stage's spans.
+
+Regions come from hooks and from `trio_core.spans`; a mark is an event on CUDA and a clock's reading on a CPU, and
+nothing waits inside the prefill. What lies in no region (masks, positions, hooks, Python) is named by where it lies.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from trio_core.method import Method
+from trio_core.pruning import Trace, prune
+from trio_core.spans import listening
+from trio_profile.profilers.clock import Clock
+from trio_profile.towers import beside_the_decoder
+from trio_profile.workload import Workload
+
+Kind = Literal["prefill", "module", "layer", "stage", "within a stage"]
+STAGE = ("selection", "compaction")
+"""Spans of a stage that lie side by side; others lie within its selection."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """A stretch of one prefill. layer: the decoder layer, 1-based; of a stage, the one after which it acts."""
+
+    kind: Kind
+    name: str
+    layer: int | None
+    start_ms: float
+    duration_ms: float
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The regions of one prefill, in the order in which they end; the whole is the last."""
+
+    regions: tuple[Region, ...]
+
+    @property
+    def whole_ms(self) -> float:
+        """The whole prefill, from the first mark to the last."""
+        return self.regions[-1].duration_ms
+
+    @property
+    def gaps_ms(self) -> dict[str, float]:
+        """What lies in no region: before the first decoder layer, between layers, and after the last."""
+        side_by_side = [region for region in self.regions if region.kind in ("module", "layer", "stage")]
+        layers = [region for region in side_by_side if region.kind == "layer"]
+        first, last = layers[0].start_ms, layers[-1].start_ms + layers[-1].duration_ms
+        gaps = {
+            "before the layers": first,
+            "between the layers": last - first,
+            "after the layers": self.whole_ms - last,
+        }
+        for region in side_by_side:
+            where = "before" if region.start_ms < first else "between" if region.start_ms < last else "after"
+            gaps[f"{where} the layers"] -= region.duration_ms
+        return gaps
+
+
+def measure(workload: Workload, method: Method | None, clock: Clock) -> tuple[Timeline, Trace | None]:
+    """One instrumented prefill, dense (method None) or pruned, and what pruning did."""
+    with nullcontext() if method is None else prune(workload.model, method) as trace:
+        # Inside, so that a layer's region begins after the stage before it.
+        with _listening(workload, clock) as recorder:
+            workload.prefill()
+        return recorder.timeline(), trace
+
+
+def bare(workload: Workload, method: Method | None, clock: Clock) -> float:
+    """Milliseconds of the same prefill without a mark inside it."""
+    with nullcontext() if method is None else prune(workload.model, method):
+        start = clock.mark()
+        workload.prefill()
+        return clock.elapsed_ms(start, clock.mark())
+
+
+class _Recorder:
+    """Marks at the beginning and end of regions. Modules that a choice calls belong to the choice."""
+
+    def __init__(self, clock: Clock):
+        self.clock = clock
+        self.choosing = False
+        self.layer = 0
+        self.open: dict[str, Any] = {}
+        self.closed: list[tuple[Kind, str, int | None, Any, Any]] = []
+
+    def enter(self, name: str, *_: Any) -> None:
+        if not self.choosing:
+            self.open[name] = self.clock.mark()
+
+    def leave(self, kind: Kind, layer: int | None, name: str, *_: Any) -> None:
+        if self.choosing:
+            return
+        self.closed.append((kind, name, layer, self.open.pop(name), self.clock.mark()))
+        if kind == "layer" and layer is not None:
+            self.layer = layer
+
+    def span(self, name: str, entering: bool) -> None:
+        if entering:
+            self.open[name] = self.clock.mark()
+        else:
+            kind: Kind = "stage" if name in STAGE else "within a stage"
+            self.closed.append((kind, name, self.layer, self.open.pop(name), self.clock.mark()))
+        if name == "selection":
+            self.choosing = entering
+
+    def timeline(self) -> Timeline:
+        """Marks turned into milliseconds; waits for the work between them."""
+        begin = self.closed[-1][3]
+        return Timeline(
+            tuple(
+                Region(kind, name, layer, self.clock.elapsed_ms(begin, start), self.clock.elapsed_ms(start, end))
+                for kind, name, layer, start, end in self.closed
+            )
+        )
+
+
+@contextmanager
+def _listening(workload: Workload, clock: Clock) -> Iterator[_Recorder]:
+    recorder, adapter, model = _Recorder(clock), workload.adapter, workload.model
+    handles: list[Any] = []
+
+    def watch(kind: Kind, name: str, module: Any, layer: int | None = None) -> None:
+        # Before and after other hooks of the whole model; between them elsewhere.
+        handles.append(module.register_forward_pre_hook(partial(recorder.enter, name), prepend=kind == "prefill"))
+        handles.append(module.register_forward_hook(partial(recorder.leave, kind, layer, name)))
+
+    try:
+        watch("prefill", "prefill", model)
+        for path, module in beside_the_decoder(adapter):
+            watch("module", path, module)
+        for name, module in adapter.decoder.named_children():
+            if name != "layers":
+                watch("module", f"{adapter.decoder_path}.{name}", module)
+        watch("module", "lm_head", model.get_output_embeddings())
+        for number, module in enumerate(adapter.layers, start=1):
+            watch("layer", f"layer {number}", module, number)
+        with listening(recorder.span):
+            yield recorder
+    finally:
+        for handle in handles:
+            handle.remove()
