@@ -1,9 +1,21 @@
-"""Medians with intervals that assume nothing of the noise but that samples are exchangeable."""
+"""Medians with intervals that assume little of the noise: exchangeable samples, or for ratios a short memory."""
 
 from collections.abc import Sequence
-from math import comb
+from math import comb, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
+from scipy.stats import rankdata
+
+from trio_profile.errors import MeasurementError
+
+EXACT_BELOW = 12
+"""Fewer samples than this never claim more than the sign test's interval does."""
+_RESAMPLES = 1000
+_LONGER = 1.6
+"""Blocks are this much longer than what is best for a variance: an interval's ends ask for more, and the lag-1
+correlation of ranks is below that of the times. Found by simulation (tests/benchmarks/test_coverage.py)."""
 
 
 def median(values: Sequence[float]) -> float:
@@ -33,3 +45,69 @@ def relative_half_width(values: Sequence[float]) -> float:
     """Half the width of the median's interval over the median: what `--precision` bounds."""
     low, high = median_interval(values)
     return (high - low) / 2 / median(values)
+
+
+def ratio_interval(ratios: Sequence[float], *, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
+    """The interval of the median of paired ratios, in the order they were taken: a block bootstrap on their ranks.
+
+    Whole blocks of neighbours are resampled (circular moving blocks), so that what lasts over several pairs is not
+    taken for information. Ranks stand for ratios, so that neither tails nor modes matter: the spread of the resampled
+    median's rank, times Student's t at as many blocks as there are, says how far out the two order statistics lie.
+    Below 12 samples it is at least the sign test's interval, below 6 their range. Raises MeasurementError for no
+    samples, or one that is not finite.
+    """
+    values = np.asarray(ratios, dtype=float)
+    n = len(values)
+    if n == 0 or not np.isfinite(values).all():
+        raise MeasurementError(f"{n} ratios, not all of them finite, have no interval; measure again")
+    exact = median_interval(values.tolist(), confidence)
+    # The order statistics are as wide as their range here, and blocks of a quarter need four samples anyway.
+    if exact == (values.min(), values.max()) and n < EXACT_BELOW:
+        return exact
+    ranks = rankdata(values)
+    block = block_length(ranks)
+    reach = _reach(n, block, confidence) * _median_spread(ranks, block, seed)
+    middle = (n + 1) / 2
+    low, high = np.interp([middle - reach, middle + reach], np.arange(1, n + 1), np.sort(values))
+    if n < EXACT_BELOW:
+        return min(float(low), exact[0]), max(float(high), exact[1])
+    return float(low), float(high)
+
+
+def block_length(values: Sequence[float] | NDArray[np.float64]) -> int:
+    """How many neighbours are resampled together: 1 without autocorrelation, at most a quarter of the samples.
+
+    The best length for an AR(1) series and circular blocks (Politis & White 2004), b³ = 3/2 · (2ρ / (1 − ρ²))² · n,
+    made longer; ρ is the lag-1 autocorrelation. Alternation (ρ < 0), which would make intervals narrower, is not
+    believed.
+    """
+    n = len(values)
+    rho = min(max(autocorrelation(values), 0.0), 0.9)
+    best = (1.5 * (2 * rho / (1 - rho**2)) ** 2 * n) ** (1 / 3)
+    return int(np.clip(round(_LONGER * best), 1, max(n // 4, 1)))
+
+
+def autocorrelation(values: Sequence[float] | NDArray[np.float64]) -> float:
+    """At lag 1, its bias in short series taken out: +(1 + 3ρ) / n (Kendall 1954). 0 for what does not vary."""
+    deviations = np.asarray(values, dtype=float) - np.mean(values)
+    total = float(deviations @ deviations)
+    if total == 0:
+        return 0.0
+    rho = float(deviations[1:] @ deviations[:-1]) / total
+    return rho + (1 + 3 * rho) / len(deviations)
+
+
+def _median_spread(ranks: NDArray[np.float64], block: int, seed: int) -> float:
+    """The standard deviation of the median's rank when blocks are resampled."""
+    n = len(ranks)
+    starts = np.random.default_rng(seed).integers(n, size=(_RESAMPLES, -(-n // block)))
+    drawn = (starts[:, :, None] + np.arange(block)).reshape(_RESAMPLES, -1)[:, :n] % n
+    return float(np.median(ranks[drawn], axis=1).std())
+
+
+def _reach(n: int, block: int, confidence: float) -> float:
+    """How many spreads the interval goes out; blocks see too little of the variance, by their share of the samples."""
+    tail = (1 + confidence) / 2
+    # Of single samples the spread of the median's rank is known and not estimated: the normal's quantile is enough.
+    quantile = ndtri(tail) if block == 1 else stdtrit(n / block - 1, tail)
+    return float(quantile) * sqrt(n / (n - block))

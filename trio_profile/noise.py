@@ -20,7 +20,7 @@ _TAIL = 1.2
 _DRIFT = 0.10
 _SLOW_SHARE, _SLOWER_BY = 0.3, 0.08
 _CARRY = 0.5
-_STRETCH = 8
+_STRETCH = 16
 _RECORDED = np.fromstring(
     """
     0.9664 0.9742 0.9592 0.9893 1.0006 0.9955 1.0004 1.0307 1.0237 1.0231 0.9898 1.0224 1.0196 1.0515 1.0080
@@ -39,8 +39,8 @@ _RECORDED = np.fromstring(
     """,
     sep=" ",
 ).reshape(2, -1)
-"""Interleaved prefills of the pocket model on two shared cores in the order they ran: dense, by their median, and pruned,
-by what makes the median of pruned / dense 1."""
+"""85 interleaved prefills of the pocket model on two shared cores, in the order they ran: the dense ones over their
+median, and the pruned ones so scaled that the median of pruned / dense is 1."""
 
 
 def steady(generator: np.random.Generator, n: int) -> Factors:
@@ -74,7 +74,7 @@ def autocorrelated(generator: np.random.Generator, n: int) -> Factors:
 
 
 def recorded(generator: np.random.Generator, n: int) -> Factors:
-    """Dense prefills that were really timed, drawn in stretches of eight so that neighbours stay neighbours."""
+    """Dense prefills that were really timed, drawn in stretches of sixteen so that neighbours stay neighbours."""
     return _RECORDED[0, _stretches(generator, n)]
 
 
