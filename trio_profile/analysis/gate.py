@@ -159,15 +159,16 @@ def settle(
 ) -> Verdict:
     """Sample pairs until the interval is narrow enough, and on while the verdict is inconclusive, at most `most`.
 
-    sample: called with how many further pairs are wanted, returns them as (base, new). precision: relative half width.
-    It is looked at after `least` pairs and then after each doubling: few looks, so that looking does not itself find
-    regressions. What is inconclusive at the limit stays so.
+    sample: called with how many further pairs are wanted, returns them as (base, new); fewer when there are no more.
+    precision: relative half width. It is looked at after `least` pairs and then after each doubling: few looks, so that
+    looking does not itself find regressions. What is inconclusive at the limit stays so.
     """
     base: list[float] = []
     new: list[float] = []
     target = least
     while True:
-        before, after = sample(min(target, most) - len(base))
+        wanted = min(target, most) - len(base)
+        before, after = sample(wanted)
         base += before
         new += after
         verdict = judge_pairs(quantity, where, base, new, max_ratio)
@@ -175,7 +176,7 @@ def settle(
         narrow = verdict.ci95[1] - verdict.ci95[0] <= 2 * precision * verdict.ratio
         if narrow and verdict.verdict != "inconclusive":
             return verdict.model_copy(update={"stopped": "converged"})
-        if len(base) >= most or not before:
+        if len(base) >= most or len(before) < wanted:
             note = None if verdict.verdict != "inconclusive" else f"still so after {len(base)} pairs: neutral"
             return verdict.model_copy(update={"stopped": "budget", "note": note})
         target *= 2
