@@ -38,11 +38,11 @@ def product(n=192, times=12, slower=1.0):
 @pytest.mark.benchmark(group="gate, simulated")
 @pytest.mark.parametrize("model", noise.MODELS)
 def test_false_alarms_and_power(benchmark, model: str):
-    [rates] = benchmark.pedantic(lambda: list(experiment(COMPARISONS, [model])), rounds=1)
+    [rates] = benchmark.pedantic(lambda: list(experiment(COMPARISONS, [model], with_bound=True)), rounds=1)
     [hurried] = experiment(COMPARISONS, [model], most=12)
     benchmark.extra_info.update(rates=rates.model_dump(), false_alarms_of_twelve_pairs=hurried.false_alarms)
     assert kept_promises([rates])
-    assert rates.at_bound <= 0.02
+    assert rates.at_bound is not None and rates.at_bound <= 0.03
     assert hurried.false_alarms <= 0.01
 
 

@@ -20,10 +20,9 @@ from math import exp, isfinite, log, sqrt
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trio_profile.errors import MeasurementError
-from trio_profile.intervals import median, median_interval
+from trio_profile.intervals import median, ratio_interval
 from trio_profile.schema import Record, Stopped
 
 MAX_RATIO = 1.03
@@ -32,7 +31,6 @@ LEAST_SAMPLES = 6
 REPORTED, SURE = 0.95, 0.99
 NOT_INTERLEAVED = "not interleaved: a change of the machine between the two would look the same"
 
-_RESAMPLES = 2000
 _MOST_RESAMPLED = 512
 _WIDER_WHEN_SURE = 2.576 / 1.960
 
@@ -125,14 +123,15 @@ def judge_pairs(
     _require_times(quantity, where, base)
     _require_times(quantity, where, new)
     ratios = [after / before for before, after in zip(base, new, strict=True)]
+    reported, sure = (paired_interval(ratios, confidence) for confidence in (REPORTED, SURE))
     return Verdict(
         quantity=quantity,
         where=where,
         base=median(base),
         new=median(new),
         ratio=median(ratios),
-        ci95=paired_interval(ratios, REPORTED),
-        verdict=decide(paired_interval(ratios, REPORTED), paired_interval(ratios, SURE), max_ratio),
+        ci95=reported,
+        verdict=decide(reported, sure, max_ratio),
         samples=len(ratios),
         stopped=stopped,
     )
@@ -183,8 +182,8 @@ def settle(
 
 
 def paired_interval(ratios: Sequence[float], confidence: float) -> Interval:
-    """An interval of the median of paired ratios."""
-    return median_interval(ratios, confidence)
+    """An interval of the median of what was taken in this order."""
+    return ratio_interval(ratios, confidence=confidence)
 
 
 def failures(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -202,21 +201,14 @@ def require_bound(max_ratio: float) -> float:
 def _judge_samples(quantity: str, where: str, base: Samples, new: Samples, max_ratio: float) -> Verdict:
     for side in (base, new):
         _require_times(quantity, where, side.values)
-    generator = np.random.default_rng(0)
-    ratios = _resampled_medians(new.values, generator) / _resampled_medians(base.values, generator)
-    reported, sure = (_percentiles(ratios, confidence) for confidence in (REPORTED, SURE))
-    before, after = median(base.values), median(new.values)
-    return Verdict(
-        quantity=quantity,
-        where=where,
-        base=before,
-        new=after,
-        ratio=after / before,
-        ci95=reported,
-        verdict=decide(reported, sure, max_ratio),
-        samples=min(len(base.values), len(new.values)),
-        note=None if base.interleaved and new.interleaved else NOT_INTERLEAVED,
-    )
+    medians = median(base.values), median(new.values)
+    by_confidence = [
+        _ratio_of(medians, [paired_interval(_stretches(side.values), confidence) for side in (base, new)])
+        for confidence in (REPORTED, SURE)
+    ]
+    note = None if base.interleaved and new.interleaved else NOT_INTERLEAVED
+    samples = min(len(base.values), len(new.values))
+    return _apart(quantity, where, medians, by_confidence, max_ratio, samples, note)
 
 
 def _judge_summaries(quantity: str, where: str, base: Summary, new: Summary, max_ratio: float) -> Verdict:
@@ -224,21 +216,50 @@ def _judge_summaries(quantity: str, where: str, base: Summary, new: Summary, max
         _require_times(quantity, where, (*side.ci95, side.median), side.samples)
         if not side.ci95[0] <= side.median <= side.ci95[1]:
             raise MeasurementError(f"{quantity} of {where}: {side.median:g} lies outside its interval {side.ci95}")
-    ratio = new.median / base.median
-    # The sides are independent: their half widths add in quadrature, on the scale on which ratios add.
-    below = sqrt(log(new.median / new.ci95[0]) ** 2 + log(base.ci95[1] / base.median) ** 2)
-    above = sqrt(log(new.ci95[1] / new.median) ** 2 + log(base.median / base.ci95[0]) ** 2)
-    reported, sure = ((ratio * exp(-wider * below), ratio * exp(wider * above)) for wider in (1.0, _WIDER_WHEN_SURE))
+    medians = base.median, new.median
+    by_confidence = [_ratio_of(medians, (base.ci95, new.ci95), wider) for wider in (1.0, _WIDER_WHEN_SURE)]
+    return _apart(quantity, where, medians, by_confidence, max_ratio, min(base.samples, new.samples), None)
+
+
+def _apart(
+    quantity: str,
+    where: str,
+    medians: Interval,
+    by_confidence: Sequence[Interval],
+    max_ratio: float,
+    samples: int,
+    note: str | None,
+) -> Verdict:
+    reported, sure = by_confidence
     return Verdict(
         quantity=quantity,
         where=where,
-        base=base.median,
-        new=new.median,
-        ratio=ratio,
+        base=medians[0],
+        new=medians[1],
+        ratio=medians[1] / medians[0],
         ci95=reported,
         verdict=decide(reported, sure, max_ratio),
-        samples=min(base.samples, new.samples),
+        samples=samples,
+        note=note,
     )
+
+
+def _ratio_of(medians: Interval, intervals: Sequence[Interval], wider: float = 1.0) -> Interval:
+    """The interval of new / base from those of the sides, which are independent: (base, new) each.
+
+    Distances to the ends add in quadrature, on the scale on which ratios add (MOVER: Zou & Donner 2008).
+    """
+    (base, new), ((base_low, base_high), (new_low, new_high)) = medians, intervals
+    below = sqrt(log(new / new_low) ** 2 + log(base_high / base) ** 2)
+    above = sqrt(log(new_high / new) ** 2 + log(base / base_low) ** 2)
+    return new / base * exp(-wider * below), new / base * exp(wider * above)
+
+
+def _stretches(values: Sequence[float]) -> Sequence[float]:
+    """Many samples as the medians of stretches of neighbours: as good for an interval, and soon resampled."""
+    if len(values) <= _MOST_RESAMPLED:
+        return values
+    return [float(np.median(stretch)) for stretch in np.array_split(np.asarray(values), _MOST_RESAMPLED)]
 
 
 def _require_times(quantity: str, where: str, values: Sequence[float], samples: int | None = None) -> None:
@@ -247,20 +268,3 @@ def _require_times(quantity: str, where: str, values: Sequence[float], samples: 
         raise MeasurementError(f"{quantity} of {where} has {n} samples: a verdict needs {LEAST_SAMPLES}, sample longer")
     if bad := [value for value in values if not (isfinite(value) and value > 0)]:
         raise MeasurementError(f"{quantity} of {where} holds {bad[0]:g}, which no clock can have shown: measure again")
-
-
-def _resampled_medians(values: Sequence[float], generator: np.random.Generator) -> NDArray[np.float64]:
-    """Medians of samples redrawn in stretches, so that what neighbours share stays in (circular block bootstrap)."""
-    drawn = np.asarray(values, dtype=np.float64)
-    if len(drawn) > _MOST_RESAMPLED:
-        drawn = np.array([np.median(stretch) for stretch in np.array_split(drawn, _MOST_RESAMPLED)])
-    n = len(drawn)
-    length = max(1, round(n ** (1 / 3)))
-    starts = generator.integers(n, size=(_RESAMPLES, -(-n // length)))
-    places = (starts[:, :, None] + np.arange(length)).reshape(_RESAMPLES, -1)[:, :n] % n
-    return np.median(drawn[places], axis=1)
-
-
-def _percentiles(values: NDArray[np.float64], confidence: float) -> Interval:
-    low, high = np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
