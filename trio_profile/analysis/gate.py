@@ -8,8 +8,9 @@ judged by the ratio new / base and its interval, against the bound `max_ratio`:
     improved        it even lies below 1 / max_ratio
     inconclusive    the bound lies inside: no failure, and no pass either
 
-A regression needs 99 % and not 95 %, because a gate that cries wolf is soon ignored: even a change that sits exactly on
-the bound is then failed in one of two hundred comparisons, whatever the noise, and one of nothing (A/A) all but never.
+A regression needs 99 % and not 95 %, because a gate that cries wolf is soon ignored. One of nothing (A/A) then all but
+never comes; a change that sits exactly on the bound is failed in 0.2 to 2.9 of a hundred comparisons, by the kind of
+noise, all looks at the growing sample included (tests/benchmarks/test_gate.py).
 
 The verdicts are those of criterion (a threshold for noise beside the interval) and nvbench (FAST, SLOW, AMBG, SAME).
 """
