@@ -2,7 +2,7 @@
 
     .venv/bin/python -m pytest tests/benchmarks/test_coverage.py --benchmark-only --benchmark-json=coverage.json
 
-`extra_info` holds coverages in percent and the median relative half width; 2,000 studies know a coverage to ±1 %.
+`extra_info` holds coverages in percent and the median relative half width; 1,000 studies know a coverage to ±1.4 %.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 from trio_profile.intervals import ratio_interval
 from trio_profile.noise import MODELS, pairs
 
-STUDIES = 2000
+STUDIES = 1000
 SAMPLES = (6, 8, 12, 20, 30, 50, 100, 200)
 TRUTH = 1.05
 
@@ -28,7 +28,7 @@ def test_coverage(benchmark, model: str):
         half_widths[n] = float(np.median(bounds[:, 1] - bounds[:, 0]) / 2 / TRUTH)
     benchmark.extra_info.update(coverage_percent=coverages, relative_half_width=half_widths, studies=STUDIES)
     benchmark(ratio_interval, _ratios(np.random.default_rng(0), model, 200))
-    assert all(coverages[n] >= 93 - 1.1 for n in SAMPLES if n >= 20)
+    assert all(coverages[n] >= 93 - 1.4 for n in SAMPLES if n >= 20)
 
 
 def _ratios(draw: np.random.Generator, model: str, n: int) -> np.ndarray:
