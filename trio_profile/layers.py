@@ -13,17 +13,16 @@ from trio_profile.analysis.attribution import Part, attribute
 from trio_profile.analysis.layers import LayersDocument, LayerTimes, PartTimes, StageTimes, Totals
 from trio_profile.analysis.summary import Quantity
 from trio_profile.environment import collect
-from trio_profile.intervals import relative_half_width
 from trio_profile.profilers import flops_counted, timeline
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.profilers.timeline import Timeline
 from trio_profile.schema import Retention, Shape, Stopped, Study
+from trio_profile.stopping import decide
 from trio_profile.store import write_whole
 from trio_profile.study import Planned, plan
 from trio_profile.workload import Workload, build
 
 WARMUPS = 2
-LEAST_ROUNDS, MOST_ROUNDS = 6, 200
 
 
 @dataclass(frozen=True)
@@ -62,17 +61,13 @@ def _rounds(workload: Workload, cell: Planned, study: Study, clock: Clock) -> tu
     order, rounds, spent_ms = random.Random(study.seed), list[Round](), 0.0
     for _ in range(WARMUPS):
         _round(workload, cell, clock, order)
-    while len(rounds) < MOST_ROUNDS:
+    while True:
         one = _round(workload, cell, clock, order)
         rounds.append(one)
         spent_ms += one.dense.whole_ms + one.pruned.whole_ms + one.dense_bare_ms + one.pruned_bare_ms
-        if len(rounds) < LEAST_ROUNDS:
-            continue
-        if relative_half_width([r.dense_bare_ms / r.pruned_bare_ms for r in rounds]) <= study.precision:
-            return rounds, "converged"
-        if spent_ms >= 1000 * study.cell_seconds:
-            break
-    return rounds, "budget"
+        ratios = [r.dense_bare_ms / r.pruned_bare_ms for r in rounds]
+        if stopped := decide(ratios, spent_ms / 1000, precision=study.precision, seconds=study.cell_seconds):
+            return rounds, stopped
 
 
 def _round(workload: Workload, cell: Planned, clock: Clock, order: random.Random) -> Round:
@@ -97,6 +92,9 @@ def _document(
 ) -> LayersDocument:
     def quantity(values: Sequence[float]) -> Quantity:
         return Quantity.of(list(values), stopped)
+
+    def ratios(values: Sequence[float]) -> Quantity:
+        return Quantity.of_ratios(list(values), stopped)
 
     dense, pruned = ([getattr(one, side) for one in rounds] for side in ("dense", "pruned"))
     dense_by, by = _durations(dense), _durations(pruned)
@@ -149,11 +147,11 @@ def _document(
         totals=Totals(
             prefill_ms=quantity([one.pruned_bare_ms for one in rounds]),
             dense_prefill_ms=quantity([one.dense_bare_ms for one in rounds]),
-            prefill_speedup=quantity([one.dense_bare_ms / one.pruned_bare_ms for one in rounds]),
+            prefill_speedup=ratios([one.dense_bare_ms / one.pruned_bare_ms for one in rounds]),
             named=quantity([1 - sum(one.gaps_ms.values()) / one.whole_ms for one in pruned]),
             dense_named=quantity([1 - sum(one.gaps_ms.values()) / one.whole_ms for one in dense]),
-            instrumented=quantity([one.pruned.whole_ms / one.pruned_bare_ms for one in rounds]),
-            dense_instrumented=quantity([one.dense.whole_ms / one.dense_bare_ms for one in rounds]),
+            instrumented=ratios([one.pruned.whole_ms / one.pruned_bare_ms for one in rounds]),
+            dense_instrumented=ratios([one.dense.whole_ms / one.dense_bare_ms for one in rounds]),
         ),
         claimed_ratio=claimed,
         attribution=tuple(attribute(claimed, _attributable(shape, layers, stages, parts))),

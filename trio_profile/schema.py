@@ -131,6 +131,19 @@ class Counted(Record):
     uncounted: tuple[str, ...] = ()
 
 
+class Energy(Record):
+    """Joules above idle of one prefill, and of each token decoded after it, over `seconds` of repeated work each.
+
+    reason: why there are none.
+    """
+
+    prefill_j: float | None = None
+    token_j: float | None = None
+    idle_w: float | None = None
+    seconds: float | None = None
+    reason: str | None = None
+
+
 class Header(Record):
     """The first line of a store, and again whenever a later session goes on with it."""
 
@@ -151,6 +164,7 @@ class Dense(Record):
     kv_bytes: int
     kv_bytes_predicted: int
     peak_memory_bytes: int | None = None
+    energy: Energy | None = None
 
 
 class Retention(Record):
@@ -163,17 +177,27 @@ class Retention(Record):
 
 
 class Pair(Record):
-    """One dense and one pruned run in turn, in the order that `dense_first` says."""
+    """One dense and one pruned run in turn, in the order that `dense_first` says.
+
+    ttft: from the call of `generate` to the end of its first forward. host: the prefill by the host's clock, where the
+    device has one of its own: what the host takes to issue the work. clock_mhz: the slower of the clocks before and
+    after the pair, where a GPU tells. None in records of before they were measured.
+    """
 
     dense_first: bool
     dense_prefill_ms: float
     dense_total_ms: float
     prefill_ms: float
     total_ms: float
+    dense_ttft_ms: float | None = None
+    ttft_ms: float | None = None
+    dense_host_ms: float | None = None
+    host_ms: float | None = None
+    clock_mhz: int | None = None
 
 
 class Measurement(Record):
-    """One finished cell, or one that failed with its reason."""
+    """One finished cell, or one that failed with its reason. discarded: pairs that a slowed-down GPU spoilt."""
 
     record: Literal["measurement"] = "measurement"
     cell: Cell
@@ -189,6 +213,8 @@ class Measurement(Record):
     kv_bytes: int | None = None
     kv_bytes_predicted: int | None = None
     peak_memory_bytes: int | None = None
+    energy: Energy | None = None
     warmups: int = 0
+    discarded: int = 0
     pairs: tuple[Pair, ...] = ()
     stopped: Stopped | None = None

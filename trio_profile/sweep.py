@@ -7,7 +7,7 @@ import torch
 
 from trio_profile import cost_model, environment
 from trio_profile import study as studies
-from trio_profile.profilers import flops_counted, kv_cache, latency, memory
+from trio_profile.profilers import flops_counted, kv_cache, latency, memory, power
 from trio_profile.profilers.clock import Clock
 from trio_profile.schema import Cell, Dense, Measurement, Retention, Shape, Study
 from trio_profile.store import Contents, Store
@@ -75,6 +75,7 @@ def measure_dense(workload: Workload) -> Dense:
         kv_bytes=sum(kv_cache.measure(workload, None)),
         kv_bytes_predicted=kv_cache.predicted_bytes(shape, everywhere),
         peak_memory_bytes=memory.measure(workload, None),
+        energy=power.measure(workload, None),
     )
 
 
@@ -132,7 +133,9 @@ def _measure_cell(workload: Workload, planned: Planned, study: Study, clock: Clo
         kv_bytes=held,
         kv_bytes_predicted=kv_cache.predicted_bytes(shape, schedule.tokens_by_layer),
         peak_memory_bytes=peak,
+        energy=power.measure(workload, planned.method),
         warmups=times.warmups,
+        discarded=times.discarded,
         pairs=times.pairs,
         stopped=times.stopped,
     )

@@ -57,6 +57,11 @@ def milliseconds(value: float) -> str:
     return f"{_significant(value, 3)} ms"
 
 
+def joules(value: float) -> str:
+    """Energy in joules with three significant digits."""
+    return f"{_significant(value, 3)} J"
+
+
 def duration(seconds: float) -> str:
     """A duration for people: `0.5 s`, `42 s`, `3 min 05 s`, `2 h 10 min`."""
     if seconds < 10:

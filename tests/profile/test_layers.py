@@ -26,7 +26,7 @@ def test_the_document_tells_of_every_layer_and_stage(profiled):
         assert stage.backward_ms is not None and stage.proxy_loss_ms is not None
         assert stage.backward_ms.median < stage.selection_ms.median
     assert 0 < profiled.totals.named.median < 1
-    assert profiled.totals.prefill_speedup.samples >= layers.LEAST_ROUNDS
+    assert profiled.totals.prefill_speedup.samples >= 6
 
 
 def test_the_walk_ends_where_the_parts_do(profiled):

@@ -11,7 +11,7 @@ from trio_core.methods.grid import Grid
 from trio_core.methods.random import Random
 from trio_profile.errors import StudyError
 from trio_profile.profilers import clock as clocks
-from trio_profile.profilers import flops_counted, kv_cache, latency, memory
+from trio_profile.profilers import flops_counted, kv_cache, latency, memory, power
 
 
 class FakeClock:
@@ -34,9 +34,10 @@ class FakeClock:
 
 def test_one_run_marks_the_first_forward_and_the_whole(tiny_workload):
     # Marks in order: generate begins, the first module begins, the first forward ends, generate ends.
-    prefill, total = latency.run(tiny_workload, FakeClock([0, 1, 5, 20]))
-    assert prefill == 5
-    assert total == 26
+    times = latency.run(tiny_workload, FakeClock([0, 1, 5, 20]))
+    assert (times.prefill_ms, times.ttft_ms, times.total_ms) == (5, 6, 26)
+    assert times.host_ms is not None and times.host_ms > 0  # beside a clock that is not the host's own
+    assert latency.run(tiny_workload, clocks.HostClock()).host_ms is None
 
 
 def test_a_prefill_begins_with_the_vision_tower(tiny_workload):
@@ -77,9 +78,91 @@ def test_pruning_happens_inside_what_is_timed(tiny_workload, monkeypatch):
 def test_a_steady_clock_converges_at_the_least_count(tiny_workload):
     found = latency.measure(tiny_workload, Grid(retention=0.4), precision=0.01, seconds=60, seed=0, clock=FakeClock())
     assert found.stopped == "converged"
-    assert len(found.pairs) == latency.LEAST_PAIRS
+    assert len(found.pairs) == 6
     assert {pair.prefill_ms for pair in found.pairs} == {10.0}
-    assert found.warmups == latency.WARMUPS
+    assert found.warmups == 2
+    assert found.discarded == 0
+
+
+class FakeGpu:
+    """A GPU whose clock, in MHz, and energy counter, in joules, are scripted; the last entries stay."""
+
+    def __init__(self, clocks: list[int], watts: float = 100.0):
+        self.clocks, self.watts, self.seconds = clocks, watts, 0.0
+
+    def clock_mhz(self) -> int:
+        return self.clocks.pop(0) if len(self.clocks) > 1 else self.clocks[0]
+
+    def full_clock_mhz(self) -> int:
+        return 2000
+
+    def energy_j(self) -> float:
+        return self.watts * self.seconds
+
+    def slowed_by(self) -> tuple[str, ...]:
+        return ()
+
+    def others(self) -> tuple[int, ...]:
+        return ()
+
+
+def test_pairs_of_a_slowed_gpu_are_discarded_and_counted(tiny_workload):
+    """Two readings a pair: of the first four pairs, the second and the third are slow at one end; then rests grow."""
+    slow = [2000, 2000, 1400, 2000, 2000, 1499, 1000, 1000, 1000, 1000, 2000]
+    rests: list[float] = []
+    found = latency.measure(
+        tiny_workload,
+        Grid(retention=0.4),
+        precision=0.01,
+        seconds=60,
+        seed=0,
+        clock=FakeClock(),
+        gpu=FakeGpu(slow),
+        sleep=rests.append,
+    )
+    assert found.discarded == 4
+    assert rests == pytest.approx([0.075, 0.1125])
+    assert len(found.pairs) == 6
+    assert all(pair.clock_mhz == 2000 for pair in found.pairs)
+
+
+def test_warm_up_goes_on_until_two_pairs_agree(tiny_workload):
+    cold = [1.0] * 8 * 4
+    cold[2] = cold[6] = cold[10] = 90.0  # the first forward of the first three runs: dense, pruned, dense
+    found = latency.measure(
+        tiny_workload, Grid(retention=0.4), precision=0.01, seconds=60, seed=0, clock=FakeClock(cold)
+    )
+    assert found.warmups == 4
+
+
+def test_energy_is_above_idle_and_by_the_work_repeated(tiny_workload, monkeypatch):
+    """A GPU of 30 W idle and 430 W at work; a prefill takes 0.1 s, a generation of three tokens 0.5 s."""
+    gpu = FakeGpu([2000])
+    joules = 0.0
+
+    def work(watts: float, seconds: float) -> None:
+        nonlocal joules
+        joules += watts * seconds
+        gpu.seconds += seconds
+
+    monkeypatch.setattr(gpu, "energy_j", lambda: joules)
+    monkeypatch.setattr(type(tiny_workload), "prefill", lambda _: work(430, 0.1))
+    monkeypatch.setattr(type(tiny_workload), "generate", lambda _: work(430, 0.5))
+    found = power.measure(
+        tiny_workload, None, gpu=gpu, now=lambda: gpu.seconds, sleep=lambda seconds: work(30, seconds)
+    )
+    assert found.idle_w == pytest.approx(30)
+    assert found.prefill_j == pytest.approx(40)
+    assert found.token_j == pytest.approx((200 - 40) / 2)
+    assert found.reason is None
+
+
+def test_a_counter_that_stands_and_a_cpu_give_no_energy_but_the_reason(tiny_workload):
+    still = FakeGpu([2000], watts=0)
+    ticks = iter(range(10**6))
+    found = power.measure(tiny_workload, None, gpu=still, now=lambda: next(ticks) / 4, sleep=lambda _: None)
+    assert found.prefill_j is None and "did not move" in str(found.reason)
+    assert "no NVML" in str(power.measure(tiny_workload, None).reason)
 
 
 def test_noise_runs_into_the_budget_and_says_so(tiny_workload):
@@ -88,16 +171,14 @@ def test_noise_runs_into_the_budget_and_says_so(tiny_workload):
         tiny_workload, Grid(retention=0.4), precision=0.001, seconds=1, seed=0, clock=FakeClock(steps)
     )
     assert found.stopped == "budget"
-    assert len(found.pairs) == latency.LEAST_PAIRS
+    assert len(found.pairs) == 6
 
 
-def test_the_order_within_pairs_is_random_and_seeded(tiny_workload, monkeypatch):
-    monkeypatch.setattr(latency, "MOST_PAIRS", 12)
-
+def test_the_order_within_pairs_is_random_and_seeded(tiny_workload):
     def orders(seed: int) -> list[bool]:
         steps = [1.0 + i * 7919 % 13 for i in range(4000)]
         found = latency.measure(
-            tiny_workload, Grid(retention=0.4), precision=1e-9, seconds=2, seed=seed, clock=FakeClock(steps)
+            tiny_workload, Grid(retention=0.4), precision=1e-9, seconds=0.7, seed=seed, clock=FakeClock(steps)
         )
         return [pair.dense_first for pair in found.pairs]
 

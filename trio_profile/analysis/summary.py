@@ -3,11 +3,12 @@
 from typing import Literal
 
 from trio_profile.analysis.break_even import BreakEven, exact_break_even, measured_break_even
-from trio_profile.intervals import median, median_interval
+from trio_profile.intervals import median, median_interval, ratio_interval
 from trio_profile.schema import (
     FORMAT,
     VERSION,
     Dense,
+    Energy,
     Environment,
     Measurement,
     Pair,
@@ -36,6 +37,11 @@ class Quantity(Record):
         """From raw samples."""
         return cls(median=median(values), ci95=median_interval(values), samples=len(values), stopped=stopped)
 
+    @classmethod
+    def of_ratios(cls, ratios: list[float], stopped: Stopped) -> "Quantity":
+        """From paired ratios in the order in which they were taken, which may hang together."""
+        return cls(median=median(ratios), ci95=ratio_interval(ratios), samples=len(ratios), stopped=stopped)
+
 
 class Gamma(Record):
     """γ as the formula assumed it, and as counted: the selection's MACs over one forward of each layer it looked at."""
@@ -50,7 +56,8 @@ class CellSummary(Record):
     uncounted: operators with a product that no formula covers; while there are any, counted_macs is too low.
 
     fastv_macs: F_inf + F_ov by the paper's equations on visual tokens. counted_macs: half of torch's FLOPs, the
-    method's own work (selection_macs) included.
+    method's own work (selection_macs) included. ttft_ms: to the first token; tpot_ms: each further one. host_ms: what
+    the host takes to issue a prefill, where the device has a clock of its own. discarded: pairs a slow GPU spoilt.
     """
 
     method: str
@@ -66,6 +73,12 @@ class CellSummary(Record):
     total_ms: Quantity | None = None
     total_speedup: Quantity | None = None
     dense_total_ms: Quantity | None = None
+    ttft_ms: Quantity | None = None
+    dense_ttft_ms: Quantity | None = None
+    tpot_ms: Quantity | None = None
+    dense_tpot_ms: Quantity | None = None
+    host_ms: Quantity | None = None
+    dense_host_ms: Quantity | None = None
     fastv_macs: int | None = None
     fastv_overhead_macs: int | None = None
     gamma: Gamma | None = None
@@ -76,6 +89,8 @@ class CellSummary(Record):
     kv_bytes: int | None = None
     kv_bytes_predicted: int | None = None
     peak_memory_bytes: int | None = None
+    energy: Energy | None = None
+    discarded: int = 0
 
 
 class DenseSummary(Record):
@@ -91,6 +106,7 @@ class DenseSummary(Record):
     kv_bytes: int
     kv_bytes_predicted: int
     peak_memory_bytes: int | None
+    energy: Energy | None = None
 
 
 class Document(Record):
@@ -121,14 +137,14 @@ def summarise(
     by_cell = {measurement.cell.id: measurement for measurement in measurements}
     ordered = [by_cell[cell.id] for cell in study.cells() if cell.id in by_cell]
     by_method = {
-        method: _break_evens(dense, [m for m in ordered if m.cell.method == method and m.status == "done"])
+        method: _break_evens(dense, [m for m in ordered if m.cell.method == method and m.status == "done"], study)
         for method in study.methods
     }
     return Document(
         environment=environment,
         study=study,
         dense=_summarise_dense(dense) if dense else None,
-        cells=[_summarise_cell(measurement, study.gamma) for measurement in ordered],
+        cells=[_summarise_cell(measurement, study) for measurement in ordered],
         break_even=by_method[study.methods[0]],
         break_even_by_method=by_method,
         report=report,
@@ -140,7 +156,7 @@ def speedups(pairs: tuple[Pair, ...], quantity: str) -> list[float]:
     return [getattr(pair, f"dense_{quantity}") / getattr(pair, quantity) for pair in pairs]
 
 
-def _summarise_cell(measurement: Measurement, gamma: float) -> CellSummary:
+def _summarise_cell(measurement: Measurement, study: Study) -> CellSummary:
     head = CellSummary(
         method=measurement.cell.method,
         status=measurement.status,
@@ -154,7 +170,15 @@ def _summarise_cell(measurement: Measurement, gamma: float) -> CellSummary:
     for quantity in MEASURED:
         timed[quantity] = Quantity.of([getattr(pair, quantity) for pair in pairs], stopped)
         timed[f"dense_{quantity}"] = Quantity.of([getattr(pair, f"dense_{quantity}") for pair in pairs], stopped)
-        timed[f"{quantity.removesuffix('_ms')}_speedup"] = Quantity.of(speedups(pairs, quantity), stopped)
+        timed[f"{quantity.removesuffix('_ms')}_speedup"] = Quantity.of_ratios(speedups(pairs, quantity), stopped)
+    for side in ("", "dense_"):
+        for quantity in ("ttft_ms", "host_ms"):
+            values = [value for pair in pairs if (value := getattr(pair, f"{side}{quantity}")) is not None]
+            if len(values) == len(pairs):
+                timed[f"{side}{quantity}"] = Quantity.of(values, stopped)
+        if f"{side}ttft_ms" in timed and study.new_tokens > 1:
+            later = [getattr(pair, f"{side}total_ms") - getattr(pair, f"{side}ttft_ms") for pair in pairs]
+            timed[f"{side}tpot_ms"] = Quantity.of([ms / (study.new_tokens - 1) for ms in later], stopped)
     return head.model_copy(
         update={
             **timed,
@@ -163,7 +187,7 @@ def _summarise_cell(measurement: Measurement, gamma: float) -> CellSummary:
             "budgets": measurement.budgets,
             "fastv_macs": measurement.fastv_macs,
             "fastv_overhead_macs": measurement.fastv_overhead_macs,
-            "gamma": Gamma(assumed=gamma, counted=measurement.gamma_counted),
+            "gamma": Gamma(assumed=study.gamma, counted=measurement.gamma_counted),
             "counted_macs": measurement.counted.torch_flops // 2,
             "selection_macs": measurement.counted.selection_flops // 2,
             "fvcore_macs": measurement.counted.fvcore_macs,
@@ -171,6 +195,8 @@ def _summarise_cell(measurement: Measurement, gamma: float) -> CellSummary:
             "kv_bytes": measurement.kv_bytes,
             "kv_bytes_predicted": measurement.kv_bytes_predicted,
             "peak_memory_bytes": measurement.peak_memory_bytes,
+            "energy": measurement.energy,
+            "discarded": measurement.discarded,
         }
     )
 
@@ -187,12 +213,13 @@ def _summarise_dense(dense: Dense) -> DenseSummary:
         kv_bytes=dense.kv_bytes,
         kv_bytes_predicted=dense.kv_bytes_predicted,
         peak_memory_bytes=dense.peak_memory_bytes,
+        energy=dense.energy,
     )
 
 
-def _break_evens(dense: Dense | None, done: list[Measurement]) -> dict[str, BreakEven]:
+def _break_evens(dense: Dense | None, done: list[Measurement], study: Study) -> dict[str, BreakEven]:
     """One method's break-even by quantity, over the retentions that were really reached."""
-    cells = [_summarise_cell(measurement, 1.0) for measurement in done]
+    cells = [_summarise_cell(measurement, study) for measurement in done]
     reached = [cell.retention.realised for cell in cells if cell.retention is not None]
     found: dict[str, BreakEven] = {}
     for quantity in MEASURED:

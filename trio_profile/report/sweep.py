@@ -7,6 +7,7 @@ from trio_profile.analysis.break_even import BreakEven
 from trio_profile.analysis.summary import QUANTITIES, CellSummary, DenseSummary, Document, Quantity
 from trio_profile.report import figures, verdict
 from trio_profile.report.blocks import Chart, Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.schema import Energy
 
 NAMES = {
     "prefill_ms": "Prefill time",
@@ -116,7 +117,7 @@ def cells_page(document: Document) -> Page:
         "All cells",
         "One row a cell, failed and unmeasured ones included. Times are medians; the interval of a speed-up is of the "
         "paired ratio, and is narrower than the two times alone would allow. Point at a count to see all its digits.",
-        [_retention_table(document), _time_table(document), _exact_table(document)],
+        [_retention_table(document), _time_table(document), *_token_table(document), _exact_table(document)],
     )
 
 
@@ -291,6 +292,43 @@ def _time_row(document: Document, method: str, asked: float, cell: CellSummary |
         _ratio(cell.total_speedup),
         Entry(str(prefill.samples) if prefill else "–", note=stopped),
     ]
+
+
+def _token_table(document: Document) -> list[Table]:
+    """First and later tokens, the host's part, and energy: what of it was measured."""
+    cells = [(method, asked, cell) for method, asked, cell in _asked(document) if cell and cell.ttft_ms]
+    if not cells:
+        return []
+    groups = (
+        ("", 2),
+        ("First token", 2),
+        ("Each later token", 2),
+        ("Host, a prefill", 2),
+        ("Prefill energy", 2),
+    )
+    columns = ("Method", "Retention", *("dense", "pruned") * 4)
+    dense_energy = document.dense.energy if document.dense else None
+    rows = [
+        [
+            *_head(document, method, asked, cell),
+            _milliseconds(cell.dense_ttft_ms),
+            _milliseconds(cell.ttft_ms),
+            _milliseconds(cell.dense_tpot_ms),
+            _milliseconds(cell.tpot_ms),
+            _milliseconds(cell.dense_host_ms),
+            _milliseconds(cell.host_ms),
+            _joules(dense_energy),
+            _joules(cell.energy),
+        ]
+        for method, asked, cell in cells
+    ]
+    return [Table("Tokens and energy", columns, rows, groups)]
+
+
+def _joules(energy: Energy | None) -> Entry:
+    if energy is None or energy.prefill_j is None:
+        return Entry("–", title=(energy.reason or "") if energy else "")
+    return Entry(units.joules(energy.prefill_j))
 
 
 def _exact_table(document: Document) -> Table:

@@ -1,0 +1,70 @@
+"""Energy above idle: joules a prefill and a token, by the GPU's own counter over seconds of repeated work.
+
+The counter moves in steps of up to 100 ms, so that one prefill cannot be read from it: work is repeated for at least
+two seconds, and what the idle device would have taken meanwhile is subtracted.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import torch
+
+from trio_core.method import Method
+from trio_core.pruning import prune
+from trio_profile.profilers.gpu import Gpu, NotAvailable, gpu_for
+from trio_profile.schema import Energy
+from trio_profile.workload import Workload
+
+SECONDS = 2.0
+IDLE_SECONDS = 1.0
+
+
+def measure(
+    workload: Workload,
+    method: Method | None,
+    *,
+    gpu: Gpu | None = None,
+    now: Callable[[], float] = time.perf_counter,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Energy:
+    """Joules of a prefill and of each token decoded after it, dense (method None) or pruned; or why there are none."""
+    try:
+        gpu = gpu or gpu_for(workload.device)
+        idle_w = _idle_watts(workload, gpu, now, sleep)
+        with nullcontext() if method is None else prune(workload.model, method):
+            prefill_j = _joules(workload, workload.prefill, gpu, idle_w, now)
+            whole_j = _joules(workload, workload.generate, gpu, idle_w, now)
+    except NotAvailable as reason:
+        return Energy(reason=str(reason))
+    tokens = workload.new_tokens - 1
+    return Energy(
+        prefill_j=prefill_j, token_j=(whole_j - prefill_j) / tokens if tokens else None, idle_w=idle_w, seconds=SECONDS
+    )
+
+
+def _idle_watts(workload: Workload, gpu: Gpu, now: Callable[[], float], sleep: Callable[[float], None]) -> float:
+    _finish(workload)
+    started, before = now(), gpu.energy_j()
+    sleep(IDLE_SECONDS)
+    return (gpu.energy_j() - before) / (now() - started)
+
+
+def _joules(workload: Workload, run: Callable[[], object], gpu: Gpu, idle_w: float, now: Callable[[], float]) -> float:
+    """Of one run, above idle, over as many as take two seconds. Raises NotAvailable for a counter that stands."""
+    run()
+    _finish(workload)
+    started, before, runs = now(), gpu.energy_j(), 0
+    while now() - started < SECONDS:
+        run()
+        _finish(workload)
+        runs += 1
+    spent, seconds = gpu.energy_j() - before, now() - started
+    if spent <= 0:
+        raise NotAvailable(f"the energy counter did not move in {seconds:.1f} s of work")
+    return (spent - idle_w * seconds) / runs
+
+
+def _finish(workload: Workload) -> None:
+    if workload.device.type == "cuda":
+        torch.cuda.synchronize(workload.device)
