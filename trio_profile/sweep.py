@@ -39,7 +39,7 @@ def run(study: Study, directory: Path, *, watch: Watcher | None = None, clock: C
     total = len(plan) + 1
     if contents.dense is None:
         watch(0, total, "dense")
-        contents.dense = measure_dense(workload)
+        contents.dense = measure_dense(workload, study.seed, clock)
         store.append(contents.dense)
     for planned in plan:
         if planned.cell not in todo:
@@ -63,8 +63,8 @@ def unfinished(study: Study, contents: Contents) -> list[Cell]:
     return [cell for cell in study.cells() if cell.id not in finished]
 
 
-def measure_dense(workload: Workload) -> Dense:
-    """The exact quantities of the unpruned model."""
+def measure_dense(workload: Workload, seed: int = 0, clock: Clock | None = None) -> Dense:
+    """The exact quantities of the unpruned model, and whether a repeated picture is faster than a new one."""
     shape = workload.shape
     counted, _ = flops_counted.measure(workload, None)
     everywhere = [shape.visual_tokens] * shape.num_layers
@@ -76,6 +76,7 @@ def measure_dense(workload: Workload) -> Dense:
         kv_bytes_predicted=kv_cache.predicted_bytes(shape, everywhere),
         peak_memory_bytes=memory.measure(workload, None),
         energy=power.measure(workload, None),
+        distinct_ratios=latency.distinct_ratios(workload, seed=seed, clock=clock),
     )
 
 

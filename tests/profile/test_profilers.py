@@ -345,3 +345,24 @@ def test_live_bytes_of_operators_by_hand():
         del d, c
     assert live.peak == 2048 + 4000 - 1024
     assert live.now == 1024
+
+
+def test_distinct_pictures_are_timed_in_turn_with_the_repeated_one(tiny_workload, monkeypatch):
+    """A tower that keeps what it made of a picture is faster on the one it has seen."""
+    kept: list[torch.Tensor] = []
+    clock = FakeClock()
+
+    def generate(workload) -> None:
+        pixels = workload.inputs["pixel_values"]
+        clock.now += 1.0 if any(torch.equal(pixels, old) for old in kept) else 31.0
+        kept.append(pixels)
+
+    def run(workload, _clock) -> latency.Times:
+        start = clock.now
+        generate(workload)
+        return latency.Times(clock.now - start, 0, 0)
+
+    monkeypatch.setattr(latency, "run", run)
+    ratios = latency.distinct_ratios(tiny_workload, seed=0, clock=clock)
+    assert ratios == (31.0,) * 8
+    assert len(kept) == 17

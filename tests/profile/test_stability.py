@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tests.profile.examples import failed, study
+from tests.profile.examples import dense, failed, study
 from trio_profile.analysis.stability import doubts, two_modes
 from trio_profile.errors import MeasurementError
 from trio_profile.noise import MODELS, pairs, steady
@@ -144,3 +144,17 @@ def test_modes_are_told_by_what_cutting_leaves():
 def test_times_that_cannot_be_are_refused():
     with pytest.raises(MeasurementError, match=r"trio at 50\.0 % has a time of 0 ms"):
         kinds(cell([1.0, 0.0] * 4, [1.0] * 8))
+
+
+def test_a_picture_that_is_kept_is_found():
+    """Distinct pictures 30 % slower than the repeated one; 5 % are no doubt, nor are too few."""
+
+    def seen(ratios) -> list[str]:
+        held = dense().model_copy(update={"distinct_ratios": tuple(ratios)})
+        return [doubt.kind for doubt in doubts(study(), [], held)]
+
+    assert seen([1.3, 1.28, 1.33, 1.3, 1.29, 1.31, 1.3, 1.27]) == ["cached"]
+    assert seen([1.05, 1.04, 1.06, 1.05, 1.05, 1.04]) == []
+    assert seen([1.0, 1.5, 0.9, 1.4, 0.95, 1.2]) == []
+    assert seen([1.3] * 5) == []
+    assert seen([]) == []

@@ -16,10 +16,12 @@ from trio_profile import units
 from trio_profile.analysis.summary import speedups
 from trio_profile.errors import MeasurementError
 from trio_profile.intervals import autocorrelation, median, median_interval
-from trio_profile.schema import Cell, Measurement, Record, Study
+from trio_profile.schema import Cell, Dense, Measurement, Record, Study
 from trio_profile.stopping import half_width
 
-Kind = Literal["samples", "budget", "spread", "drift", "multimodality", "order", "autocorrelation", "clock", "machine"]
+Kind = Literal[
+    "samples", "budget", "spread", "drift", "multimodality", "order", "autocorrelation", "clock", "machine", "cached"
+]
 
 LEAST_PAIRS = 6
 """Fewer cannot bear a 95 % interval of a median (the sign test)."""
@@ -50,10 +52,14 @@ OTHER_MACHINE = 0.02
 """Difference of a cell's dense time from its neighbours': tritonbench's aim from one day to the next."""
 
 
-class Doubt(Record):
-    """Why a cell's numbers may not be believed: what was found, beside the threshold, and what to do about it."""
+CACHED = 0.10
+"""MLPerf's TEST04: a sample that is repeated may not be this much faster than distinct ones."""
 
-    cell: Cell
+
+class Doubt(Record):
+    """Why numbers may not be believed: what was found, beside the threshold, and what to do. cell: None for all."""
+
+    cell: Cell | None
     kind: Kind
     sentence: str
     next_step: str
@@ -61,8 +67,8 @@ class Doubt(Record):
     threshold: float
 
 
-def doubts(study: Study, measurements: Sequence[Measurement]) -> list[Doubt]:
-    """All doubts, cell by cell; failed cells have no numbers to doubt.
+def doubts(study: Study, measurements: Sequence[Measurement], dense: Dense | None = None) -> list[Doubt]:
+    """All doubts, of the whole study and then cell by cell; failed cells have no numbers to doubt.
 
     Raises MeasurementError for a cell whose times are not above 0.
     """
@@ -74,7 +80,7 @@ def doubts(study: Study, measurements: Sequence[Measurement]) -> list[Doubt]:
             )
     clocks = [pair.clock_mhz for m in done for pair in m.pairs if pair.clock_mhz is not None]
     medians = {m.cell.id: median(_dense(m).tolist()) for m in done if m.pairs}
-    found: list[Doubt] = []
+    found = list(_cached(dense))
     for measurement in done:
         if len(measurement.pairs) < LEAST_PAIRS:
             found.append(_too_few(measurement))
@@ -88,9 +94,29 @@ def doubts(study: Study, measurements: Sequence[Measurement]) -> list[Doubt]:
     return found
 
 
-def name(cell: Cell) -> str:
+def name(cell: Cell | None) -> str:
     """A cell in a sentence: `trio at 33.0 %`."""
+    if cell is None:
+        return "the whole study"
     return f"{cell.method} at {units.percent(cell.retention)}"
+
+
+def _cached(dense: Dense | None) -> Iterator[Doubt]:
+    """Whether the picture that every run sees is faster than pictures that none has seen before."""
+    if dense is None or len(dense.distinct_ratios) < LEAST_PAIRS:
+        return
+    low, _ = median_interval(dense.distinct_ratios)
+    slower = median(dense.distinct_ratios) - 1
+    if low - 1 > CACHED:
+        yield Doubt(
+            cell=None,
+            kind="cached",
+            sentence=f"a dense prefill of a picture not seen before takes {_signed(slower)} longer than that of the "
+            f"repeated one (up to {units.percent(CACHED, 0)} may be): something keeps what it made of the picture",
+            next_step="find the cache, or switch it off: every time of this study is too good",
+            found=slower,
+            threshold=CACHED,
+        )
 
 
 def _too_few(measurement: Measurement) -> Doubt:

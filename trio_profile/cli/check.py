@@ -23,35 +23,14 @@ def command(
     from trio_profile.store import Store
 
     contents = Store(directory).read()
-    found = doubts(contents.study, contents.measurements)
+    found = doubts(contents.study, contents.measurements, contents.dense)
     tables.warn(contents.dropped)
     if json:
         print_document(_document(contents, found))
     else:
-        _print(contents, found)
+        tables.print_doubts(contents.measurements, found)
     if strict and found:
         raise typer.Exit(1)
-
-
-def _print(contents: "Contents", found: list["Doubt"]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    from trio_profile.analysis.stability import name
-
-    console = Console()
-    done = [measurement.cell for measurement in contents.measurements if measurement.status == "done"]
-    failed = len(contents.measurements) - len(done)
-    if found:
-        table = Table("cell", "doubt", "what was found", "next step")
-        for doubt in found:
-            table.add_row(escape(name(doubt.cell)), doubt.kind, escape(doubt.sentence), escape(doubt.next_step))
-        console.print(table)
-    doubted = {doubt.cell.id for doubt in found}
-    console.print(
-        f"{len(done)} cells measured, {failed} failed: {len(doubted)} doubted, {len(done) - len(doubted)} sound"
-    )
 
 
 def _document(contents: "Contents", found: list["Doubt"]) -> str:

@@ -17,9 +17,11 @@ from trio_profile.analysis.break_even import BreakEven
 from trio_profile.analysis.conventions import Match
 from trio_profile.analysis.layers import LayersDocument, LayerTimes
 from trio_profile.analysis.reconciliation import FlopsDocument, Term
+from trio_profile.analysis.stability import Doubt
+from trio_profile.analysis.stability import name as cell_name
 from trio_profile.analysis.summary import CellSummary, Document, Quantity
 from trio_profile.report.verdict import sentences
-from trio_profile.schema import FORMAT, VERSION, Shape, Study
+from trio_profile.schema import FORMAT, VERSION, Measurement, Shape, Study
 
 if TYPE_CHECKING:
     from trio_profile.study import Planned
@@ -248,6 +250,22 @@ def _waterfall(title: str, first: str, start: int, terms: Sequence[Term], last: 
         row(f"  {term.name}", term.macs, before, after)
     row(last, sums[-1], 0, sums[-1])
     return table
+
+
+def print_doubts(measurements: Sequence[Measurement], found: Sequence[Doubt]) -> None:
+    """Each doubt under its cell, with what to do about it."""
+    console = Console()
+    for where, group in groupby(found, key=lambda doubt: doubt.cell):
+        console.print(f"[bold]{escape(cell_name(where))}[/bold]")
+        for doubt in group:
+            console.print(f"  {doubt.kind}: {escape(doubt.sentence)}")
+            console.print(f"    → {escape(doubt.next_step)}")
+    done = [measurement.cell.id for measurement in measurements if measurement.status == "done"]
+    doubted = {doubt.cell.id for doubt in found if doubt.cell is not None} & set(done)
+    console.print(
+        f"{len(done)} cells measured, {len(measurements) - len(done)} failed: "
+        f"{len(doubted)} doubted, {len(done) - len(doubted)} sound"
+    )
 
 
 def print_checks(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -10,9 +10,10 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from trio_core.method import Method
@@ -87,6 +88,28 @@ def measure(
             ratios = [p.dense_prefill_ms / p.prefill_ms for p in pairs]
             if stopped := decide(ratios, spent_ms / 1000, precision=precision, seconds=seconds):
                 return Latency(tuple(pairs), warmups, stopped, discarded)
+
+
+def distinct_ratios(workload: Workload, *, seed: int, clock: Clock | None = None, pairs: int = 8) -> tuple[float, ...]:
+    """Dense prefill times of pictures drawn anew over those of the workload's own, in turn, in random order.
+
+    MLPerf's TEST04: where something keeps what it made of a picture, repeating one picture measures the keeping.
+    """
+    clock = clock or clock_for(workload.device)
+    order, generator = random.Random(seed), torch.Generator().manual_seed(seed)
+    ratios: list[float] = []
+    with _quiet():
+        run(workload, clock)
+        for _ in range(pairs):
+            fresh = {
+                name: torch.randn(value.shape, generator=generator).to(value) if value.is_floating_point() else value
+                for name, value in workload.inputs.items()
+            }
+            both = [(True, replace(workload, inputs=fresh)), (False, workload)]
+            order.shuffle(both)
+            times = {is_fresh: run(one, clock).prefill_ms for is_fresh, one in both}
+            ratios.append(times[True] / times[False])
+    return tuple(ratios)
 
 
 def run(workload: Workload, clock: Clock) -> Times:
