@@ -25,7 +25,7 @@ from trio_profile.stopping import decide
 from trio_profile.workload import Workload
 
 MOST_WARMUPS = 6
-SETTLED = 0.1
+SETTLED = 0.15
 """Warm-up ends when two pairs in a row differ by less than this share in both of their prefills; two at the least."""
 LEAST_CLOCK = 0.75
 """Of the full SM clock: a pair sampled below it is discarded. [nvbench's throttling rule]."""
@@ -90,7 +90,7 @@ def measure(
                 return Latency(tuple(pairs), warmups, stopped, discarded)
 
 
-def distinct_ratios(workload: Workload, *, seed: int, clock: Clock | None = None, pairs: int = 8) -> tuple[float, ...]:
+def distinct_ratios(workload: Workload, *, seed: int, clock: Clock | None = None, pairs: int = 6) -> tuple[float, ...]:
     """Dense prefill times of pictures drawn anew over those of the workload's own, in turn, in random order.
 
     MLPerf's TEST04: where something keeps what it made of a picture, repeating one picture measures the keeping.
