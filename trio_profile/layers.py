@@ -10,11 +10,13 @@ from typing import Any
 from trio_core.pruning import Trace
 from trio_profile import cost_model
 from trio_profile.analysis.attribution import Part, attribute
-from trio_profile.analysis.layers import LayersDocument, LayerTimes, PartTimes, StageTimes, Totals
+from trio_profile.analysis.layers import Bounds, LayersDocument, LayerTimes, PartTimes, StageTimes, Totals
 from trio_profile.analysis.summary import Quantity
 from trio_profile.environment import collect
-from trio_profile.profilers import flops_counted, timeline
+from trio_profile.intervals import median
+from trio_profile.profilers import flops_counted, roofline, timeline
 from trio_profile.profilers.clock import Clock, clock_for
+from trio_profile.profilers.roofline import Roofline
 from trio_profile.profilers.timeline import Timeline
 from trio_profile.schema import Retention, Shape, Stopped, Study
 from trio_profile.stopping import decide
@@ -45,11 +47,14 @@ def run(study: Study, *, out: Path | None = None, clock: Clock | None = None) ->
     cell = plan(study, workload.shape)[0]
     clock = clock or clock_for(workload.device)
     # Counts first: an allocator that has not seen large blocks freed is slower by a quarter.
-    flops_counted.prefill(workload, None)
-    _, trace = flops_counted.prefill(workload, cell.method)
+    dense_work, _ = flops_counted.prefill(workload, None)
+    work, trace = flops_counted.prefill(workload, cell.method)
     assert trace is not None
     rounds, stopped = _rounds(workload, cell, study, clock)
-    document = _document(study, workload.shape, cell, trace, rounds, stopped)
+    peaks = roofline.measure(workload.device, workload.model.dtype, clock=clock)
+    document = _document(
+        study, workload, cell, trace, rounds, stopped, _Bounded(peaks, 2 * work.macs, 2 * dense_work.macs)
+    )
     if out is None:
         return document
     path = out / "trace.json"
@@ -82,14 +87,46 @@ def _round(workload: Workload, cell: Planned, clock: Clock, order: random.Random
     return Round(found[True, True], found[False, True], found[True, False], found[False, False])
 
 
+@dataclass(frozen=True)
+class _Bounded:
+    """Measured peaks, and the counted FLOPs that are held against them."""
+
+    peaks: Roofline
+    flops: int
+    dense_flops: int
+
+    def bounds(self, workload: Workload, ms: float, dense_ms: float) -> Bounds:
+        weights = sum(p.numel() * p.element_size() for p in workload.model.parameters())
+        peaks = self.peaks
+
+        def shares(flops: int, spent_ms: float) -> tuple[float, float]:
+            seconds = spent_ms / 1000
+            return flops / seconds / peaks.flops_per_second, weights / seconds / peaks.bytes_per_second
+
+        (mfu, mbu), (dense_mfu, dense_mbu) = shares(self.flops, ms), shares(self.dense_flops, dense_ms)
+        return Bounds(
+            flops_per_second=peaks.flops_per_second,
+            bytes_per_second=peaks.bytes_per_second,
+            mfu=mfu,
+            dense_mfu=dense_mfu,
+            mbu=mbu,
+            dense_mbu=dense_mbu,
+            least_ms=peaks.least_ms(self.flops, weights),
+            dense_least_ms=peaks.least_ms(self.dense_flops, weights),
+        )
+
+
 def _document(
     study: Study,
-    shape: Shape,
+    workload: Workload,
     cell: Planned,
     trace: Trace,
     rounds: Sequence[Round],
     stopped: Stopped,
+    bounded: _Bounded,
 ) -> LayersDocument:
+    shape = workload.shape
+
     def quantity(values: Sequence[float]) -> Quantity:
         return Quantity.of(list(values), stopped)
 
@@ -131,6 +168,7 @@ def _document(
     )
     claimed = _claimed_ratio(shape, cell, study.gamma)
     schedule = cell.schedule
+    prefill, dense_prefill = ([getattr(one, f"{side}_bare_ms") for one in rounds] for side in ("pruned", "dense"))
     return LayersDocument(
         environment=collect(study.device),
         study=study,
@@ -145,14 +183,15 @@ def _document(
         stages=stages,
         parts=parts,
         totals=Totals(
-            prefill_ms=quantity([one.pruned_bare_ms for one in rounds]),
-            dense_prefill_ms=quantity([one.dense_bare_ms for one in rounds]),
+            prefill_ms=quantity(prefill),
+            dense_prefill_ms=quantity(dense_prefill),
             prefill_speedup=ratios([one.dense_bare_ms / one.pruned_bare_ms for one in rounds]),
             named=quantity([1 - sum(one.gaps_ms.values()) / one.whole_ms for one in pruned]),
             dense_named=quantity([1 - sum(one.gaps_ms.values()) / one.whole_ms for one in dense]),
             instrumented=ratios([one.pruned.whole_ms / one.pruned_bare_ms for one in rounds]),
             dense_instrumented=ratios([one.dense.whole_ms / one.dense_bare_ms for one in rounds]),
         ),
+        bounds=bounded.bounds(workload, median(prefill), median(dense_prefill)),
         claimed_ratio=claimed,
         attribution=tuple(attribute(claimed, _attributable(shape, layers, stages, parts))),
     )

@@ -36,6 +36,17 @@ def test_the_walk_ends_where_the_parts_do(profiled):
     assert profiled.attribution[0].speedup == profiled.claimed_ratio > 1
 
 
+def test_the_bounds_follow_from_the_peaks(profiled):
+    bounds, totals = profiled.bounds, profiled.totals
+    assert 0 < bounds.mfu < 1 and 0 < bounds.dense_mfu < 1
+    assert bounds.least_ms < totals.prefill_ms.median
+    assert bounds.dense_least_ms < totals.dense_prefill_ms.median
+    flops = bounds.dense_mfu * bounds.flops_per_second * totals.dense_prefill_ms.median / 1000
+    weights = bounds.dense_mbu * bounds.bytes_per_second * totals.dense_prefill_ms.median / 1000
+    expected = max(flops / bounds.flops_per_second, weights / bounds.bytes_per_second)
+    assert bounds.dense_least_ms == pytest.approx(1000 * expected)
+
+
 def test_the_trace_is_what_a_trace_viewer_reads(profiled):
     events = json.loads(Path(profiled.trace).read_text())["traceEvents"]
     assert {event["args"]["name"] for event in events if event["ph"] == "M"} == {"dense", "pruned"}

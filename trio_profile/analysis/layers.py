@@ -53,6 +53,23 @@ class Totals(Record):
     dense_instrumented: Quantity
 
 
+class Bounds(Record):
+    """The device's measured peaks, and how near the prefill comes to them.
+
+    flops_per_second, bytes_per_second: of a large product and a large copy. mfu: counted FLOPs a second over the first.
+    mbu: bytes a second, were every weight read once, over the second. least_ms: no prefill of this work can be faster.
+    """
+
+    flops_per_second: float
+    bytes_per_second: float
+    mfu: float
+    dense_mfu: float
+    mbu: float
+    dense_mbu: float
+    least_ms: float
+    dense_least_ms: float
+
+
 class LayersDocument(Record):
     """What `trio-profile layers --json` prints. claimed_ratio: dense over pruned by the paper's formula."""
 
@@ -66,6 +83,7 @@ class LayersDocument(Record):
     stages: tuple[StageTimes, ...]
     parts: tuple[PartTimes, ...]
     totals: Totals
+    bounds: Bounds
     claimed_ratio: float
     attribution: tuple[Step, ...]
     trace: str | None = None

@@ -211,6 +211,12 @@ def print_layers(document: LayersDocument) -> None:
         f"{units.percent(totals.dense_named.median)} dense; marks cost a factor of "
         f"{escape(units.times_within(totals.instrumented.median, totals.instrumented.ci95))}"
     )
+    bounds = document.bounds
+    console.print(
+        f"MFU {units.percent(bounds.mfu)}, dense {units.percent(bounds.dense_mfu)} of "
+        f"{units.count(bounds.flops_per_second, 'FLOP/s')} measured; no prefill of this work can be faster than "
+        f"{units.milliseconds(bounds.least_ms)}, dense {units.milliseconds(bounds.dense_least_ms)}"
+    )
     for name, path in (("trace", document.trace), ("report", document.report)):
         if path:
             console.print(f"{name}: {escape(path)}", soft_wrap=True)

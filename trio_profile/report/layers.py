@@ -99,6 +99,20 @@ def stages_page(document: LayersDocument) -> Page:
         [Entry("named: layers, modules, stages"), _share(totals.dense_named), _share(totals.named)],
         [Entry("with marks over without"), _ratio(totals.dense_instrumented), _ratio(totals.instrumented)],
     ]
+    bounds = document.bounds
+    whole += [
+        [Entry("MFU"), Entry(units.percent(bounds.dense_mfu)), Entry(units.percent(bounds.mfu))],
+        [
+            Entry("MBU, every weight read once"),
+            Entry(units.percent(bounds.dense_mbu)),
+            Entry(units.percent(bounds.mbu)),
+        ],
+        [
+            Entry("least time at the measured peaks", note=units.count(bounds.flops_per_second, "FLOP/s")),
+            Entry(units.milliseconds(bounds.dense_least_ms)),
+            Entry(units.milliseconds(bounds.least_ms)),
+        ],
+    ]
     columns = ("after layer", "tokens", *(name.replace("_", " ") for name in _SPANS))
     return Page(
         "stages",
