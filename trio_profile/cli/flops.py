@@ -5,24 +5,34 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from trio_profile.cli.options import Json, assignments, numbers
+from trio_profile.cli.options import (
+    Attention,
+    Batch,
+    Gamma,
+    Json,
+    MethodOptions,
+    ModelName,
+    OneMethod,
+    PruneAfter,
+    TextTokens,
+    assignments,
+    numbers,
+)
 
 
 def command(
-    model: Annotated[str | None, typer.Option(help="A built-in model, a checkpoint directory, or a hub name.")] = None,
-    method: Annotated[str | None, typer.Option(help="Method, or package.module:Class. Default: trio.")] = None,
+    model: ModelName = None,
+    method: OneMethod = None,
     retention: Annotated[
         float | None, typer.Option(help="Share of the visual tokens kept, averaged over layers. Without it: dense.")
     ] = None,
-    layers: Annotated[str | None, typer.Option(help="Comma list: prune after these decoder layers.")] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("--option", "-o", help="An option of the method, name=value; repeatable.")
-    ] = None,
-    text_tokens: Annotated[int | None, typer.Option(help="Text tokens beside a drawn picture. Default: 60.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Samples in a batch. Default: 1.")] = None,
+    layers: PruneAfter = None,
+    option: MethodOptions = None,
+    text_tokens: TextTokens = None,
+    batch: Batch = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or meta: any size, without weights.")] = "cpu",
-    attention: Annotated[str | None, typer.Option(help="eager, sdpa … Default: sdpa.")] = None,
-    gamma: Annotated[float | None, typer.Option(help="Backward factor of the paper's F_ov. Default: 1.")] = None,
+    attention: Attention = None,
+    gamma: Gamma = None,
     claimed: Annotated[
         str | None, typer.Option(help="A printed figure for this prefill, e.g. 2.98e12: find its convention.")
     ] = None,

@@ -14,6 +14,33 @@ if TYPE_CHECKING:
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output, nothing else.")]
 Out = Annotated[Path, typer.Option("--out", help="Directory that holds the study; made if missing.")]
 
+# What a study is made of.
+ModelName = Annotated[
+    str | None,
+    typer.Option("--model", help="A built-in model, a checkpoint directory, or a hub name. Default: pocket."),
+]
+OneMethod = Annotated[str | None, typer.Option("--method", help="Method, or package.module:Class. Default: trio.")]
+PruneAfter = Annotated[
+    str | None, typer.Option("--layers", help="Comma list: prune after these decoder layers. Default: the paper's.")
+]
+MethodOptions = Annotated[
+    list[str] | None, typer.Option("--option", "-o", help="An option of the method, name=value; repeatable.")
+]
+Picture = Annotated[Path | None, typer.Option("--image", help="A picture file for a model that has a processor.")]
+Prompt = Annotated[str | None, typer.Option("--prompt", help="What is asked of the picture.")]
+TextTokens = Annotated[int | None, typer.Option(help="Text tokens beside a drawn picture. Default: 60.")]
+Batch = Annotated[int | None, typer.Option(help="Samples in a batch. Default: 1.")]
+Device = Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda where there is one.")]
+Dtype = Annotated[
+    str | None, typer.Option(help="float32, bfloat16 or float16. Default: bfloat16 on CUDA, else float32.")
+]
+Attention = Annotated[str | None, typer.Option(help="eager, sdpa, flash_attention_2 … Default: sdpa.")]
+Gamma = Annotated[float | None, typer.Option(help="Backward factor of the paper's F_ov. Default: 1.")]
+Precision = Annotated[
+    float | None, typer.Option(help="Half width of a speed-up's interval to sample for. Default: 0.01.")
+]
+Seed = Annotated[int | None, typer.Option(help="Seed of weights, inputs and order. Default: 0.")]
+
 
 def numbers(text: str | None, name: str, kind: Callable[[str], Any]) -> tuple[Any, ...] | None:
     """A comma list: `0.22,0.55` → (0.22, 0.55). Raises BadParameter naming the part that is none."""

@@ -5,44 +5,54 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trio_profile.cli.options import Json, Out, assignments, numbers, print_document, studied
+from trio_profile.cli.options import (
+    Attention,
+    Batch,
+    Device,
+    Dtype,
+    Gamma,
+    Json,
+    MethodOptions,
+    ModelName,
+    Out,
+    Picture,
+    Precision,
+    Prompt,
+    PruneAfter,
+    Seed,
+    TextTokens,
+    assignments,
+    numbers,
+    print_document,
+    studied,
+)
 
 if TYPE_CHECKING:
     from trio_profile.schema import Study
 
 
 def command(
-    model: Annotated[
-        str | None, typer.Option(help="A built-in model, a checkpoint directory, or a hub name. Default: pocket.")
-    ] = None,
+    model: ModelName = None,
     method: Annotated[
         list[str] | None, typer.Option(help="Method; repeat for several, or package.module:Class. Default: trio.")
     ] = None,
     retention: Annotated[
         str | None, typer.Option(help="Comma list: shares of the visual tokens kept, averaged over layers.")
     ] = None,
-    layers: Annotated[
-        str | None, typer.Option(help="Comma list: prune after these decoder layers. Default: the paper's.")
-    ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("--option", "-o", help="An option of the method, name=value; repeatable.")
-    ] = None,
-    image: Annotated[Path | None, typer.Option(help="A picture file for a model that has a processor.")] = None,
-    prompt: Annotated[str | None, typer.Option(help="What is asked of the picture.")] = None,
-    text_tokens: Annotated[int | None, typer.Option(help="Text tokens beside a drawn picture. Default: 60.")] = None,
+    layers: PruneAfter = None,
+    option: MethodOptions = None,
+    image: Picture = None,
+    prompt: Prompt = None,
+    text_tokens: TextTokens = None,
     new_tokens: Annotated[int | None, typer.Option(help="Tokens generated in each run. Default: 8.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Samples in a batch. Default: 1.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda where there is one.")] = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="float32, bfloat16 or float16. Default: bfloat16 on CUDA, else float32.")
-    ] = None,
-    attention: Annotated[str | None, typer.Option(help="eager, sdpa, flash_attention_2 … Default: sdpa.")] = None,
-    gamma: Annotated[float | None, typer.Option(help="Backward factor of the paper's F_ov. Default: 1.")] = None,
-    precision: Annotated[
-        float | None, typer.Option(help="Half width of a speed-up's interval to sample for. Default: 0.01.")
-    ] = None,
+    batch: Batch = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    attention: Attention = None,
+    gamma: Gamma = None,
+    precision: Precision = None,
     cell_seconds: Annotated[float | None, typer.Option(help="Measured seconds a cell at the most. Default: 5.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of weights, inputs and order. Default: 0.")] = None,
+    seed: Seed = None,
     study: Annotated[Path | None, typer.Option(help="A study.toml; options on the line go before it.")] = None,
     out: Out = Path("runs/sweep"),
     resume: Annotated[
