@@ -202,7 +202,11 @@ class Pair(Record):
 
 
 class Measurement(Record):
-    """One finished cell, or one that failed with its reason. discarded: pairs that a slowed-down GPU spoilt."""
+    """One finished cell, or one that failed with its reason.
+
+    discarded: pairs that a slowed-down GPU spoilt. slowed_by: what NVML gave as reasons. strangers: other processes
+    that were seen on the GPU meanwhile.
+    """
 
     record: Literal["measurement"] = "measurement"
     cell: Cell
@@ -221,5 +225,7 @@ class Measurement(Record):
     energy: Energy | None = None
     warmups: int = 0
     discarded: int = 0
+    slowed_by: tuple[str, ...] = ()
+    strangers: int = 0
     pairs: tuple[Pair, ...] = ()
     stopped: Stopped | None = None

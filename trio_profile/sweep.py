@@ -137,6 +137,8 @@ def _measure_cell(workload: Workload, planned: Planned, study: Study, clock: Clo
         energy=power.measure(workload, planned.method),
         warmups=times.warmups,
         discarded=times.discarded,
+        slowed_by=times.slowed_by,
+        strangers=times.strangers,
         pairs=times.pairs,
         stopped=times.stopped,
     )

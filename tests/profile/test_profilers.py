@@ -87,8 +87,8 @@ def test_a_steady_clock_converges_at_the_least_count(tiny_workload):
 class FakeGpu:
     """A GPU whose clock, in MHz, and energy counter, in joules, are scripted; the last entries stay."""
 
-    def __init__(self, clocks: list[int], watts: float = 100.0):
-        self.clocks, self.watts, self.seconds = clocks, watts, 0.0
+    def __init__(self, clocks: list[int], watts: float = 100.0, strangers: tuple[int, ...] = ()):
+        self.clocks, self.watts, self.seconds, self.strangers = clocks, watts, 0.0, strangers
 
     def clock_mhz(self) -> int:
         return self.clocks.pop(0) if len(self.clocks) > 1 else self.clocks[0]
@@ -100,10 +100,10 @@ class FakeGpu:
         return self.watts * self.seconds
 
     def slowed_by(self) -> tuple[str, ...]:
-        return ()
+        return ("temperature",) if self.clocks[0] < 2000 else ()
 
     def others(self) -> tuple[int, ...]:
-        return ()
+        return self.strangers
 
 
 def test_pairs_of_a_slowed_gpu_are_discarded_and_counted(tiny_workload):
@@ -117,9 +117,11 @@ def test_pairs_of_a_slowed_gpu_are_discarded_and_counted(tiny_workload):
         seconds=60,
         seed=0,
         clock=FakeClock(),
-        gpu=FakeGpu(slow),
+        gpu=FakeGpu(slow, strangers=(7, 8)),
         sleep=rests.append,
     )
+    assert found.slowed_by == ("temperature",)
+    assert found.strangers == 2
     assert found.discarded == 4
     assert rests == pytest.approx([0.075, 0.1125])
     assert len(found.pairs) == 6

@@ -158,3 +158,12 @@ def test_a_picture_that_is_kept_is_found():
     assert seen([1.0, 1.5, 0.9, 1.4, 0.95, 1.2]) == []
     assert seen([1.3] * 5) == []
     assert seen([]) == []
+
+
+def test_strangers_on_the_gpu_are_a_doubt_and_the_clock_says_why():
+    steadily = np.ones(20)
+    seen = cell(steadily, steadily, discarded=3, slowed_by=("power limit",), strangers=2)
+    by_kind = {doubt.kind: doubt for doubt in doubts(study(), [seen])}
+    assert set(by_kind) == {"clock", "strangers"}
+    assert "2 other processes" in by_kind["strangers"].sentence
+    assert "(power limit)" in by_kind["clock"].sentence

@@ -20,7 +20,17 @@ from trio_profile.schema import Cell, Dense, Measurement, Record, Study
 from trio_profile.stopping import half_width
 
 Kind = Literal[
-    "samples", "budget", "spread", "drift", "multimodality", "order", "autocorrelation", "clock", "machine", "cached"
+    "samples",
+    "budget",
+    "spread",
+    "drift",
+    "multimodality",
+    "order",
+    "autocorrelation",
+    "clock",
+    "strangers",
+    "machine",
+    "cached",
 ]
 
 LEAST_PAIRS = 6
@@ -90,6 +100,7 @@ def doubts(study: Study, measurements: Sequence[Measurement], dense: Dense | Non
         for raised in (_drift(measurement), _order(measurement), _autocorrelation(measurement)):
             found += raised
         found += _clock(measurement, max(clocks, default=0))
+        found += _strangers(measurement)
         found += _machine(measurement, list(medians.values()))
     return found
 
@@ -282,10 +293,26 @@ def _clock(measurement: Measurement, highest_mhz: int) -> Iterator[Doubt]:
             cell=measurement.cell,
             kind="clock",
             sentence=f"the GPU slowed down in {spoilt} pairs ({units.percent(share, 0)}), {measurement.discarded} "
-            f"of them thrown away: below {units.percent(SLOW_CLOCK, 0)} of its clock",
+            f"of them thrown away: below {units.percent(SLOW_CLOCK, 0)} of its clock{_because(measurement)}",
             next_step="lock the clocks below the power limit: nvidia-smi -lgc",
             found=share,
             threshold=0.0,
+        )
+
+
+def _because(measurement: Measurement) -> str:
+    return f" ({', '.join(measurement.slowed_by)})" if measurement.slowed_by else ""
+
+
+def _strangers(measurement: Measurement) -> Iterator[Doubt]:
+    if measurement.strangers:
+        yield Doubt(
+            cell=measurement.cell,
+            kind="strangers",
+            sentence=f"{measurement.strangers} other processes were on the GPU: their work is in these times",
+            next_step="wait for them, or choose another device (nvidia-smi lists them)",
+            found=measurement.strangers,
+            threshold=0,
         )
 
 

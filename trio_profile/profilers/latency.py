@@ -34,12 +34,14 @@ MOST_DISCARDED = 50
 
 @dataclass(frozen=True)
 class Latency:
-    """The pairs of one cell, how many were thrown away, and why sampling stopped."""
+    """The pairs of one cell, how many were thrown away, why sampling stopped, and what a GPU said meanwhile."""
 
     pairs: tuple[Pair, ...]
     warmups: int
     stopped: Stopped
     discarded: int = 0
+    slowed_by: tuple[str, ...] = ()
+    strangers: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,12 +74,16 @@ def measure(
     order = random.Random(seed)
     pairs: list[Pair] = []
     discarded = in_a_row = 0
+    reasons, strangers = set[str](), set[int]()
     with _quiet():
         warmups = _warm_up(workload, method, clock, seconds)
         spent_ms = 0.0
         while True:
             pair = _pair(workload, method, clock, dense_first=order.random() < 0.5, gpu=gpu)
             spent_ms += pair.dense_total_ms + pair.total_ms
+            if gpu is not None:
+                reasons.update(gpu.slowed_by())
+                strangers.update(gpu.others())
             if _slowed(pair, gpu) and discarded < MOST_DISCARDED:
                 discarded, in_a_row = discarded + 1, in_a_row + 1
                 if in_a_row > 2:
@@ -87,7 +93,9 @@ def measure(
                 in_a_row = 0
             ratios = [p.dense_prefill_ms / p.prefill_ms for p in pairs]
             if stopped := decide(ratios, spent_ms / 1000, precision=precision, seconds=seconds):
-                return Latency(tuple(pairs), warmups, stopped, discarded)
+                return Latency(
+                    tuple(pairs), warmups, stopped, discarded, tuple(sorted(reasons)), strangers=len(strangers)
+                )
 
 
 def distinct_ratios(workload: Workload, *, seed: int, clock: Clock | None = None, pairs: int = 6) -> tuple[float, ...]:
