@@ -168,6 +168,17 @@ def kept(path: Path, kind: type[_Kept]) -> _Kept:
         raise StoreError(f"{path} is no {kind.__name__} of this version: {where}: {first['msg'].lower()}") from error
 
 
+def make_directory(directory: Path) -> None:
+    """Make a directory that is to be written to, so that one that cannot be is found before anything is measured.
+
+    Raises StoreError.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot make {directory}: {error.strerror}; choose another --out") from error
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a file, whole or not at all, and its directory if missing. Raises StoreError when it cannot be written."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")

@@ -150,3 +150,14 @@ def test_bad_input_is_one_line(capsys, arguments: list[str], says: str):
     assert run(["flops", *arguments]) == 2
     error = capsys.readouterr().err
     assert says in error and error.count("\n") == 1
+
+
+def test_a_directory_that_cannot_be_made_is_found_before_anything_runs(capsys, tmp_path, monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("it ran")
+
+    monkeypatch.setattr(flops, "run", never)
+    (tmp_path / "file").write_text("")
+    assert run(["flops", "--out", str(tmp_path / "file" / "out")]) == 2
+    error = capsys.readouterr().err
+    assert "choose another --out" in error and error.count("\n") == 1

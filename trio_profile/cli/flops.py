@@ -51,6 +51,7 @@ def command(
     from trio_profile import flops, study
     from trio_profile.analysis.conventions import figure, find
     from trio_profile.cli.publish import publish_flops
+    from trio_profile.store import make_directory
 
     given: dict[str, Any] = {
         "model": model,
@@ -72,5 +73,7 @@ def command(
     claim = None if claimed is None else figure(claimed)
     against = None if convention is None else find(convention)
     asked = study.make(**{name: value for name, value in given.items() if value is not None})
+    if out is not None:
+        make_directory(out)
     document = flops.run(asked, dense=retention is None, causal=causal, claim=claim, convention=against)
     publish_flops(document, out, as_json=json, unit=unit)

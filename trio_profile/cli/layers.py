@@ -50,6 +50,7 @@ def command(
     """Time every decoder layer and stage of one prefill, dense beside pruned."""
     from trio_profile import layers as timed
     from trio_profile.cli.publish import publish_layers
+    from trio_profile.store import make_directory
 
     given: dict[str, Any] = {
         "model": model,
@@ -69,4 +70,6 @@ def command(
         "cell_seconds": seconds,
         "seed": seed,
     }
+    if out is not None:
+        make_directory(out)
     publish_layers(timed.run(studied(given), out=out), out, as_json=json)
