@@ -14,7 +14,7 @@ from trio_profile.analysis.layers import Bounds, LayersDocument, LayerTimes, Par
 from trio_profile.analysis.summary import Quantity
 from trio_profile.environment import collect
 from trio_profile.intervals import median
-from trio_profile.profilers import flops_counted, roofline, timeline
+from trio_profile.profilers import flops_counted, latency, roofline, timeline
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.profilers.roofline import Roofline
 from trio_profile.profilers.timeline import Timeline
@@ -45,16 +45,16 @@ def run(study: Study, *, out: Path | None = None, clock: Clock | None = None) ->
     """
     workload = build(study)
     cell = plan(study, workload.shape)[0]
-    clock = clock or clock_for(workload.device)
+    clock = clock or clock_for(workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
     # Counts first: an allocator that has not seen large blocks freed is slower by a quarter.
     dense_work, _ = flops_counted.prefill(workload, None)
     work, trace = flops_counted.prefill(workload, cell.method)
     assert trace is not None
     rounds, stopped = _rounds(workload, cell, study, clock)
+    decode = _decode(workload, cell, study, clock)
     peaks = roofline.measure(workload.device, workload.model.dtype, clock=clock)
-    document = _document(
-        study, workload, cell, trace, rounds, stopped, _Bounded(peaks, 2 * work.macs, 2 * dense_work.macs)
-    )
+    bounded = _Bounded(peaks, 2 * work.macs, 2 * dense_work.macs)
+    document = _document(study, workload, cell, trace, rounds, stopped, decode, bounded)
     if out is None:
         return document
     path = out / "trace.json"
@@ -85,6 +85,28 @@ def _round(workload: Workload, cell: Planned, clock: Clock, order: random.Random
             timeline.measure(workload, method, clock)[0] if marked else timeline.bare(workload, method, clock)
         )
     return Round(found[True, True], found[False, True], found[True, False], found[False, False])
+
+
+def _decode(workload: Workload, cell: Planned, study: Study, clock: Clock) -> PartTimes:
+    """What follows the prefill in whole generations, dense and pruned in turn."""
+    [(_, found)] = latency.measure(
+        workload,
+        [cell.method],
+        precision=study.precision,
+        seconds=study.cell_seconds / 4,
+        seed=study.seed,
+        clock=clock,
+    )
+
+    def after_the_first_token(side: str) -> Quantity:
+        times = [getattr(pair, f"{side}total_ms") - getattr(pair, f"{side}ttft_ms") for pair in found.pairs]
+        return Quantity.of(times, found.stopped)
+
+    return PartTimes(
+        name=f"decode of {study.new_tokens - 1} tokens",
+        ms=after_the_first_token(""),
+        dense_ms=after_the_first_token("dense_"),
+    )
 
 
 @dataclass(frozen=True)
@@ -123,6 +145,7 @@ def _document(
     trace: Trace,
     rounds: Sequence[Round],
     stopped: Stopped,
+    decode: PartTimes,
     bounded: _Bounded,
 ) -> LayersDocument:
     shape = workload.shape
@@ -167,6 +190,8 @@ def _document(
         for name in names
     )
     claimed = _claimed_ratio(shape, cell, study.gamma)
+    walked = _attributable(shape, layers, stages, parts)
+    decoded = Part(name=decode.name, dense_ms=decode.dense_ms.median, pruned_ms=decode.ms.median)
     schedule = cell.schedule
     prefill, dense_prefill = ([getattr(one, f"{side}_bare_ms") for one in rounds] for side in ("pruned", "dense"))
     return LayersDocument(
@@ -193,7 +218,9 @@ def _document(
         ),
         bounds=bounded.bounds(workload, median(prefill), median(dense_prefill)),
         claimed_ratio=claimed,
-        attribution=tuple(attribute(claimed, _attributable(shape, layers, stages, parts))),
+        attribution=tuple(attribute(claimed, walked)),
+        decode=decode,
+        total_attribution=tuple(attribute(claimed, [*walked, decoded])),
     )
 
 

@@ -32,6 +32,8 @@ class Study(Record):
     options: further options of the methods. image, prompt: for models with a processor; without them the input is drawn
     from the seed, with `text_tokens` of text. gamma: the backward factor γ of F_ov = γ · Σ f(V). precision: relative
     half width of a speed-up's interval at which sampling stops; cell_seconds: measured time at which it stops anyway.
+    On CUDA: preroll_ms, the stream is kept busy for so long before each run, so that the host is ahead and the times
+    are the device's alone; cold_l2, its cache is overwritten before each run.
     """
 
     model: str = "pocket"
@@ -51,6 +53,8 @@ class Study(Record):
     gamma: Annotated[float, Field(gt=0, le=1000)] = 1.0
     precision: Annotated[float, Field(gt=0, lt=1)] = 0.01
     cell_seconds: Annotated[float, Field(gt=0)] = 5.0
+    preroll_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
+    cold_l2: bool = False
 
     def cells(self) -> list["Cell"]:
         """Each method at each retention, least retention first."""
@@ -157,8 +161,10 @@ class Header(Record):
 class Dense(Record):
     """The unpruned model on the study's input: the exact quantities that cells are held against.
 
-    distinct_ratios: prefill times of pictures not seen before over those of the study's own, paired; about 1 unless
-    something keeps what it made of a picture.
+    peak_memory_bytes: of one prefill, beyond weights and inputs; working_memory_bytes: the same without a cache;
+    peak_reserved_bytes: what the allocator held, weights and all, where it tells. launches: operators that compute, in
+    one prefill; host_waits: times the host needed a tensor's value. distinct_ratios: prefill times of pictures not seen
+    before over those of the study's own, paired; about 1 unless something keeps what it made of a picture.
     """
 
     record: Literal["dense"] = "dense"
@@ -168,6 +174,10 @@ class Dense(Record):
     kv_bytes: int
     kv_bytes_predicted: int
     peak_memory_bytes: int | None = None
+    working_memory_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+    launches: int | None = None
+    host_waits: int | None = None
     energy: Energy | None = None
     distinct_ratios: tuple[float, ...] = ()
 
@@ -182,11 +192,13 @@ class Retention(Record):
 
 
 class Pair(Record):
-    """One dense and one pruned run in turn, in the order that `dense_first` says.
+    """One dense and one pruned run of one round, in the order that `dense_first` says.
 
-    ttft: from the call of `generate` to the end of its first forward. host: the prefill by the host's clock, where the
-    device has one of its own: what the host takes to issue the work. clock_mhz: the slower of the clocks before and
-    after the pair, where a GPU tells. None in records of before they were measured.
+    Methods at one retention share the dense run of a round. ttft: from the call of `generate` to the end of its first
+    forward. host: the prefill by the host's clock, where the device has one of its own: what the host takes to issue
+    the work. vision, projector, selection: parts of the prefill; a tower that projects its own output has no projector,
+    and dense selects nothing. clock_mhz: the slower of the clocks before and after the round, where a GPU tells. None
+    in records of before they were measured.
     """
 
     dense_first: bool
@@ -198,14 +210,19 @@ class Pair(Record):
     ttft_ms: float | None = None
     dense_host_ms: float | None = None
     host_ms: float | None = None
+    dense_vision_ms: float | None = None
+    vision_ms: float | None = None
+    dense_projector_ms: float | None = None
+    projector_ms: float | None = None
+    selection_ms: float | None = None
     clock_mhz: int | None = None
 
 
 class Measurement(Record):
     """One finished cell, or one that failed with its reason.
 
-    discarded: pairs that a slowed-down GPU spoilt. slowed_by: what NVML gave as reasons. strangers: other processes
-    that were seen on the GPU meanwhile.
+    Exact quantities as in Dense. discarded: pairs that a slowed-down GPU spoilt. slowed_by: what NVML gave as reasons.
+    strangers: other processes that were seen on the GPU meanwhile.
     """
 
     record: Literal["measurement"] = "measurement"
@@ -222,6 +239,10 @@ class Measurement(Record):
     kv_bytes: int | None = None
     kv_bytes_predicted: int | None = None
     peak_memory_bytes: int | None = None
+    working_memory_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+    launches: int | None = None
+    host_waits: int | None = None
     energy: Energy | None = None
     warmups: int = 0
     discarded: int = 0

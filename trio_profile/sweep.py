@@ -1,14 +1,17 @@
 """The one loop: cells → measurements → store."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from trio_core.method import Method
 from trio_profile import cost_model, environment
 from trio_profile import study as studies
-from trio_profile.profilers import flops_counted, kv_cache, latency, memory, power
-from trio_profile.profilers.clock import Clock
+from trio_profile.profilers import flops_counted, kv_cache, latency, launches, memory, power
+from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.schema import Cell, Dense, Measurement, Retention, Shape, Study
 from trio_profile.store import Contents, Store
 from trio_profile.study import Planned
@@ -21,6 +24,7 @@ Watcher = Callable[[int, int, str], None]
 def run(study: Study, directory: Path, *, watch: Watcher | None = None, clock: Clock | None = None) -> Contents:
     """Measure what of the study is not yet in the directory, each cell written as it is finished; return all of it.
 
+    Methods at one retention are compared with each other: they are sampled together, in turn with one dense run.
     Raises StudyError, StoreError or a TrioError before anything is measured; what a cell raises for want of memory is
     recorded as that cell's failure, and the rest goes on.
     """
@@ -34,6 +38,7 @@ def run(study: Study, directory: Path, *, watch: Watcher | None = None, clock: C
     watch(0, 1, "loading the model")
     workload = build(study)
     plan = studies.plan(study, workload.shape)
+    clock = clock or clock_for(workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
     contents = store.open(study, here)
     todo = unfinished(study, contents)
     total = len(plan) + 1
@@ -41,14 +46,15 @@ def run(study: Study, directory: Path, *, watch: Watcher | None = None, clock: C
         watch(0, total, "dense")
         contents.dense = measure_dense(workload, study.seed, clock)
         store.append(contents.dense)
-    for planned in plan:
-        if planned.cell not in todo:
-            continue
-        watch(total - len(todo), total, f"{planned.cell.method} at {planned.cell.retention:g}")
-        measurement = measure_cell(workload, planned, study, clock)
-        store.append(measurement)
-        contents.measurements = [m for m in contents.measurements if m.cell != planned.cell] + [measurement]
-        todo.remove(planned.cell)
+    by_retention = sorted((p for p in plan if p.cell in todo), key=lambda planned: planned.cell.retention)
+    for retention, cells in groupby(by_retention, lambda planned: planned.cell.retention):
+        block = list(cells)
+        named = f"{block[0].cell.method} at {retention:g}" if len(block) == 1 else f"{len(block)} at {retention:g}"
+        watch(total - len(todo), total, named)
+        for measurement in measure_block(workload, block, study, clock):
+            store.append(measurement)
+            contents.measurements = [m for m in contents.measurements if m.cell != measurement.cell] + [measurement]
+            todo.remove(measurement.cell)
     watch(total, total, "done")
     return contents
 
@@ -72,76 +78,113 @@ def measure_dense(workload: Workload, seed: int = 0, clock: Clock | None = None)
         shape=shape,
         fastv_macs=cost_model.fastv_inference(everywhere, shape.hidden, shape.intermediate) * shape.batch,
         counted=counted,
-        kv_bytes=sum(kv_cache.measure(workload, None)),
         kv_bytes_predicted=kv_cache.predicted_bytes(shape, everywhere),
-        peak_memory_bytes=memory.measure(workload, None),
+        **_exact(workload, None),
         energy=power.measure(workload, None),
         distinct_ratios=latency.distinct_ratios(workload, seed=seed, clock=clock),
     )
 
 
-def measure_cell(workload: Workload, planned: Planned, study: Study, clock: Clock | None = None) -> Measurement:
-    """All quantities of one cell; a failure for want of memory comes back as one, with its reason."""
+def measure_block(
+    workload: Workload, block: Sequence[Planned], study: Study, clock: Clock | None = None
+) -> Iterator[Measurement]:
+    """All quantities of cells that are compared, each yielded as it is finished.
+
+    A cell that wants for memory comes back as a failure with its reason, and the others are measured all the same.
+    """
+    counted: list[tuple[Planned, dict[str, Any]]] = []
+    for planned in block:
+        # Counts come before times: they run everything once, and a CPU's allocator keeps large blocks only after it
+        # has seen some. A process that has not is slower by a quarter, and a resumed sweep would mix the two.
+        try:
+            counted.append((planned, _count(workload, planned, study)))
+        except (MemoryError, RuntimeError) as error:
+            yield _failed(planned, error)
+    if not counted:
+        return
+    finished = set[int]()
     try:
-        return _measure_cell(workload, planned, study, clock)
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        return _failed(planned, error)
-    except RuntimeError as error:
-        # The CPU allocator has no error class of its own.
-        if "not enough memory" in str(error) or "can't allocate memory" in str(error):
-            return _failed(planned, error)
-        raise
+        for which, times in latency.measure(
+            workload,
+            [planned.method for planned, _ in counted],
+            precision=study.precision,
+            seconds=study.cell_seconds,
+            seed=study.seed,
+            clock=clock,
+        ):
+            planned, fields = counted[which]
+            finished.add(which)
+            yield Measurement(
+                cell=planned.cell,
+                status="done",
+                **fields,
+                energy=power.measure(workload, planned.method),
+                warmups=times.warmups,
+                discarded=times.discarded,
+                slowed_by=times.slowed_by,
+                strangers=times.strangers,
+                pairs=times.pairs,
+                stopped=times.stopped,
+            )
+    except (MemoryError, RuntimeError) as error:
+        # Which of several it was, each alone will show.
+        alone = [planned for which, (planned, _) in enumerate(counted) if which not in finished]
+        failure = _failed(alone[0], error)
+        if len(alone) == 1:
+            yield failure
+            return
+        for planned in alone:
+            yield from measure_block(workload, [planned], study, clock)
 
 
-def _failed(planned: Planned, error: BaseException) -> Measurement:
+def _failed(planned: Planned, error: Exception) -> Measurement:
+    """The failure of a cell for want of memory; any other error is raised."""
+    # The CPU allocator has no error class of its own.
+    wants = isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(
+        said in str(error) for said in ("not enough memory", "can't allocate memory")
+    )
+    if not wants:
+        raise error
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     reason = (str(error).splitlines() or [type(error).__name__])[0]
     return Measurement(cell=planned.cell, status="failed", reason=f"out of memory: {reason}"[:300])
 
 
-def _measure_cell(workload: Workload, planned: Planned, study: Study, clock: Clock | None) -> Measurement:
+def _count(workload: Workload, planned: Planned, study: Study) -> dict[str, Any]:
+    """The exact quantities of a cell: fields of its Measurement."""
     shape, schedule = workload.shape, planned.schedule
-    # Counts come before times: they run everything once, and a CPU's allocator keeps large blocks only after it has
-    # seen some. A process that has not is slower by a quarter, and a resumed sweep would mix the two.
     counted, trace = flops_counted.measure(workload, planned.method)
-    held = sum(kv_cache.measure(workload, planned.method))
-    peak = memory.measure(workload, planned.method)
-    times = latency.measure(
-        workload,
-        planned.method,
-        precision=study.precision,
-        seconds=study.cell_seconds,
-        seed=study.seed,
-        clock=clock,
-    )
     assert trace is not None
-    return Measurement(
-        cell=planned.cell,
-        status="done",
-        retention=Retention(
+    return {
+        "retention": Retention(
             nominal=planned.cell.retention,
             layer_average=schedule.layer_average,
             final_layer=schedule.final_layer,
             realised=trace.realised_retention,
         ),
-        layers=schedule.layers,
-        budgets=schedule.budgets,
-        fastv_macs=planned.fastv_macs(shape, study.gamma),
-        fastv_overhead_macs=planned.fastv_overhead_macs(shape, study.gamma),
-        gamma_counted=_gamma_counted(planned, shape, counted.selection_flops),
-        counted=counted,
-        kv_bytes=held,
-        kv_bytes_predicted=kv_cache.predicted_bytes(shape, schedule.tokens_by_layer),
-        peak_memory_bytes=peak,
-        energy=power.measure(workload, planned.method),
-        warmups=times.warmups,
-        discarded=times.discarded,
-        slowed_by=times.slowed_by,
-        strangers=times.strangers,
-        pairs=times.pairs,
-        stopped=times.stopped,
-    )
+        "layers": schedule.layers,
+        "budgets": schedule.budgets,
+        "fastv_macs": planned.fastv_macs(shape, study.gamma),
+        "fastv_overhead_macs": planned.fastv_overhead_macs(shape, study.gamma),
+        "gamma_counted": _gamma_counted(planned, shape, counted.selection_flops),
+        "counted": counted,
+        "kv_bytes_predicted": kv_cache.predicted_bytes(shape, schedule.tokens_by_layer),
+        **_exact(workload, planned.method),
+    }
+
+
+def _exact(workload: Workload, method: Method | None) -> dict[str, Any]:
+    """What dense and pruned have alike: the cache held, peak memory, launches."""
+    peak, host = memory.measure(workload, method), launches.measure(workload, method)
+    return {
+        "kv_bytes": sum(kv_cache.measure(workload, method)),
+        "peak_memory_bytes": peak.peak_bytes,
+        "working_memory_bytes": peak.working_bytes,
+        "peak_reserved_bytes": peak.reserved_bytes,
+        "launches": host.launches,
+        "host_waits": host.host_waits,
+    }
 
 
 def _gamma_counted(planned: Planned, shape: Shape, selection_flops: int) -> float | None:

@@ -28,6 +28,11 @@ def beside_the_decoder(adapter: Adapter) -> Iterator[tuple[str, nn.Module]]:
                 yield path, module
 
 
+def is_projector(path: str) -> bool:
+    """Whether a module beside the decoder makes the tower's output the decoder's input, by its name."""
+    return any(part in path.rpartition(".")[2] for part in ("projector", "connector", "merger", "aligner"))
+
+
 def vision_terms(model: PreTrainedModel, inputs: Inputs) -> dict[str, Terms]:
     """MACs by part of each module that is known, by its path in the model. inputs: of the model's forward."""
     find = _KNOWN.get(type(model).__name__)

@@ -42,9 +42,9 @@ class Workload:
         return self.model.device
 
     @torch.no_grad()
-    def prefill(self) -> Any:
+    def prefill(self, *, use_cache: bool = True) -> Any:
         """One forward over the whole prompt, logits for the last row alone, as generation does it."""
-        return self.model(**self.inputs, use_cache=True, logits_to_keep=1)
+        return self.model(**self.inputs, use_cache=use_cache, logits_to_keep=1)
 
     @torch.no_grad()
     def generate(self) -> Tensor:

@@ -11,7 +11,9 @@ from trio_core.methods.grid import Grid
 from trio_core.methods.random import Random
 from trio_profile.errors import StudyError
 from trio_profile.profilers import clock as clocks
-from trio_profile.profilers import flops_counted, kv_cache, latency, memory, power
+from trio_profile.profilers import flops_counted, kv_cache, latency, launches, memory, power
+from trio_profile.schema import Pair
+from trio_profile.towers import beside_the_decoder
 
 
 class FakeClock:
@@ -28,14 +30,35 @@ class FakeClock:
     def elapsed_ms(self, start: float, end: float) -> float:
         return end - start
 
+    def prepare(self) -> None:
+        pass
+
+
+class Turns:
+    """An order that is given, instead of a random one."""
+
+    def __init__(self, turns: list[int | None]):
+        self.turns = turns
+
+    def shuffle(self, turns: list[int | None]) -> None:
+        turns[:] = self.turns
+
+
+def measured(workload, method, **how) -> latency.Latency:
+    """One method alone."""
+    [(_, found)] = latency.measure(workload, [method], **{"precision": 0.01, "seconds": 60, "seed": 0, **how})
+    return found
+
 
 # --- latency ---------------------------------------------------------------------------------------------
 
 
 def test_one_run_marks_the_first_forward_and_the_whole(tiny_workload):
-    # Marks in order: generate begins, the first module begins, the first forward ends, generate ends.
-    times = latency.run(tiny_workload, FakeClock([0, 1, 5, 20]))
-    assert (times.prefill_ms, times.ttft_ms, times.total_ms) == (5, 6, 26)
+    # Marks in order: generate begins, the first module begins, the tower, the projector, the first forward ends,
+    # generate ends.
+    times = latency.run(tiny_workload, FakeClock([0, 1, 1, 3, 1, 2, 5, 20]))
+    assert (times.prefill_ms, times.ttft_ms, times.total_ms) == (12, 13, 33)
+    assert times.parts == {"vision": 3, "projector": 2}
     assert times.host_ms is not None and times.host_ms > 0  # beside a clock that is not the host's own
     assert latency.run(tiny_workload, clocks.HostClock()).host_ms is None
 
@@ -51,7 +74,8 @@ def test_a_prefill_begins_with_the_vision_tower(tiny_workload):
         latency.run(tiny_workload, clock)
     finally:
         handle.remove()
-    assert events == ["mark", "mark", "tower", "mark", "mark"]
+    assert events.index("tower") == 3  # generate, the first module and the tower itself begin before it
+    assert events.count("mark") == 8
 
 
 def test_the_timing_hooks_leave_nothing(tiny_workload):
@@ -59,6 +83,8 @@ def test_the_timing_hooks_leave_nothing(tiny_workload):
     assert not torch.nn.modules.module._global_forward_pre_hooks
     assert not tiny_workload.model._forward_hooks
     assert not tiny_workload.model._forward_pre_hooks
+    for _, module in beside_the_decoder(tiny_workload.adapter):
+        assert not module._forward_hooks and not module._forward_pre_hooks
 
 
 def test_pruning_happens_inside_what_is_timed(tiny_workload, monkeypatch):
@@ -67,19 +93,69 @@ def test_pruning_happens_inside_what_is_timed(tiny_workload, monkeypatch):
     monkeypatch.setattr(clock, "mark", lambda: events.append("mark") or 0.0)
     chosen = Grid.select
     monkeypatch.setattr(Grid, "select", lambda self, view: events.append("select") or chosen(self, view))
-    latency._pair(tiny_workload, Grid(retention=0.4), clock, dense_first=True)
-    # Dense: four marks. Pruned: generate and forward begin, the stages choose, forward and generate end.
-    assert events[:6] == ["mark"] * 6
-    assert events[6:-2] == ["select"] * (len(events) - 8)
-    assert len(events) > 8
-    assert events[-2:] == ["mark"] * 2
+    pair = latency._round(tiny_workload, {0: Grid(retention=0.4)}, clock, Turns([None, 0]))[0]
+    # Dense: eight marks. Pruned: as many, and around each choice two.
+    chosen_at = [number for number, event in enumerate(events) if event == "select"]
+    assert len(chosen_at) > 0
+    assert len(events) == 8 + 8 + 3 * len(chosen_at)
+    assert all(13 < number < len(events) - 2 for number in chosen_at)
+    assert pair.dense_first
+
+
+def test_what_a_choice_calls_is_the_choice_s(tiny_workload, monkeypatch):
+    """A method that projects features itself does not add to the projector."""
+    chosen, projector = Grid.select, tiny_workload.model.get_submodule("model.multi_modal_projector")
+    width = tiny_workload.model.config.vision_config.hidden_size
+
+    def select(self, view):
+        projector(torch.zeros(1, 1, width))
+        return chosen(self, view)
+
+    monkeypatch.setattr(Grid, "select", select)
+    pair = latency._round(tiny_workload, {0: Grid(retention=0.4)}, FakeClock(), Turns([None, 0]))[0]
+    assert pair.projector_ms == pair.dense_projector_ms == 10
+    assert pair.selection_ms is not None and pair.selection_ms % 10 == 0 and pair.selection_ms > 0
+
+
+def test_methods_at_one_retention_share_a_dense_run(tiny_workload):
+    found = dict(
+        latency.measure(
+            tiny_workload,
+            [Grid(retention=0.4), Random(retention=0.4)],
+            precision=0.5,
+            seconds=60,
+            seed=3,
+            clock=FakeClock([1.0 + i * 7919 % 13 for i in range(4000)]),
+        )
+    )
+    one, other = found[0].pairs, found[1].pairs
+    assert [pair.dense_prefill_ms for pair in one] == [pair.dense_prefill_ms for pair in other][: len(one)]
+    assert [pair.prefill_ms for pair in one] != [pair.prefill_ms for pair in other]
+    assert {(a.dense_first, b.dense_first) for a, b in zip(one, other, strict=False)} > {(True, True)}
+
+
+def test_a_method_that_has_enough_leaves_the_others_to_go_on(tiny_workload, monkeypatch):
+    """The first asked after six ratios has enough; the other has at nine."""
+    asked: list[int] = []
+
+    def by_count(ratios, _spent_s, **_):
+        asked.append(len(ratios))
+        return "converged" if (len(ratios) == 6 and asked.count(6) == 1) or len(ratios) == 9 else None
+
+    monkeypatch.setattr(latency, "decide", by_count)
+    methods = [Grid(retention=0.4), Random(retention=0.4)]
+    found = list(latency.measure(tiny_workload, methods, precision=0.5, seconds=60, seed=0, clock=FakeClock()))
+    assert [(which, len(latencies.pairs)) for which, latencies in found] == [(0, 6), (1, 9)]
 
 
 def test_a_steady_clock_converges_at_the_least_count(tiny_workload):
-    found = latency.measure(tiny_workload, Grid(retention=0.4), precision=0.01, seconds=60, seed=0, clock=FakeClock())
+    found = measured(tiny_workload, Grid(retention=0.4), clock=FakeClock())
     assert found.stopped == "converged"
     assert len(found.pairs) == 6
-    assert {pair.prefill_ms for pair in found.pairs} == {10.0}
+    # Five marks further than its beginning: tower, projector, end; and two for the choice of each of three stages.
+    assert {pair.dense_prefill_ms for pair in found.pairs} == {50.0}
+    assert {pair.prefill_ms for pair in found.pairs} == {110.0}
+    assert {pair.selection_ms for pair in found.pairs} == {30.0}
     assert found.warmups == 2
     assert found.discarded == 0
 
@@ -110,12 +186,9 @@ def test_pairs_of_a_slowed_gpu_are_discarded_and_counted(tiny_workload):
     """Two readings a pair: of the first four pairs, the second and the third are slow at one end; then rests grow."""
     slow = [2000, 2000, 1400, 2000, 2000, 1499, 1000, 1000, 1000, 1000, 2000]
     rests: list[float] = []
-    found = latency.measure(
+    found = measured(
         tiny_workload,
         Grid(retention=0.4),
-        precision=0.01,
-        seconds=60,
-        seed=0,
         clock=FakeClock(),
         gpu=FakeGpu(slow, strangers=(7, 8)),
         sleep=rests.append,
@@ -128,13 +201,15 @@ def test_pairs_of_a_slowed_gpu_are_discarded_and_counted(tiny_workload):
     assert all(pair.clock_mhz == 2000 for pair in found.pairs)
 
 
-def test_warm_up_goes_on_until_two_pairs_agree(tiny_workload):
-    cold = [1.0] * 8 * 4
-    cold[2] = cold[6] = cold[10] = 90.0  # the first forward of the first three runs: dense, pruned, dense
-    found = latency.measure(
-        tiny_workload, Grid(retention=0.4), precision=0.01, seconds=60, seed=0, clock=FakeClock(cold)
-    )
-    assert found.warmups == 4
+def test_warm_up_goes_on_until_two_rounds_agree(tiny_workload, monkeypatch):
+    rounds = iter([90.0, 50.0, 10.0, 10.5])
+
+    def one_round(*_):
+        ms = next(rounds, 10.0)
+        return {0: Pair(dense_first=True, dense_prefill_ms=10, dense_total_ms=20, prefill_ms=ms, total_ms=2 * ms)}
+
+    monkeypatch.setattr(latency, "_round", one_round)
+    assert measured(tiny_workload, Grid(retention=0.4), clock=FakeClock()).warmups == 4
 
 
 def test_energy_is_above_idle_and_by_the_work_repeated(tiny_workload, monkeypatch):
@@ -169,9 +244,7 @@ def test_a_counter_that_stands_and_a_cpu_give_no_energy_but_the_reason(tiny_work
 
 def test_noise_runs_into_the_budget_and_says_so(tiny_workload):
     steps = [1000.0 * (1 + i * 7919 % 13) for i in range(4000)]
-    found = latency.measure(
-        tiny_workload, Grid(retention=0.4), precision=0.001, seconds=1, seed=0, clock=FakeClock(steps)
-    )
+    found = measured(tiny_workload, Grid(retention=0.4), precision=0.001, seconds=1, clock=FakeClock(steps))
     assert found.stopped == "budget"
     assert len(found.pairs) == 6
 
@@ -179,7 +252,7 @@ def test_noise_runs_into_the_budget_and_says_so(tiny_workload):
 def test_the_order_within_pairs_is_random_and_seeded(tiny_workload):
     def orders(seed: int) -> list[bool]:
         steps = [1.0 + i * 7919 % 13 for i in range(4000)]
-        found = latency.measure(
+        found = measured(
             tiny_workload, Grid(retention=0.4), precision=1e-9, seconds=0.7, seed=seed, clock=FakeClock(steps)
         )
         return [pair.dense_first for pair in found.pairs]
@@ -198,6 +271,10 @@ def test_host_clock_never_goes_back():
 def test_a_device_without_a_clock():
     assert isinstance(clocks.clock_for(torch.device("cpu")), clocks.HostClock)
     assert isinstance(clocks.clock_for(torch.device("cuda")), clocks.CudaClock)
+    with pytest.raises(StudyError, match="preroll_ms 5 on device cpu"):
+        clocks.clock_for(torch.device("cpu"), preroll_ms=5)
+    with pytest.raises(StudyError, match="cold_l2 on device cpu"):
+        clocks.clock_for(torch.device("cpu"), cold_l2=True)
     with pytest.raises(StudyError, match="no clock"):
         clocks.clock_for(torch.device("meta"))
 
@@ -207,7 +284,7 @@ def test_a_device_without_a_clock():
 def test_cuda_clock_agrees_with_the_host():
     import time
 
-    clock = clocks.CudaClock()
+    clock = clocks.CudaClock(torch.device("cuda"))
     torch.cuda.synchronize()
     start, began = clock.mark(), time.perf_counter()
     torch.cuda._sleep(200_000_000)
@@ -331,9 +408,37 @@ def test_held_bytes_of_a_cache_made_by_hand():
 
 
 def test_peak_memory_repeats_exactly_and_falls_with_retention(tiny_workload):
-    dense = memory.measure(tiny_workload, None)
+    dense, pruned = memory.measure(tiny_workload, None), memory.measure(tiny_workload, Grid(retention=0.3))
     assert dense == memory.measure(tiny_workload, None)
-    assert memory.measure(tiny_workload, Grid(retention=0.3)) < dense
+    assert pruned.peak_bytes < dense.peak_bytes
+    for peak in (dense, pruned):
+        assert 0 < peak.working_bytes < peak.peak_bytes
+        assert peak.reserved_bytes is None
+
+
+def test_the_cache_is_what_a_prefill_without_one_saves(tiny_workload):
+    """At the end of the decoder, where the peak of this model lies, all layers' caches but the last's are there."""
+    dense = memory.measure(tiny_workload, None)
+    *_, last = held = kv_cache.measure(tiny_workload, None)
+    assert sum(held) - last <= dense.peak_bytes - dense.working_bytes <= sum(held)
+
+
+def test_launches_and_waits_are_counted_exactly(tiny_workload):
+    def counted(work) -> launches.Launches:
+        with launches.Counter() as counter:
+            work()
+        return counter.counted
+
+    x = torch.arange(12.0).view(3, 4)
+    assert counted(lambda: (x @ x.T).view(9)[2:5].t()) == launches.Launches(1, 0)
+    assert counted(lambda: (x + 1).tolist()) == launches.Launches(1, 1)
+    assert counted(lambda: x[x > 3]).host_waits == 1
+    assert counted(lambda: x[torch.tensor([0, 2])]).host_waits == 0
+    assert counted(lambda: bool((x > 3).any()) and float(x[0, 0])).host_waits == 2
+    dense = launches.measure(tiny_workload, None)
+    assert dense == launches.measure(tiny_workload, None)
+    pruned = launches.measure(tiny_workload, Grid(retention=0.3))
+    assert pruned.launches > dense.launches
 
 
 def test_live_bytes_of_operators_by_hand():

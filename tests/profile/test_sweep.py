@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from trio_core.methods.grid import Grid
 from trio_profile import sweep
 from trio_profile.analysis.summary import summarise
 from trio_profile.errors import StoreError
+from trio_profile.profilers import latency
 from trio_profile.store import Store, to_toml
 
 
@@ -43,15 +45,15 @@ def test_finished_cells_are_not_run_again(tiny_study, tmp_path, monkeypatch):
 
 
 def test_a_sweep_goes_on_where_it_stopped(tiny_study, tmp_path, monkeypatch):
-    measure, calls = sweep.measure_cell, []
+    measure, calls = sweep.measure_block, []
 
-    def interrupted(workload, planned, study, clock):
-        calls.append(planned.cell.retention)
+    def interrupted(workload, block, study, clock):
+        calls.extend(planned.cell.retention for planned in block)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return measure(workload, planned, study, clock)
+        return measure(workload, block, study, clock)
 
-    monkeypatch.setattr(sweep, "measure_cell", interrupted)
+    monkeypatch.setattr(sweep, "measure_block", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sweep.run(tiny_study, tmp_path)
     assert len(Store(tmp_path).read().measurements) == 1
@@ -80,6 +82,32 @@ def test_a_cell_without_memory_is_recorded_and_the_sweep_goes_on(tiny_study, tmp
     assert document.cells[0].status == "failed"
     monkeypatch.setattr(Grid, "select", select)
     assert [m.status for m in sweep.run(study, tmp_path).measurements] == ["done", "done"]
+
+
+def test_one_of_several_without_memory_while_it_is_timed(tiny_study, tmp_path, monkeypatch):
+    """Counting went well; generating does not: the cells are tried one by one, and one of them fails."""
+    study = tiny_study.model_copy(update={"methods": ("grid", "random"), "retentions": (0.4,)})
+    run, pruned = latency.run, []
+
+    @contextmanager
+    def prune(model, method):
+        pruned.append(method.name)
+        with real_prune(model, method) as trace:
+            yield trace
+        pruned.pop()
+
+    def breaks(workload, clock):
+        if pruned and pruned[-1] == "grid":
+            pruned.clear()
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return run(workload, clock)
+
+    real_prune = latency.prune
+    monkeypatch.setattr(latency, "prune", prune)
+    monkeypatch.setattr(latency, "run", breaks)
+    contents = sweep.run(study, tmp_path)
+    found = {m.cell.method: m.status for m in contents.measurements}
+    assert found == {"grid": "failed", "random": "done"}
 
 
 def test_any_other_error_is_not_hidden(tiny_study, tmp_path, monkeypatch):

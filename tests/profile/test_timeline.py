@@ -19,6 +19,9 @@ class Counting:
         self.now += 1
         return self.now
 
+    def prepare(self) -> None:
+        pass
+
     def elapsed_ms(self, start: int, end: int) -> float:
         return float(end - start)
 

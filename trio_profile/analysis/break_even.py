@@ -55,7 +55,7 @@ def measured_break_even(retentions: Sequence[float], ratios: Sequence[Sequence[f
     return BreakEven(status="crossing", retention=float(np.clip(best, x[0], x[-1])), ci95=(float(low), float(high)))
 
 
-def exact_break_even(retentions: Sequence[float], costs: Sequence[int], dense: int) -> BreakEven:
+def exact_break_even(retentions: Sequence[float], costs: Sequence[float], dense: float) -> BreakEven:
     """Break-even of a counted quantity: the crossing of its line through the sweep, which carries no noise."""
     order = np.argsort(retentions)
     x = np.asarray(retentions, dtype=float)[order]

@@ -21,7 +21,8 @@ from trio_profile.store import Contents
 
 RUN_MS = "run_ms"
 """The raw times of a benchmark."""
-_OF_THE_RECORD = ("fastv_macs", "kv_bytes", "host_waits", "launches")
+_OF_THE_HOST = ("launches", "host_waits")
+_OF_THE_RECORD = ("fastv_macs", "kv_bytes", *_OF_THE_HOST)
 _MACHINE = ("machine", "system", "python_implementation", "python_version")
 _NOT_THE_WORK = {"methods", "retentions", "precision", "cell_seconds"}
 """Fields of a study that change which cells it has and how long they are sampled, not what a cell is."""
@@ -112,6 +113,7 @@ def _dense(dense: Dense) -> dict[str, Evidence]:
         "counted_macs": dense.counted.torch_flops // 2,
         "uncounted_operators": len(dense.counted.uncounted),
         "kv_bytes": dense.kv_bytes,
+        **{name: value for name in _OF_THE_HOST if (value := getattr(dense, name)) is not None},
     }
 
 

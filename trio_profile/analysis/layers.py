@@ -71,7 +71,11 @@ class Bounds(Record):
 
 
 class LayersDocument(Record):
-    """What `trio-profile layers --json` prints. claimed_ratio: dense over pruned by the paper's formula."""
+    """What `trio-profile layers --json` prints.
+
+    claimed_ratio: dense over pruned by the paper's formula. attribution: from it to the prefill's speed-up;
+    total_attribution: to that of a whole generation, `decode` being what follows the prefill.
+    """
 
     format: str = FORMAT
     version: int = VERSION
@@ -86,5 +90,7 @@ class LayersDocument(Record):
     bounds: Bounds
     claimed_ratio: float
     attribution: tuple[Step, ...]
+    decode: PartTimes
+    total_attribution: tuple[Step, ...]
     trace: str | None = None
     report: str | None = None

@@ -21,7 +21,9 @@ from trio_profile.schema import (
 MEASURED = ("prefill_ms", "total_ms")
 EXACT = ("fastv_macs", "counted_macs", "kv_bytes")
 QUANTITIES = (*MEASURED, *EXACT)
-"""What has a break-even, in the order of the document."""
+"""What has a break-even, in the order of the document; energy too, where it was measured."""
+_AS_RECORDED = ("peak_memory_bytes", "working_memory_bytes", "peak_reserved_bytes", "launches", "host_waits")
+_PARTS = ("ttft_ms", "host_ms", "vision_ms", "projector_ms", "selection_ms")
 
 
 class Quantity(Record):
@@ -57,7 +59,9 @@ class CellSummary(Record):
 
     fastv_macs: F_inf + F_ov by the paper's equations on visual tokens. counted_macs: half of torch's FLOPs, the
     method's own work (selection_macs) included. ttft_ms: to the first token; tpot_ms: each further one. host_ms: what
-    the host takes to issue a prefill, where the device has a clock of its own. discarded: pairs a slow GPU spoilt.
+    the host takes to issue a prefill, where the device has a clock of its own. vision_ms, projector_ms, selection_ms:
+    parts of the prefill. peak_memory_bytes: beyond weights and inputs; working_memory_bytes: without a cache as well.
+    launches: operators in one prefill; host_waits: in them. discarded: pairs a slow GPU spoilt.
     """
 
     method: str
@@ -79,6 +83,11 @@ class CellSummary(Record):
     dense_tpot_ms: Quantity | None = None
     host_ms: Quantity | None = None
     dense_host_ms: Quantity | None = None
+    vision_ms: Quantity | None = None
+    dense_vision_ms: Quantity | None = None
+    projector_ms: Quantity | None = None
+    dense_projector_ms: Quantity | None = None
+    selection_ms: Quantity | None = None
     fastv_macs: int | None = None
     fastv_overhead_macs: int | None = None
     gamma: Gamma | None = None
@@ -89,6 +98,10 @@ class CellSummary(Record):
     kv_bytes: int | None = None
     kv_bytes_predicted: int | None = None
     peak_memory_bytes: int | None = None
+    working_memory_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+    launches: int | None = None
+    host_waits: int | None = None
     energy: Energy | None = None
     discarded: int = 0
 
@@ -106,6 +119,10 @@ class DenseSummary(Record):
     kv_bytes: int
     kv_bytes_predicted: int
     peak_memory_bytes: int | None
+    working_memory_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+    launches: int | None = None
+    host_waits: int | None = None
     energy: Energy | None = None
 
 
@@ -172,8 +189,8 @@ def _summarise_cell(measurement: Measurement, study: Study) -> CellSummary:
         timed[f"dense_{quantity}"] = Quantity.of([getattr(pair, f"dense_{quantity}") for pair in pairs], stopped)
         timed[f"{quantity.removesuffix('_ms')}_speedup"] = Quantity.of_ratios(speedups(pairs, quantity), stopped)
     for side in ("", "dense_"):
-        for quantity in ("ttft_ms", "host_ms"):
-            values = [value for pair in pairs if (value := getattr(pair, f"{side}{quantity}")) is not None]
+        for quantity in _PARTS:
+            values = [value for pair in pairs if (value := getattr(pair, f"{side}{quantity}", None)) is not None]
             if len(values) == len(pairs):
                 timed[f"{side}{quantity}"] = Quantity.of(values, stopped)
         if f"{side}ttft_ms" in timed and study.new_tokens > 1:
@@ -194,7 +211,7 @@ def _summarise_cell(measurement: Measurement, study: Study) -> CellSummary:
             "uncounted": measurement.counted.uncounted,
             "kv_bytes": measurement.kv_bytes,
             "kv_bytes_predicted": measurement.kv_bytes_predicted,
-            "peak_memory_bytes": measurement.peak_memory_bytes,
+            **{name: getattr(measurement, name) for name in _AS_RECORDED},
             "energy": measurement.energy,
             "discarded": measurement.discarded,
         }
@@ -212,7 +229,7 @@ def _summarise_dense(dense: Dense) -> DenseSummary:
         uncounted=dense.counted.uncounted,
         kv_bytes=dense.kv_bytes,
         kv_bytes_predicted=dense.kv_bytes_predicted,
-        peak_memory_bytes=dense.peak_memory_bytes,
+        **{name: getattr(dense, name) for name in _AS_RECORDED},
         energy=dense.energy,
     )
 
@@ -226,9 +243,15 @@ def _break_evens(dense: Dense | None, done: list[Measurement], study: Study) -> 
         ratios = [[1 / speedup for speedup in speedups(measurement.pairs, quantity)] for measurement in done]
         found[quantity] = measured_break_even(reached, ratios)
     whole = _summarise_dense(dense) if dense else None
-    for quantity in EXACT:
-        costs = [getattr(cell, quantity) for cell in cells]
+    exact: dict[str, list[float]] = {quantity: [getattr(cell, quantity) for cell in cells] for quantity in EXACT}
+    whole_of: dict[str, float] = {quantity: getattr(whole, quantity) for quantity in EXACT} if whole else {}
+    joules = [cell.energy.prefill_j for cell in cells if cell.energy is not None and cell.energy.prefill_j is not None]
+    if dense is not None and dense.energy is not None and dense.energy.prefill_j and len(joules) == len(cells):
+        exact["energy_j"], whole_of["energy_j"] = joules, dense.energy.prefill_j
+    for quantity, costs in exact.items():
         found[quantity] = (
-            exact_break_even(reached, costs, getattr(whole, quantity)) if whole else BreakEven(status="inconclusive")
+            exact_break_even(reached, costs, whole_of[quantity]) if whole_of else BreakEven(status="inconclusive")
         )
+    if "energy_j" in found:  # measured once, whose noise is not known
+        found["energy_j"] = found["energy_j"].model_copy(update={"ci95": None})
     return found

@@ -39,6 +39,13 @@ Gamma = Annotated[float | None, typer.Option(help="Backward factor of the paper'
 Precision = Annotated[
     float | None, typer.Option(help="Half width of a speed-up's interval to sample for. Default: 0.01.")
 ]
+NewTokens = Annotated[int | None, typer.Option(help="Tokens generated in each run. Default: 8.")]
+PrerollMs = Annotated[
+    float | None, typer.Option(help="CUDA: let the host run ahead by so long, for device time alone. Default: 0.")
+]
+ColdL2 = Annotated[
+    bool | None, typer.Option("--cold-l2/--warm-l2", help="CUDA: overwrite the L2 cache before each run.")
+]
 Seed = Annotated[int | None, typer.Option(help="Seed of weights, inputs and order. Default: 0.")]
 
 

@@ -95,8 +95,8 @@ def _break_evens(document: Document) -> Table:
 
 
 def _break_even(found: BreakEven) -> str:
-    if found.status == "crossing" and found.retention is not None and found.ci95 is not None:
-        low, high = (100 * bound for bound in found.ci95)
+    if found.status == "crossing" and found.retention is not None:
+        low, high = (100 * bound for bound in found.ci95 or (0, 0))
         around = f" [{low:.1f}, {high:.1f}]" if low < high else ""
         return units.percent(found.retention) + around
     return {
@@ -205,6 +205,12 @@ def print_layers(document: LayersDocument) -> None:
         f"{units.milliseconds(totals.dense_prefill_ms.median)} dense, "
         f"{escape(units.times_within(totals.prefill_speedup.median, totals.prefill_speedup.ci95))} "
         f"({totals.prefill_speedup.samples} rounds, {totals.prefill_speedup.stopped})"
+    )
+    decode = document.decode
+    console.print(
+        f"{decode.name}: {units.milliseconds(decode.ms.median)} against "
+        f"{units.milliseconds(decode.dense_ms.median)} dense, which makes the whole generation "
+        f"{units.times(document.total_attribution[-1].speedup)} as fast"
     )
     console.print(
         f"layers, modules and stages make {units.percent(totals.named.median)} of it, "

@@ -1,16 +1,18 @@
-"""Prefill and total time as paired samples: dense and pruned in turn, in random order within a pair, in one process.
+"""Prefill and total time as paired samples: dense and pruned in turn, in random order, in one process.
 
 `prefill_ms` is from the first module that runs, which is the vision tower's, to the end of the model's first forward,
 the choice of tokens included; `total_ms` the whole of `generate` for a fixed number of new tokens; `ttft_ms` from its
-call to the end of the first forward. All come from the same run.
+call to the end of the first forward; `vision_ms`, `projector_ms` and `selection_ms` are parts of the prefill. All come
+from the same run.
 """
 
 import gc
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,17 +20,19 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from trio_core.method import Method
 from trio_core.pruning import prune
+from trio_core.spans import listening
 from trio_profile.profilers.clock import Clock, HostClock, clock_for
 from trio_profile.profilers.gpu import Gpu, NotAvailable, gpu_for
 from trio_profile.schema import Pair, Stopped
 from trio_profile.stopping import decide
+from trio_profile.towers import beside_the_decoder, is_projector
 from trio_profile.workload import Workload
 
 MOST_WARMUPS = 6
 SETTLED = 0.15
-"""Warm-up ends when two pairs in a row differ by less than this share in both of their prefills; two at the least."""
+"""Warm-up ends when two rounds in a row differ by less than this share in all of their prefills; two at the least."""
 LEAST_CLOCK = 0.75
-"""Of the full SM clock: a pair sampled below it is discarded. [nvbench's throttling rule]."""
+"""Of the full SM clock: a round sampled below it is discarded. [nvbench's throttling rule]."""
 MOST_DISCARDED = 50
 
 
@@ -46,17 +50,21 @@ class Latency:
 
 @dataclass(frozen=True)
 class Times:
-    """One generation in milliseconds. host_ms: its prefill by the host's clock, None where that is the clock."""
+    """One generation in milliseconds. host_ms: its prefill by the host's clock, None where that is the clock.
+
+    parts: of the prefill, `vision`, `projector` and `selection`, as far as there are any.
+    """
 
     prefill_ms: float
     ttft_ms: float
     total_ms: float
     host_ms: float | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 def measure(
     workload: Workload,
-    method: Method,
+    methods: Sequence[Method],
     *,
     precision: float,
     seconds: float,
@@ -64,38 +72,42 @@ def measure(
     clock: Clock | None = None,
     gpu: Gpu | None = None,
     sleep: Callable[[float], None] = time.sleep,
-) -> Latency:
-    """Sample pairs until the interval of the prefill speed-up is as narrow as asked, or the time is spent.
+) -> Iterator[tuple[int, Latency]]:
+    """Sample rounds, dense and every method once in random order; yield (which, pairs) as soon as a method has enough.
 
-    precision: half width of the median's 95 % interval over the median. seconds: of measured time, warm-up apart. Pairs
-    that a GPU sampled below three quarters of its clock are discarded; after two in a row it is given time to cool.
+    A method has enough once the interval of its prefill speed-up is as narrow as asked, or its time is spent; the
+    others go on. precision: half width of the median's 95 % interval over the median. seconds: of measured time for a
+    method, dense divided among them, warm-up apart. Rounds that a GPU sampled below three quarters of its clock are
+    discarded; after two in a row it is given time to cool.
     """
     clock, gpu = clock or clock_for(workload.device), gpu or _gpu(workload)
     order = random.Random(seed)
-    pairs: list[Pair] = []
+    sampled: dict[int, list[Pair]] = {which: [] for which in range(len(methods))}
+    spent_ms = dict.fromkeys(sampled, 0.0)
     discarded = in_a_row = 0
     reasons, strangers = set[str](), set[int]()
     with _quiet():
-        warmups = _warm_up(workload, method, clock, seconds)
-        spent_ms = 0.0
-        while True:
-            pair = _pair(workload, method, clock, dense_first=order.random() < 0.5, gpu=gpu)
-            spent_ms += pair.dense_total_ms + pair.total_ms
+        warmups = _warm_up(workload, methods, clock, seconds)
+        while sampled:
+            pairs = _round(workload, {which: methods[which] for which in sampled}, clock, order, gpu)
+            for which, pair in pairs.items():
+                spent_ms[which] += pair.dense_total_ms / len(pairs) + pair.total_ms
             if gpu is not None:
                 reasons.update(gpu.slowed_by())
                 strangers.update(gpu.others())
-            if _slowed(pair, gpu) and discarded < MOST_DISCARDED:
+            if _slowed(pairs, gpu) and discarded < MOST_DISCARDED:
                 discarded, in_a_row = discarded + 1, in_a_row + 1
                 if in_a_row > 2:
                     sleep(min(0.05 * 1.5 ** (in_a_row - 2), 5.0))
             else:
-                pairs.append(pair)
                 in_a_row = 0
-            ratios = [p.dense_prefill_ms / p.prefill_ms for p in pairs]
-            if stopped := decide(ratios, spent_ms / 1000, precision=precision, seconds=seconds):
-                return Latency(
-                    tuple(pairs), warmups, stopped, discarded, tuple(sorted(reasons)), strangers=len(strangers)
-                )
+                for which, pair in pairs.items():
+                    sampled[which].append(pair)
+            for which in pairs:
+                ratios = [p.dense_prefill_ms / p.prefill_ms for p in sampled[which]]
+                if stopped := decide(ratios, spent_ms[which] / 1000, precision=precision, seconds=seconds):
+                    found = tuple(sampled.pop(which))
+                    yield which, Latency(found, warmups, stopped, discarded, tuple(sorted(reasons)), len(strangers))
 
 
 def distinct_ratios(workload: Workload, *, seed: int, clock: Clock | None = None, pairs: int = 6) -> tuple[float, ...]:
@@ -144,9 +156,11 @@ def run(workload: Workload, clock: Clock) -> Times:
     before = register_module_forward_pre_hook(first_module)
     after = workload.model.register_forward_hook(first_forward)
     try:
-        start = clock.mark()
-        workload.generate()
-        end = clock.mark()
+        with _parts(workload, clock) as parts:
+            clock.prepare()
+            start = clock.mark()
+            workload.generate()
+            end = clock.mark()
     finally:
         before.remove()
         after.remove()
@@ -155,45 +169,116 @@ def run(workload: Workload, clock: Clock) -> Times:
         ttft_ms=clock.elapsed_ms(start, marks[1]),
         total_ms=clock.elapsed_ms(start, end),
         host_ms=None if host is None else host.elapsed_ms(*host_marks),
+        parts=parts.milliseconds(clock),
     )
 
 
-def _pair(workload: Workload, method: Method, clock: Clock, *, dense_first: bool, gpu: Gpu | None = None) -> Pair:
-    times: dict[bool, Times] = {}
+class _Parts:
+    """Marks around parts of the prefill. What a choice itself calls, a projector say, belongs to the choice."""
+
+    def __init__(self, clock: Clock):
+        self.clock = clock
+        self.choosing = False
+        self.open: dict[str, Any] = {}
+        self.closed: list[tuple[str, Any, Any]] = []
+
+    def enter(self, name: str, *_: Any) -> None:
+        if not self.choosing:
+            self.open[name] = self.clock.mark()
+
+    def leave(self, name: str, *_: Any) -> None:
+        if not self.choosing:
+            self.closed.append((name, self.open.pop(name), self.clock.mark()))
+
+    def span(self, name: str, entering: bool) -> None:
+        if name != "selection":
+            return
+        if entering:
+            self.enter(name)
+        self.choosing = entering
+        if not entering:
+            self.leave(name)
+
+    def milliseconds(self, clock: Clock) -> dict[str, float]:
+        """Milliseconds by part; what ran several times is summed."""
+        spent: dict[str, float] = {}
+        for name, start, end in self.closed:
+            spent[name] = spent.get(name, 0.0) + clock.elapsed_ms(start, end)
+        return spent
+
+
+@contextmanager
+def _parts(workload: Workload, clock: Clock) -> Iterator[_Parts]:
+    parts, handles = _Parts(clock), list[Any]()
+    try:
+        for path, module in beside_the_decoder(workload.adapter):
+            name = "projector" if is_projector(path) else "vision"
+            handles.append(module.register_forward_pre_hook(partial(parts.enter, name)))
+            handles.append(module.register_forward_hook(partial(parts.leave, name)))
+        with listening(parts.span):
+            yield parts
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _round(
+    workload: Workload,
+    methods: Mapping[int, Method],
+    clock: Clock,
+    order: random.Random,
+    gpu: Gpu | None = None,
+) -> dict[int, Pair]:
+    """Dense and each method once, in random order: a pair for each method, all with the same dense run."""
+    turns: list[int | None] = [None, *methods]
+    order.shuffle(turns)
+    times: dict[int | None, Times] = {}
     clock_before = gpu.clock_mhz() if gpu else None
-    for dense in (dense_first, not dense_first):
-        with nullcontext() if dense else prune(workload.model, method):
-            times[dense] = run(workload, clock)
-    dense, pruned = times[True], times[False]
-    return Pair(
-        dense_first=dense_first,
-        dense_prefill_ms=dense.prefill_ms,
-        dense_total_ms=dense.total_ms,
-        prefill_ms=pruned.prefill_ms,
-        total_ms=pruned.total_ms,
-        dense_ttft_ms=dense.ttft_ms,
-        ttft_ms=pruned.ttft_ms,
-        dense_host_ms=dense.host_ms,
-        host_ms=pruned.host_ms,
-        clock_mhz=None if gpu is None or clock_before is None else min(clock_before, gpu.clock_mhz()),
-    )
+    for which in turns:
+        with nullcontext() if which is None else prune(workload.model, methods[which]):
+            times[which] = run(workload, clock)
+    slowest = None if gpu is None or clock_before is None else min(clock_before, gpu.clock_mhz())
+    dense = times[None]
+    return {
+        which: Pair(
+            dense_first=turns.index(None) < turns.index(which),
+            dense_prefill_ms=dense.prefill_ms,
+            dense_total_ms=dense.total_ms,
+            prefill_ms=times[which].prefill_ms,
+            total_ms=times[which].total_ms,
+            dense_ttft_ms=dense.ttft_ms,
+            ttft_ms=times[which].ttft_ms,
+            dense_host_ms=dense.host_ms,
+            host_ms=times[which].host_ms,
+            dense_vision_ms=dense.parts.get("vision"),
+            vision_ms=times[which].parts.get("vision"),
+            dense_projector_ms=dense.parts.get("projector"),
+            projector_ms=times[which].parts.get("projector"),
+            selection_ms=times[which].parts.get("selection"),
+            clock_mhz=slowest,
+        )
+        for which in methods
+    }
 
 
-def _warm_up(workload: Workload, method: Method, clock: Clock, seconds: float) -> int:
-    """Pairs until two in a row agree, or they take as long as a cell may; returns how many."""
-    before, spent_ms, count = _pair(workload, method, clock, dense_first=True), 0.0, 1
+def _warm_up(workload: Workload, methods: Sequence[Method], clock: Clock, seconds: float) -> int:
+    """Rounds until two in a row agree, or they take as long as the cells may; returns how many."""
+    everything, order = dict(enumerate(methods)), random.Random(0)
+    before, spent_ms, count = _round(workload, everything, clock, order), 0.0, 1
     while count < MOST_WARMUPS:
-        now, count = _pair(workload, method, clock, dense_first=True), count + 1
-        spent_ms += now.dense_total_ms + now.total_ms
-        changes = (now.dense_prefill_ms / before.dense_prefill_ms, now.prefill_ms / before.prefill_ms)
-        if all(abs(change - 1) < SETTLED for change in changes) or spent_ms >= 1000 * seconds:
+        now, count = _round(workload, everything, clock, order), count + 1
+        spent_ms += now[0].dense_total_ms + sum(pair.total_ms for pair in now.values())
+        changes = [now[0].dense_prefill_ms / before[0].dense_prefill_ms]
+        changes += [pair.prefill_ms / before[which].prefill_ms for which, pair in now.items()]
+        if all(abs(change - 1) < SETTLED for change in changes) or spent_ms >= 1000 * seconds * len(methods):
             break
         before = now
     return count
 
 
-def _slowed(pair: Pair, gpu: Gpu | None) -> bool:
-    return gpu is not None and pair.clock_mhz is not None and pair.clock_mhz < LEAST_CLOCK * gpu.full_clock_mhz()
+def _slowed(pairs: Mapping[int, Pair], gpu: Gpu | None) -> bool:
+    clocks = [pair.clock_mhz for pair in pairs.values() if pair.clock_mhz is not None]
+    return gpu is not None and bool(clocks) and clocks[0] < LEAST_CLOCK * gpu.full_clock_mhz()
 
 
 def _gpu(workload: Workload) -> Gpu | None:

@@ -1,7 +1,8 @@
-"""Peak memory of one prefill, beyond what was held before it."""
+"""Peak memory of one prefill, beyond what was held before it, with its cache and without."""
 
 import weakref
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,23 +15,50 @@ from trio_core.pruning import prune
 from trio_profile.workload import Workload
 
 
-def measure(workload: Workload, method: Method | None) -> int:
-    """Peak bytes of tensors above the level before the prefill; the cache that it leaves behind is included.
+@dataclass(frozen=True)
+class Memory:
+    """Bytes at the peak of one prefill, beyond weights and inputs.
 
-    On CUDA this is the allocator's own peak. On a CPU, where resident memory moves in pages and hardly ever falls, the
-    bytes of live tensor storages are summed operator by operator: exact, and blind to scratch space within a kernel.
+    working_bytes: of a prefill that keeps no cache. reserved_bytes: what the allocator took from the device, weights
+    and all; None on a CPU, whose allocator does not tell.
+    """
+
+    peak_bytes: int
+    working_bytes: int
+    reserved_bytes: int | None = None
+
+
+def measure(workload: Workload, method: Method | None) -> Memory:
+    """Two prefills, one with a cache and one without, dense (method None) or pruned.
+
+    On CUDA these are the allocator's own peaks. On a CPU, where resident memory moves in pages and hardly ever falls,
+    the bytes of live tensor storages are summed operator by operator: exact, and blind to scratch space in a kernel.
     """
     with nullcontext() if method is None else prune(workload.model, method):
         if workload.device.type == "cuda":
-            torch.cuda.synchronize(workload.device)
-            torch.cuda.reset_peak_memory_stats(workload.device)
-            before = torch.cuda.memory_allocated(workload.device)
-            workload.prefill()
-            return torch.cuda.max_memory_allocated(workload.device) - before
-        held = [*workload.model.parameters(), *workload.model.buffers(), *workload.inputs.values()]
-        with _LiveBytes(held) as live:
-            workload.prefill()
-        return live.peak
+            return _on_cuda(workload)
+        return Memory(_live(workload, use_cache=True), _live(workload, use_cache=False))
+
+
+def _on_cuda(workload: Workload) -> Memory:
+    peaks: list[int] = []
+    reserved = 0
+    for use_cache in (True, False):
+        torch.cuda.synchronize(workload.device)
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(workload.device)
+        before = torch.cuda.memory_allocated(workload.device)
+        workload.prefill(use_cache=use_cache)
+        peaks.append(torch.cuda.max_memory_allocated(workload.device) - before)
+        reserved = max(reserved, torch.cuda.max_memory_reserved(workload.device))
+    return Memory(peaks[0], peaks[1], reserved)
+
+
+def _live(workload: Workload, *, use_cache: bool) -> int:
+    held = [*workload.model.parameters(), *workload.model.buffers(), *workload.inputs.values()]
+    with _LiveBytes(held) as live:
+        workload.prefill(use_cache=use_cache)
+    return live.peak
 
 
 class _LiveBytes(TorchDispatchMode):

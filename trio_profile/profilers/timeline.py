@@ -79,12 +79,17 @@ def bare(workload: Workload, method: Method | None, clock: Clock) -> float:
 
 
 class _Recorder:
-    """Marks at the beginning and end of regions. Modules that a choice calls belong to the choice."""
+    """Marks at the beginning and end of regions. Modules that a choice calls belong to the choice.
+
+    A layer begins before pruning's own hook on it, which cuts its mask and positions, but after the stage before it,
+    which runs in the same hook.
+    """
 
     def __init__(self, clock: Clock):
         self.clock = clock
         self.choosing = False
         self.layer = 0
+        self.next_layer: str | None = None
         self.open: dict[str, Any] = {}
         self.closed: list[tuple[Kind, str, int | None, Any, Any]] = []
 
@@ -92,12 +97,16 @@ class _Recorder:
         if not self.choosing:
             self.open[name] = self.clock.mark()
 
+    def enter_layer(self, name: str, *_: Any) -> None:
+        self.enter(name)
+        self.next_layer = name
+
     def leave(self, kind: Kind, layer: int | None, name: str, *_: Any) -> None:
         if self.choosing:
             return
         self.closed.append((kind, name, layer, self.open.pop(name), self.clock.mark()))
         if kind == "layer" and layer is not None:
-            self.layer = layer
+            self.layer, self.next_layer = layer, None
 
     def span(self, name: str, entering: bool) -> None:
         if entering:
@@ -105,6 +114,8 @@ class _Recorder:
         else:
             kind: Kind = "stage" if name in STAGE else "within a stage"
             self.closed.append((kind, name, self.layer, self.open.pop(name), self.clock.mark()))
+            if kind == "stage" and self.next_layer is not None:
+                self.open[self.next_layer] = self.clock.mark()
         if name == "selection":
             self.choosing = entering
 
@@ -125,8 +136,10 @@ def _listening(workload: Workload, clock: Clock) -> Iterator[_Recorder]:
     handles: list[Any] = []
 
     def watch(kind: Kind, name: str, module: Any, layer: int | None = None) -> None:
-        # Before and after other hooks of the whole model; between them elsewhere.
-        handles.append(module.register_forward_pre_hook(partial(recorder.enter, name), prepend=kind == "prefill"))
+        # Before and after other hooks of the whole model and of its layers; between them elsewhere.
+        first = kind in ("prefill", "layer")
+        enter = recorder.enter_layer if kind == "layer" else recorder.enter
+        handles.append(module.register_forward_pre_hook(partial(enter, name), prepend=first))
         handles.append(module.register_forward_hook(partial(recorder.leave, kind, layer, name)))
 
     try:

@@ -1,14 +1,16 @@
 """The report of one prefill's time: layer by layer, stage by stage, from the claimed speed-up to the measured one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from trio_profile import units
+from trio_profile.analysis.attribution import Step
 from trio_profile.analysis.layers import LayersDocument
 from trio_profile.analysis.summary import Quantity
 from trio_profile.report import figures
 from trio_profile.report.blocks import Chart, Entry, Page, Report, Sentences, Table
 
 _SPANS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
+_STEP = ("step", "adds", "speed-up after it")
 
 
 def report(document: LayersDocument) -> Report:
@@ -46,7 +48,11 @@ def walk_page(document: LayersDocument) -> Page:
         "measured, part by part",
         text=units.milliseconds,
     )
-    rows = [[Entry(s.name), Entry(units.milliseconds(s.added_ms)), Entry(units.times(s.speedup))] for s in steps]
+    whole = document.total_attribution
+    lines.append(
+        f"With what follows the prefill, {whole[-1].name}, a generation is {units.times(whole[-1].speedup)} as fast as "
+        "dense."
+    )
     return Page(
         "walk",
         "From the claimed speed-up to the measured one",
@@ -55,7 +61,8 @@ def walk_page(document: LayersDocument) -> Page:
         [
             Sentences("", lines),
             Chart("walk", "Milliseconds", "A waterfall; the table below holds its steps", figure),
-            Table("Step by step", ("step", "adds", "speed-up after it"), rows),
+            Table("Step by step", _STEP, _steps(steps)),
+            Table("And to a whole generation", _STEP, _steps((whole[0], whole[-1])), compact=True),
         ],
     )
 
@@ -128,6 +135,10 @@ def stages_page(document: LayersDocument) -> Page:
 
 
 PAGES: tuple[Callable[[LayersDocument], Page], ...] = (walk_page, layers_page, stages_page)
+
+
+def _steps(steps: Sequence[Step]) -> list[list[Entry]]:
+    return [[Entry(s.name), Entry(units.milliseconds(s.added_ms)), Entry(units.times(s.speedup))] for s in steps]
 
 
 def _time(found: Quantity | None) -> Entry:

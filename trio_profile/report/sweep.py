@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from trio_profile import units
 from trio_profile.analysis.break_even import BreakEven
-from trio_profile.analysis.summary import QUANTITIES, CellSummary, DenseSummary, Document, Quantity
+from trio_profile.analysis.summary import CellSummary, DenseSummary, Document, Quantity
 from trio_profile.report import figures, verdict
 from trio_profile.report.blocks import Chart, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.schema import Energy
@@ -15,6 +15,7 @@ NAMES = {
     "fastv_macs": "MACs by formula",
     "counted_macs": "MACs counted",
     "kv_bytes": "KV cache bytes",
+    "energy_j": "Energy of a prefill",
 }
 """Quantities with a break-even, as a reader calls them."""
 
@@ -242,7 +243,7 @@ def _break_even_table(document: Document) -> Table:
     methods = document.study.methods
     rows = [
         [Entry(NAMES[quantity]), *(_break_even_entry(verdict.break_even(document, m, quantity)) for m in methods)]
-        for quantity in QUANTITIES
+        for quantity in document.break_even
     ]
     return Table("Break-even: pruning pays below this retention", ["", *methods], rows, compact=len(methods) < 4)
 
@@ -251,6 +252,8 @@ def _break_even_entry(found: BreakEven) -> Entry:
     if found.retention is not None and found.ci95 is not None:
         text, _, note = units.percent_within(found.retention, found.ci95).partition(" [")
         return Entry(text, note=f"[{note}" if note else "exact")
+    if found.retention is not None:
+        return Entry(units.percent(found.retention), note="measured once")
     return Entry({"always": "always pays", "never": "never pays"}.get(found.status, "open"), title="in this sweep")
 
 
