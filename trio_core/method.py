@@ -6,8 +6,9 @@ A file in `trio_core/methods/` that subclasses `Method` is registered by being t
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from trio_core.errors import OptionError
 from trio_core.schedule import PROPORTION, Layers, Schedule, check_retention, default_layers
@@ -15,6 +16,7 @@ from trio_core.tensors import MaskBS
 from trio_core.view import Selection, Signal, View
 
 Positions = Literal["original", "compact"]
+BudgetRule = Literal["average", "after-prune", "final"]
 
 
 class Stage(StrEnum):
@@ -22,6 +24,7 @@ class Stage(StrEnum):
 
     ENCODER = "encoder output"
     DECODER = "decoder layers"
+    BOTH = "encoder output, then decoder layers"
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,20 @@ class LayerShape:
         return tokens * self.hidden * self.kv_width + self.hidden * self.query_width + tokens * self.query_width
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """What one stage looks at, in tokens of one sample.
+
+    tokens: of the whole sequence. visual: of them, the picture's. budget: of those, the ones that stay. text_after: the
+    text behind the picture.
+    """
+
+    tokens: int
+    visual: int
+    budget: int
+    text_after: int
+
+
 registry: dict[str, type["Method"]] = {}
 """Every method class that has been imported, by name."""
 
@@ -66,7 +83,9 @@ registry: dict[str, type["Method"]] = {}
 class Method(ABC):
     """A token-pruning method with its options; a subclass adds the paper's hyper-parameters as fields.
 
-    retention: share of the visual tokens to keep, averaged over the decoder's layers, in (0, 1].
+    retention: share of the visual tokens to keep, in (0, 1].
+    budget_rule: what that share means, as papers use it. `average`: over the decoder's layers, the unpruned first ones
+    counted; `after-prune`: of what the first stage leaves; `final`: of what reaches the last layer.
     layers: prune after these decoder layers (1-based, ascending); None takes the paper's for the model's depth.
     budgets: absolute tokens to keep at each of `layers`, instead of `retention`; a sample with fewer keeps them all.
     positions: kept tokens retain their `original` position ids, or are renumbered (`compact`, as TRIO's public code
@@ -79,6 +98,7 @@ class Method(ABC):
     layers: tuple[int, ...] | None = None
     budgets: tuple[int, ...] | None = None
     positions: Positions = "original"
+    budget_rule: BudgetRule = "average"
 
     name: ClassVar[str] = ""
     stage: ClassVar[Stage] = Stage.DECODER
@@ -111,6 +131,10 @@ class Method(ABC):
             )
         if self.layers is not None and self.layers != (0,) and self.stage is Stage.ENCODER:
             raise OptionError(f"{self.name}: layers {self.layers}: it acts before the decoder, which is layers (0,)")
+        if self.layers is not None and self.layers[:1] != (0,) and self.stage is Stage.BOTH:
+            raise OptionError(f"{self.name}: layers {self.layers}: it begins before the decoder, which is layer 0")
+        if self.budget_rule not in get_args(BudgetRule):
+            raise OptionError(f"budget_rule {self.budget_rule!r}: choose {', '.join(get_args(BudgetRule))}")
         if self.positions not in ("original", "compact"):
             raise OptionError(f"positions {self.positions!r}: choose original or compact")
 
@@ -136,7 +160,12 @@ class Method(ABC):
         """Stages and budgets for one sample of `visual_tokens` in a decoder of `num_layers`."""
         if self.budgets is None:
             assert self.retention is not None
-            return Schedule.average(
+            solve = {
+                "average": Schedule.average,
+                "after-prune": partial(Schedule.keeping, stage=0),
+                "final": partial(Schedule.keeping, stage=-1),
+            }[self.budget_rule]
+            return solve(
                 retention=self.retention,
                 visual_tokens=visual_tokens,
                 num_layers=num_layers,
@@ -153,11 +182,18 @@ class Method(ABC):
     def select(self, view: View) -> Selection:
         """Choose, for each sample, exactly `view.pictures[b].budget` of its visual tokens, ascending."""
 
-    def overhead(self, shape: LayerShape, tokens: int, visual: int, budget: int) -> int:  # noqa: ARG002
-        """MACs that one stage's choice costs: in a sequence of `tokens`, of `visual` ones `budget` are kept."""
+    def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
+        """MACs that the choice of one stage, after `layer`, costs."""
         return 0
 
-    def selection_macs(self, shape: LayerShape, schedule: Schedule, text_tokens: int) -> int:
-        """MACs of all choices on one sample; a stage that drops nothing chooses nothing."""
-        stages = pairwise((schedule.visual_tokens, *schedule.budgets))
-        return sum(self.overhead(shape, before + text_tokens, before, kept) for before, kept in stages if kept < before)
+    def selection_macs(self, shape: LayerShape, schedule: Schedule, text_tokens: int, text_after: int) -> int:
+        """MACs of all choices on one sample; a stage that drops nothing chooses nothing.
+
+        text_tokens: of the whole prompt. text_after: of them, those behind the picture.
+        """
+        stages = zip(schedule.layers, pairwise((schedule.visual_tokens, *schedule.budgets)), strict=True)
+        return sum(
+            self.overhead(shape, layer, Sizes(before + text_tokens, before, kept, text_after))
+            for layer, (before, kept) in stages
+            if kept < before
+        )

@@ -32,7 +32,7 @@ from trio_core.models.adapter import Adapter
 from trio_core.schedule import Schedule, check_layers
 from trio_core.spans import span
 from trio_core.tensors import HiddenBSD, LeftBSD, differentiable
-from trio_core.view import Picture, Selection, Signal, View
+from trio_core.view import Embeddings, Encoder, Picture, Selection, Signal, View, last_rows
 
 _pruned_now: WeakSet[PreTrainedModel] = WeakSet()
 
@@ -140,7 +140,7 @@ class _Pass:
     this pass. Of a prefill alone, as it goes: cache of the call; pictures by sample; lengths[b]: tokens left
     in sample b, text included; full: the frame of all tokens; previous: the layer that has just run, where a method
     looks back at it.
-    additions[i]: [B, S, D] that the model adds to what enters layer i.
+    additions[i]: [B, S, D] that the model adds to what enters layer i. embeddings: by sample, where a method asks.
     cut: masks and positions by frame and source, since many layers share them.
     """
 
@@ -153,6 +153,7 @@ class _Pass:
     full: Frame | None = None
     previous: LayerCall | None = None
     additions: dict[int, Tensor] = field(default_factory=dict)
+    embeddings: tuple[Embeddings, ...] = ()
     cut: dict[tuple[int, int, int | None], tuple[Any, Any]] = field(default_factory=dict)
 
 
@@ -220,6 +221,8 @@ class _Run:
         if now.prefill:
             if index == 0:
                 self._adopt_cache(kwargs.get("past_key_values"))
+                if Signal.EMBEDDINGS in self.method.needs:
+                    now.embeddings = self._embeddings(hidden)
             if any(index in picture.schedule.layers for picture in now.pictures):
                 hidden, frame = self._stage(index, layer, hidden, frame, kwargs)
             if frame is not None:
@@ -355,6 +358,18 @@ class _Run:
             replace(p, schedule=s, budget=s.budget_after(boundary)) for p, s in zip(pictures, schedules, strict=True)
         )
 
+    def _embeddings(self, hidden: HiddenBSD) -> tuple[Embeddings, ...]:
+        now = self.now
+        assert now.full is not None
+        padded = bool(min(now.lengths) < hidden.shape[1])
+        return tuple(
+            Embeddings(
+                hidden[sample, picture.rows],
+                hidden[sample, last_rows(now.full.valid[sample : sample + 1], picture.text_after, padded=padded)[0]],
+            )
+            for sample, picture in enumerate(now.pictures)
+        )
+
     def _view(
         self,
         boundary: int,
@@ -380,8 +395,16 @@ class _Run:
             pictures=pictures,
             calls=calls,
             readout=self.adapter.readout if Signal.READOUT in needs else None,
-            encoder=None if self.tower is None else self.tower.seen([len(p.rows) for p in pictures]),
+            encoder=self._encoder(boundary, pictures),
+            embeddings=now.embeddings,
+            norm=self.adapter.final_norm if Signal.NORM in needs else None,
         )
+
+    def _encoder(self, boundary: int, pictures: tuple[Picture, ...]) -> Encoder | None:
+        """What the tower saw; its patches are those of the whole picture, so only before the decoder."""
+        if self.tower is None or boundary > 0:
+            return None
+        return self.tower.seen([len(picture.rows) for picture in pictures])
 
     def _check_selection(self, boundary: int, selection: Selection, pictures: Sequence[Picture], width: int) -> None:
         """Hold the method to its budget; in a context's first prefill also to its order, which the host waits for."""

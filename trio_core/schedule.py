@@ -93,10 +93,7 @@ class Schedule:
         if visual_tokens < 1:
             raise OptionError(f"visual_tokens {visual_tokens}: a schedule needs at least 1")
         check_retention(retention)
-        if not proportion or min(proportion) <= 0 or any(later > earlier for earlier, later in pairwise(proportion)):
-            raise OptionError(
-                f"proportion {tuple(proportion)}: name positive numbers of which none exceeds the one before"
-            )
+        _check_proportion(proportion)
         runs = [later - earlier for earlier, later in pairwise((*chosen, num_layers))]
         unpruned = chosen[0] * visual_tokens
         target = round(num_layers * retention * visual_tokens)
@@ -109,6 +106,31 @@ class Schedule:
             )
         budgets = _solve(target - unpruned, runs, _profile(len(runs), proportion), visual_tokens)
         return cls(chosen, budgets, visual_tokens, num_layers)
+
+    @classmethod
+    def keeping(
+        cls,
+        *,
+        retention: float,
+        visual_tokens: int,
+        num_layers: int = 32,
+        layers: Sequence[int] | None = None,
+        proportion: Sequence[int] = PROPORTION,
+        stage: int = 0,
+    ) -> "Schedule":
+        """Budgets of which one stage's, an index into `layers`, is `round(retention · visual_tokens)`; not an average.
+
+        The others stand to it in the `proportion`, between 1 and what is there. Raises as `average` does, but reaches
+        every retention in (0, 1].
+        """
+        chosen = tuple(layers) if layers is not None else default_layers(num_layers)
+        check_layers(chosen, num_layers)
+        check_retention(retention)
+        _check_proportion(proportion)
+        profile = _profile(len(chosen), proportion)
+        fixed = max(1, round(retention * visual_tokens))
+        budgets = [min(visual_tokens, max(1, round(fixed * share / profile[stage]))) for share in profile]
+        return cls(chosen, tuple(budgets), visual_tokens, num_layers)
 
     def shifted(self, stage: int, budget: int) -> "Schedule":
         """The same sum over the layers with about `budget` tokens at one stage, and the later ones in their proportion.
@@ -171,6 +193,11 @@ def check_layers(layers: Layers, num_layers: int) -> None:
         )
     if any(later <= earlier for earlier, later in pairwise(layers)):
         raise OptionError(f"layers {layers} must ascend")
+
+
+def _check_proportion(proportion: Sequence[int]) -> None:
+    if not proportion or min(proportion) <= 0 or any(later > earlier for earlier, later in pairwise(proportion)):
+        raise OptionError(f"proportion {tuple(proportion)}: name positive numbers of which none exceeds the one before")
 
 
 def _profile(stages: int, proportion: Sequence[int]) -> list[float]:

@@ -26,7 +26,11 @@ class Signal(StrEnum):
     READOUT = "readout"
     """The final norm and the head, to run and to differentiate (`View.readout`)."""
     ENCODER = "encoder"
-    """The vision tower's patches, before the projector, and what their CLS token attends to (`View.encoder`)."""
+    """The vision tower's patches, before the projector, and what is attended to among them (`View.encoder`)."""
+    EMBEDDINGS = "embeddings"
+    """What entered the decoder, picture and question apart (`View.embeddings`)."""
+    NORM = "norm"
+    """The decoder's final norm (`View.norm`)."""
 
 
 @dataclass(frozen=True)
@@ -46,19 +50,72 @@ class Picture:
 
 @dataclass(frozen=True)
 class Encoder:
-    """The vision tower's output patch by patch, at the layer that the projector reads.
+    """The vision tower's output patch by patch, at the layer that the projector reads, of C crops of M patches each.
 
-    hidden: [C, 1 + M, D] of C crops with M patches, CLS first. cls_attention: [C, heads, M], what the CLS token attends
-    to in the layer that made them, CLS itself left out of the softmax's columns but not of its sum.
-    keys: [C, M, heads, E] of that layer. places[b]: [V0] the patch behind each visual token, as crop · M + patch, and
-    −1 where none is (a newline). project: the projector, [..., D] → [..., width of the decoder].
+    hidden: [C, M, D]. cls: [C, D], or None in a tower without a CLS token. attention: [C, H, M], for each head what
+    the CLS token attends to in the layer that made `hidden`, CLS itself left out of the columns but not of the
+    softmax's sum; without a CLS token what each patch receives, averaged over all of them. keys: [C, M, H, E] of that
+    layer. last: [C, M], what the CLS token attends to in the tower's last layer, all heads taken as one, and [C, M, D],
+    its keys; None without a CLS token. grid: rows and columns of a crop. places[b]: [V0] the patch behind each visual
+    token, as crop · M + patch, and −1 where none is (a newline). project: the projector, [..., D] → [..., width of the
+    decoder]. What costs anything is a function, computed when a method asks for it.
     """
 
     hidden: Tensor
-    cls_attention: Tensor
+    cls: Tensor | None
+    attend: Callable[[], Tensor]
     keys: Tensor
+    grid: tuple[int, int]
     places: tuple[Tensor, ...]
     project: Callable[[Tensor], Tensor]
+    attend_last: Callable[[], tuple[Tensor, Tensor]] | None = None
+
+    @cached_property
+    def attention(self) -> Tensor:
+        """[C, H, M], as above."""
+        return self.attend()
+
+    @cached_property
+    def last(self) -> tuple[Tensor, Tensor] | None:
+        """[C, M] and [C, M, D], as above."""
+        return None if self.attend_last is None else self.attend_last()
+
+    @property
+    def patches(self) -> int:
+        """M, of one crop."""
+        return self.hidden.shape[1]
+
+    def crops(self, sample: int) -> list[tuple[int, Tensor]]:
+        """The crops of one sample in turn, each with the [n] indices of its visual tokens, newlines left out."""
+        crop = torch.div(self.places[sample], self.patches, rounding_mode="floor").tolist()
+        members: dict[int, list[int]] = {}
+        for index, number in enumerate(crop):
+            if number >= 0:
+                members.setdefault(number, []).append(index)
+        device = self.hidden.device
+        return [(number, torch.tensor(indices, device=device)) for number, indices in members.items()]
+
+    def by_token(self, sample: int, values: Tensor) -> Tensor:
+        """[C, M, …] by patch → [V0, …] by visual token of one sample; at a newline zero."""
+        places = self.places[sample]
+        return values.flatten(0, 1)[places.clamp_min(0)] * (places >= 0).view(-1, *[1] * (values.ndim - 2))
+
+    def coordinates(self, sample: int) -> Tensor:
+        """[V0, 3]: crop, row and column of each visual token of one sample; −1 at a newline."""
+        places, columns = self.places[sample], self.grid[1]
+        crop = torch.div(places, self.patches, rounding_mode="floor")
+        patch = places - crop * self.patches
+        row = torch.div(patch, columns, rounding_mode="floor")
+        found = torch.stack([crop, row, patch - row * columns], dim=1)
+        return found.where(places[:, None] >= 0, -1)
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """What entered the decoder for one sample: [V0, D] its picture, and [T, D] the text behind it."""
+
+    visual: Tensor
+    text: Tensor
 
 
 @dataclass(frozen=True)
@@ -67,7 +124,8 @@ class View:
 
     layer: 1-based; layers 1 … layer have run; 0 before the first. hidden: [B, S, D], what enters layer + 1.
     valid: [B, S], False at padding. padded: there is any. pictures: one a sample; where its budget is all it has,
-    nothing is to be dropped. calls, readout, encoder: there for a method that asks (`Signal`).
+    nothing is to be dropped. calls, readout, encoder, embeddings (one a sample), norm: there for a method that asks
+    (`Signal`).
     """
 
     layer: int
@@ -78,6 +136,8 @@ class View:
     calls: dict[str, LayerCall] = field(default_factory=dict)
     readout: Readout | None = None
     encoder: Encoder | None = None
+    embeddings: tuple[Embeddings, ...] = ()
+    norm: Callable[[Tensor], Tensor] | None = None
 
     def probed(self, probe: Probe) -> LayerCall:
         """The layer to probe: `next` looks ahead into layer + 1, `current` back at the layer that has just run.
@@ -100,12 +160,8 @@ class View:
             raise OptionError(
                 f"k_pos {k_pos} with rows {rows!r} reaches past the {text} text tokens after a picture: lower it"
             )
-        back = torch.arange(k_pos - 1, -1, -1, device=self.hidden.device) + shift
-        if not self.padded:
-            return (self.hidden.shape[1] - 1 - back).expand(len(self.hidden), -1)
-        # The count of valid tokens up to each place; a sample's last token is the first place to reach the total.
-        seen = self.valid.long().cumsum(dim=1)
-        return torch.searchsorted(seen, seen[:, -1:] - back)
+        shifted = last_rows(self.valid, k_pos + shift, padded=self.padded)
+        return shifted[:, :k_pos]
 
     @cached_property
     def visual(self) -> PlacesBN:
@@ -117,6 +173,16 @@ class View:
     def features(self, sample: int) -> Tensor:
         """[N, D]: the rows of `hidden` at one sample's visual tokens."""
         return self.hidden[sample, self.pictures[sample].rows]
+
+
+def last_rows(valid: MaskBS, count: int, *, padded: bool) -> RowsBP:
+    """[B, count] places of each sample's last `count` tokens. valid: False at padding; padded: there is any."""
+    back = torch.arange(count - 1, -1, -1, device=valid.device)
+    if not padded:
+        return (valid.shape[1] - 1 - back).expand(len(valid), -1)
+    # The count of valid tokens up to each place; a sample's last token is the first place to reach the total.
+    seen = valid.long().cumsum(dim=1)
+    return torch.searchsorted(seen, seen[:, -1:] - back)
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,10 @@ class Environment(Record):
 
 
 class Shape(Record):
-    """The decoder's sizes, and what entered it; the vision tower's where a method may look into it, else 0."""
+    """The decoder's sizes, and what entered it; the vision tower's where a method may look into it, else 0.
+
+    text_after: of the text tokens, those behind the picture.
+    """
 
     num_layers: int
     hidden: int
@@ -116,6 +119,7 @@ class Shape(Record):
     batch: int
     visual_tokens: int
     text_tokens: int
+    text_after: int = 0
     vision_hidden: int = 0
     vision_heads: int = 0
     patches: int = 0

@@ -39,7 +39,7 @@ class Planned:
     def selection_macs(self, shape: Shape) -> int:
         """MACs of the choices as the method declares them, for the batch."""
         widths = LayerShape(**{field.name: getattr(shape, field.name) for field in fields(LayerShape)})
-        return shape.batch * self.method.selection_macs(widths, self.schedule, shape.text_tokens)
+        return shape.batch * self.method.selection_macs(widths, self.schedule, shape.text_tokens, shape.text_after)
 
     @property
     def stage_tokens(self) -> tuple[int, ...]:
@@ -90,7 +90,7 @@ def _plan_cell(cell: Cell, study: Study, shape: Shape) -> Planned:
     if unknown := sorted(set(study.options) - known):
         raise OptionError(f"option {unknown[0]!r} belongs to none of the methods {', '.join(study.methods)}")
     # Nor do its layers to a method that acts before them, unless it is named a place that it does not have.
-    layers = None if cls.stage is Stage.ENCODER and len(study.methods) > 1 else study.layers
+    layers = None if cls.stage is not Stage.DECODER and len(study.methods) > 1 else study.layers
     method = cls(retention=cell.retention, layers=layers, **options)
     return Planned(cell, method, method.schedule(shape.visual_tokens, shape.num_layers))
 

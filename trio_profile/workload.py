@@ -77,8 +77,10 @@ def build(study: Study, *, weights: bool = True) -> Workload:
     visual = adapter.visual_tokens(inputs["input_ids"]).sum(dim=1).tolist()
     if min(visual) == 0:
         raise StudyError(f"the prompt of {study.model!r} holds no visual tokens: there is nothing to prune")
-    text = inputs["input_ids"].shape[1] - visual[0]
-    return Workload(loaded.model, adapter, inputs, shape_for(adapter, study, visual[0], text), study.new_tokens)
+    length = inputs["input_ids"].shape[1]
+    last = int(adapter.visual_tokens(inputs["input_ids"][:1])[0].nonzero()[-1])
+    shape = shape_for(adapter, study, visual[0], length - visual[0], length - 1 - last)
+    return Workload(loaded.model, adapter, inputs, shape, study.new_tokens)
 
 
 def shape_of(study: Study) -> Shape:
@@ -86,7 +88,10 @@ def shape_of(study: Study) -> Shape:
     if study.model not in BUILTIN or study.image is not None or study.prompt is not None:
         return build(study).shape
     builtin = BUILTIN[study.model]
-    return shape_for(adapter_for(without_weights(builtin)), study, builtin.visual_tokens, study.text_tokens)
+    text = study.text_tokens
+    return shape_for(
+        adapter_for(without_weights(builtin)), study, builtin.visual_tokens, text, text - _before_picture(text)
+    )
 
 
 def _synthetic(study: Study, loaded: Loaded, adapter: Adapter, generator: torch.Generator) -> Inputs:
@@ -94,7 +99,7 @@ def _synthetic(study: Study, loaded: Loaded, adapter: Adapter, generator: torch.
     assert loaded.builtin is not None
     picture = loaded.builtin.picture(study.batch, generator)
     visual = loaded.builtin.visual_tokens
-    before = min(_BEFORE_PICTURE, study.text_tokens // 2)
+    before = _before_picture(study.text_tokens)
     # Ids that stand for something else than text would be found as pictures, or end the answer.
     lowest = 8
     highest = min(loaded.model.config.get_text_config().vocab_size, *adapter.placeholder_ids(), 32000)
@@ -107,6 +112,10 @@ def _synthetic(study: Study, loaded: Loaded, adapter: Adapter, generator: torch.
     if adapter.multi_axis_positions:
         inputs["mm_token_type_ids"] = adapter.visual_tokens(ids).int()
     return inputs
+
+
+def _before_picture(text_tokens: int) -> int:
+    return min(_BEFORE_PICTURE, text_tokens // 2)
 
 
 def _processed(study: Study, loaded: Loaded, generator: torch.Generator) -> Inputs:
@@ -147,13 +156,14 @@ def _prompt(processor: Any, prompt: str) -> str:
     return f"USER: {getattr(processor, 'image_token', '<image>')}\n{prompt} ASSISTANT:"
 
 
-def shape_for(adapter: Adapter, study: Study, visual_tokens: int, text_tokens: int) -> Shape:
-    """The sizes of a model and its input, of one sample and for the whole batch."""
+def shape_for(adapter: Adapter, study: Study, visual_tokens: int, text_tokens: int, text_after: int) -> Shape:
+    """The sizes of a model and its input, of one sample and for the whole batch. text_after: behind the picture."""
     return Shape(
         num_layers=len(adapter.layers),
         itemsize=getattr(torch, study.dtype).itemsize,
         batch=study.batch,
         visual_tokens=visual_tokens,
         text_tokens=text_tokens,
+        text_after=text_after,
         **asdict(adapter.layer_shape),
     )

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from tests.core import reference, tiny
 from trio_core import OptionError, RetentionError, Trio, TrioError, UnknownName, equations, methods, prune
-from trio_core.method import LayerShape, Method, Reference
+from trio_core.method import LayerShape, Method, Reference, Sizes
 from trio_core.method import registry as all_methods
 from trio_core.schedule import Schedule
 from trio_core.view import Selection, View
@@ -102,8 +102,8 @@ def test_a_method_says_what_it_is(method):
     assert method.reference.title
     assert {"retention", "layers", "budgets", "positions"} <= set(method.option_names())
     shape = LayerShape(hidden=8, intermediate=16, query_width=8, kv_width=4, heads=2, vocabulary=32, ffn_matrices=3)
-    assert method.overhead(shape, tokens=20, visual=10, budget=5) >= 0
-    assert isinstance(method.overhead(shape, tokens=20, visual=10, budget=5), int)
+    declared = method.overhead(shape, 1, Sizes(tokens=20, visual=10, budget=5, text_after=6))
+    assert isinstance(declared, int) and declared >= 0
 
 
 def test_random_draws_differ_by_seed_and_layer():
@@ -195,13 +195,13 @@ def test_trio_overhead_by_hand():
     linears = 20 * (8 * 8 + 8 * 4 + 8 * 4 + 8 * 8 + 3 * 8 * 16)  # q, k, v, o and the gated FFN, for 20 tokens
     attention = 2 * 20 * 20 * 8  # scores and values, not counting causality
     autograd = 2 * linears + 3 * attention + 2 * 4 * 8 * 32
-    assert Trio(retention=0.5, saliency="autograd").overhead(shape, 20, 10, 5) == autograd + 10 * 10 * 8
-    assert Trio(retention=0.5, saliency="autograd", nms=False).overhead(shape, 20, 10, 5) == autograd
+    assert Trio(retention=0.5, saliency="autograd").overhead(shape, 1, Sizes(20, 10, 5, 6)) == autograd + 10 * 10 * 8
+    assert Trio(retention=0.5, saliency="autograd", nms=False).overhead(shape, 1, Sizes(20, 10, 5, 6)) == autograd
     keys = 20 * 8 * 4 + 10 * 8 * 4  # the projection of every token, and its way back for the visual ones
     sums = (20 + 20 + 10) * (4 * 2) * 8  # 4 rows by 2 heads: sums of hidden rows, their weights' slope, the visual rows
     scores = (20 + 10) * 4 * 8  # 4 rows against 20 keys, and back to 10
     rows = 4 * (8 * 8 + 2 * (8 * 8 + 8 * 8 + 3 * 8 * 16 + 8 * 32))  # q; twice v of the sums, o, FFN, head
-    assert Trio(retention=0.5, nms=False).overhead(shape, 20, 10, 5) == keys + sums + scores + rows
+    assert Trio(retention=0.5, nms=False).overhead(shape, 1, Sizes(20, 10, 5, 6)) == keys + sums + scores + rows
 
 
 # --- options ---------------------------------------------------------------------------------------------------------

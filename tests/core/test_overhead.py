@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from tests.core import tiny
 from tests.core.test_selection import Waits
 from trio_core import Trio, methods, prune
-from trio_core.method import Method
+from trio_core.method import Method, Sizes
 from trio_core.methods.divprune import DivPrune
 from trio_core.methods.fastv import FastV
 from trio_core.methods.pyramiddrop import PyramidDrop
@@ -33,9 +33,11 @@ def counted(family: str, one: dict[str, Tensor], method: Method) -> list[tuple[i
     with prune(model, method) as trace, torch.no_grad(), counter, listening(note):
         model(**one)
     shape, tokens = adapter_for(model).layer_shape, one["input_ids"].shape[1]
+    behind = tokens - 1 - int(tiny.visual_rows(one)[-1])
     pairs, before = [], visual
     for stage, entered, left in zip(trace.stages, marks[::2], marks[1::2], strict=True):
-        declared = method.overhead(shape, tokens - (visual - before), before, stage.tokens_after)
+        sizes = Sizes(tokens - (visual - before), before, stage.tokens_after, behind)
+        declared = method.overhead(shape, stage.layer, sizes)
         assert (left - entered) % 2 == 0
         pairs.append(((left - entered) // 2, declared))
         before = stage.tokens_after

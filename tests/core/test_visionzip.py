@@ -37,11 +37,13 @@ def crop_of_eight(budget: int, heads: int = 1) -> View:
     parts = torch.rand(heads, 8, generator=torch.Generator().manual_seed(1))
     parts = parts / parts.sum(dim=0)
     encoder = Encoder(
-        hidden,
-        (parts * attention)[None],
-        (parts.T[..., None] * keys[:, None] * heads)[None],
-        (torch.arange(8),),
-        lambda patches: torch.cat([patches, -patches], dim=-1),
+        hidden=hidden[:, 1:],
+        cls=hidden[:, 0],
+        attend=lambda: (parts * attention)[None],
+        keys=(parts.T[..., None] * keys[:, None] * heads)[None],
+        grid=(2, 4),
+        places=(torch.arange(8),),
+        project=lambda patches: torch.cat([patches, -patches], dim=-1),
     )
     picture = Picture(torch.arange(2, 10), torch.arange(8), budget, 2, Schedule((0,), (budget,), 8, 4))
     valid = torch.ones(1, 12, dtype=torch.bool)

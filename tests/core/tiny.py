@@ -15,7 +15,7 @@ from trio_core.layer import AttentionLayer, LayerCall, RmsNorm
 from trio_core.models.adapter import families
 from trio_core.models.toy import IMAGE, NUM_LAYERS, VIDEO, VISION_END, VISION_START, VOCABULARY
 from trio_core.schedule import Schedule
-from trio_core.view import Encoder, Picture, View
+from trio_core.view import Embeddings, Encoder, Picture, View
 
 __all__ = ["IMAGE", "NUM_LAYERS", "VIDEO", "VISION_END", "VISION_START", "VOCABULARY"]
 
@@ -230,23 +230,45 @@ def toy_view(
         calls[name] = LayerCall(stream, partial(layer, valid=valid), layer.taken_apart, rotary, None)
     padded = not bool(valid.all())
     encoder = _toy_encoder(chosen, spans, width, dtype)
-    return View(3, streams["next"], valid, padded, tuple(pictures), calls, lambda hidden: hidden @ head, encoder)
+    embeddings = tuple(
+        Embeddings(stream[picture.rows], stream[mask][-picture.text_after :] * 2)
+        for stream, mask, picture in zip(streams["current"], valid, pictures, strict=True)
+    )
+    return View(
+        3,
+        streams["next"],
+        valid,
+        padded,
+        tuple(pictures),
+        calls,
+        lambda hidden: hidden @ head,
+        encoder,
+        embeddings,
+        lambda hidden: 3 * hidden,
+    )
 
 
 def _toy_encoder(chosen: Iterable[int], spans: Sequence[int], width: int, dtype: torch.dtype) -> Encoder:
-    """A crop a sample, of as many patches as the largest picture has; the smaller ones use only the first."""
+    """A crop a sample, of as many patches as the largest picture has; the smaller ones use only the first.
+
+    A crop is two rows high, or one where that does not divide its patches.
+    """
     made, places, most = [], [], max(spans)
     for place, b in enumerate(chosen):
         generator = torch.Generator().manual_seed(1000 + b)
-        made.append(torch.randn(3, most + 1, 8, generator=generator, dtype=torch.float64))
+        made.append(torch.randn(4, most + 1, 8, generator=generator, dtype=torch.float64))
         places.append(torch.arange(spans[b]) + place * most)
-    hidden, keys, attention = torch.stack(made, dim=1)
+    hidden, keys, attention, last = torch.stack(made, dim=1).to(dtype)
     attention = attention[:, 1:, :2].softmax(dim=1).transpose(1, 2)
     project = torch.randn(8, width, generator=torch.Generator().manual_seed(98), dtype=torch.float64).to(dtype)
+    height = 2 if most % 2 == 0 else 1
     return Encoder(
-        hidden.to(dtype),
-        attention.to(dtype),
-        keys[:, 1:].unflatten(-1, (2, 4)).to(dtype),
-        tuple(places),
-        lambda patches: patches @ project,
+        hidden=hidden[:, 1:],
+        cls=hidden[:, 0],
+        attend=lambda: attention,
+        keys=keys[:, 1:].unflatten(-1, (2, 4)),
+        grid=(height, most // height),
+        places=tuple(places),
+        project=lambda patches: patches @ project,
+        attend_last=lambda: (last[:, 1:, 0].softmax(dim=1), last[:, 1:]),
     )

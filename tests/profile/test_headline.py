@@ -29,7 +29,9 @@ def dense_layer(adapter: Adapter, tokens: int) -> int:
 def choice(adapter: Adapter, method: Trio, visual: int, budgets: tuple[int, ...]) -> int:
     """MACs of all stages together."""
     layers = default_layers(len(adapter.layers))
-    return method.selection_macs(adapter.layer_shape, Schedule(layers, budgets, visual, len(adapter.layers)), TEXT)
+    return method.selection_macs(
+        adapter.layer_shape, Schedule(layers, budgets, visual, len(adapter.layers)), TEXT, TEXT // 2
+    )
 
 
 def share(adapter: Adapter, method: Trio, visual: int, budgets: tuple[int, ...]) -> float:

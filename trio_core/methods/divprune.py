@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trio_core.method import LayerShape, Method, Reference, Stage
+from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
 from trio_core.selection import farthest_point
 from trio_core.view import Selection, View
 
@@ -26,6 +26,6 @@ class DivPrune(Method):
         """Farthest points of the projected tokens, by cosine distance."""
         return Selection(tuple(farthest_point(view.features(b), p.budget) for b, p in enumerate(view.pictures)))
 
-    def overhead(self, shape: LayerShape, tokens: int, visual: int, budget: int) -> int:  # noqa: ARG002
+    def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the similarity of every pair; what is compared afterwards multiplies nothing."""
-        return visual * visual * shape.hidden
+        return sizes.visual * sizes.visual * shape.hidden

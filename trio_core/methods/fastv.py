@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from trio_core.attention import attention_row
-from trio_core.method import LayerShape, Method, Reference
+from trio_core.method import LayerShape, Method, Reference, Sizes
 from trio_core.schedule import Layers
 from trio_core.selection import top_k
 from trio_core.view import Selection, Signal, View
@@ -37,6 +37,6 @@ class FastV(Method):
         scores = tuple(row_BS[b, picture.rows] for b, picture in enumerate(view.pictures))
         return Selection(tuple(top_k(s, p.budget) for s, p in zip(scores, view.pictures, strict=True)), scores)
 
-    def overhead(self, shape: LayerShape, tokens: int, visual: int, budget: int) -> int:  # noqa: ARG002
+    def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the one row."""
-        return shape.attention_row_macs(tokens)
+        return shape.attention_row_macs(sizes.tokens)

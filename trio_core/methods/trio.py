@@ -9,7 +9,7 @@ import torch
 from trio_core import equations
 from trio_core.errors import OptionError
 from trio_core.layer import LayerCall, Readout
-from trio_core.method import LayerShape, Method, Reference
+from trio_core.method import LayerShape, Method, Reference, Sizes
 from trio_core.saliency import tail_saliency
 from trio_core.schedule import Schedule
 from trio_core.selection import nms_select, top_k
@@ -117,14 +117,14 @@ class Trio(Method):
             for picture, sure in zip(view.pictures, confidence_B.tolist(), strict=True)
         )
 
-    def overhead(self, shape: LayerShape, tokens: int, visual: int, budget: int) -> int:  # noqa: ARG002
+    def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the scores, forward and backward, and of an NMS that compares every pair of visual tokens once.
 
         Frozen weights ask for no gradients, so a linear costs as much backward as forward. `tail`: forward, the keys,
         scores and sums over all tokens, back, the sums again and the rest for visual ones; queries, values, output,
         FFN and head for k_pos rows. `autograd`: the whole layer; attention two products forward and four back.
         """
-        d, rows = shape.hidden, self.k_pos
+        d, rows, tokens, visual = shape.hidden, self.k_pos, sizes.tokens, sizes.visual
         feed_forward = shape.ffn_matrices * d * shape.intermediate
         suppression = visual * visual * d if self.nms else 0
         if self.saliency == "tail":

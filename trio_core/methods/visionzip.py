@@ -8,7 +8,7 @@ from torch import Tensor
 
 from trio_core.errors import OptionError
 from trio_core.merging import contextual
-from trio_core.method import LayerShape, Method, Reference, Stage
+from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
 from trio_core.selection import top_k
 from trio_core.view import Encoder, Selection, Signal, View
 
@@ -51,31 +51,26 @@ class VisionZip(Method):
                 kept.append(torch.arange(picture.budget, device=places.device))
                 features.append(view.features(sample))
                 continue
-            indices, merged = self._sample(view.encoder, places, picture.budget)
+            indices, merged = self._sample(view.encoder, sample, picture.budget)
             order = indices.argsort()
             kept.append(indices[order])
             features.append(view.encoder.project(merged)[order])
         return Selection(tuple(kept), features=tuple(features))
 
-    def _sample(self, encoder: Encoder, places: Tensor, budget: int) -> tuple[Tensor, Tensor]:
+    def _sample(self, encoder: Encoder, sample: int, budget: int) -> tuple[Tensor, Tensor]:
         """[K] indices into a sample's visual tokens, and the [K, D] tower's features that stand there from now on."""
-        patches = encoder.keys.shape[1]
-        crops = (places // patches).clamp_min(-1).tolist()
-        mine: dict[int, list[int]] = {}
-        for index, crop in enumerate(crops):
-            mine.setdefault(crop, []).append(index)
-        newlines = len(mine.pop(-1, []))
-        if budget > len(crops) - newlines:
+        places, crops = encoder.places[sample], encoder.crops(sample)
+        patches = sum(len(there) for _, there in crops)
+        if budget > patches:
             raise OptionError(
-                f"visionzip keeps no newlines: at most {len(crops) - newlines} of {len(crops)} visual tokens can stay, "
+                f"visionzip keeps no newlines: at most {patches} of {len(places)} visual tokens can stay, "
                 f"{budget} are due; lower the retention"
             )
-        shares = _shares(budget, [len(indices) for indices in mine.values()])
+        shares = _shares(budget, [len(there) for _, there in crops])
         indices, features = [], []
-        for (crop, members), share in zip(mine.items(), shares, strict=True):
+        for (crop, there), share in zip(crops, shares, strict=True):
             if share:
-                there = torch.tensor(members, device=places.device)
-                chosen, merged = self._crop(encoder, crop, places[there] % patches, share)
+                chosen, merged = self._crop(encoder, crop, places[there] % encoder.patches, share)
                 # The released order, laid over the places that stay: CLS, dominant patches, merged ones.
                 indices.append(there[chosen.sort().values])
                 features.append(merged)
@@ -83,8 +78,9 @@ class VisionZip(Method):
 
     def _crop(self, encoder: Encoder, crop: int, patch: Tensor, budget: int) -> tuple[Tensor, Tensor]:
         """[K] indices into the crop's patches whose places stay, and [K, D] features: CLS, dominant, merged."""
-        attention = encoder.cls_attention[crop].sum(dim=0)[patch]
-        keys, hidden = encoder.keys[crop].mean(dim=1)[patch], encoder.hidden[crop, 1:][patch]
+        assert encoder.cls is not None
+        attention = encoder.attention[crop].sum(dim=0)[patch]
+        keys, hidden = encoder.keys[crop].mean(dim=1)[patch], encoder.hidden[crop][patch]
         merges = self._merges(budget)
         dominant = top_k(attention, budget - merges - 1) if budget > merges + 1 else patch[:0]
         left = torch.ones_like(attention, dtype=torch.bool).index_fill(0, dominant, False).nonzero().squeeze(1)
@@ -92,20 +88,20 @@ class VisionZip(Method):
         # The CLS token has no place of its own: it takes that of the first patch that leaves.
         leaves = torch.ones_like(left, dtype=torch.bool).index_fill(0, targets, False)
         chosen = torch.cat([left[leaves][:1], dominant, left[targets]])
-        return chosen, torch.cat([encoder.hidden[crop, :1], hidden[dominant], merged])
+        return chosen, torch.cat([encoder.cls[crop : crop + 1], hidden[dominant], merged])
 
     def _merges(self, budget: int) -> int:
         """How many of a crop's kept tokens stand for merged patches; the CLS token is none of them."""
         return min(round(budget * self.contextual_share), budget - 1)
 
-    def overhead(self, shape: LayerShape, tokens: int, visual: int, budget: int) -> int:  # noqa: ARG002
+    def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of each crop's CLS row, of merging, keys compared and means taken, and of projecting what is left.
 
         As many crops are counted as the visual tokens make whole: nobody says how many were cut to fit.
         """
         if not shape.patches:  # a family that it does not run on
             return 0
-        crops = max(1, round(visual / shape.patches))
+        budget, crops = sizes.budget, max(1, round(sizes.visual / shape.patches))
         merging = 0
         for share in _shares(budget, [shape.patches] * crops):
             if share:

@@ -12,7 +12,7 @@ from trio_core.errors import UnsupportedModel
 from trio_core.layer import AttentionLayer, RmsNorm
 from trio_core.method import LayerShape
 from trio_core.models import toy
-from trio_core.models.tower import ClipTower
+from trio_core.models.tower import Tower
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS
 
 adapters: dict[str, type["Adapter"]] = {}
@@ -91,8 +91,8 @@ class Adapter:
         layers: list[Any] = DynamicCache(config=self.model.config).layers
         return min((layer.sliding_window for layer in layers if layer.is_sliding), default=None)
 
-    def tower(self) -> ClipTower:
-        """What the encoder's methods look into. Raises UnsupportedModel for a family whose tower has no CLS token."""
+    def tower(self) -> Tower:
+        """What the encoder's methods look into. Raises UnsupportedModel for a family whose tower we cannot read."""
         raise UnsupportedModel(
             f"{self.family}: its vision tower has no CLS token that we know how to read; methods that ask for it run "
             "on LLaVA-1.5 and LLaVA-NeXT"
@@ -115,7 +115,11 @@ class Adapter:
 
     def readout(self, hidden: HiddenBSD) -> LogitsBPV:
         """Final norm and head: [B, P, D] → [B, P, V]."""
-        return cast(nn.Module, self.model.get_output_embeddings())(self.decoder.get_submodule("norm")(hidden))
+        return cast(nn.Module, self.model.get_output_embeddings())(self.final_norm(hidden))
+
+    def final_norm(self, hidden: Tensor) -> Tensor:
+        """The norm between the last layer and the head: [..., D] → [..., D]."""
+        return self.decoder.get_submodule("norm")(hidden)
 
     @property
     def layer_shape(self) -> LayerShape:

@@ -14,7 +14,7 @@ from trio_core.errors import UnsupportedModel
 from trio_core.method import LayerShape
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
-from trio_core.models.tower import ClipTower, PackedTower
+from trio_core.models.tower import ClipTower, PackedTower, Tower
 
 
 class Clip(Adapter):
@@ -26,7 +26,7 @@ class Clip(Adapter):
         tower, kind = self.model.get_submodule("model.vision_tower"), self.model.config.vision_config.model_type
         return "clip" in str(kind) and hasattr(tower, "encoder")
 
-    def tower(self) -> ClipTower:
+    def tower(self) -> Tower:
         """The encoder layer that the projector reads. Raises UnsupportedModel where there is no such one layer."""
         if not self.has_clip:
             return super().tower()
@@ -40,11 +40,11 @@ class Clip(Adapter):
                 "layer, 'default'"
             )
         projector = self.model.get_submodule("model.multi_modal_projector")
-        return self.tower_of(encoder.layers[layer - 1 if layer > 0 else layer], projector)
+        return self.tower_of(encoder.layers[layer - 1 if layer > 0 else layer], encoder.layers[-1], projector)
 
-    def tower_of(self, layer: nn.Module, project: nn.Module) -> ClipTower:
+    def tower_of(self, layer: nn.Module, last: nn.Module, project: nn.Module) -> ClipTower:
         """All patches stay, in order."""
-        return ClipTower(layer, project)
+        return ClipTower(layer, last, project)
 
     @property
     def layer_shape(self) -> LayerShape:
@@ -81,9 +81,9 @@ class LlavaNext(Clip):
     family: ClassVar[str] = "LLaVA-NeXT"
     classes: ClassVar[tuple[str, ...]] = ("LlavaNextForConditionalGeneration",)
 
-    def tower_of(self, layer: nn.Module, project: nn.Module) -> ClipTower:
+    def tower_of(self, layer: nn.Module, last: nn.Module, project: nn.Module) -> ClipTower:
         """Crops are packed into one picture."""
-        return PackedTower(layer, project, self.model.get_submodule("model"))
+        return PackedTower(layer, last, project, self.model.get_submodule("model"))
 
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:

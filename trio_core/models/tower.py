@@ -1,11 +1,12 @@
-"""A CLIP vision tower listened to: its patches as the projector reads them, and what the CLS token attends to.
+"""A vision tower listened to: its patches as the projector reads them, and what is attended to among them.
 
-The tower runs its own attention kernel; the one row of one layer that methods ask for is computed from the queries and
-keys that pass by, so that no attention map is ever asked for.
+The tower runs its own attention kernel; the rows that methods ask for are computed from the queries and keys that pass
+by, so that no attention map is ever asked for.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any, cast
 
 import torch
@@ -15,40 +16,15 @@ from trio_core.errors import UnsupportedInput
 from trio_core.view import Encoder
 
 
-class ClipTower:
-    """The layer of a CLIP tower whose output the projector reads, CLS first; each patch has a placeholder, in order.
+class Tower:
+    """A vision tower listened to. A subclass keeps what passes by and makes an Encoder of it."""
 
-    layer: the encoder layer. project: the projector.
-    """
-
-    def __init__(self, layer: nn.Module, project: Callable[[Tensor], Tensor]):
-        self.layer = layer
-        self.project = project
-        self.passing: dict[str, Tensor] = {}
+    def __init__(self) -> None:
+        self.passing: dict[str, Any] = {}
 
     def listen(self) -> list[Any]:
-        """Keep the latest queries, keys and output of the layer. Returns handles, each with a `remove()`."""
-        attention = self.layer.get_submodule("self_attn")
-        modules = {
-            "query": attention.get_submodule("q_proj"),
-            "key": attention.get_submodule("k_proj"),
-            "hidden": self.layer,
-        }
-        return [module.register_forward_hook(self._keeper(name)) for name, module in modules.items()]
-
-    def forget(self) -> None:
-        """What passed by belongs to one forward, also to one that came to no choice."""
-        self.passing.clear()
-
-    def places(self, crops: int, patches: int) -> Tensor:
-        """The patch behind each placeholder in turn, as crop · patches + patch; −1 where there is none."""
-        return torch.arange(crops * patches)
-
-    def _keeper(self, name: str) -> Callable[..., None]:
-        def keep(_module: nn.Module, _args: Any, output: Any) -> None:
-            self.passing[name] = output[0] if isinstance(output, tuple) else output
-
-        return keep
+        """Begin to keep what passes by. Returns handles, each with a `remove()`."""
+        raise NotImplementedError
 
     def seen(self, visual_tokens: list[int]) -> Encoder:
         """What passed by, for a batch whose samples have so many visual tokens.
@@ -57,21 +33,91 @@ class ClipTower:
         """
         if not self.passing:
             raise UnsupportedInput("no picture went through the vision tower: pass pixel_values with the prompt")
+        encoder = self.encoder(self.passing, visual_tokens)
+        self.passing = {}
+        return encoder
+
+    def encoder(self, passed: dict[str, Any], visual_tokens: list[int]) -> Encoder:
+        """An Encoder of what was kept."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """What passed by belongs to one forward, also to one that came to no choice."""
+        self.passing = {}
+
+    def keep(self, name: str) -> Callable[..., None]:
+        """A forward hook that keeps a module's output under a name."""
+
+        def kept(_module: nn.Module, _args: Any, output: Any) -> None:
+            self.passing[name] = output[0] if isinstance(output, tuple) else output
+
+        return kept
+
+
+class ClipTower(Tower):
+    """A CLIP tower, CLS first in every layer; each patch has a placeholder, in order.
+
+    layer: the encoder layer whose output the projector reads. last: the tower's last layer, whose output it does not.
+    project: the projector.
+    """
+
+    def __init__(self, layer: nn.Module, last: nn.Module, project: Callable[[Tensor], Tensor]):
+        super().__init__()
+        self.layer = layer
+        self.last = last
+        self.project = project
+
+    def listen(self) -> list[Any]:
+        """Keep the latest queries, keys and output of the layer, and queries and keys of the last one."""
+        attention, last = (cast(Any, layer).self_attn for layer in (self.layer, self.last))
+        modules = {
+            "query": attention.q_proj,
+            "key": attention.k_proj,
+            "hidden": self.layer,
+            "last_query": last.q_proj,
+            "last_key": last.k_proj,
+        }
+        return [module.register_forward_hook(self.keep(name)) for name, module in modules.items()]
+
+    def places(self, crops: int, patches: int) -> Tensor:
+        """The patch behind each placeholder in turn, as crop · patches + patch; −1 where there is none."""
+        return torch.arange(crops * patches)
+
+    def encoder(self, passed: dict[str, Any], visual_tokens: list[int]) -> Encoder:
+        """The one row of a layer's attention is made when it is asked for."""
         heads: int = cast(Any, self.layer).self_attn.num_heads
-        query, key, hidden = (self.passing.pop(name) for name in ("query", "key", "hidden"))
-        width = query.shape[-1] // heads
-        query_CHE = query[:, 0].unflatten(-1, (heads, width))
-        key_CSHE = key.unflatten(-1, (heads, width))
-        scores_CHS = torch.einsum("che,cshe->chs", query_CHE, key_CSHE) * width**-0.5
-        attention_CHS = scores_CHS.to(torch.promote_types(scores_CHS.dtype, torch.float32)).softmax(dim=-1)
-        places = self.places(len(hidden), hidden.shape[1] - 1)
+        hidden = passed["hidden"]
+        key_CSHE = passed["key"].unflatten(-1, (heads, -1))
+        patches = hidden.shape[1] - 1
+        places = self.places(len(hidden), patches)
         if len(places) != sum(visual_tokens):
             raise UnsupportedInput(
                 f"{len(places)} patches and newlines from the tower, {sum(visual_tokens)} visual tokens in the prompt"
             )
+        side = isqrt(patches)
+
+        def attend_last() -> tuple[Tensor, Tensor]:
+            key_CSD = passed["last_key"]
+            return _cls_row(passed["last_query"], key_CSD, heads=1)[:, 0], key_CSD[:, 1:]
+
         return Encoder(
-            hidden, attention_CHS[..., 1:], key_CSHE[:, 1:], places.to(hidden.device).split(visual_tokens), self.project
+            hidden=hidden[:, 1:],
+            cls=hidden[:, 0],
+            attend=lambda: _cls_row(passed["query"], passed["key"], heads),
+            keys=key_CSHE[:, 1:],
+            grid=(side, patches // side),
+            places=places.to(hidden.device).split(visual_tokens),
+            project=self.project,
+            attend_last=attend_last if "last_key" in passed else None,
         )
+
+
+def _cls_row(query_CSD: Tensor, key_CSD: Tensor, heads: int) -> Tensor:
+    """[C, heads, M]: the CLS token's row of attention, at least float32, without the column of itself."""
+    query_CHE = query_CSD[:, 0].unflatten(-1, (heads, -1))
+    key_CSHE = key_CSD.unflatten(-1, (heads, -1))
+    scores_CHS = torch.einsum("che,cshe->chs", query_CHE, key_CSHE) * query_CHE.shape[-1] ** -0.5
+    return scores_CHS.to(torch.promote_types(scores_CHS.dtype, torch.float32)).softmax(dim=-1)[..., 1:]
 
 
 class PackedTower(ClipTower):
@@ -81,8 +127,8 @@ class PackedTower(ClipTower):
     is called a second time, with numbers for patches.
     """
 
-    def __init__(self, layer: nn.Module, project: Callable[[Tensor], Tensor], owner: nn.Module):
-        super().__init__(layer, project)
+    def __init__(self, layer: nn.Module, last: nn.Module, project: Callable[[Tensor], Tensor], owner: nn.Module):
+        super().__init__(layer, last, project)
         self.owner = owner
         self.packed = torch.empty(0, dtype=torch.long)
 

@@ -27,7 +27,7 @@ def command(json: Json = False) -> None:
 
     def choice_macs(cls: type[Method]) -> int:
         method = cls(retention=_RETENTION)
-        return method.selection_macs(shape, method.schedule(576, 32), 60)
+        return method.selection_macs(shape, method.schedule(576, 32), 60, 25)
 
     layer = layer_macs(576 + 60, shape.hidden, shape.intermediate, shape.query_width, shape.kv_width, 3)
     classes = [methods.find(name) for name in methods.names()]
