@@ -62,9 +62,12 @@ class LayerShape:
     def crops(self, visual: int) -> tuple[int, ...]:
         """The patches of each crop behind so many visual tokens: as many crops as they make whole, or one picture.
 
-        Nobody says how many crops were cut to fit, nor how many pictures there are.
+        Nobody says how many crops were cut to fit, nor how many pictures there are. None in a family whose tower no
+        method looks into.
         """
-        return (visual,) if self.merged else (self.patches,) * max(1, round(visual / self.patches))
+        if self.merged:
+            return (visual,)
+        return (self.patches,) * max(1, round(visual / self.patches)) if self.patches else ()
 
     def encoder_attention_macs(self, visual: int) -> int:
         """MACs of `Encoder.attention`: each crop's CLS row, or all rows of a tower that has no CLS token."""

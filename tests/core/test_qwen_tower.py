@@ -333,6 +333,7 @@ def test_widths_and_what_the_attention_costs():
     assert clip.crops(3) == (6,)
     assert clip.crops(20) == (6, 6, 6)
     assert clip.encoder_attention_macs(20) == 3 * 7 * 10
+    assert adapter_for(tiny.model("gemma3")).layer_shape.encoder_attention_macs(20) == 0
 
 
 # --- VisionZip without a CLS token -----------------------------------------------------------------------------------
