@@ -35,6 +35,7 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 from trio_profile import units
 from trio_profile.errors import StudyError
 from trio_profile.schema import Study
+from trio_profile.token_packer import TokenPackerForConditionalGeneration
 
 Inputs = dict[str, Tensor]
 
@@ -283,6 +284,17 @@ def _llava_15_config() -> LlavaConfig:
     )
 
 
+def _token_packer_config() -> LlavaConfig:
+    """The released depths; the last is LLaVA's own, hidden_states[-2]."""
+    return LlavaConfig(
+        vision_config=_clip_l_336(),
+        text_config=_vicuna_7b(),
+        image_token_index=32000,
+        image_seq_length=144,
+        vision_feature_layer=[12, 16, 22, 23],
+    )
+
+
 def _yi_34b() -> LlamaConfig:
     return LlamaConfig(
         hidden_size=7168,
@@ -352,6 +364,13 @@ BUILTIN: dict[str, Builtin] = {
         _llava_15_config,
         _llava_picture(336),
         576,
+    ),
+    "tokenpacker-7b": Builtin(
+        "TokenPacker in LLaVA-1.5-7B: 144 visual tokens of a projector that packs 2 × 2 patches into each",
+        TokenPackerForConditionalGeneration,
+        _token_packer_config,
+        _llava_picture(336),
+        144,
     ),
     "llava-next-7b": Builtin(
         "LLaVA-NeXT-7B at its true size: a 672 × 672 picture, 2928 visual tokens with its row ends",
