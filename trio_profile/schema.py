@@ -238,14 +238,16 @@ class Pair(Record):
 class Measurement(Record):
     """One finished cell, one that failed for want of memory, or one that a method refused; each with its reason.
 
-    Exact quantities as in Dense. discarded: pairs that a slowed-down GPU spoilt. slowed_by: what NVML gave as reasons.
-    strangers: other processes that were seen on the GPU meanwhile.
+    remark: what must be known of the method wherever it is shown. Exact quantities as in Dense. discarded: pairs that a
+    slowed-down GPU spoilt. slowed_by: what NVML gave as reasons. strangers: other processes that were seen on the GPU
+    meanwhile.
     """
 
     record: Literal["measurement"] = "measurement"
     cell: Cell
     status: Status
     reason: str | None = None
+    remark: str = ""
     retention: Retention | None = None
     layers: tuple[int, ...] = ()
     budgets: tuple[int, ...] = ()

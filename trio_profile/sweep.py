@@ -196,6 +196,7 @@ def _count(workload: Workload, planned: Planned, study: Study) -> dict[str, Any]
     counted, trace = flops_counted.measure(workload, planned.method)
     assert trace is not None
     return {
+        "remark": planned.method.reference.remark,
         "retention": Retention(
             nominal=planned.cell.retention,
             layer_average=schedule.layer_average,

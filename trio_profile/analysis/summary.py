@@ -77,6 +77,7 @@ class CellSummary(Record):
     method: str
     status: Status
     reason: str | None = None
+    remark: str = ""
     retention: Retention | None = None
     nominal_retention: float
     layers: tuple[int, ...] = ()
@@ -212,6 +213,7 @@ def _summarise_cell(measurement: Measurement, study: Study) -> CellSummary:
         update={
             **timed,
             **_summarise_fidelity(measurement.fidelity),
+            "remark": measurement.remark,
             "retention": measurement.retention,
             "layers": measurement.layers,
             "budgets": measurement.budgets,

@@ -59,6 +59,8 @@ def print_comparison(document: Comparison) -> None:
         console.print("")
     if any(row.pareto for row in document.rows):
         console.print("*: nothing at this retention is both faster in prefill and nearer to dense")
+    for method, remark in dict.fromkeys((row.method, row.remark) for row in document.rows if row.remark):
+        console.print(escape(f"{method}: {remark}"))
     for row in document.refusals:
         console.print(escape(f"{row.method} at {units.percent(row.nominal_retention)}: {row.status}, {row.reason}"))
     if document.report:
@@ -90,7 +92,8 @@ def warn(lines: Sequence[str]) -> None:
 
 
 def _cells(document: Document, method: str) -> Table:
-    table = _table(f"{method} on {document.study.model}: speed-up, and cost against dense")
+    remark = next((f" ({cell.remark})" for cell in document.cells if cell.method == method and cell.remark), "")
+    table = _table(f"{method}{remark} on {document.study.model}: speed-up, and cost against dense")
     for name in ("retention", "prefill", "total", "counted\nMACs", "f(n)\nMACs", "KV\ncache"):
         table.add_column(name, justify="right", no_wrap=True)
     for cell in document.cells:

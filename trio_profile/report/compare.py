@@ -106,7 +106,7 @@ def _table(document: Comparison, rows: list[Row]) -> Table:
     dense = document.dense
     entries = [
         [
-            Entry(row.method, note="on the front" if row.pareto else ""),
+            Entry(row.method, note=", ".join(part for part in ("on the front" * row.pareto, row.remark) if part)),
             Entry(units.percent(row.retention.realised) if row.retention else "–"),
             Entry(_speedup(row.prefill_speedup), tone=_tone(row.prefill_speedup)),
             Entry(_speedup(row.total_speedup), tone=_tone(row.total_speedup)),
