@@ -75,13 +75,14 @@ class Sizes:
     """What one stage looks at, in tokens of one sample.
 
     tokens: of the whole sequence. visual: of them, the picture's. budget: of those, the ones that stay. text_after: the
-    text behind the picture.
+    text behind the picture. picture: those that entered the decoder, V0; 0 where it is not said.
     """
 
     tokens: int
     visual: int
     budget: int
     text_after: int
+    picture: int = 0
 
 
 registry: dict[str, type["Method"]] = {}
@@ -202,7 +203,7 @@ class Method(ABC):
         """
         stages = zip(schedule.layers, pairwise((schedule.visual_tokens, *schedule.budgets)), strict=True)
         return sum(
-            self.overhead(shape, layer, Sizes(before + text_tokens, before, kept, text_after))
+            self.overhead(shape, layer, Sizes(before + text_tokens, before, kept, text_after, schedule.visual_tokens))
             for layer, (before, kept) in stages
             if kept < before
         )
