@@ -4,6 +4,7 @@ Legend: B batch, S tokens, P rows asked for, D width, H query heads, N key heads
 R = G · P rows that read one key head.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -44,19 +45,28 @@ def attend(call: LayerCall, rows: RowsBP, valid: MaskBS) -> Attended:
 
     call: the layer at its input [B, S, D]. rows: [B, P] places. valid: [B, S], False at padding.
     """
+    return next(attend_each(call, [rows], valid))
+
+
+def attend_each(call: LayerCall, blocks: Iterable[Tensor], valid: MaskBS) -> Iterator[Attended]:
+    """`attend` for one block of rows after the other, so that never more than one block's weights are held.
+
+    blocks: each [B, P] places. The keys are projected once for all of them.
+    """
     layer = call.attention()
-    samples = torch.arange(len(rows), device=rows.device)[:, None]
-    cos, sin = (part.expand(len(rows), -1, -1) for part in call.rotary)
+    cos, sin = (part.expand(len(valid), -1, -1) for part in call.rotary)
     normed = layer.norm(call.hidden)
     heads = F.linear(normed, layer.key_weight, layer.key_bias).unflatten(-1, (layer.key_heads, -1))
     key_BSNE = rotate(heads if layer.key_norm is None else layer.key_norm(heads), cos, sin)
-    query_BPHE = rotate(layer.query(normed[samples, rows]), cos[samples, rows], sin[samples, rows])
-    query = _by_key_head(query_BPHE, layer.key_heads)
-    scores = query @ key_BSNE.permute(0, 2, 3, 1) * layer.scaling
-    if layer.softcap is not None:
-        scores = layer.softcap * (scores / layer.softcap).tanh()
-    weights = _softmax(scores, _allowed(call, samples, rows, valid))
-    return Attended(layer, cos, sin, normed, heads, query, scores, weights, rows.shape[1])
+    for rows in blocks:
+        samples = torch.arange(len(rows), device=rows.device)[:, None]
+        query_BPHE = rotate(layer.query(normed[samples, rows]), cos[samples, rows], sin[samples, rows])
+        query = _by_key_head(query_BPHE, layer.key_heads)
+        scores = query @ key_BSNE.permute(0, 2, 3, 1) * layer.scaling
+        if layer.softcap is not None:
+            scores = layer.softcap * (scores / layer.softcap).tanh()
+        weights = _softmax(scores, _allowed(call, samples, rows, valid))
+        yield Attended(layer, cos, sin, normed, heads, query, scores, weights, rows.shape[1])
 
 
 def attention_row(call: LayerCall, rows: RowsBP, valid: MaskBS) -> ScoresBS:

@@ -37,6 +37,15 @@ class Reference:
     commit: str = ""
     note: str = ""
 
+    @property
+    def remark(self) -> str:
+        """What must be known wherever the method is shown: whose rule it is, and whether its code may be used."""
+        if self.note.startswith("from the description"):
+            return "from the description"
+        if "CC BY-NC" in self.note:
+            return "its code is non-commercial"
+        return "" if self.arxiv or self.repository else "control"
+
 
 @dataclass(frozen=True)
 class LayerShape:
@@ -85,13 +94,14 @@ class Sizes:
     """What one stage looks at, in tokens of one sample.
 
     tokens: of the whole sequence. visual: of them, the picture's. budget: of those, the ones that stay. text_after: the
-    text behind the picture.
+    text behind the picture. picture: those that entered the decoder, V0; 0 where it is not said.
     """
 
     tokens: int
     visual: int
     budget: int
     text_after: int
+    picture: int = 0
 
 
 registry: dict[str, type["Method"]] = {}
@@ -212,7 +222,7 @@ class Method(ABC):
         """
         stages = zip(schedule.layers, pairwise((schedule.visual_tokens, *schedule.budgets)), strict=True)
         return sum(
-            self.overhead(shape, layer, Sizes(before + text_tokens, before, kept, text_after))
+            self.overhead(shape, layer, Sizes(before + text_tokens, before, kept, text_after, schedule.visual_tokens))
             for layer, (before, kept) in stages
             if kept < before
         )

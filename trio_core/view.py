@@ -120,6 +120,13 @@ class Embeddings:
 
     visual: Tensor
     text: Tensor
+    _made: dict[Callable[[Tensor, Tensor], Tensor], Tensor] = field(default_factory=dict, repr=False, compare=False)
+
+    def once(self, make: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """What `make` makes of picture and text; the later stages of a prefill get what the first one made."""
+        if make not in self._made:
+            self._made[make] = make(self.visual, self.text)
+        return self._made[make]
 
 
 @dataclass(frozen=True)
