@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 TORCH  ?= pinned
+JOBS   ?= auto
 BIN    := .venv/bin
 STAMP  := .venv/.installed-$(TORCH)
 
@@ -12,7 +13,7 @@ sweep: $(STAMP)
 	$(BIN)/trio-profile sweep --out runs/pocket
 
 test: check
-	$(BIN)/python -m pytest --shapes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --shapes -n $(JOBS) --dist worksteal
 
 check: $(STAMP)
 	$(BIN)/ruff check

@@ -36,7 +36,7 @@ def counted(family: str, one: dict[str, Tensor], method: Method) -> list[tuple[i
     behind = tokens - 1 - int(tiny.visual_rows(one)[-1])
     pairs, before = [], visual
     for stage, entered, left in zip(trace.stages, marks[::2], marks[1::2], strict=True):
-        sizes = Sizes(tokens - (visual - before), before, stage.tokens_after, behind)
+        sizes = Sizes(tokens - (visual - before), before, stage.tokens_after, behind, visual)
         declared = method.overhead(shape, stage.layer, sizes)
         assert (left - entered) % 2 == 0
         pairs.append(((left - entered) // 2, declared))
