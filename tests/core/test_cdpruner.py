@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from transformers import CLIPConfig, CLIPModel, CLIPTokenizer
 
-from tests.core import crops, tiny
+from tests.core import choices, tiny
 from tests.core.test_families import listening
 from trio_core import OptionError, prune
 from trio_core.methods.cdpruner import CDPruner, cdpruner, relevance_of
@@ -89,11 +89,11 @@ def behind(family: str, one: dict[str, Tensor]) -> Tensor:
     return calls[0][0][0][0, int(tiny.visual_rows(one)[-1]) + 1 :].double().mean(dim=0)
 
 
-def chosen_from(seen: crops.Seen, budget: int, likeness: dict[tuple[int, int], float]) -> list[int]:
+def chosen_from(seen: choices.Seen, budget: int, likeness: dict[tuple[int, int], float]) -> list[int]:
     """The rule crop by crop; likeness of all crops is brought to one range."""
     low, high = min(likeness.values()), max(likeness.values())
     kept = []
-    for crop, share in crops.due(seen.crops, budget).items():
+    for crop, share in choices.due(seen.crops, budget).items():
         patches = sorted(seen.crops[crop])
         relevances = torch.tensor([(likeness[crop, p] - low + 1e-6) / (high - low) for p in patches])
         kept += [seen.crops[crop][patches[i]] for i in plain(seen.projected[crop][patches], relevances, share)]
@@ -101,16 +101,16 @@ def chosen_from(seen: crops.Seen, budget: int, likeness: dict[tuple[int, int], f
 
 
 @pytest.mark.parametrize("retention", [0.1, 0.3, 0.6])
-@crops.families
+@choices.families
 def test_inside_the_models_by_the_embeddings(family, retention):
-    def expected(seen: crops.Seen, budget: int, one: dict[str, Tensor]) -> list[int]:
+    def expected(seen: choices.Seen, budget: int, one: dict[str, Tensor]) -> list[int]:
         text = behind(family, one)
         places = [(crop, patch) for crop, there in seen.crops.items() for patch in there]
         return chosen_from(
             seen, budget, {p: float(torch.cosine_similarity(seen.projected[p], text, dim=0)) for p in places}
         )
 
-    crops.holds_in(family, CDPruner(retention=retention), expected)
+    choices.holds_in(family, CDPruner(retention=retention), expected)
 
 
 @pytest.fixture(scope="module")
@@ -156,28 +156,28 @@ def in_clip(directory: Path, hidden: Tensor) -> Tensor:
     return torch.stack(found).mean(dim=0)
 
 
-@crops.families
+@choices.families
 def test_inside_the_models_by_clip(family, clip):
     @torch.no_grad()
-    def expected(seen: crops.Seen, budget: int, _one: object) -> list[int]:
+    def expected(seen: choices.Seen, budget: int, _one: object) -> list[int]:
         places = [(crop, patch) for crop, there in seen.crops.items() for patch in there]
         likeness = in_clip(clip, torch.stack([seen.hidden[place] for place in places])).tolist()
         return chosen_from(seen, budget, dict(zip(places, likeness, strict=True)))
 
     method = CDPruner(retention=0.3, relevance="clip", clip=str(clip), question=QUESTION)
-    crops.holds_in(family, method, expected)
+    choices.holds_in(family, method, expected)
 
 
 def test_another_question_is_another_choice(clip):
     kept = []
     for question in (QUESTION, "how many"):
         method = CDPruner(retention=0.3, relevance="clip", clip=str(clip), question=question)
-        kept.append(crops.prefill(tiny.model("llava"), tiny.sample("llava"), method).stages[0].kept[0].tolist())
+        kept.append(choices.prefill(tiny.model("llava"), tiny.sample("llava"), method).stages[0].kept[0].tolist())
     assert kept[0] != kept[1]
 
 
 def test_the_scores_are_the_relevances():
-    trace = crops.prefill(tiny.model("llava_next"), tiny.sample("llava_next"), CDPruner(retention=0.3))
+    trace = choices.prefill(tiny.model("llava_next"), tiny.sample("llava_next"), CDPruner(retention=0.3))
     scores = trace.stages[0].scores[0]
     patches = scores[scores > 0]
     assert len(patches) == 80  # newlines have none
@@ -185,14 +185,14 @@ def test_the_scores_are_the_relevances():
     assert patches.min() < 1e-4
 
 
-@crops.families
+@choices.families
 def test_it_generates_and_is_dense_when_all_stay(family):
-    crops.generates(family, CDPruner(retention=0.3))
-    crops.is_dense_when_all_stay(family, CDPruner(retention=1.0))
+    choices.generates(family, CDPruner(retention=0.3))
+    choices.is_dense_when_all_stay(family, CDPruner(retention=1.0))
 
 
 def test_newlines_go_first():
-    crops.refuses_newlines(CDPruner)
+    choices.refuses_newlines(CDPruner)
 
 
 @pytest.mark.parametrize("tokens", [192, 128, 64])
@@ -203,17 +203,17 @@ def test_published_budgets(tokens):
 
 @pytest.mark.parametrize("retention", [0.07, 0.5])
 def test_its_cost(retention):
-    crops.costs_what_it_says(CDPruner(retention=retention), rel=0.3)
+    choices.costs_what_it_says(CDPruner(retention=retention), rel=0.3)
 
 
 def test_its_cost_with_the_text_tower(clip):
     asked: dict[str, Any] = {"relevance": "clip", "clip": str(clip)}
     for question in ("who", QUESTION):  # one segment and three
-        crops.costs_what_it_says(CDPruner(retention=0.3, **asked, question=question), rel=0.15)
+        choices.costs_what_it_says(CDPruner(retention=0.3, **asked, question=question), rel=0.15)
 
 
 def test_the_host_waits_for_the_inputs_checks():
-    crops.waits_as_often_for_many(CDPruner, 1)
+    choices.waits_as_often_for_many(CDPruner, 1)
 
 
 # --- what it refuses -------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core import crops, tiny
+from tests.core import choices, tiny
 from tests.core.test_visionzip import samples_of
 from trio_core.methods.fastervlm import FasterVLM, fastervlm
 from trio_core.schedule import Schedule
@@ -29,9 +29,9 @@ def test_it_is_the_plain_sort(rows, budget):
     assert fastervlm(torch.tensor(rows, dtype=torch.float64), budget).tolist() == sorted(ranked[:budget])
 
 
-def expected(seen: crops.Seen, budget: int, _one: object) -> list[int]:
+def expected(seen: choices.Seen, budget: int, _one: object) -> list[int]:
     kept = []
-    for crop, share in crops.due(seen.crops, budget).items():
+    for crop, share in choices.due(seen.crops, budget).items():
         there = seen.crops[crop]
         ranked = sorted(there, key=lambda patch, crop=crop: (-float(seen.attention[crop, patch]), patch))
         kept += [there[patch] for patch in ranked[:share]]
@@ -39,31 +39,31 @@ def expected(seen: crops.Seen, budget: int, _one: object) -> list[int]:
 
 
 @pytest.mark.parametrize("retention", [0.07, 0.3, 0.8])
-@crops.families
+@choices.families
 def test_inside_the_models(family, retention):
-    crops.holds_in(family, FasterVLM(retention=retention), expected)
+    choices.holds_in(family, FasterVLM(retention=retention), expected)
 
 
-@crops.families
+@choices.families
 def test_the_scores_are_the_averaged_attention(family):
     model, samples = tiny.model(family), samples_of(family)
-    trace = crops.prefill(model, tiny.batch(samples), FasterVLM(retention=0.3))
+    trace = choices.prefill(model, tiny.batch(samples), FasterVLM(retention=0.3))
     for b in range(2):
-        seen, scores = crops.seen(family, b), trace.stages[0].scores[b]
+        seen, scores = choices.seen(family, b), trace.stages[0].scores[b]
         due = torch.zeros_like(scores, dtype=torch.float64)  # newlines have none
         for crop, there in seen.crops.items():
             due[[*there.values()]] = seen.attention[crop][[*there]] / seen.heads
         assert torch.allclose(scores.double(), due, rtol=1e-4, atol=1e-8)
 
 
-@crops.families
+@choices.families
 def test_it_generates_and_is_dense_when_all_stay(family):
-    crops.generates(family, FasterVLM(retention=0.3))
-    crops.is_dense_when_all_stay(family, FasterVLM(retention=1.0))
+    choices.generates(family, FasterVLM(retention=0.3))
+    choices.is_dense_when_all_stay(family, FasterVLM(retention=1.0))
 
 
 def test_newlines_go_first():
-    crops.refuses_newlines(FasterVLM)
+    choices.refuses_newlines(FasterVLM)
 
 
 @pytest.mark.parametrize("tokens", [192, 144, 128, 64, 58])
@@ -74,8 +74,8 @@ def test_published_budgets(tokens):
 
 @pytest.mark.parametrize("retention", [0.07, 0.5])
 def test_its_cost(retention):
-    crops.costs_what_it_says(FasterVLM(retention=retention), rel=0.3)
+    choices.costs_what_it_says(FasterVLM(retention=retention), rel=0.3)
 
 
 def test_the_host_waits_for_the_inputs_check():
-    crops.waits_as_often_for_many(FasterVLM, 1)
+    choices.waits_as_often_for_many(FasterVLM, 1)

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core import crops
+from tests.core import choices
 from trio_core import OptionError
 from trio_core.methods.holov import HoloV, allocate, chunk_sizes, diverse, holov
 from trio_core.schedule import Schedule
@@ -155,7 +155,7 @@ def test_it_is_the_plain_form(counts, chunks, data):
 
 
 def expected(chunks: int, diversity: float):
-    def of_one(seen: crops.Seen, budget: int, _one: object) -> list[int]:
+    def of_one(seen: choices.Seen, budget: int, _one: object) -> list[int]:
         places = [(crop, patch) for crop in seen.crops for patch in sorted(seen.crops[crop])]
         attention = [float(seen.attention[place]) / seen.heads for place in places]
         features = torch.stack([seen.projected[place] for place in places])
@@ -169,21 +169,21 @@ def expected(chunks: int, diversity: float):
 @pytest.mark.parametrize(
     ("retention", "chunks", "diversity"), [(0.1, 16, 0.0), (0.5, 16, 0.0), (0.4, 5, 0.0), (0.6, 3, 2.0)]
 )
-@crops.families
+@choices.families
 def test_inside_the_models(family, retention, chunks, diversity):
     """One allocation over all crops, the base crop first; without newlines."""
     method = HoloV(retention=retention, chunks=chunks, diversity=diversity)
-    crops.holds_in(family, method, expected(chunks, diversity))
+    choices.holds_in(family, method, expected(chunks, diversity))
 
 
-@crops.families
+@choices.families
 def test_it_generates_and_is_dense_when_all_stay(family):
-    crops.generates(family, HoloV(retention=0.3))
-    crops.is_dense_when_all_stay(family, HoloV(retention=1.0))
+    choices.generates(family, HoloV(retention=0.3))
+    choices.is_dense_when_all_stay(family, HoloV(retention=1.0))
 
 
 def test_newlines_go_first():
-    crops.refuses_newlines(HoloV)
+    choices.refuses_newlines(HoloV)
 
 
 @pytest.mark.parametrize("tokens", [192, 128, 64])
@@ -194,11 +194,11 @@ def test_published_budgets(tokens):
 
 @pytest.mark.parametrize("diversity", [0.0, 0.09])
 def test_its_cost(diversity):
-    crops.costs_what_it_says(HoloV(retention=0.5, chunks=3, diversity=diversity), rel=0.3)
+    choices.costs_what_it_says(HoloV(retention=0.5, chunks=3, diversity=diversity), rel=0.3)
 
 
 def test_the_host_waits_for_the_inputs_check():
-    crops.waits_as_often_for_many(HoloV, 1)
+    choices.waits_as_often_for_many(HoloV, 1)
 
 
 def test_what_is_broken_or_too_much_is_refused():

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core import crops
+from tests.core import choices
 from trio_core import OptionError
 from trio_core.methods.scope import Scope, scope
 from trio_core.schedule import Schedule
@@ -60,9 +60,9 @@ def test_it_is_the_plain_loop(seed, count, alpha, data):
 
 
 def expected(alpha: float):
-    def of_one(seen: crops.Seen, budget: int, _one: object) -> list[int]:
+    def of_one(seen: choices.Seen, budget: int, _one: object) -> list[int]:
         kept = []
-        for crop, share in crops.due(seen.crops, budget).items():
+        for crop, share in choices.due(seen.crops, budget).items():
             patches = sorted(seen.crops[crop])
             if share:
                 chosen = plain(seen.hidden[crop][patches], seen.attention[crop][patches], share, alpha)
@@ -73,19 +73,19 @@ def expected(alpha: float):
 
 
 @pytest.mark.parametrize(("retention", "alpha"), [(0.1, 1.0), (0.3, 1.0), (0.5, 0.5), (0.7, 2.0)])
-@crops.families
+@choices.families
 def test_inside_the_models(family, retention, alpha):
-    crops.holds_in(family, Scope(retention=retention, alpha=alpha), expected(alpha))
+    choices.holds_in(family, Scope(retention=retention, alpha=alpha), expected(alpha))
 
 
-@crops.families
+@choices.families
 def test_it_generates_and_is_dense_when_all_stay(family):
-    crops.generates(family, Scope(retention=0.3))
-    crops.is_dense_when_all_stay(family, Scope(retention=1.0))
+    choices.generates(family, Scope(retention=0.3))
+    choices.is_dense_when_all_stay(family, Scope(retention=1.0))
 
 
 def test_newlines_go_first():
-    crops.refuses_newlines(Scope)
+    choices.refuses_newlines(Scope)
 
 
 @pytest.mark.parametrize("tokens", [192, 128, 64])
@@ -96,11 +96,11 @@ def test_published_budgets(tokens):
 
 @pytest.mark.parametrize("retention", [0.07, 0.5])
 def test_its_cost(retention):
-    crops.costs_what_it_says(Scope(retention=retention), rel=0.3)
+    choices.costs_what_it_says(Scope(retention=retention), rel=0.3)
 
 
 def test_the_host_waits_for_the_inputs_check():
-    crops.waits_as_often_for_many(Scope, 1)
+    choices.waits_as_often_for_many(Scope, 1)
 
 
 @pytest.mark.parametrize("alpha", [-0.5, float("nan"), float("inf")])

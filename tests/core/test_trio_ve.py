@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.core import crops, reference, tiny
+from tests.core import choices, reference, tiny
 from tests.core.test_families import shortened, stages_of
 from tests.core.test_methods import scores_and_features
 from tests.core.test_visionzip import samples_of
@@ -61,16 +61,16 @@ def test_all_other_options_are_trios():
 
 
 @pytest.mark.parametrize("layers", [(0, 3), (0, 1), (0, 2, 4)])
-@crops.families
+@choices.families
 def test_before_the_decoder_it_is_scope_and_within_it_trio(family, layers):
     """At every stage, in a padded batch, TRIO's equations on what SCOPE left."""
     model, samples = tiny.model(family), samples_of(family)
     method = TrioVe(retention=0.3, layers=layers, k_pos=3, threshold=0.3, alpha=0.5)
-    trace = crops.prefill(model, tiny.batch(samples), method)
+    trace = choices.prefill(model, tiny.batch(samples), method)
     assert [stage.layer for stage in trace.stages] == [*layers]
     first = tuple(schedule.budgets[0] for schedule in trace.schedules)
     for b, one in enumerate(samples):
-        alone = crops.prefill(model, one, Scope(budgets=(first[b],), layers=(0,), alpha=0.5))
+        alone = choices.prefill(model, one, Scope(budgets=(first[b],), layers=(0,), alpha=0.5))
         kept = trace.stages[0].kept[b]
         assert torch.equal(kept, alone.stages[0].kept[0])
         earlier = {0: reference.kept_rows(one, kept)}
@@ -88,7 +88,7 @@ def test_trios_options_reach_trio(probe, saliency):
     """Probing the layer that has run sees it on what SCOPE left, also right behind it."""
     model, one = tiny.model("llava"), tiny.sample("llava")
     method = TrioVe(retention=0.4, layers=(0, 1), probe=probe, saliency=saliency, nms=False, rows="shifted")
-    trace = crops.prefill(model, one, method)
+    trace = choices.prefill(model, one, method)
     earlier = {0: reference.kept_rows(one, trace.stages[0].kept[0])}
     scores, _ = scores_and_features(model, one, method, 1, earlier)
     kept = trace.stages[0].kept[0]
@@ -98,30 +98,30 @@ def test_trios_options_reach_trio(probe, saliency):
 
 def test_a_stage_that_drops_nothing_asks_nothing():
     model, one = tiny.model("llava"), tiny.sample("llava")
-    only_trio = crops.prefill(model, one, TrioVe(budgets=(32, 9), layers=(0, 3)))
-    trio = crops.prefill(model, one, Trio(budgets=(9,), layers=(3,)))
+    only_trio = choices.prefill(model, one, TrioVe(budgets=(32, 9), layers=(0, 3)))
+    trio = choices.prefill(model, one, Trio(budgets=(9,), layers=(3,)))
     assert torch.equal(only_trio.stages[1].kept[0], trio.stages[0].kept[0])
-    only_scope = crops.prefill(model, one, TrioVe(budgets=(9, 9), layers=(0, 3)))
-    scope = crops.prefill(model, one, Scope(budgets=(9,), layers=(0,)))
+    only_scope = choices.prefill(model, one, TrioVe(budgets=(9, 9), layers=(0, 3)))
+    scope = choices.prefill(model, one, Scope(budgets=(9,), layers=(0,)))
     assert [stage.kept[0].tolist() for stage in only_scope.stages] == [scope.stages[0].kept[0].tolist()] * 2
 
 
 def test_confidence_trades_between_the_decoders_stages():
     """The budget before the decoder stays; the first stage within it keeps 2 − c times its own, the average stays."""
     model, one = tiny.model("llava"), tiny.sample("llava")
-    plain = crops.prefill(model, one, TrioVe(retention=0.5, layers=(0, 1, 4)))
-    sure = crops.prefill(model, one, TrioVe(retention=0.5, layers=(0, 1, 4), confidence=True))
+    plain = choices.prefill(model, one, TrioVe(retention=0.5, layers=(0, 1, 4)))
+    sure = choices.prefill(model, one, TrioVe(retention=0.5, layers=(0, 1, 4), confidence=True))
     was, now = plain.schedules[0].budgets, sure.schedules[0].budgets
     assert now[0] == was[0]
     assert was[1] < now[1] <= was[0] and now[2] < was[2]
     assert sure.schedules[0].layer_average == pytest.approx(plain.schedules[0].layer_average, abs=0.02)
     assert [len(stage.kept[0]) for stage in sure.stages] == [*now]
     # Behind one stage alone there is nothing to trade with.
-    single = crops.prefill(model, one, TrioVe(retention=0.5, confidence=True))
-    assert single.schedules == crops.prefill(model, one, TrioVe(retention=0.5)).schedules
+    single = choices.prefill(model, one, TrioVe(retention=0.5, confidence=True))
+    assert single.schedules == choices.prefill(model, one, TrioVe(retention=0.5)).schedules
 
 
-@crops.families
+@choices.families
 def test_the_decoder_runs_on_what_is_left(family):
     """The prefill's last logits are those of the model's own layers on the tokens that each stage left."""
     model = tiny.model(family)
@@ -133,10 +133,10 @@ def test_the_decoder_runs_on_what_is_left(family):
         assert torch.allclose(logits, shortened(model, one, left)[2][-1], rtol=1e-4, atol=1e-4)
 
 
-@crops.families
+@choices.families
 def test_it_generates_and_is_dense_when_all_stay(family):
-    crops.generates(family, TrioVe(retention=0.4))
-    crops.is_dense_when_all_stay(family, TrioVe(retention=1.0))
+    choices.generates(family, TrioVe(retention=0.4))
+    choices.is_dense_when_all_stay(family, TrioVe(retention=1.0))
 
 
 # --- what it costs ---------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def test_it_generates_and_is_dense_when_all_stay(family):
 
 @pytest.mark.parametrize("saliency", ["tail", "autograd"])
 def test_its_cost(saliency):
-    crops.costs_what_it_says(TrioVe(retention=0.4, nms=False, saliency=saliency), rel=0.3)
+    choices.costs_what_it_says(TrioVe(retention=0.4, nms=False, saliency=saliency), rel=0.3)
 
 
 def test_its_cost_is_scopes_and_then_trios():
@@ -160,4 +160,4 @@ def test_its_cost_is_scopes_and_then_trios():
 
 
 def test_the_host_waits_once_a_stage():
-    crops.waits_as_often_for_many(lambda **options: TrioVe(nms=False, **options), 1)
+    choices.waits_as_often_for_many(lambda **options: TrioVe(nms=False, **options), 1)

@@ -165,13 +165,12 @@ def _checkpoint(directory: str) -> tuple[Any, Any]:
         raise OptionError(f"clip {directory!r} holds no CLIPModel checkpoint with its tokenizer: {why}") from error
 
 
-def _segments(directory: str, question: str) -> tuple[Tensor, Tensor]:
-    """[G, L] ids of the question and of zeros that fill up the last segment, and where they are the question's."""
+def _segments(directory: str, question: str) -> Tensor:
+    """[G, L] ids of the question, zeros behind it in the last segment; the tower looks back only, and sees none."""
     clip, tokenizer = _checkpoint(directory)
     length = clip.config.text_config.max_position_embeddings
     ids = torch.tensor(tokenizer(question, verbose=False).input_ids)
-    there = F.pad(torch.ones_like(ids), (0, -len(ids) % length)).view(-1, length)
-    return F.pad(ids, (0, -len(ids) % length)).view(-1, length), there
+    return F.pad(ids, (0, -len(ids) % length)).view(-1, length)
 
 
 @torch.no_grad()
@@ -187,8 +186,8 @@ def _clip_cosine(directory: str, question: str, hidden: FeaturesND) -> ScoresN:
             "tower's own checkpoint, or take relevance 'embeddings'"
         )
     clip = clip.to(hidden.device)
-    ids, there = (part.to(hidden.device) for part in _segments(directory, question))
-    text = clip.text_projection(clip.text_model(input_ids=ids, attention_mask=there).pooler_output)
+    ids = _segments(directory, question).to(hidden.device)
+    text = clip.text_projection(clip.text_model(input_ids=ids).pooler_output)
     patches = clip.visual_projection(clip.vision_model.post_layernorm(hidden.float()))
     return (F.normalize(patches, dim=-1) @ F.normalize(text, dim=-1).T).mean(dim=1)
 
@@ -197,7 +196,7 @@ def _clip_macs(directory: str, question: str, patches: int) -> int:
     """MACs of `_clip_cosine` for so many patches."""
     config = _checkpoint(directory)[0].config
     text, joint = config.text_config, config.projection_dim
-    segments, length = _segments(directory, question)[0].shape
+    segments, length = _segments(directory, question).shape
     width = text.hidden_size
     layer = length * (4 * width * width + 2 * width * text.intermediate_size) + 2 * length * length * width
     tower = segments * (text.num_hidden_layers * layer + width * joint)
