@@ -211,9 +211,12 @@ def _check_finite(*inputs: Tensor) -> None:
 
 
 def shares(budget: int, sizes: Sequence[int]) -> list[int]:
-    """The budget over the crops, equal but for what a small one cannot take; what is left over goes to the first."""
+    """The budget over the crops, equal but for what a small one cannot take; what is left over goes to the first.
+
+    A budget beyond all of them fills each.
+    """
     due = [0] * len(sizes)
-    while (rest := budget - sum(due)) > 0:
+    while (rest := min(budget, sum(sizes)) - sum(due)) > 0:
         open_ = [i for i, size in enumerate(sizes) if due[i] < size]
         each = max(rest // len(open_), 1)
         for i in open_[: rest if each == 1 else None]:

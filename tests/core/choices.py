@@ -15,14 +15,14 @@ from transformers import PreTrainedModel
 
 from tests.core import tiny
 from tests.core.test_overhead import counted, waits_per_stage
+from tests.core.test_qwen_tower import look
 from tests.core.test_visionzip import CROP, embedded, looked_at, patch_behind, samples_of
 from trio_core import OptionError, prune
 from trio_core.method import Method
 from trio_core.pruning import Trace
 
-__all__ = ["CROP", "Seen", "due", "families", "holds_in", "seen"]
-
-families = pytest.mark.parametrize("family", ["llava", "llava_next"])
+with_cls = pytest.mark.parametrize("family", ["llava", "llava_next"])
+families = pytest.mark.parametrize("family", ["llava", "llava_next", "qwen2_5_vl"])
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,11 @@ class Seen:
 @cache
 def _seen(family: str, index: int) -> Seen:
     model, one = tiny.model(family), samples_of(family)[index]
+    if family.startswith("qwen"):  # whose tower has its own tests, and projects itself
+        encoder = look(model, one)
+        patches = {place: number for number, place in enumerate(encoder.places[0].tolist())}
+        hidden, weights = encoder.hidden.double(), encoder.attention.double()
+        return Seen(hidden, weights.sum(dim=1), weights.shape[1], hidden, {0: patches})
     hidden, attention, _, projected = looked_at(model, one)
     crops: dict[int, dict[int, int]] = {}
     for number, place in enumerate(patch_behind(embedded(model, one), projected)):
@@ -135,11 +140,12 @@ def refuses_newlines(method: Callable[..., Method]) -> None:
     assert trace.stages[0].kept[0].tolist() == sorted(numbers)
 
 
-def costs_what_it_says(method: Method, rel: float) -> None:
+def costs_what_it_says(method: Method, rel: float, by_any_tower: bool = True) -> None:
     """Exactly with whole crops; with tiles, cut to fit, as nearly as their number can be read from the tokens."""
     for size in ("small", "large"):
-        for counts, declared in counted("llava", tiny.sample("llava", size), method):
-            assert counts == declared > 0
+        for family in ("llava", "qwen2_5_vl") if by_any_tower else ("llava",):
+            for counts, declared in counted(family, tiny.sample(family, size), method):
+                assert counts == declared > 0
         for counts, declared in counted("llava_next", tiny.sample("llava_next", size), method):
             assert counts == pytest.approx(declared, rel=rel)
 

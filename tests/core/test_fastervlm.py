@@ -38,10 +38,15 @@ def expected(seen: choices.Seen, budget: int, _one: object) -> list[int]:
     return kept
 
 
-@pytest.mark.parametrize("retention", [0.07, 0.3, 0.8])
+@pytest.mark.parametrize("retention", [0.17, 0.3, 0.8])
 @choices.families
 def test_inside_the_models(family, retention):
     choices.holds_in(family, FasterVLM(retention=retention), expected)
+
+
+def test_fewer_tokens_than_crops():
+    """One for each of the first, the base crop among them."""
+    choices.holds_in("llava_next", FasterVLM(budgets=(2,), layers=(0,)), expected)
 
 
 @choices.families
@@ -72,7 +77,7 @@ def test_published_budgets(tokens):
     assert schedule == Schedule((0,), (tokens,), 576, 32)
 
 
-@pytest.mark.parametrize("retention", [0.07, 0.5])
+@pytest.mark.parametrize("retention", [0.17, 0.5])
 def test_its_cost(retention):
     choices.costs_what_it_says(FasterVLM(retention=retention), rel=0.3)
 

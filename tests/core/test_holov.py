@@ -167,7 +167,7 @@ def expected(chunks: int, diversity: float):
 
 
 @pytest.mark.parametrize(
-    ("retention", "chunks", "diversity"), [(0.1, 16, 0.0), (0.5, 16, 0.0), (0.4, 5, 0.0), (0.6, 3, 2.0)]
+    ("retention", "chunks", "diversity"), [(0.17, 16, 0.0), (0.5, 16, 0.0), (0.4, 5, 0.0), (0.6, 3, 2.0)]
 )
 @choices.families
 def test_inside_the_models(family, retention, chunks, diversity):

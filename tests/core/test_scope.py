@@ -9,6 +9,7 @@ from tests.core import choices
 from trio_core import OptionError
 from trio_core.methods.scope import Scope, scope
 from trio_core.schedule import Schedule
+from trio_core.selection import shares
 
 FEATURES = torch.tensor([(1, 0), (0.9, 0.1), (0, 1), (0.1, 0.9), (0.7, 0.7), (-1, 0)])
 ATTENTION = torch.tensor([0.30, 0.10, 0.10, 0.05, 0.25, 0.20])
@@ -72,16 +73,29 @@ def expected(alpha: float):
     return of_one
 
 
-@pytest.mark.parametrize(("retention", "alpha"), [(0.1, 1.0), (0.3, 1.0), (0.5, 0.5), (0.7, 2.0)])
+@pytest.mark.parametrize(("retention", "alpha"), [(0.17, 1.0), (0.3, 1.0), (0.5, 0.5), (0.7, 2.0)])
 @choices.families
 def test_inside_the_models(family, retention, alpha):
     choices.holds_in(family, Scope(retention=retention, alpha=alpha), expected(alpha))
+
+
+def test_fewer_tokens_than_crops():
+    """The others are not looked at, and cost nothing but their attention."""
+    method = Scope(budgets=(2,), layers=(0,))
+    choices.holds_in("llava_next", method, expected(1.0))
+    choices.costs_what_it_says(method, rel=0.3)
 
 
 @choices.families
 def test_it_generates_and_is_dense_when_all_stay(family):
     choices.generates(family, Scope(retention=0.3))
     choices.is_dense_when_all_stay(family, Scope(retention=1.0))
+
+
+def test_a_share_is_never_more_than_there_is():
+    assert shares(9, [4, 2]) == [4, 2]
+    assert shares(5, [4, 2]) == [3, 2]
+    assert shares(3, []) == []
 
 
 def test_newlines_go_first():
@@ -94,7 +108,7 @@ def test_published_budgets(tokens):
     assert schedule == Schedule((0,), (tokens,), 576, 32)
 
 
-@pytest.mark.parametrize("retention", [0.07, 0.5])
+@pytest.mark.parametrize("retention", [0.17, 0.5])
 def test_its_cost(retention):
     choices.costs_what_it_says(Scope(retention=retention), rel=0.3)
 

@@ -131,14 +131,12 @@ class CDPruner(Method):
 
         With `clip` that is the text tower on the question, at every choice anew, and the patches' projection into the
         joint space; reading the checkpoint from disk multiplies nothing, and happens once.
-        As many crops are counted as the visual tokens make whole, and all of these tokens as patches.
+        All visual tokens are counted as patches: nobody says which are newlines.
         """
-        if not shape.patches:  # a family that it does not run on
-            return 0
-        crops = max(1, round(sizes.visual / shape.patches))
+        crops = shape.crops(sizes.visual)
         diversity = sum(
-            shape.patches * (shape.patches * shape.hidden + share * (share - 1) // 2)
-            for share in shares(sizes.budget, [shape.patches] * crops)
+            patches * (patches * shape.hidden + share * (share - 1) // 2)
+            for patches, share in zip(crops, shares(sizes.budget, crops), strict=True)
             if share
         )
         if self.relevance == "embeddings":

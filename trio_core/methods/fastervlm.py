@@ -49,7 +49,5 @@ class FasterVLM(Method):
         return Selection(kept, tuple(encoder.by_token(b, attention_CM) for b in range(len(view.pictures))))
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of each crop's CLS row; as many crops as the visual tokens make whole."""
-        if not shape.patches:  # a family that it does not run on
-            return 0
-        return max(1, round(sizes.visual / shape.patches)) * (shape.patches + 1) * shape.vision_hidden
+        """MACs of the attention; nothing else is multiplied."""
+        return shape.encoder_attention_macs(sizes.visual)

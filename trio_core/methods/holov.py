@@ -138,12 +138,9 @@ class HoloV(Method):
         return patches[holov(attention, scores, budget, self.chunks)].sort().values
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of each crop's CLS row, and with diversity of the similarity of every pair within a chunk.
+        """MACs of the attention, and with diversity of the similarity of every pair within a chunk.
 
-        As many crops are counted as the visual tokens make whole, and all of these tokens as patches.
+        All visual tokens are counted as patches: nobody says which are newlines.
         """
-        if not shape.patches:  # a family that it does not run on
-            return 0
-        row = max(1, round(sizes.visual / shape.patches)) * (shape.patches + 1) * shape.vision_hidden
         pairs = sum(size * size for size in chunk_sizes(sizes.visual, self.chunks)) if self.diversity else 0
-        return row + pairs * shape.hidden
+        return shape.encoder_attention_macs(sizes.visual) + pairs * shape.hidden

@@ -64,13 +64,8 @@ class Scope(Method):
         return Selection(tuple(crop_by_crop(encoder, b, p.budget, choose) for b, p in enumerate(view.pictures)))
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of each crop's CLS row and of the similarity of its patches; gains are sums, and multiply nothing.
-
-        As many crops are counted as the visual tokens make whole: nobody says how many were cut to fit.
-        """
-        if not shape.patches:  # a family that it does not run on
-            return 0
-        crops = max(1, round(sizes.visual / shape.patches))
-        choosing = sum(share > 0 for share in shares(sizes.budget, [shape.patches] * crops))
-        row = crops * (shape.patches + 1) * shape.vision_hidden
-        return row + choosing * shape.patches * shape.patches * shape.vision_hidden
+        """MACs of the attention and of the similarity of each crop's patches; gains are sums, and multiply nothing."""
+        crops, width = shape.crops(sizes.visual), shape.hidden if shape.merged else shape.vision_hidden
+        choosing = zip(crops, shares(sizes.budget, crops), strict=True)
+        pairs = sum(patches * patches for patches, share in choosing if share)
+        return shape.encoder_attention_macs(sizes.visual) + pairs * width
