@@ -1,5 +1,7 @@
 """VisPruner: by hand, against a plain loop, and inside the models against the tower's own eager maps."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.core import choices
 from trio_core import OptionError
+from trio_core.method import LayerShape, Sizes
 from trio_core.methods.vispruner import VisPruner, vispruner
 from trio_core.schedule import Schedule
 
@@ -103,6 +106,13 @@ def test_published_budgets(tokens):
 @pytest.mark.parametrize("retention", [0.17, 0.5])
 def test_its_cost(retention):
     choices.costs_what_it_says(VisPruner(retention=retention), rel=0.3)
+
+
+def test_a_tower_that_projects_itself_is_compared_in_the_decoders_width():
+    shape = LayerShape(8, 16, 8, 4, 2, 32, 3, vision_hidden=6, vision_heads=2, merged=4)
+    method, sizes = VisPruner(retention=0.5), Sizes(tokens=30, visual=20, budget=8, text_after=5)
+    assert method.overhead(shape, 0, sizes) == (20 * 4) ** 2 * 6 + 20 * 20 * 8
+    assert method.overhead(replace(shape, merged=0), 0, sizes) == 0  # a family whose tower no method looks into
 
 
 def test_the_host_waits_for_the_inputs_check():
