@@ -5,6 +5,7 @@ compute in float32 or, for float64 inputs, in float64; ties go to the lower inde
 """
 
 import math
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from trio_core.errors import OptionError
 from trio_core.tensors import FeaturesND, KeptK, ScoresN, SimilarityNN
+from trio_core.view import Encoder
 
 # Candidates of `nms_select` in its first block. Fewer save no time; more waste products on tokens that fall out.
 _LEAST_BLOCK, _MOST_BLOCK = 64, 256
@@ -206,3 +208,53 @@ def _check_finite(*inputs: Tensor) -> None:
         raise OptionError(
             "scores or features hold NaN or infinity: the hidden states that entered the stage are broken"
         )
+
+
+def shares(budget: int, sizes: Sequence[int]) -> list[int]:
+    """The budget over the crops, equal but for what a small one cannot take; what is left over goes to the first.
+
+    A budget beyond all of them fills each.
+    """
+    due = [0] * len(sizes)
+    while (rest := min(budget, sum(sizes)) - sum(due)) > 0:
+        open_ = [i for i, size in enumerate(sizes) if due[i] < size]
+        each = max(rest // len(open_), 1)
+        for i in open_[: rest if each == 1 else None]:
+            due[i] += min(each, sizes[i] - due[i])
+    return due
+
+
+def crops_to_keep_of(encoder: Encoder, sample: int, budget: int) -> list[tuple[int, Tensor]]:
+    """The crops of one sample, as `Encoder.crops` gives them, of whose patches `budget` are to stay and no newline.
+
+    Raises OptionError for a budget beyond the patches.
+    """
+    crops, tokens = encoder.crops(sample), len(encoder.places[sample])
+    patches = sum(len(there) for _, there in crops)
+    if budget > patches:
+        raise OptionError(
+            f"budget {budget}: newlines between tiles go first, so that at most {patches} of {tokens} visual tokens "
+            "can stay; lower the retention"
+        )
+    return crops
+
+
+def crop_by_crop(
+    encoder: Encoder, sample: int, budget: int, choose: Callable[[int, Tensor, Tensor, int], KeptK]
+) -> KeptK:
+    """Each crop's own choice of its share of the budget, as ascending indices into one sample's visual tokens.
+
+    choose: (crop, [n] its visual tokens, [n] the patches behind them, K in 1 … n) → [K] indices among the n.
+    A picture that keeps all keeps its newlines too. Raises OptionError for a budget beyond the patches.
+    """
+    places = encoder.places[sample]
+    if budget == len(places):
+        return torch.arange(budget, device=places.device)
+    crops = crops_to_keep_of(encoder, sample, budget)
+    due = shares(budget, [len(there) for _, there in crops])
+    kept = [
+        there[choose(crop, there, places[there] % encoder.patches, share)]
+        for (crop, there), share in zip(crops, due, strict=True)
+        if share
+    ]
+    return torch.cat(kept).sort().values

@@ -9,7 +9,7 @@ from torch import Tensor
 from trio_core.errors import OptionError
 from trio_core.merging import contextual
 from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.selection import top_k
+from trio_core.selection import shares, top_k
 from trio_core.view import Encoder, Selection, Signal, View
 
 
@@ -69,9 +69,9 @@ class VisionZip(Method):
                 f"visionzip keeps no newlines: at most {patches} of {len(places)} visual tokens can stay, "
                 f"{budget} are due; lower the retention"
             )
-        shares = _shares(budget, [len(there) for _, there in crops])
+        due = shares(budget, [len(there) for _, there in crops])
         indices, features = [], []
-        for (crop, there), share in zip(crops, shares, strict=True):
+        for (crop, there), share in zip(crops, due, strict=True):
             if share:
                 chosen, merged = self._crop(encoder, crop, places[there] % encoder.patches, share)
                 # The released order, laid over the places that stay: CLS, dominant patches, merged ones.
@@ -111,21 +111,10 @@ class VisionZip(Method):
         budget, crops = sizes.budget, list(shape.crops(sizes.visual))
         width, has_cls = (shape.hidden, 0) if shape.merged else (shape.vision_hidden, 1)
         merging = 0
-        for patches, share in zip(crops, _shares(budget, crops), strict=True):
+        for patches, share in zip(crops, shares(budget, crops), strict=True):
             if share:
                 merges = self._merges(share)
                 left = patches - (share - merges - has_cls)
                 merging += left * merges * (shape.vision_hidden // shape.vision_heads + width)
         projecting = 0 if shape.merged else budget * (shape.vision_hidden + shape.hidden) * shape.hidden
         return shape.encoder_attention_macs(sizes.visual) + merging + projecting
-
-
-def _shares(budget: int, sizes: list[int]) -> list[int]:
-    """The budget over the crops, equal but for what a small one cannot take; what is left over goes to the first."""
-    shares = [0] * len(sizes)
-    while (rest := budget - sum(shares)) > 0:
-        open_ = [i for i, size in enumerate(sizes) if shares[i] < size]
-        each = max(rest // len(open_), 1)
-        for i in open_[: rest if each == 1 else None]:
-            shares[i] += min(each, sizes[i] - shares[i])
-    return shares
