@@ -71,7 +71,7 @@ def test_the_card_by_hand(budget, expected):
 
 
 def test_visual_pivots_come_first_and_ascend():
-    """Tokens 0 and 3 are pivots; 0 takes its opposite 1 before 3 could, and 3 takes what is least like it of the rest."""
+    """Tokens 0 and 3 are pivots; 0 takes its opposite 1 before 3 can, which takes what is least like it of the rest."""
     keys = torch.tensor([[3.0], [0], [0], [4], [0]])
     hidden = torch.tensor([(1.0, 0), (-1, 0), (0, -1), (0.6, 0.8), (0.8, 0.6)])
     # From 0: −1, 0, –, .8. From 3: −.6, −.8, –, .96.
