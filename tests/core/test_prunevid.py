@@ -58,6 +58,12 @@ def test_distances_are_by_the_width(width):
     assert dpc_knn(2 * places, 3, 3)[0].tolist() == [0, 1, 2]
 
 
+def test_densities_that_vanish_still_rank():
+    """A thousand times as far apart all of them are 0 in floats, and their order is not."""
+    places = torch.tensor([-2, 3.2, 3, 0.3, 0.1, 0.0])[:, None] * 1000
+    assert dpc_knn(places, 2, 3)[0].tolist() == [4, 5]
+
+
 def test_ties_go_to_the_lower_index():
     """Of equal tokens the first is the densest, and the others' peaks are all 0."""
     for count in range(1, 6):

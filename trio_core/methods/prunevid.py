@@ -1,6 +1,6 @@
 """PruneVid: visual token pruning for efficient video large language models (arXiv 2412.16117)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import ClassVar
@@ -29,8 +29,8 @@ def dpc_knn(features: FeaturesND, count: int, neighbours: int = NEIGHBOURS) -> t
     """Density peaks by nearest neighbours: `count` centres, and the centre that each token joins.
 
     ACL 2025, Visual-AI/PruneVid at b12600c. Distance is Euclidean / √D; density is exp(−mean squared distance) of the
-    nearest ones, oneself included; a token's peak is its distance to the nearest denser one, of the densest the largest
-    distance there is. Centres are the highest density · peak; every other token joins the nearest of them. Deliberate
+    nearest ones, oneself included; a token's peak is its distance to the nearest denser one. Centres are the densest
+    token and those of the highest density · peak; every other token joins the nearest of them. Deliberate
     difference: of two equal densities that of the lower index is the denser, where noise is added there.
 
     features: [N, D]; count: K in 1 … N; neighbours: of them, as many as there are. Returns the centres, [K] ascending
@@ -47,15 +47,14 @@ def dpc_knn(features: FeaturesND, count: int, neighbours: int = NEIGHBOURS) -> t
     product = centred @ centred.T
     squares = product.diagonal()
     squared = (squares[:, None] + squares - torch.maximum(product, product.T) * 2).clamp_min_(0).div_(width)
-    squared.fill_diagonal_(0)
     sparsity = squared.topk(min(neighbours, tokens), dim=1, largest=False).values.mean(dim=1)
 
-    order = sparsity.argsort(stable=True)  # densest first: an exponential near 1 would tell fewer apart
+    order = sparsity.argsort(stable=True)  # densest first
     later = torch.ones_like(squared, dtype=torch.bool).triu()
     distance = squared.sqrt()
-    to_denser = distance[order][:, order].masked_fill(later, torch.inf).amin(dim=1).minimum(distance.max())
+    to_denser = distance[order][:, order].masked_fill(later, torch.inf).amin(dim=1)
     peak = torch.empty_like(to_denser).index_copy_(0, order, to_denser)
-    ranked = (peak * sparsity.neg().exp()).argsort(descending=True, stable=True)
+    ranked = (peak.log() - sparsity).argsort(descending=True, stable=True)  # the product's order, with no underflow
     centres = ranked[:count].sort().values
     number = torch.arange(count, device=features.device)
     return centres, distance[:, centres].argmin(dim=1).index_copy_(0, centres, number)
@@ -67,22 +66,21 @@ def contiguous(labels: Sequence[int]) -> list[int]:
     Of each cluster its longest runs stay, unless they are single frames. A gap of frames that are left over goes, first
     gap first, to the longer of the runs beside it, in a tie to the one before it.
     """
-    runs = [(label, len(list(same))) for label, same in groupby(labels)]
-    longest = {label: max(length for other, length in runs if other == label) for label in set(labels)}
-    stays = [label if 1 < length == longest[label] else None for label, length in runs for _ in range(length)]
-    segments = [(label, len(list(same))) for label, same in groupby(stays)]
-    place = 0
-    while place < len(segments):
-        label, length = segments[place]
-        beside = segments[max(place - 1, 0) : place] + segments[place + 1 : place + 2]
-        if label is None and beside:
-            # `max` takes the first of equals: the run before.
-            segments[place] = max(beside, key=lambda run: run[1])[0], length
-            segments = [(one, sum(size for _, size in same)) for one, same in groupby(segments, key=lambda run: run[0])]
-            place = 0
-        else:
-            place += 1
-    return [length for _, length in segments]
+    runs = _runs((label, 1) for label in labels)
+    longest = {label: max(length for other, length in runs if other == label) for label in labels}
+    runs = _runs((label if 1 < length == longest[label] else None, length) for label, length in runs)
+    while len(runs) > 1 and None in (gaps := [label for label, _ in runs]):
+        gap = gaps.index(None)
+        beside = runs[max(gap - 1, 0) : gap] + runs[gap + 1 : gap + 2]
+        # `max` takes the first of equals: the run before.
+        runs[gap] = max(beside, key=lambda run: run[1])[0], runs[gap][1]
+        runs = _runs(runs)
+    return [length for _, length in runs]
+
+
+def _runs(parts: Iterable[tuple[int | None, int]]) -> list[tuple[int | None, int]]:
+    """Labels with their lengths, neighbours of one label joined."""
+    return [(label, sum(length for _, length in same)) for label, same in groupby(parts, key=lambda part: part[0])]
 
 
 def segments(frames: Tensor, share: float = 0.25, neighbours: int = NEIGHBOURS) -> list[int]:
@@ -104,7 +102,7 @@ def static(frames: Tensor, threshold: float = 0.8) -> Tensor:
         return torch.zeros(frames.shape[1], dtype=torch.bool, device=frames.device)
     unit = F.normalize(frames.to(torch.promote_types(frames.dtype, torch.float32)), dim=-1)
     # The sum over all pairs, each frame with itself as well, is the square of the sum.
-    pairs = unit.sum(dim=0).square().sum(dim=-1) - unit.square().sum(dim=(0, 2))
+    pairs = unit.sum(dim=0).square().sum(dim=-1) - count
     return pairs / (count * (count - 1)) > threshold
 
 
