@@ -11,7 +11,7 @@ from trio_core.attention import plain_keys, rotate
 from trio_core.errors import OptionError
 from trio_core.merging import cluster_means
 from trio_core.method import LayerShape, Method, Reference, Sizes
-from trio_core.schedule import Layers
+from trio_core.schedule import Layers, default_layers
 from trio_core.selection import cosine, top_k
 from trio_core.tensors import KeptK, KeysNE
 from trio_core.view import Selection, Signal, View
@@ -104,9 +104,9 @@ class Pact(Method):
         if not 0 < self.share <= 1:
             raise OptionError(f"share {self.share} is outside (0, 1]")
 
-    def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
-        """After four layers, in a decoder of any depth."""
-        return (4,)
+    def default_layers(self, num_layers: int) -> Layers:
+        """After four layers of 32, as of 28, and in proportion elsewhere."""
+        return default_layers(num_layers, (4,))
 
     def select(self, view: View) -> Selection:
         """Queries and keys are those of the layer that comes next; means are taken of what enters it."""

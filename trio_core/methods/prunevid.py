@@ -67,7 +67,7 @@ def contiguous(labels: Sequence[int]) -> list[int]:
     gap first, to the longer of the runs beside it, in a tie to the one before it.
     """
     runs = _runs((label, 1) for label in labels)
-    longest = {label: max(length for other, length in runs if other == label) for label in labels}
+    longest = {label: max(length for other, length in runs if other == label) for label, _ in runs}
     runs = _runs((label if 1 < length == longest[label] else None, length) for label, length in runs)
     while len(runs) > 1 and None in (gaps := [label for label, _ in runs]):
         gap = gaps.index(None)
