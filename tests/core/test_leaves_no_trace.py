@@ -394,7 +394,7 @@ def test_what_no_method_can_prune_is_refused_by_each(untouched, name):
 def test_places_before_the_first_layer_are_for_methods_that_act_there(name):
     method = methods.find(name)
     with pytest.raises(OptionError) as caught:
-        method(retention=0.5, layers=(2,) if method.stage is Stage.ENCODER else (0,))
+        method(retention=0.5, layers=(0,) if method.stage is Stage.DECODER else (2,))
     assert "\n" not in str(caught.value)
     assert f"{name}: layers" in str(caught.value)
 
