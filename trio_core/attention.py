@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_mask
 
 from trio_core.layer import AttentionLayer, LayerCall
-from trio_core.tensors import MaskBS, RowsBP, ScoresBS
+from trio_core.tensors import HiddenBSD, MaskBS, RowsBP, ScoresBS
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,12 @@ def attend_each(call: LayerCall, blocks: Iterable[Tensor], valid: MaskBS) -> Ite
 def attention_row(call: LayerCall, rows: RowsBP, valid: MaskBS) -> ScoresBS:
     """[B, S] what one row a sample, `rows` [B, 1], attends to in a layer: its weights averaged over the heads."""
     return attend(call, rows, valid).by_query_head().mean(dim=1)[:, 0]
+
+
+def plain_keys(layer: AttentionLayer, normed: HiddenBSD) -> Tensor:
+    """[B, S, N, E]: a layer's keys before rotary. normed: after the layer's first norm."""
+    heads = F.linear(normed, layer.key_weight, layer.key_bias).unflatten(-1, (layer.key_heads, -1))
+    return heads if layer.key_norm is None else layer.key_norm(heads)
 
 
 def rotate(heads: Tensor, cos_BSE: Tensor, sin_BSE: Tensor) -> Tensor:

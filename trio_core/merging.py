@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from trio_core.errors import OptionError
 from trio_core.tensors import FeaturesND, KeptK, KeysNE, MergedKD
@@ -32,3 +33,14 @@ def contextual(keys: KeysNE, hidden: FeaturesND, count: int) -> tuple[KeptK, Mer
     assigned = F.one_hot(nearest, count).index_fill_(0, targets, 0).T.to(wide.dtype)
     mean = assigned @ wide / assigned.sum(dim=1, keepdim=True).clamp_min(1)
     return targets, (wide[targets] + mean).to(hidden.dtype)
+
+
+def cluster_means(hidden: FeaturesND, labels: Tensor, count: int) -> MergedKD:
+    """The mean of each cluster's members, [K, D] in hidden's dtype; taken in float32 (float64 for float64 inputs).
+
+    hidden: [N, D]. labels: [N] the cluster of each token, 0 … K − 1, and −1 for a token in none. count: K, none empty.
+    """
+    wide = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
+    # A product with zeros and ones instead of scattered sums, whose order would change from run to run on a GPU.
+    members = (labels == torch.arange(count, device=labels.device)[:, None]).to(wide.dtype)
+    return (members @ wide / members.sum(dim=1, keepdim=True)).to(hidden.dtype)
