@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from trio_core.errors import OptionError
 from trio_core.tensors import FeaturesND, KeptK, KeysNE, MergedKD
@@ -32,3 +33,14 @@ def contextual(keys: KeysNE, hidden: FeaturesND, count: int) -> tuple[KeptK, Mer
     assigned = F.one_hot(nearest, count).index_fill_(0, targets, 0).T.to(wide.dtype)
     mean = assigned @ wide / assigned.sum(dim=1, keepdim=True).clamp_min(1)
     return targets, (wide[targets] + mean).to(hidden.dtype)
+
+
+def group_means(group: Tensor, values: FeaturesND, count: int) -> MergedKD:
+    """The mean of each group's rows, taken in at least float32.
+
+    group: [N], of each row its group, 0 … count − 1, none of them empty; values: [N, D]. Returns [count, D] in the
+    dtype of `values`. A product with zeros and ones, as above.
+    """
+    member = group == torch.arange(count, device=group.device)[:, None]
+    wide = values.to(torch.promote_types(values.dtype, torch.float32))
+    return (member.to(wide.dtype) @ wide / member.sum(dim=1, keepdim=True)).to(values.dtype)

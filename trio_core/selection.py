@@ -5,6 +5,7 @@ compute in float32 or, for float64 inputs, in float64; ties go to the lower inde
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from trio_core.errors import OptionError
 from trio_core.tensors import FeaturesND, KeptK, ScoresN, SimilarityNN
+from trio_core.view import Encoder, Selection, View
 
 # Candidates of `nms_select` in its first block. Fewer save no time; more waste products on tokens that fall out.
 _LEAST_BLOCK, _MOST_BLOCK = 64, 256
@@ -206,3 +208,52 @@ def _check_finite(*inputs: Tensor) -> None:
         raise OptionError(
             "scores or features hold NaN or infinity: the hidden states that entered the stage are broken"
         )
+
+
+def shares(budget: int, sizes: list[int]) -> list[int]:
+    """The budget over the crops, equal but for what a small one cannot take; what is left over goes to the first."""
+    parts = [0] * len(sizes)
+    while (rest := budget - sum(parts)) > 0:
+        open_ = [i for i, size in enumerate(sizes) if parts[i] < size]
+        each = max(rest // len(open_), 1)
+        for i in open_[: rest if each == 1 else None]:
+            parts[i] += min(each, sizes[i] - parts[i])
+    return parts
+
+
+CropRule = Callable[[Encoder, int, Tensor, int], tuple[Tensor, Tensor]]
+"""(encoder, crop, [n] its patches that are there, budget K) → [K] ascending indices into them, and [K, D] features."""
+
+
+def crop_by_crop(view: View, method: str, rule: CropRule) -> Selection:
+    """Each crop's patches made into its share of the budget by `rule`, in the tower's features, then projected.
+
+    The features that `rule` gives stand at the places that it names, in that order; newlines go. A sample whose budget
+    is all it has is left alone.
+
+    Raises OptionError, in the name of `method`, for a budget that only newlines could fill.
+    """
+    encoder = view.encoder
+    assert encoder is not None
+    kept, features = [], []
+    for sample, (places, picture) in enumerate(zip(encoder.places, view.pictures, strict=True)):
+        if picture.budget == len(picture.rows):
+            kept.append(torch.arange(picture.budget, device=places.device))
+            features.append(view.features(sample))
+            continue
+        crops = encoder.crops(sample)
+        if picture.budget > (patches := sum(len(there) for _, there in crops)):
+            raise OptionError(
+                f"{method} keeps no newlines: at most {patches} of {len(places)} visual tokens can stay, "
+                f"{picture.budget} are due; lower the retention"
+            )
+        parts = []
+        for (crop, there), share in zip(crops, shares(picture.budget, [len(t) for _, t in crops]), strict=True):
+            if share:
+                stays, made = rule(encoder, crop, places[there] % encoder.patches, share)
+                parts.append((there[stays], made))
+        indices, made = (torch.cat(part) for part in zip(*parts, strict=True))
+        order = indices.argsort()
+        kept.append(indices[order])
+        features.append(encoder.project(made)[order])
+    return Selection(tuple(kept), features=tuple(features))
