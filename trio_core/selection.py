@@ -5,7 +5,7 @@ compute in float32 or, for float64 inputs, in float64; ties go to the lower inde
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -210,28 +210,62 @@ def _check_finite(*inputs: Tensor) -> None:
         )
 
 
-def shares(budget: int, sizes: list[int]) -> list[int]:
+def shares(budget: int, sizes: Sequence[int]) -> list[int]:
     """The budget over the crops, equal but for what a small one cannot take; what is left over goes to the first."""
-    parts = [0] * len(sizes)
-    while (rest := budget - sum(parts)) > 0:
-        open_ = [i for i, size in enumerate(sizes) if parts[i] < size]
+    due = [0] * len(sizes)
+    while (rest := budget - sum(due)) > 0:
+        open_ = [i for i, size in enumerate(sizes) if due[i] < size]
         each = max(rest // len(open_), 1)
         for i in open_[: rest if each == 1 else None]:
-            parts[i] += min(each, sizes[i] - parts[i])
-    return parts
+            due[i] += min(each, sizes[i] - due[i])
+    return due
+
+
+def crops_to_keep_of(encoder: Encoder, sample: int, budget: int) -> list[tuple[int, Tensor]]:
+    """The crops of one sample, as `Encoder.crops` gives them, of whose patches `budget` are to stay and no newline.
+
+    Raises OptionError for a budget beyond the patches.
+    """
+    crops, tokens = encoder.crops(sample), len(encoder.places[sample])
+    patches = sum(len(there) for _, there in crops)
+    if budget > patches:
+        raise OptionError(
+            f"budget {budget}: newlines between tiles go first, so that at most {patches} of {tokens} visual tokens "
+            "can stay; lower the retention"
+        )
+    return crops
+
+
+def crop_by_crop(
+    encoder: Encoder, sample: int, budget: int, choose: Callable[[int, Tensor, Tensor, int], KeptK]
+) -> KeptK:
+    """Each crop's own choice of its share of the budget, as ascending indices into one sample's visual tokens.
+
+    choose: (crop, [n] its visual tokens, [n] the patches behind them, K in 1 … n) → [K] indices among the n.
+    A picture that keeps all keeps its newlines too. Raises OptionError for a budget beyond the patches.
+    """
+    places = encoder.places[sample]
+    if budget == len(places):
+        return torch.arange(budget, device=places.device)
+    crops = crops_to_keep_of(encoder, sample, budget)
+    due = shares(budget, [len(there) for _, there in crops])
+    kept = [
+        there[choose(crop, there, places[there] % encoder.patches, share)]
+        for (crop, there), share in zip(crops, due, strict=True)
+        if share
+    ]
+    return torch.cat(kept).sort().values
 
 
 CropRule = Callable[[Encoder, int, Tensor, int], tuple[Tensor, Tensor]]
-"""(encoder, crop, [n] its patches that are there, budget K) → [K] ascending indices into them, and [K, D] features."""
+"""(encoder, crop, [n] its patches that are there, K in 1 … n) → [K] ascending indices into them; [K, D] features."""
 
 
-def crop_by_crop(view: View, method: str, rule: CropRule) -> Selection:
+def merge_by_crop(view: View, rule: CropRule) -> Selection:
     """Each crop's patches made into its share of the budget by `rule`, in the tower's features, then projected.
 
-    The features that `rule` gives stand at the places that it names, in that order; newlines go. A sample whose budget
-    is all it has is left alone.
-
-    Raises OptionError, in the name of `method`, for a budget that only newlines could fill.
+    The features that `rule` gives stand at the places that it names, in that order. A picture that keeps all is left
+    alone, newlines too. Raises OptionError for a budget beyond the patches.
     """
     encoder = view.encoder
     assert encoder is not None
@@ -241,14 +275,10 @@ def crop_by_crop(view: View, method: str, rule: CropRule) -> Selection:
             kept.append(torch.arange(picture.budget, device=places.device))
             features.append(view.features(sample))
             continue
-        crops = encoder.crops(sample)
-        if picture.budget > (patches := sum(len(there) for _, there in crops)):
-            raise OptionError(
-                f"{method} keeps no newlines: at most {patches} of {len(places)} visual tokens can stay, "
-                f"{picture.budget} are due; lower the retention"
-            )
+        crops = crops_to_keep_of(encoder, sample, picture.budget)
+        due = shares(picture.budget, [len(there) for _, there in crops])
         parts = []
-        for (crop, there), share in zip(crops, shares(picture.budget, [len(t) for _, t in crops]), strict=True):
+        for (crop, there), share in zip(crops, due, strict=True):
             if share:
                 stays, made = rule(encoder, crop, places[there] % encoder.patches, share)
                 parts.append((there[stays], made))

@@ -1,7 +1,7 @@
 """Shapes, named once.
 
 B batch · S tokens in the sequence · S_left those that a stage leaves · N visual tokens · K kept ones of them ·
-P supervised rows · T keys, cached ones included · D hidden width · E head width · V vocabulary.
+P supervised rows · T keys, cached ones included · H heads · D hidden width · E head width · V vocabulary.
 The names are checked at run time only under test (`pytest --shapes`); elsewhere they are documentation.
 """
 
@@ -17,6 +17,7 @@ ScoresBS = Float[Tensor, "B S"]
 ScoresN = Float[Tensor, " N"]
 FeaturesND = Float[Tensor, "N D"]
 KeysNE = Float[Tensor, "N E"]
+AttentionHN = Float[Tensor, "H N"]
 MergedKD = Float[Tensor, "K D"]
 SimilarityNN = Float[Tensor, "N N"]
 KeptK = Int[Tensor, " K"]

@@ -188,7 +188,7 @@ def test_a_tower_without_a_cls_token_is_refused_by_name():
     view = tiny.toy_view()
     assert view.encoder is not None
     without = replace(view.encoder, attend_last=None, cls=None)
-    with pytest.raises(UnsupportedModel, match="prumerge ranks patches by .* no CLS token: choose a") as caught:
+    with pytest.raises(UnsupportedModel, match=r"prumerge ranks patches by .* no CLS token: choose a") as caught:
         PruMerge(retention=0.5).select(replace(view, encoder=without))
     assert "\n" not in str(caught.value)
     whole = replace(tiny.toy_view(budgets=(12, 9, 12)), encoder=without)

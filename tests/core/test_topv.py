@@ -1,4 +1,4 @@
-"""TopV from its description: each step by hand and in plain arithmetic, and inside every family against the dense model."""
+"""TopV from its description: each step by hand and in plain arithmetic, and inside every family by the dense model."""
 
 from math import exp, hypot, sqrt
 

@@ -11,10 +11,11 @@ from tests.core import tiny
 from tests.core.test_families import extended, listening, shortened, stages_of
 from tests.core.test_leaves_no_trace import same, snapshot
 from trio_core import OptionError, UnsupportedInput, UnsupportedModel, prune
-from trio_core.methods.visionzip import VisionZip, _shares
+from trio_core.methods.visionzip import VisionZip
 from trio_core.models import adapter_for, toy
 from trio_core.models.adapter import families
 from trio_core.schedule import Schedule
+from trio_core.selection import shares
 from trio_core.view import Encoder, Picture, View
 
 CROP = 16
@@ -80,11 +81,11 @@ def test_published_budgets(budget, merged):
 
 
 def test_crops_share_equally_but_for_what_a_small_one_cannot_take():
-    assert _shares(320, [576] * 5) == [64] * 5
-    assert _shares(322, [576] * 5) == [65, 65, 64, 64, 64]
-    assert _shares(20, [16, 2, 16]) == [9, 2, 9]
-    assert _shares(34, [16, 2, 16]) == [16, 2, 16]
-    assert _shares(2, [16, 16, 16]) == [1, 1, 0]
+    assert shares(320, [576] * 5) == [64] * 5
+    assert shares(322, [576] * 5) == [65, 65, 64, 64, 64]
+    assert shares(20, [16, 2, 16]) == [9, 2, 9]
+    assert shares(34, [16, 2, 16]) == [16, 2, 16]
+    assert shares(2, [16, 16, 16]) == [1, 1, 0]
 
 
 # --- the plain form inside the model ---------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def test_the_first_layer_that_is_close_enough():
     assert withdraw_after(seen, 1.0) == 5
     assert withdraw_after(seen, 0.5, first=1) == 1
     for nothing in (seen, [], [float("nan")]):
-        with pytest.raises(OptionError, match="threshold 0.0001: no layer from 5 on is that close") as caught:
+        with pytest.raises(OptionError, match=r"threshold 0.0001: no layer from 5 on is that close") as caught:
             withdraw_after(nothing, 0.0001)
         assert "\n" not in str(caught.value)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from trio_core.errors import OptionError
 from trio_core.merging import group_means
 from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.selection import crop_by_crop
+from trio_core.selection import merge_by_crop
 from trio_core.view import Encoder, Selection, Signal, View
 
 
@@ -33,7 +33,7 @@ class Downsample(Method):
 
     def select(self, view: View) -> Selection:
         """The same cells in every crop of the same size and share."""
-        return crop_by_crop(view, self.name, _crop)
+        return merge_by_crop(view, _crop)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the means and of projecting them.
@@ -60,7 +60,7 @@ def _crop(encoder: Encoder, crop: int, patch: Tensor, budget: int) -> tuple[Tens
 
 
 def cells(rows: int, columns: int, budget: int) -> list[int]:
-    """The cell, 0 … budget − 1, of each patch of a grid in raster order; each cell is a rectangle with a patch at least.
+    """The cell, 0 … budget − 1, of each patch of a grid in raster order; each is a rectangle of one patch at least.
 
     The grid is cut into r ≈ √(budget · rows / columns) bands of rows, as even as can be, and each band by columns into
     its share of the cells. Ours; there is no source.

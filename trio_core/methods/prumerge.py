@@ -9,7 +9,7 @@ from torch import Tensor
 
 from trio_core.errors import OptionError, UnsupportedModel
 from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.selection import crop_by_crop, shares, stride
+from trio_core.selection import merge_by_crop, shares, stride
 from trio_core.tensors import FeaturesND, KeptK, KeysNE, ScoresN
 from trio_core.view import Encoder, Selection, Signal, View
 
@@ -54,7 +54,7 @@ class PruMerge(Method):
                 "prumerge ranks patches by what the CLS token attends to in the tower's last layer, and this vision "
                 "tower has no CLS token: choose a method that needs none, as divprune"
             )
-        return crop_by_crop(view, self.name, self._crop)
+        return merge_by_crop(view, self._crop)
 
     def _crop(self, encoder: Encoder, crop: int, patch: Tensor, budget: int) -> tuple[Tensor, Tensor]:
         assert encoder.last is not None

@@ -10,7 +10,7 @@ from torch import Tensor
 from trio_core.errors import OptionError
 from trio_core.merging import group_means
 from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.selection import crop_by_crop, shares
+from trio_core.selection import merge_by_crop, shares
 from trio_core.tensors import FeaturesND, KeptK, KeysNE, MergedKD
 from trio_core.view import Encoder, Selection, Signal, View
 
@@ -41,7 +41,7 @@ class ToMe(Method):
 
     def select(self, view: View) -> Selection:
         """Merge crop by crop in the tower's features, and project what is left."""
-        return crop_by_crop(view, self.name, _crop)
+        return merge_by_crop(view, _crop)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of each round's links, of the means, and of projecting what is left.

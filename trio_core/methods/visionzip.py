@@ -9,7 +9,7 @@ from torch import Tensor
 from trio_core.errors import OptionError
 from trio_core.merging import contextual
 from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.selection import top_k
+from trio_core.selection import shares, top_k
 from trio_core.view import Encoder, Selection, Signal, View
 
 
@@ -66,9 +66,9 @@ class VisionZip(Method):
                 f"visionzip keeps no newlines: at most {patches} of {len(places)} visual tokens can stay, "
                 f"{budget} are due; lower the retention"
             )
-        shares = _shares(budget, [len(there) for _, there in crops])
+        due = shares(budget, [len(there) for _, there in crops])
         indices, features = [], []
-        for (crop, there), share in zip(crops, shares, strict=True):
+        for (crop, there), share in zip(crops, due, strict=True):
             if share:
                 chosen, merged = self._crop(encoder, crop, places[there] % encoder.patches, share)
                 # The released order, laid over the places that stay: CLS, dominant patches, merged ones.
@@ -103,21 +103,10 @@ class VisionZip(Method):
             return 0
         budget, crops = sizes.budget, max(1, round(sizes.visual / shape.patches))
         merging = 0
-        for share in _shares(budget, [shape.patches] * crops):
+        for share in shares(budget, [shape.patches] * crops):
             if share:
                 merges = self._merges(share)
                 left = shape.patches - (share - merges - 1)
                 merging += left * merges * (shape.vision_hidden // shape.vision_heads + shape.vision_hidden)
         row = crops * (shape.patches + 1) * shape.vision_hidden
         return row + merging + budget * (shape.vision_hidden * shape.hidden + shape.hidden * shape.hidden)
-
-
-def _shares(budget: int, sizes: list[int]) -> list[int]:
-    """The budget over the crops, equal but for what a small one cannot take; what is left over goes to the first."""
-    shares = [0] * len(sizes)
-    while (rest := budget - sum(shares)) > 0:
-        open_ = [i for i, size in enumerate(sizes) if shares[i] < size]
-        each = max(rest // len(open_), 1)
-        for i in open_[: rest if each == 1 else None]:
-            shares[i] += min(each, sizes[i] - shares[i])
-    return shares
