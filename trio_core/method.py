@@ -37,6 +37,15 @@ class Reference:
     commit: str = ""
     note: str = ""
 
+    @property
+    def remark(self) -> str:
+        """What must be known wherever the method is shown: whose rule it is, and whether its code may be used."""
+        if self.note.startswith("from the description"):
+            return "from the description"
+        if "CC BY-NC" in self.note:
+            return "its code is non-commercial"
+        return "" if self.arxiv or self.repository else "control"
+
 
 @dataclass(frozen=True)
 class LayerShape:

@@ -47,6 +47,16 @@ def relative_half_width(values: Sequence[float]) -> float:
     return (high - low) / 2 / median(values)
 
 
+def share_interval(count: int, samples: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval of a share of which `count` of `samples` were seen. Raises MeasurementError for no samples."""
+    if samples == 0:
+        raise MeasurementError("a share of 0 samples has no interval; measure again")
+    z = float(ndtri((1 + confidence) / 2))
+    middle = (count + z**2 / 2) / (samples + z**2)
+    reach = z / (samples + z**2) * sqrt(count * (samples - count) / samples + z**2 / 4)
+    return max(middle - reach, 0.0), min(middle + reach, 1.0)
+
+
 def ratio_interval(ratios: Sequence[float], *, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
     """The interval of the median of paired ratios, in the order they were taken: a block bootstrap on their ranks.
 

@@ -17,6 +17,7 @@ VERSION = 1
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Stopped = Literal["converged", "plateau", "budget"]
+Status = Literal["done", "failed", "refused"]
 
 
 class Record(BaseModel):
@@ -33,7 +34,8 @@ class Study(Record):
     from the seed, with `text_tokens` of text. gamma: the backward factor γ of F_ov = γ · Σ f(V). precision: relative
     half width of a speed-up's interval at which sampling stops; cell_seconds: measured time at which it stops anyway.
     On CUDA: preroll_ms, the stream is kept busy for so long before each run, so that the host is ahead and the times
-    are the device's alone; cold_l2, its cache is overwritten before each run.
+    are the device's alone; cold_l2, its cache is overwritten before each run. fidelity_inputs: on how many pictures the
+    pruned model's next token is held against the dense one's; a picture of the user's own is the only one.
     """
 
     model: str = "pocket"
@@ -55,6 +57,7 @@ class Study(Record):
     cell_seconds: Annotated[float, Field(gt=0)] = 5.0
     preroll_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
     cold_l2: bool = False
+    fidelity_inputs: Annotated[int, Field(ge=0, le=10_000)] = 0
 
     def cells(self) -> list["Cell"]:
         """Each method at each retention, least retention first."""
@@ -152,6 +155,16 @@ class Energy(Record):
     reason: str | None = None
 
 
+class Fidelity(Record):
+    """How near the pruned model's next token is to the dense one's, picture by picture, and seed by seed if it has one.
+
+    kl_nats: KL(dense ‖ pruned) of the next-token distribution. top1: whether the likeliest token is the same.
+    """
+
+    kl_nats: tuple[float, ...]
+    top1: tuple[bool, ...]
+
+
 class Header(Record):
     """The first line of a store, and again whenever a later session goes on with it."""
 
@@ -223,7 +236,7 @@ class Pair(Record):
 
 
 class Measurement(Record):
-    """One finished cell, or one that failed with its reason.
+    """One finished cell, one that failed for want of memory, or one that a method refused; each with its reason.
 
     Exact quantities as in Dense. discarded: pairs that a slowed-down GPU spoilt. slowed_by: what NVML gave as reasons.
     strangers: other processes that were seen on the GPU meanwhile.
@@ -231,7 +244,7 @@ class Measurement(Record):
 
     record: Literal["measurement"] = "measurement"
     cell: Cell
-    status: Literal["done", "failed"]
+    status: Status
     reason: str | None = None
     retention: Retention | None = None
     layers: tuple[int, ...] = ()
@@ -248,6 +261,7 @@ class Measurement(Record):
     launches: int | None = None
     host_waits: int | None = None
     energy: Energy | None = None
+    fidelity: Fidelity | None = None
     warmups: int = 0
     discarded: int = 0
     slowed_by: tuple[str, ...] = ()

@@ -8,13 +8,13 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from trio_core import methods
-from trio_core.errors import OptionError
+from trio_core.errors import OptionError, TrioError
 from trio_core.method import LayerShape, Method, Stage
 from trio_core.schedule import Schedule
 from trio_core.view import Signal
 from trio_profile import cost_model
 from trio_profile.errors import StudyError
-from trio_profile.schema import Cell, Shape, Study
+from trio_profile.schema import Cell, Measurement, Shape, Study
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,23 @@ def plan(study: Study, shape: Shape) -> list[Planned]:
     Raises OptionError (RetentionError) for options and retentions that no method or schedule can meet.
     """
     return [_plan_cell(cell, study, shape) for cell in study.cells()]
+
+
+def attempt(study: Study, shape: Shape) -> tuple[list[Planned], list[Measurement]]:
+    """The cells that can be planned, and for each of the others the record of its refusal.
+
+    Raises as `plan` does where none can be planned.
+    """
+    planned: list[Planned] = []
+    refused: list[Measurement] = []
+    for cell in study.cells():
+        try:
+            planned.append(_plan_cell(cell, study, shape))
+        except TrioError as error:
+            refused.append(Measurement(cell=cell, status="refused", reason=str(error)))
+    if not planned:
+        plan(study, shape)
+    return planned, refused
 
 
 def _plan_cell(cell: Cell, study: Study, shape: Shape) -> Planned:

@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
+from trio_core.errors import TrioError
 from trio_core.method import Method
 from trio_profile import cost_model, environment
 from trio_profile import study as studies
-from trio_profile.profilers import flops_counted, kv_cache, latency, launches, memory, power
+from trio_profile.profilers import fidelity, flops_counted, kv_cache, latency, launches, memory, power
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.schema import Cell, Dense, Measurement, Retention, Shape, Study
 from trio_profile.store import Contents, Store
@@ -21,10 +22,18 @@ Watcher = Callable[[int, int, str], None]
 """Called as (finished, all, what comes next)."""
 
 
-def run(study: Study, directory: Path, *, watch: Watcher | None = None, clock: Clock | None = None) -> Contents:
+def run(
+    study: Study,
+    directory: Path,
+    *,
+    watch: Watcher | None = None,
+    clock: Clock | None = None,
+    refusals: bool = False,
+) -> Contents:
     """Measure what of the study is not yet in the directory, each cell written as it is finished; return all of it.
 
     Methods at one retention are compared with each other: they are sampled together, in turn with one dense run.
+    refusals: a cell that its method or schedule refuses is recorded as such, with the reason, and the rest goes on.
     Raises StudyError, StoreError or a TrioError before anything is measured; what a cell raises for want of memory is
     recorded as that cell's failure, and the rest goes on.
     """
@@ -37,26 +46,42 @@ def run(study: Study, directory: Path, *, watch: Watcher | None = None, clock: C
             return contents
     watch(0, 1, "loading the model")
     workload = build(study)
-    plan = studies.plan(study, workload.shape)
+    if refusals:
+        plan, refused = studies.attempt(study, workload.shape)
+    else:
+        plan, refused = studies.plan(study, workload.shape), []
     clock = clock or clock_for(workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
     contents = store.open(study, here)
     todo = unfinished(study, contents)
     total = len(plan) + 1
+    for measurement in refused:
+        if measurement.cell in todo:
+            _keep(measurement, store, contents, todo)
     if contents.dense is None:
         watch(0, total, "dense")
         contents.dense = measure_dense(workload, study.seed, clock)
         store.append(contents.dense)
+    against = fidelity.reference(workload, _pictures(study), study.seed) if study.fidelity_inputs else None
     by_retention = sorted((p for p in plan if p.cell in todo), key=lambda planned: planned.cell.retention)
     for retention, cells in groupby(by_retention, lambda planned: planned.cell.retention):
         block = list(cells)
         named = f"{block[0].cell.method} at {retention:g}" if len(block) == 1 else f"{len(block)} at {retention:g}"
         watch(total - len(todo), total, named)
-        for measurement in measure_block(workload, block, study, clock):
-            store.append(measurement)
-            contents.measurements = [m for m in contents.measurements if m.cell != measurement.cell] + [measurement]
-            todo.remove(measurement.cell)
+        for measurement in measure_block(workload, block, study, clock, against=against, refusals=refusals):
+            _keep(measurement, store, contents, todo)
     watch(total, total, "done")
     return contents
+
+
+def _keep(measurement: Measurement, store: Store, contents: Contents, todo: list[Cell]) -> None:
+    store.append(measurement)
+    contents.measurements = [m for m in contents.measurements if m.cell != measurement.cell] + [measurement]
+    todo.remove(measurement.cell)
+
+
+def _pictures(study: Study) -> int:
+    """A picture of the user's own is held against itself alone: noise in its place would be another question."""
+    return study.fidelity_inputs if study.image is None and study.prompt is None else 1
 
 
 def _nobody_watches(_finished: int, _total: int, _coming: str) -> None:
@@ -65,7 +90,7 @@ def _nobody_watches(_finished: int, _total: int, _coming: str) -> None:
 
 def unfinished(study: Study, contents: Contents) -> list[Cell]:
     """Cells that have not been measured; one that failed counts as such and is tried again."""
-    finished = {measurement.cell.id for measurement in contents.measurements if measurement.status == "done"}
+    finished = {m.cell.id for m in contents.measurements if m.status in ("done", "refused")}
     return [cell for cell in study.cells() if cell.id not in finished]
 
 
@@ -86,18 +111,32 @@ def measure_dense(workload: Workload, seed: int = 0, clock: Clock | None = None)
 
 
 def measure_block(
-    workload: Workload, block: Sequence[Planned], study: Study, clock: Clock | None = None
+    workload: Workload,
+    block: Sequence[Planned],
+    study: Study,
+    clock: Clock | None = None,
+    *,
+    against: fidelity.Reference | None = None,
+    refusals: bool = False,
 ) -> Iterator[Measurement]:
     """All quantities of cells that are compared, each yielded as it is finished.
 
-    A cell that wants for memory comes back as a failure with its reason, and the others are measured all the same.
+    A cell that wants for memory comes back as a failure with its reason, with `refusals` also one that its method
+    refuses, and the others are measured all the same. against: what the dense model says, where that is asked.
     """
     counted: list[tuple[Planned, dict[str, Any]]] = []
     for planned in block:
         # Counts come before times: they run everything once, and a CPU's allocator keeps large blocks only after it
         # has seen some. A process that has not is slower by a quarter, and a resumed sweep would mix the two.
         try:
-            counted.append((planned, _count(workload, planned, study)))
+            fields = _count(workload, planned, study)
+            if against is not None:
+                fields["fidelity"] = fidelity.measure(planned.method, against)
+            counted.append((planned, fields))
+        except TrioError as error:
+            if not refusals:
+                raise
+            yield Measurement(cell=planned.cell, status="refused", reason=str(error))
         except (MemoryError, RuntimeError) as error:
             yield _failed(planned, error)
     if not counted:
@@ -134,7 +173,7 @@ def measure_block(
             yield failure
             return
         for planned in alone:
-            yield from measure_block(workload, [planned], study, clock)
+            yield from measure_block(workload, [planned], study, clock, against=against, refusals=refusals)
 
 
 def _failed(planned: Planned, error: Exception) -> Measurement:

@@ -3,7 +3,7 @@
 A real picture and prompt go through the checkpoint's own processor; without them the input is drawn from the seed.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,14 @@ class Workload:
     def device(self) -> torch.device:
         """Where the model is."""
         return self.model.device
+
+    def redrawn(self, generator: torch.Generator) -> "Workload":
+        """The same model and prompt with a picture of the same shape, drawn anew."""
+        inputs = {
+            name: torch.randn(value.shape, generator=generator).to(value) if value.is_floating_point() else value
+            for name, value in self.inputs.items()
+        }
+        return replace(self, inputs=inputs)
 
     @torch.no_grad()
     def prefill(self, *, use_cache: bool = True) -> Any:

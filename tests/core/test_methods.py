@@ -107,6 +107,16 @@ def test_a_method_says_what_it_is(method):
     assert isinstance(declared, int) and declared >= 0
 
 
+def test_a_share_means_what_the_budget_rule_says():
+    budgets = {
+        rule: Trio(retention=128 / 576, budget_rule=rule).schedule(576, 32).budgets
+        for rule in ("average", "after-prune", "final")
+    }
+    assert budgets["after-prune"][0] == budgets["final"][-1] == 128
+    assert sum(Trio(retention=128 / 576).schedule(576, 32).tokens_by_layer) == 32 * 128
+    assert budgets["average"][0] > 128 > budgets["average"][-1]
+
+
 def test_random_draws_differ_by_seed_and_layer():
     view = tiny.toy_view(spans=(200,), budgets=(50,))
     draws = {

@@ -251,6 +251,23 @@ def test_the_published_ladder_shifted():
     assert schedule.shifted(2, 5) == schedule
 
 
+def test_a_share_of_what_one_stage_leaves():
+    """The three meanings of 22.2 % in print, on LLaVA's three stages and on FastV's one."""
+    asked = {"retention": 128 / 576, "visual_tokens": 576}
+    assert Schedule.keeping(**asked, stage=0).budgets == (128, 75, 31)
+    assert Schedule.keeping(**asked, stage=-1).budgets == (535, 314, 128)
+    assert Schedule.keeping(**asked, stage=-1, layers=(2,)) == Schedule.keeping(**asked, stage=0, layers=(2,))
+    assert Schedule.keeping(**asked, layers=(2,)).budgets == (128,)
+    # DART's scripts call that 128; averaged over the layers it is 156.
+    assert round(Schedule.keeping(**asked, layers=(2,)).layer_average * 576) == 156
+    assert Schedule.keeping(retention=0.9, visual_tokens=576, stage=-1).budgets == (576, 576, 518)
+    assert Schedule.keeping(retention=0.001, visual_tokens=576).budgets == (1, 1, 1)
+    with pytest.raises(RetentionError):
+        Schedule.keeping(retention=1.1, visual_tokens=576)
+    with pytest.raises(OptionError, match="proportion"):
+        Schedule.keeping(retention=0.5, visual_tokens=576, proportion=(1, 2))
+
+
 def test_a_schedule_that_leaves_nothing_is_not_shifted():
     with pytest.raises(OptionError, match=r"budgets \(5, 0\) leave no tokens at the end"):
         Schedule((1, 3), (5, 0), 10, 6).shifted(0, 7)

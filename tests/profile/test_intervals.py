@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from trio_profile.errors import MeasurementError
 from trio_profile.intervals import (
@@ -9,8 +10,17 @@ from trio_profile.intervals import (
     median_interval,
     ratio_interval,
     relative_half_width,
+    share_interval,
 )
 from trio_profile.noise import MODELS, pairs
+
+
+def test_a_share_s_interval_is_scipy_s():
+    for count, samples in ((0, 5), (3, 8), (24, 24), (1, 1)):
+        oracle = binomtest(count, samples).proportion_ci(method="wilson")
+        assert share_interval(count, samples) == pytest.approx((oracle.low, oracle.high), abs=1e-12)
+    with pytest.raises(MeasurementError, match="0 samples"):
+        share_interval(0, 0)
 
 
 def test_order_statistics_from_the_binomial_table():

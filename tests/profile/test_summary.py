@@ -2,6 +2,7 @@ import pytest
 
 from tests.profile.examples import dense, document, environment, failed, measurement, study
 from trio_profile.analysis.summary import QUANTITIES, Document, summarise
+from trio_profile.schema import Energy
 
 
 def test_statistics_come_from_the_raw_pairs():
@@ -42,6 +43,33 @@ def test_times_need_no_dense_count_but_exact_quantities_do():
     found = document(without_dense=True).break_even
     assert found["prefill_ms"].status == "crossing"
     assert found["counted_macs"].status == "inconclusive"
+
+
+def test_energy_has_a_break_even_where_every_cell_has_it():
+    """20 J dense; 8, 18 and 24 J at 0.2, 0.6 and 0.9: 20 lies a third of the way between the last two."""
+    joules = {0.2: 8.0, 0.6: 18.0, 0.9: 24.0}
+    asked = study(retentions=tuple(joules))
+    whole = dense().model_copy(update={"energy": Energy(prefill_j=20.0)})
+    cells = [
+        measurement("trio", retention).model_copy(update={"energy": Energy(prefill_j=j)})
+        for retention, j in joules.items()
+    ]
+    found = summarise(asked, environment(), whole, cells).break_even["energy_j"]
+    low, high = (cell.retention.realised for cell in cells[1:] if cell.retention)
+    assert found.retention == pytest.approx(low + (high - low) / 3)
+    assert found.ci95 is None  # measured once
+    cells[1] = measurement("trio", 0.6)
+    assert "energy_j" not in summarise(asked, environment(), whole, cells).break_even
+
+
+def test_parts_of_the_prefill_come_from_the_pairs():
+    cell = measurement("trio", 0.22)
+    seen = tuple(
+        pair.model_copy(update={"vision_ms": 3.0, "dense_vision_ms": 4.0, "selection_ms": 0.5}) for pair in cell.pairs
+    )
+    found = document(study(retentions=(0.22,)), [cell.model_copy(update={"pairs": seen})]).cells[0]
+    assert (found.vision_ms.median, found.dense_vision_ms.median, found.selection_ms.median) == (3.0, 4.0, 0.5)
+    assert found.projector_ms is None
 
 
 def test_a_study_without_cells_is_a_document():

@@ -1,19 +1,19 @@
 """The document that `--json` prints and the report embeds: quantities derived from raw samples, and the break-even."""
 
-from typing import Literal
-
 from trio_profile.analysis.break_even import BreakEven, exact_break_even, measured_break_even
-from trio_profile.intervals import median, median_interval, ratio_interval
+from trio_profile.intervals import median, median_interval, ratio_interval, share_interval
 from trio_profile.schema import (
     FORMAT,
     VERSION,
     Dense,
     Energy,
     Environment,
+    Fidelity,
     Measurement,
     Pair,
     Record,
     Retention,
+    Status,
     Stopped,
     Study,
 )
@@ -45,6 +45,14 @@ class Quantity(Record):
         return cls(median=median(ratios), ci95=ratio_interval(ratios), samples=len(ratios), stopped=stopped)
 
 
+class Share(Record):
+    """A share of samples, with Wilson's 95 % interval."""
+
+    share: float
+    ci95: tuple[float, float]
+    samples: int
+
+
 class Gamma(Record):
     """γ as the formula assumed it, and as counted: the selection's MACs over one forward of each layer it looked at."""
 
@@ -61,11 +69,13 @@ class CellSummary(Record):
     method's own work (selection_macs) included. ttft_ms: to the first token; tpot_ms: each further one. host_ms: what
     the host takes to issue a prefill, where the device has a clock of its own. vision_ms, projector_ms, selection_ms:
     parts of the prefill. peak_memory_bytes: beyond weights and inputs; working_memory_bytes: without a cache as well.
-    launches: operators in one prefill; host_waits: in them. discarded: pairs a slow GPU spoilt.
+    launches: operators in one prefill; host_waits: in them. kl_nats: median over pictures of KL(dense ‖ pruned) of the
+    next token's distribution; top1_agreement: share of them with the same likeliest token. discarded: pairs a slow
+    GPU spoilt.
     """
 
     method: str
-    status: Literal["done", "failed"]
+    status: Status
     reason: str | None = None
     retention: Retention | None = None
     nominal_retention: float
@@ -103,6 +113,8 @@ class CellSummary(Record):
     launches: int | None = None
     host_waits: int | None = None
     energy: Energy | None = None
+    kl_nats: Quantity | None = None
+    top1_agreement: Share | None = None
     discarded: int = 0
 
 
@@ -180,7 +192,7 @@ def _summarise_cell(measurement: Measurement, study: Study) -> CellSummary:
         reason=measurement.reason,
         nominal_retention=measurement.cell.retention,
     )
-    if measurement.status == "failed" or measurement.counted is None or measurement.stopped is None:
+    if measurement.status != "done" or measurement.counted is None or measurement.stopped is None:
         return head
     pairs, stopped = measurement.pairs, measurement.stopped
     timed: dict[str, Quantity] = {}
@@ -199,6 +211,7 @@ def _summarise_cell(measurement: Measurement, study: Study) -> CellSummary:
     return head.model_copy(
         update={
             **timed,
+            **_summarise_fidelity(measurement.fidelity),
             "retention": measurement.retention,
             "layers": measurement.layers,
             "budgets": measurement.budgets,
@@ -216,6 +229,16 @@ def _summarise_cell(measurement: Measurement, study: Study) -> CellSummary:
             "discarded": measurement.discarded,
         }
     )
+
+
+def _summarise_fidelity(fidelity: Fidelity | None) -> dict[str, Quantity | Share]:
+    if fidelity is None:
+        return {}
+    same, samples = sum(fidelity.top1), len(fidelity.top1)
+    return {
+        "kl_nats": Quantity.of(list(fidelity.kl_nats), "budget"),
+        "top1_agreement": Share(share=same / samples, ci95=share_interval(same, samples), samples=samples),
+    }
 
 
 def _summarise_dense(dense: Dense) -> DenseSummary:

@@ -15,6 +15,7 @@ def command(json: Json = False) -> None:
     import json as encoder
     from dataclasses import asdict
 
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
@@ -40,14 +41,16 @@ def command(json: Json = False) -> None:
                 "selection_macs": choice_macs(cls),
                 "options": cls.option_names(),
                 "reference": asdict(cls.reference),
+                "remark": cls.reference.remark,
             }
             for cls in classes
         ]
         print_document(encoder.dumps({"format": "trio-profile", "version": 1, "methods": rows}, indent=2))
         return
-    table = Table("method", "acts at", "needs", "choice, of\na layer", "reference")
+    table = Table("method", "acts at", "needs", "choice, of\na layer", "reference", box=box.SIMPLE_HEAD, pad_edge=False)
     for cls in classes:
-        source = f"arXiv {cls.reference.arxiv}" if cls.reference.arxiv else cls.reference.title.partition(";")[0]
+        source = f"arXiv {cls.reference.arxiv}" if cls.reference.arxiv else cls.reference.repository
+        source = ", ".join(part for part in (source, cls.reference.remark) if part)
         cost = units.percent(choice_macs(cls) / layer, 1)
         table.add_row(cls.name, cls.stage, ", ".join(sorted(cls.needs)) or "nothing", cost, source)
     Console().print(table)

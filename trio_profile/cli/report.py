@@ -17,7 +17,7 @@ def command(
     """Rebuild the report of a study from its measurements, or of a count or a profile from its document."""
     from trio_profile.analysis.layers import LayersDocument
     from trio_profile.analysis.reconciliation import FlopsDocument
-    from trio_profile.cli.publish import FLOPS, LAYERS, publish, publish_flops, publish_layers
+    from trio_profile.cli.publish import FLOPS, LAYERS, publish, publish_comparison, publish_flops, publish_layers
     from trio_profile.store import Store, kept
 
     if not Store(directory).exists():
@@ -25,5 +25,7 @@ def command(
             return publish_flops(kept(directory / FLOPS, FlopsDocument), directory, as_json=json)
         if (directory / LAYERS).exists():
             return publish_layers(kept(directory / LAYERS, LayersDocument), directory, as_json=json)
-    publish(Store(directory).read(), directory, as_json=json)
-    return None
+    contents = Store(directory).read()
+    if contents.study.fidelity_inputs:
+        return publish_comparison(contents, directory, as_json=json)
+    return publish(contents, directory, as_json=json)

@@ -14,12 +14,15 @@ from rich.table import Table
 
 from trio_profile import units
 from trio_profile.analysis.break_even import BreakEven
+from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.conventions import Match
 from trio_profile.analysis.layers import LayersDocument, LayerTimes
 from trio_profile.analysis.reconciliation import FlopsDocument, Term
 from trio_profile.analysis.stability import Doubt
 from trio_profile.analysis.stability import name as cell_name
 from trio_profile.analysis.summary import CellSummary, Document, Quantity
+from trio_profile.report.compare import sentences as comparison_sentences
+from trio_profile.report.compare import without_choice
 from trio_profile.report.verdict import sentences
 from trio_profile.schema import FORMAT, VERSION, Measurement, Shape, Study
 
@@ -37,6 +40,47 @@ def print_document(document: Document) -> None:
         console.print(escape(sentence))
     if document.report:
         console.print(f"report: {escape(document.report)}", soft_wrap=True)
+
+
+def print_comparison(document: Comparison) -> None:
+    """The methods at each retention, what stands out, and what could not be run."""
+    console = Console()
+    for retention in sorted(set(document.study.retentions)):
+        table = _table(
+            f"{document.study.model} at {units.percent(retention)}: speed-up, and cost against dense", "method"
+        )
+        for name in ("prefill", "total", "choice", "MACs", "less\nchoice", "KV", "KL,\nnats", "top\ntoken"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for row in document.at(retention):
+            table.add_row(escape(row.method) + (" *" if row.pareto else ""), *_comparison_row(row, document))
+        console.print(table, "")
+        for sentence in comparison_sentences(document, retention):
+            console.print(escape(sentence))
+        console.print("")
+    if any(row.pareto for row in document.rows):
+        console.print("*: nothing at this retention is both faster in prefill and nearer to dense")
+    for row in document.refusals:
+        console.print(escape(f"{row.method} at {units.percent(row.nominal_retention)}: {row.status}, {row.reason}"))
+    if document.report:
+        console.print(f"report: {escape(document.report)}", soft_wrap=True)
+
+
+def _comparison_row(row: Row, document: Comparison) -> list[str]:
+    dense = document.dense
+
+    def share(value: int | None, whole: int | None) -> str:
+        return units.percent(value / whole, 0) if value is not None and whole else ""
+
+    return [
+        _speedup(row.prefill_speedup),
+        "" if row.total_speedup is None else units.times(row.total_speedup.median, row.total_speedup.ci95),
+        "" if row.selection_ms is None else units.milliseconds(row.selection_ms.median),
+        share(row.counted_macs, dense.counted_macs if dense else None),
+        share(without_choice(row), dense.counted_macs if dense else None),
+        share(row.kv_bytes, dense.kv_bytes if dense else None),
+        "" if row.kl_nats is None else units.factor(row.kl_nats.median),
+        "" if row.top1_agreement is None else units.percent(row.top1_agreement.share, 0),
+    ]
 
 
 def warn(lines: Sequence[str]) -> None:

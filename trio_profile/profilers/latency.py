@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -121,11 +121,7 @@ def distinct_ratios(workload: Workload, *, seed: int, clock: Clock | None = None
     with _quiet():
         run(workload, clock)
         for _ in range(pairs):
-            fresh = {
-                name: torch.randn(value.shape, generator=generator).to(value) if value.is_floating_point() else value
-                for name, value in workload.inputs.items()
-            }
-            both = [(True, replace(workload, inputs=fresh)), (False, workload)]
+            both = [(True, workload.redrawn(generator)), (False, workload)]
             order.shuffle(both)
             times = {is_fresh: run(one, clock).prefill_ms for is_fresh, one in both}
             ratios.append(times[True] / times[False])

@@ -1,7 +1,8 @@
 """Where the time of one prefill goes: a region for each decoder layer, each module beside them, and each stage's spans.
 
 Regions come from hooks and from `trio_core.spans`; a mark is an event on CUDA and a clock's reading on a CPU, and
-nothing waits inside the prefill. What lies in no region (masks, positions, hooks, Python) is named by where it lies.
+nothing waits inside the prefill. What the decoder does before its first layer (masks, positions) is a region, too; what
+lies in none (hooks, Python) is named by where it lies.
 """
 
 from collections.abc import Iterator
@@ -82,27 +83,35 @@ class _Recorder:
     """Marks at the beginning and end of regions. Modules that a choice calls belong to the choice.
 
     A layer begins before pruning's own hook on it, which cuts its mask and positions, but after the stage before it,
-    which runs in the same hook.
+    which runs in the same hook. What the decoder runs before its layers belongs to its preparation.
     """
 
     def __init__(self, clock: Clock):
         self.clock = clock
         self.choosing = False
+        self.preparing: str | None = None
         self.layer = 0
         self.next_layer: str | None = None
         self.open: dict[str, Any] = {}
         self.closed: list[tuple[Kind, str, int | None, Any, Any]] = []
 
     def enter(self, name: str, *_: Any) -> None:
-        if not self.choosing:
+        if not self.choosing and self.preparing is None:
             self.open[name] = self.clock.mark()
 
+    def enter_decoder(self, name: str, *_: Any) -> None:
+        self.enter(name)
+        self.preparing = name
+
     def enter_layer(self, name: str, *_: Any) -> None:
+        prepared, self.preparing = self.preparing, None
+        if prepared is not None:
+            self.leave("module", None, prepared)
         self.enter(name)
         self.next_layer = name
 
     def leave(self, kind: Kind, layer: int | None, name: str, *_: Any) -> None:
-        if self.choosing:
+        if self.choosing or name not in self.open:
             return
         self.closed.append((kind, name, layer, self.open.pop(name), self.clock.mark()))
         if kind == "layer" and layer is not None:
@@ -146,6 +155,8 @@ def _listening(workload: Workload, clock: Clock) -> Iterator[_Recorder]:
         watch("prefill", "prefill", model)
         for path, module in beside_the_decoder(adapter):
             watch("module", path, module)
+        preparation = f"{adapter.decoder_path}: masks and positions"
+        handles.append(adapter.decoder.register_forward_pre_hook(partial(recorder.enter_decoder, preparation)))
         for name, module in adapter.decoder.named_children():
             if name != "layers":
                 watch("module", f"{adapter.decoder_path}.{name}", module)

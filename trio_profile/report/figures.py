@@ -12,6 +12,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from trio_profile import units
+from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.layers import LayersDocument
 from trio_profile.analysis.summary import CellSummary, DenseSummary, Document, Quantity
 from trio_profile.report.verdict import break_even, break_even_text, finished, realised
@@ -267,6 +268,58 @@ def waterfall(
         },
         margin={"r": 24},
     )
+    return figure
+
+
+def comparison(document: Comparison, retention: float) -> go.Figure:
+    """Prefill speed-up against KL to dense, a point a method at one retention; the Pareto front is joined."""
+    placed = [
+        (row, row.prefill_speedup, row.kl_nats) for row in document.at(retention) if row.prefill_speedup and row.kl_nats
+    ]
+    figure = _figure("KL(dense ‖ pruned) of the next token, nats", 1.12 * max([kl.median for *_, kl in placed] or [1]))
+    joined = sorted((speedup.median, kl.median) for row, speedup, kl in placed if row.pareto)
+    figure.add_scatter(
+        x=[x for x, _ in joined],
+        y=[y for _, y in joined],
+        mode="lines",
+        line={"color": PALETTE[0], "width": 1.5, "dash": _DOTTED},
+        hoverinfo="skip",
+        name="nothing is both faster and nearer",
+    )
+    for row, speedup, kl in placed:
+        own = PALETTE[0] if row.pareto else _INK
+        figure.add_scatter(
+            x=[speedup.median],
+            y=[kl.median],
+            error_x={
+                "type": "data",
+                "symmetric": False,
+                "array": [speedup.ci95[1] - speedup.median],
+                "arrayminus": [speedup.median - speedup.ci95[0]],
+                "color": own,
+                "thickness": 1,
+                "width": 0,
+            },
+            mode="markers+text",
+            marker={"color": own, "size": 8, "symbol": "circle" if row.pareto else "circle-open"},
+            text=[escape(row.method)],
+            textposition="top center",
+            textfont={"size": 11},
+            hovertemplate=(
+                f"<b>{escape(row.method)}</b><br>prefill {units.times_within(speedup.median, speedup.ci95)}"
+                f"<br>KL {units.factor(kl.median)} nats<extra></extra>"
+            ),
+            showlegend=False,
+            cliponaxis=False,
+        )
+    ends = [bound for _, speedup, _ in placed for bound in speedup.ci95] or [1.0]
+    figure.update_xaxes(
+        range=[min(ends) - 0.1, max(ends) + 0.1],
+        ticksuffix="×",
+        hoverformat=".2f",
+        title={"text": "Prefill speed-up over dense"},
+    )
+    figure.update_layout(height=460)
     return figure
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from trio_profile import units
 from trio_profile.analysis.break_even import BreakEven
+from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.summary import CellSummary, DenseSummary, Document, Quantity
 from trio_profile.report import figures, verdict
 from trio_profile.report.blocks import Chart, Entry, Page, Report, Sentences, Table, Terms
@@ -122,7 +123,7 @@ def cells_page(document: Document) -> Page:
     )
 
 
-def study_page(document: Document) -> Page:
+def study_page(document: Document | Comparison) -> Page:
     """What was asked, and where it was measured."""
     asked, where = document.study, document.environment
     options = ", ".join(f"{name} = {value}" for name, value in asked.options.items())
@@ -167,7 +168,7 @@ def study_page(document: Document) -> Page:
     )
 
 
-def numbers_page(_: Document) -> Page:
+def numbers_page(_: Document | Comparison) -> Page:
     """How the numbers are defined."""
     return Page(
         "numbers",
@@ -429,7 +430,7 @@ def _bytes(num_bytes: int | None, dense: int | None = None) -> Entry:
     return Entry(units.size(num_bytes), note=note, title=f"{units.exact(num_bytes)} bytes")
 
 
-def _tokens(document: Document) -> str:
+def _tokens(document: Document | Comparison) -> str:
     new = f"{document.study.new_tokens} new"
     if document.dense is None:
         return new

@@ -1,0 +1,98 @@
+"""`trio-profile compare`: methods side by side at the same retentions, timed in turn in one process."""
+
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+
+from trio_profile.cli.options import (
+    Attention,
+    Batch,
+    Device,
+    Dtype,
+    Json,
+    MethodOptions,
+    ModelName,
+    NewTokens,
+    Out,
+    Picture,
+    Precision,
+    Prompt,
+    PruneAfter,
+    Seed,
+    TextTokens,
+    assignments,
+    numbers,
+    studied,
+)
+
+CONTROLS = ("random", "grid")
+"""What always stands beside the methods: a draw, and a smaller picture."""
+
+
+def command(
+    model: ModelName = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Method; repeat for several, or package.module:Class. Default: all.")
+    ] = None,
+    retention: Annotated[str, typer.Option(help="Comma list: shares of the visual tokens kept.")] = "0.333",
+    budget_rule: Annotated[
+        str | None, typer.Option(help="What a share means: average (over layers; the default), after-prune or final.")
+    ] = None,
+    layers: PruneAfter = None,
+    option: MethodOptions = None,
+    image: Picture = None,
+    prompt: Prompt = None,
+    pictures: Annotated[int, typer.Option(help="Drawn pictures on which the next token is held against dense.")] = 8,
+    text_tokens: TextTokens = None,
+    new_tokens: NewTokens = None,
+    batch: Batch = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    attention: Attention = None,
+    precision: Precision = None,
+    cell_seconds: Annotated[float, typer.Option(help="Measured seconds a method at the most.")] = 3.0,
+    seed: Seed = None,
+    out: Out = Path("runs/compare"),
+    json: Json = False,
+) -> None:
+    """Compare methods at the same retentions: time, choice, work, cache, and how near the next token stays to dense.
+
+    `random` and `downsample` stand beside whatever is named. A method that cannot run here is listed with its reason.
+    """
+    from trio_core import methods
+    from trio_core.method import BudgetRule
+    from trio_profile import sweep
+    from trio_profile.cli.progress import progress
+    from trio_profile.cli.publish import publish_comparison
+
+    named = list(method or methods.names())
+    options = assignments(option) if option else {}
+    if budget_rule is not None:
+        options["budget_rule"] = budget_rule
+        if budget_rule not in get_args(BudgetRule):
+            raise typer.BadParameter(f"budget rule {budget_rule!r}: choose average, after-prune or final")
+    given: dict[str, Any] = {
+        "model": model,
+        "methods": tuple(dict.fromkeys([*named, *CONTROLS])),
+        "retentions": numbers(retention, "--retention", float),
+        "layers": numbers(layers, "--layers", int),
+        "options": options or None,
+        "image": str(image.resolve()) if image else None,
+        "prompt": prompt,
+        "fidelity_inputs": pictures,
+        "text_tokens": text_tokens,
+        "new_tokens": new_tokens,
+        "batch": batch,
+        "device": device,
+        "dtype": dtype,
+        "attention": attention,
+        "precision": precision,
+        "cell_seconds": cell_seconds,
+        "seed": seed,
+    }
+    if pictures < 1:
+        raise typer.BadParameter(f"--pictures {pictures}: a comparison needs at least 1")
+    with progress() as watch:
+        contents = sweep.run(studied(given), out, watch=watch, refusals=True)
+    publish_comparison(contents, out, as_json=json)

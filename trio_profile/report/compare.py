@@ -1,0 +1,144 @@
+"""The report of a comparison: methods side by side at each retention, and what could not be run."""
+
+from trio_profile import units
+from trio_profile.analysis.compare import Comparison, Row
+from trio_profile.analysis.summary import Quantity
+from trio_profile.report import figures
+from trio_profile.report.blocks import Chart, Entry, Page, Report, Sentences, Table
+from trio_profile.report.sweep import numbers_page, study_page
+
+COLUMNS = (
+    "Method",
+    "realised",
+    "prefill",
+    "total",
+    "choice, ms",
+    "MACs",
+    "without choice",
+    "KV bytes",
+    "KL, nats",
+    "same top token",
+)
+
+
+def report(document: Comparison) -> Report:
+    """All pages of it."""
+    study, dense = document.study, document.dense
+    facts = [document.environment.device_name, study.dtype, f"{study.attention} attention", f"batch {study.batch}"]
+    if dense is not None:
+        facts += [f"{dense.visual_tokens} visual + {dense.text_tokens} text tokens", f"{dense.num_layers} layers"]
+    pages = [comparison_page(document, retention) for retention in sorted(set(study.retentions))]
+    return Report(
+        subject=f"{len(study.methods)} methods",
+        model=study.model,
+        facts=facts,
+        pages=[*pages, refusals_page(document), study_page(document), numbers_page(document)],
+        data=document.model_dump_json(),
+    )
+
+
+def comparison_page(document: Comparison, retention: float) -> Page:
+    """All methods at one retention."""
+    rows = document.at(retention)
+    chart = Chart(
+        f"front-{retention:g}",
+        "Speed and nearness to dense",
+        "Prefill speed-up of each method against how far its next token lies from the dense one's",
+        figures.comparison(document, retention),
+    )
+    blocks = [Sentences("", sentences(document, retention)), chart, _table(document, rows)] if rows else []
+    return Page(
+        f"at-{retention:g}",
+        f"At {units.percent(retention)}",
+        "All were timed in turn with the same dense runs, in random order, in one process. To the right is faster, "
+        "below is nearer to dense: nothing measured here is both faster and nearer than a filled point. On weights "
+        "that were never trained nearness says what is left of the dense model's computation, and nothing of answers. "
+        "`downsample` is the mean of neighbouring patches; a draw (`random`) is the mean over seeds.",
+        blocks,
+    )
+
+
+def refusals_page(document: Comparison) -> Page:
+    """What could not be run, with the reason."""
+    rows = [
+        [Entry(row.method), Entry(units.percent(row.nominal_retention)), Entry(row.reason or "", tone="absent")]
+        for row in document.refusals
+    ]
+    table = Table("", ("Method", "asked", "reason"), rows)
+    return Page(
+        "refused",
+        "What could not be run",
+        "A method that needs what this model, input or retention does not have says so, and is left out.",
+        [table] if rows else [],
+    )
+
+
+def sentences(document: Comparison, retention: float) -> list[str]:
+    """What stands out at one retention."""
+    rows = [row for row in document.at(retention) if row.prefill_speedup is not None]
+    if not rows:
+        return []
+    best = rows[0]
+    found = [
+        f"Fastest prefill at {units.percent(retention)}: {best.method}, {_speedup(best.prefill_speedup)} over dense."
+    ]
+    judged = [row for row in rows if row.kl_nats is not None]
+    if judged:
+        nearest = min(judged, key=lambda row: row.kl_nats.median if row.kl_nats else 0)
+        assert nearest.kl_nats is not None
+        found.append(
+            f"Nearest to dense: {nearest.method}, KL {units.factor(nearest.kl_nats.median)} nats, at "
+            f"{_speedup(nearest.prefill_speedup)}."
+        )
+        control = next((row for row in judged if row.method == "random"), None)
+        if control is not None and control.kl_nats is not None:
+            limit = control.kl_nats.median
+            beaten = [row.method for row in judged if row.kl_nats and row.kl_nats.median >= limit and row != control]
+            found.append(
+                f"No nearer to dense than a random choice: {', '.join(beaten)}."
+                if beaten
+                else "Every method is nearer to dense than a random choice."
+            )
+    return found
+
+
+def _table(document: Comparison, rows: list[Row]) -> Table:
+    dense = document.dense
+    entries = [
+        [
+            Entry(row.method, note="on the front" if row.pareto else ""),
+            Entry(units.percent(row.retention.realised) if row.retention else "–"),
+            Entry(_speedup(row.prefill_speedup), tone=_tone(row.prefill_speedup)),
+            Entry(_speedup(row.total_speedup), tone=_tone(row.total_speedup)),
+            Entry(units.milliseconds(row.selection_ms.median) if row.selection_ms else "–"),
+            Entry(_share(row.counted_macs, dense.counted_macs if dense else None)),
+            Entry(_share(without_choice(row), dense.counted_macs if dense else None)),
+            Entry(_share(row.kv_bytes, dense.kv_bytes if dense else None)),
+            Entry(units.factor(row.kl_nats.median) if row.kl_nats else "–"),
+            Entry(
+                units.percent(row.top1_agreement.share, 0) if row.top1_agreement else "–",
+                note=f"of {row.top1_agreement.samples}" if row.top1_agreement else "",
+            ),
+        ]
+        for row in rows
+    ]
+    return Table("Fastest prefill first; work and bytes over dense", COLUMNS, entries)
+
+
+def without_choice(row: Row) -> int | None:
+    """Counted MACs less those of the method's own choice."""
+    return None if row.counted_macs is None else row.counted_macs - (row.selection_macs or 0)
+
+
+def _share(value: int | None, whole: int | None) -> str:
+    return units.percent(value / whole) if value is not None and whole else "–"
+
+
+def _speedup(quantity: Quantity | None) -> str:
+    return "–" if quantity is None else units.times_within(quantity.median, quantity.ci95)
+
+
+def _tone(quantity: Quantity | None) -> str:
+    if quantity is None:
+        return ""
+    return "gain" if quantity.ci95[0] > 1 else "loss" if quantity.ci95[1] < 1 else ""
