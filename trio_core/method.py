@@ -52,6 +52,8 @@ class LayerShape:
     """The widths that a selection's cost depends on. All counts; `ffn_matrices` is 3 for a gated FFN, else 2.
 
     vision_hidden, vision_heads, patches: of the tower and of one crop, 0 in a family whose tower no method looks into.
+    merged: the patches behind one visual token of a tower that merges and projects them itself, 0 in any other; such a
+    tower has no CLS token, and crops of any size, so that `patches` is 0.
     """
 
     hidden: int
@@ -64,6 +66,23 @@ class LayerShape:
     vision_hidden: int = 0
     vision_heads: int = 0
     patches: int = 0
+    merged: int = 0
+
+    def crops(self, visual: int) -> tuple[int, ...]:
+        """The patches of each crop behind so many visual tokens: as many crops as they make whole, or one picture.
+
+        Nobody says how many crops were cut to fit, nor how many pictures there are. None in a family whose tower no
+        method looks into.
+        """
+        if self.merged:
+            return (visual,)
+        return (self.patches,) * max(1, round(visual / self.patches)) if self.patches else ()
+
+    def encoder_attention_macs(self, visual: int) -> int:
+        """MACs of `Encoder.attention`: each crop's CLS row, or all rows of a tower that has no CLS token."""
+        if self.merged:
+            return sum((patches * self.merged) ** 2 for patches in self.crops(visual)) * self.vision_hidden
+        return sum(patches + 1 for patches in self.crops(visual)) * self.vision_hidden
 
     def attention_row_macs(self, tokens: int) -> int:
         """MACs of one row of a layer's attention: the keys of all tokens, one query, its scores."""

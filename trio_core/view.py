@@ -26,7 +26,7 @@ class Signal(StrEnum):
     READOUT = "readout"
     """The final norm and the head, to run and to differentiate (`View.readout`)."""
     ENCODER = "encoder"
-    """The vision tower's patches, before the projector, and what is attended to among them (`View.encoder`)."""
+    """The vision tower's patches, as the projector reads them, and what is attended to among them (`View.encoder`)."""
     EMBEDDINGS = "embeddings"
     """What entered the decoder, picture and question apart (`View.embeddings`)."""
     NORM = "norm"
@@ -51,6 +51,10 @@ class Picture:
 @dataclass(frozen=True)
 class Encoder:
     """The vision tower's output patch by patch, at the layer that the projector reads, of C crops of M patches each.
+
+    Where pictures have sizes of their own, each lies at the upper left of a grid that holds all of them; the rest is
+    zeros, for which no visual token stands. A tower that merges and projects its patches itself (Qwen's) shows the
+    merged ones, which are the visual tokens, projected already.
 
     hidden: [C, M, D]. cls: [C, D], or None in a tower without a CLS token. attention: [C, H, M], for each head what
     the CLS token attends to in the layer that made `hidden`, CLS itself left out of the columns but not of the

@@ -126,6 +126,7 @@ class Shape(Record):
     vision_hidden: int = 0
     vision_heads: int = 0
     patches: int = 0
+    merged: int = 0
 
 
 class Counted(Record):

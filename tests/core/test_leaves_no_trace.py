@@ -360,12 +360,8 @@ def test_broken_hidden_states_are_refused(name, broken, untouched):
             handle.remove()
 
 
-WITH_VISIONZIP = [
-    (family, name) for family in BY_HAND for name in BUILT_IN if (family, name) != ("qwen2_5_vl", "visionzip")
-]
-
-
-@pytest.mark.parametrize(("untouched", "name"), WITH_VISIONZIP, indirect=["untouched"])
+@pytest.mark.parametrize("untouched", BY_HAND, indirect=True)
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_what_no_method_can_prune_is_refused_by_each(untouched, name):
     """No placeholders for the picture, a picture behind all words, no tokens to keep; more than there are keeps all."""
     model, one = untouched

@@ -70,7 +70,7 @@ def test_nothing_is_left_over(family: str):
 @pytest.mark.parametrize(
     ("family", "name"),
     [
-        *(("qwen2_5_vl", name) for name in methods.names() if name != "visionzip"),
+        *(("qwen2_5_vl", name) for name in methods.names()),
         ("llava", "visionzip"),
         ("llava_next", "visionzip"),
         ("gemma3", "trio"),

@@ -19,7 +19,8 @@ class VisionZip(Method):
 
     contextual_share: of the budget, the tokens that stand for merged patches; 10 of 64 as published.
     Each crop keeps an equal share. Of what it keeps, the first place holds the CLS token, then come the dominant
-    patches in raster order and the merged ones, as in the released code.
+    patches in raster order and the merged ones, as in the released code. In a tower without a CLS token a patch
+    dominates by what it receives from all others, and there is no such token to keep.
     """
 
     contextual_share: float = 10 / 64
@@ -34,7 +35,9 @@ class VisionZip(Method):
         commit="3151f6df4fca36a4cd1c985e5956e725b1f9ad02",
         note="A merged token is the target plus the mean of what joins it, as released; LLaVA-NeXT's newlines go, and "
         "padding is cut off its tiles first, which the released code leaves in. Each tile's tokens stand in the tile's "
-        "own places; the released code puts the CLS and merged tokens of all tiles behind their patches.",
+        "own places; the released code puts the CLS and merged tokens of all tiles behind their patches. Without a CLS "
+        "token (Qwen), as the ports do: attention received in the last block over whole pictures, and keys before "
+        "their rotation, both averaged over merged patches; what merges is the merged patches, behind the projector.",
     )
 
     def __post_init__(self) -> None:
@@ -78,13 +81,17 @@ class VisionZip(Method):
 
     def _crop(self, encoder: Encoder, crop: int, patch: Tensor, budget: int) -> tuple[Tensor, Tensor]:
         """[K] indices into the crop's patches whose places stay, and [K, D] features: CLS, dominant, merged."""
-        assert encoder.cls is not None
         attention = encoder.attention[crop].sum(dim=0)[patch]
         keys, hidden = encoder.keys[crop].mean(dim=1)[patch], encoder.hidden[crop][patch]
         merges = self._merges(budget)
-        dominant = top_k(attention, budget - merges - 1) if budget > merges + 1 else patch[:0]
+        count = budget - merges - (encoder.cls is not None)
+        dominant = top_k(attention, count) if count else patch[:0]
         left = torch.ones_like(attention, dtype=torch.bool).index_fill(0, dominant, False).nonzero().squeeze(1)
         targets, merged = contextual(keys[left], hidden[left], merges) if merges else (left[:0], hidden[:0])
+        if encoder.cls is None:  # each stands in its own place, a merged one in its target's
+            chosen = torch.cat([dominant, left[targets]])
+            order = chosen.argsort()
+            return chosen[order], torch.cat([hidden[dominant], merged])[order]
         # The CLS token has no place of its own: it takes that of the first patch that leaves.
         leaves = torch.ones_like(left, dtype=torch.bool).index_fill(0, targets, False)
         chosen = torch.cat([left[leaves][:1], dominant, left[targets]])
@@ -95,18 +102,19 @@ class VisionZip(Method):
         return min(round(budget * self.contextual_share), budget - 1)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of each crop's CLS row, of merging, keys compared and means taken, and of projecting what is left.
+        """MACs of the attention, of merging, keys compared and means taken, and of projecting what is left.
 
-        As many crops are counted as the visual tokens make whole: nobody says how many were cut to fit.
+        A tower that projects its patches itself has done so, and they merge in the decoder's width.
         """
-        if not shape.patches:  # a family that it does not run on
+        if not shape.vision_hidden:  # a family that it does not run on
             return 0
-        budget, crops = sizes.budget, max(1, round(sizes.visual / shape.patches))
+        budget, crops = sizes.budget, list(shape.crops(sizes.visual))
+        width, has_cls = (shape.hidden, 0) if shape.merged else (shape.vision_hidden, 1)
         merging = 0
-        for share in shares(budget, [shape.patches] * crops):
+        for patches, share in zip(crops, shares(budget, crops), strict=True):
             if share:
                 merges = self._merges(share)
-                left = shape.patches - (share - merges - 1)
-                merging += left * merges * (shape.vision_hidden // shape.vision_heads + shape.vision_hidden)
-        row = crops * (shape.patches + 1) * shape.vision_hidden
-        return row + merging + budget * (shape.vision_hidden * shape.hidden + shape.hidden * shape.hidden)
+                left = patches - (share - merges - has_cls)
+                merging += left * merges * (shape.vision_hidden // shape.vision_heads + width)
+        projecting = 0 if shape.merged else budget * (shape.vision_hidden + shape.hidden) * shape.hidden
+        return shape.encoder_attention_macs(sizes.visual) + merging + projecting

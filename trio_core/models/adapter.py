@@ -94,8 +94,8 @@ class Adapter:
     def tower(self) -> Tower:
         """What the encoder's methods look into. Raises UnsupportedModel for a family whose tower we cannot read."""
         raise UnsupportedModel(
-            f"{self.family}: its vision tower has no CLS token that we know how to read; methods that ask for it run "
-            "on LLaVA-1.5 and LLaVA-NeXT"
+            f"{self.family}: its vision tower has no CLS token, nor other attention, that we know how to read; methods "
+            "that ask for it run on LLaVA-1.5, LLaVA-NeXT, Qwen2-VL and Qwen2.5-VL"
         )
 
     def beside(self, ids: Tensor, prompt: int) -> dict[str, Tensor]:  # noqa: ARG002

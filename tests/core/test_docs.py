@@ -1,0 +1,164 @@
+"""docs/methods.md: what it tells a user to write is written, and run as it says."""
+
+import importlib
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+
+import pytest
+import skimage.data
+import torch
+
+from tests.core import tiny
+from tests.profile.checkpoints import VISUAL_TOKENS, save_tiny_llava
+from trio_core import OptionError, UnsupportedModel, methods, prune
+from trio_core.method import Method, registry
+from trio_core.models import adapter_for
+from trio_core.view import Signal
+from trio_profile.cli import run
+
+PAGE = (Path(__file__).parents[2] / "docs" / "methods.md").read_text()
+FILES = dict(re.findall(r"`(mypkg/\w+\.py)`[^`]*```python\n(.*?)```", PAGE, flags=re.DOTALL))
+"""The code that the page names a file for."""
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch) -> Iterator[Path]:
+    """The package of the page, importable; what it registers is forgotten afterwards."""
+    before = dict(registry)
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    registry.clear()
+    registry.update(before)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mypkg"]:
+        del sys.modules[name]
+
+
+def test_the_page_has_a_method_and_its_tests():
+    assert set(FILES) == {"mypkg/mine.py", "mypkg/test_mine.py"}
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_the_method_runs_in_every_family(package, family):
+    model, samples = tiny.model(family), [tiny.sample(family, "small"), tiny.sample(family, after=12)]
+    with torch.no_grad(), prune(model, "mypkg.mine:Mine", retention=0.5, power=0.5) as trace:
+        model(**tiny.batch(samples))
+    (stage,) = trace.stages
+    assert stage.layer == 2
+    unlike = importlib.import_module("mypkg.mine").unlike
+    for b, one in enumerate(samples):
+        with torch.no_grad(), prune(model, "mypkg.mine:Mine", retention=0.5, power=0.5) as alone:
+            model(**one)
+        assert torch.equal(alone.stages[0].kept[0], stage.kept[b])
+        assert len(stage.kept[b]) == trace.schedules[b].budgets[0]
+        assert len(stage.scores[b]) == len(tiny.visual_rows(one))
+    assert unlike(torch.eye(3), 1).tolist() == pytest.approx([1 - 3**-0.5] * 3)
+
+
+def test_its_option_is_refused_in_one_line(package):
+    mine = methods.find("mypkg.mine:Mine")
+    for power in (-1.0, float("nan")):
+        with pytest.raises(OptionError, match=f"power {power} is negative") as caught:
+            mine(retention=0.5, power=power)
+        assert "\n" not in str(caught.value)
+
+
+def its_tests() -> list[str]:
+    return re.findall(r"^def (test_\w+)\(\)", FILES["mypkg/test_mine.py"], flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", its_tests())
+def test_its_tests_pass(package, name):
+    getattr(importlib.import_module("mypkg.test_mine"), name)()
+
+
+@pytest.mark.parametrize(
+    ("name", "was", "wrong"),
+    [
+        ("test_the_rule_by_hand", "** power * (1 -", "** power * (2 -"),
+        ("test_a_sample_does_not_know_its_neighbours", "view.features(b)", "view.hidden.flatten(0, 1)[5:21]"),
+        ("test_what_is_declared_is_what_is_counted", "sizes.visual * shape.hidden", "sizes.tokens * shape.hidden"),
+    ],
+)
+def test_its_tests_can_fail(package, name, was, wrong):
+    """But that of all tokens, which a method cannot spoil: `prune` does not ask it."""
+    text = FILES["mypkg/mine.py"]
+    assert text.count(was) == 1
+    (package / "mypkg" / "mine.py").write_text(text.replace(was, wrong))
+    with pytest.raises(AssertionError):
+        getattr(importlib.import_module("mypkg.test_mine"), name)()
+
+
+# --- run as the page says --------------------------------------------------------------------------------------------
+
+
+def document(capsys, *arguments: str) -> dict:
+    """Run a verb with --json; its one document."""
+    assert run([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory) -> str:
+    return str(save_tiny_llava(tmp_path_factory.mktemp("checkpoint")))
+
+
+def test_flops_takes_it_by_its_path(package, capsys, checkpoint):
+    asked = ["--retention", "0.5", "--text-tokens", "20", "--new-tokens", "1", "-o", "power=2"]
+    found = document(capsys, "flops", "--method", "mypkg.mine:Mine", "--model", checkpoint, *asked)
+    assert (found["method"], found["layers"], found["residual_macs"]) == ("mypkg.mine:Mine", [2], 0)
+    terms = {term["name"]: term["macs"] for term in found["terms"]}
+    assert terms["selection, as declared"] == VISUAL_TOKENS * 32
+    assert terms.get("selection, counted less declared", 0) == 0
+
+
+def test_sweep_takes_it_by_its_path(package, capsys, tmp_path, checkpoint):
+    picture = ["--image", str(Path(skimage.data.data_dir) / "chelsea.png"), "--prompt", "What is this?"]
+    arguments = ["--model", checkpoint, *picture, "--method", "mypkg.mine:Mine"]
+    arguments += ["--retention", "0.5", "--new-tokens", "2", "--cell-seconds", "0.05", "--precision", "0.5"]
+    found = document(capsys, "sweep", *arguments, "--device", "cpu", "-o", "power=2", "--out", str(tmp_path / "out"))
+    assert [(cell["method"], cell["status"]) for cell in found["cells"]] == [("mypkg.mine:Mine", "done")]
+
+
+def test_an_entry_point_gives_it_a_name(package, capsys, monkeypatch):
+    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
+    ((group, declared),) = tomllib.loads(text)["project"]["entry-points"].items()
+    entries = EntryPoints(EntryPoint(name, value, group) for name, value in declared.items())
+    monkeypatch.setattr(methods, "entry_points", lambda group: entries.select(group=group))
+    assert "mine" not in registry
+    assert methods.find("mine").__module__ == "mypkg.mine"
+    assert "mine" in [row["name"] for row in document(capsys, "methods")["methods"]]
+
+
+# --- what the tables say ---------------------------------------------------------------------------------------------
+
+
+def test_every_signal_has_its_row():
+    rows = re.findall(r"^\| `([A-Z]+)` \|", PAGE, flags=re.MULTILINE)
+    assert sorted(rows) == sorted(signal.name for signal in Signal)
+
+
+def test_the_families_of_the_encoder_signal_are_those_that_have_a_tower():
+    named = re.search(r"^\| `ENCODER` .*\| (.*) \|$", PAGE, flags=re.MULTILINE)
+    assert named is not None
+    with_one = set()
+    for family in tiny.FAMILIES:
+        adapter = adapter_for(tiny.model(family))
+        try:
+            adapter.tower()
+        except UnsupportedModel:
+            continue
+        with_one.add(adapter.family)
+    assert set(named[1].split(", ")) == with_one
+
+
+def test_every_option_that_methods_share_is_named():
+    for name in Method.option_names():
+        assert f"`{name}" in PAGE
