@@ -12,7 +12,7 @@ from trio_core.method import Method, Stage
 from trio_core.spans import listening
 
 FAMILIES = ("llava", "llava_next", "qwen2_5_vl")
-REFUSED = {("prumerge", "qwen2_5_vl"), ("visionzip", "qwen2_5_vl")}
+REFUSED = {("prumerge", "qwen2_5_vl")}
 """What a method names as out of its reach."""
 
 

@@ -10,11 +10,15 @@ from torch import Tensor
 
 from tests.core import crops, tiny
 from tests.core.crops import Crop
+from tests.core.test_families import listening
 from tests.core.test_overhead import counted, of_size, waits_per_stage
-from tests.core.test_visionzip import two_pictures, wide
-from trio_core import OptionError, methods
+from tests.core.test_visionzip import embedded, two_pictures, wide
+from trio_core import OptionError, methods, prune
+from trio_core.method import Method
 from trio_core.methods.tome import ToMe, bipartite, merge_to
+from trio_core.models import adapter_for
 from trio_core.schedule import Schedule
+from trio_core.view import Encoder
 
 every_family = pytest.mark.parametrize("family", crops.FAMILIES)
 
@@ -174,3 +178,39 @@ def test_over_tiles_it_is_estimated_from_the_visual_tokens(retention):
 def test_the_host_waits_as_often_for_many_tokens_as_for_few():
     method = methods.find("tome")
     assert {waits_per_stage(side, method(retention=r))[0] for side in (8, 24) for r in (0.1, 0.5, 0.9)} == {1}
+
+
+# --- a tower that merges and projects its patches itself -------------------------------------------------------------
+
+
+@torch.no_grad()
+def through_qwen(method: Method, one: dict[str, Tensor]) -> tuple[list[int], Tensor, Encoder]:
+    """The numbers kept, [K, D] what enters the decoder there, and what the tower saw."""
+    model = tiny.model("qwen2_5_vl")
+    tower, count = adapter_for(model).tower(), len(tiny.visual_rows(one))
+    handles = tower.listen()
+    try:
+        model(**one, use_cache=False)
+        encoder = tower.seen([count])
+    finally:
+        for handle in handles:
+            handle.remove()
+    with prune(model, method) as trace, listening(model) as calls:
+        model(**one, use_cache=False)
+    first = int(tiny.visual_rows(one)[0])
+    kept = trace.stages[0].kept[0].tolist()
+    return kept, calls[0][0][0][0, first : first + len(kept)], encoder
+
+
+@pytest.mark.parametrize("retention", [0.2, 0.4, 0.8])
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_qwens_visual_tokens_merge(size, retention):
+    one = tiny.sample("qwen2_5_vl", size)
+    kept, made, encoder = through_qwen(ToMe(retention=retention), one)
+    patches, dense = encoder.places[0], embedded(tiny.model("qwen2_5_vl"), one)
+    groups = by_loop(encoder.keys[0].mean(dim=1)[patches], len(kept))
+    assert kept == list(groups)
+    expected = torch.stack([dense[members].mean(dim=0) for members in groups.values()])
+    assert torch.allclose(made, expected, rtol=1e-4, atol=1e-5)
+    ((seen, declared),) = counted("qwen2_5_vl", one, ToMe(retention=retention))
+    assert seen == declared > 0

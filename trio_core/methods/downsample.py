@@ -10,7 +10,7 @@ from torch import Tensor
 from trio_core.errors import OptionError
 from trio_core.merging import group_means
 from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.selection import merge_by_crop
+from trio_core.selection import merge_by_crop, shares
 from trio_core.view import Encoder, Selection, Signal, View
 
 
@@ -38,12 +38,15 @@ class Downsample(Method):
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the means and of projecting them.
 
-        As many crops are counted as the visual tokens make whole: nobody says how many were cut to fit.
+        A tower that projects its patches itself has done so, and their means are taken in the decoder's width.
         """
-        if not shape.patches:  # a family that it does not run on
+        if not shape.vision_hidden:  # a family that it does not run on
             return 0
-        means = sizes.budget * shape.patches * shape.vision_hidden
-        return means + sizes.budget * (shape.vision_hidden * shape.hidden + shape.hidden * shape.hidden)
+        crops = shape.crops(sizes.visual)
+        patches = sum(there * share for there, share in zip(crops, shares(sizes.budget, crops), strict=True))
+        if shape.merged:
+            return patches * shape.hidden
+        return patches * shape.vision_hidden + sizes.budget * (shape.vision_hidden + shape.hidden) * shape.hidden
 
 
 def _crop(encoder: Encoder, crop: int, patch: Tensor, budget: int) -> tuple[Tensor, Tensor]:

@@ -72,11 +72,10 @@ class PruMerge(Method):
         """
         if not shape.patches:  # a family that it does not run on
             return 0
-        crops = max(1, round(sizes.visual / shape.patches))
-        parts = shares(sizes.budget, [shape.patches] * crops)
+        parts = shares(sizes.budget, shape.crops(sizes.visual))
         merging = sum((2 * share - 1) * shape.patches * shape.vision_hidden for share in parts if share)
-        row = crops * (shape.patches + 1) * shape.vision_hidden
-        return row + merging + sizes.budget * (shape.vision_hidden * shape.hidden + shape.hidden * shape.hidden)
+        projecting = sizes.budget * (shape.vision_hidden + shape.hidden) * shape.hidden
+        return shape.encoder_attention_macs(sizes.visual) + merging + projecting
 
 
 def attended(attention: ScoresN, count: int, *, plus: bool) -> KeptK:

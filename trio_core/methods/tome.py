@@ -46,19 +46,19 @@ class ToMe(Method):
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of each round's links, of the means, and of projecting what is left.
 
-        As many crops are counted as the visual tokens make whole: nobody says how many were cut to fit.
+        A tower that projects its patches itself has done so, and they merge in the decoder's width.
         """
-        if not shape.patches:  # a family that it does not run on
+        if not shape.vision_hidden:  # a family that it does not run on
             return 0
-        crops = max(1, round(sizes.visual / shape.patches))
+        crops, width = shape.crops(sizes.visual), shape.hidden if shape.merged else shape.vision_hidden
         key_width, merging = shape.vision_hidden // shape.vision_heads, 0
-        for share in shares(sizes.budget, [shape.patches] * crops):
-            left = shape.patches
+        for patches, share in zip(crops, shares(sizes.budget, crops), strict=True):
+            left = patches
             while share and left > share:
                 merging += (left - left // 2) * (left // 2) * key_width
                 left = max(share, left - left // 2)
-                merging += left * shape.patches * (key_width if left > share else shape.vision_hidden)
-        return merging + sizes.budget * (shape.vision_hidden * shape.hidden + shape.hidden * shape.hidden)
+                merging += left * patches * (key_width if left > share else width)
+        return merging + (0 if shape.merged else sizes.budget * (shape.vision_hidden + shape.hidden) * shape.hidden)
 
 
 def _crop(encoder: Encoder, crop: int, patch: Tensor, budget: int) -> tuple[Tensor, Tensor]:
