@@ -128,8 +128,8 @@ def outlier_ratio(attention: Tensor) -> float:
     """The adaptive mode's share of tokens to keep: those whose attention lies above Q3 + 1.5 · (Q3 − Q1).
 
     42Shawn/LLaVA-PruMerge at 097c041; quartiles by linear interpolation, over all crops as one. It may be 0. The
-    released code keeps int(N · ratio), which rounding can make one less than there are (39 tokens, 31 outliers …), and
-    then samples at every int(int(1 / ratio) / 3)-th patch, which fails above a quarter.
+    released code keeps int(N · ratio), which rounding can make one less than there are (31 of 39; never of 576), and
+    then samples at every int(int(1 / ratio) / 3)-th patch, which fails above a third.
 
     attention: any shape. The host waits for the answer.
     """
