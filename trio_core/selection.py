@@ -13,7 +13,7 @@ from torch import Tensor
 
 from trio_core.errors import OptionError
 from trio_core.tensors import FeaturesND, KeptK, ScoresN, SimilarityNN
-from trio_core.view import Encoder
+from trio_core.view import Encoder, Selection, View
 
 # Candidates of `nms_select` in its first block. Fewer save no time; more waste products on tokens that fall out.
 _LEAST_BLOCK, _MOST_BLOCK = 64, 256
@@ -258,3 +258,35 @@ def crop_by_crop(
         if share
     ]
     return torch.cat(kept).sort().values
+
+
+CropRule = Callable[[Encoder, int, Tensor, int], tuple[Tensor, Tensor]]
+"""(encoder, crop, [n] its patches that are there, K in 1 … n) → [K] ascending indices into them; [K, D] features."""
+
+
+def merge_by_crop(view: View, rule: CropRule) -> Selection:
+    """Each crop's patches made into its share of the budget by `rule`, in the tower's features, then projected.
+
+    The features that `rule` gives stand at the places that it names, in that order. A picture that keeps all is left
+    alone, newlines too. Raises OptionError for a budget beyond the patches.
+    """
+    encoder = view.encoder
+    assert encoder is not None
+    kept, features = [], []
+    for sample, (places, picture) in enumerate(zip(encoder.places, view.pictures, strict=True)):
+        if picture.budget == len(picture.rows):
+            kept.append(torch.arange(picture.budget, device=places.device))
+            features.append(view.features(sample))
+            continue
+        crops = crops_to_keep_of(encoder, sample, picture.budget)
+        due = shares(picture.budget, [len(there) for _, there in crops])
+        parts = []
+        for (crop, there), share in zip(crops, due, strict=True):
+            if share:
+                stays, made = rule(encoder, crop, places[there] % encoder.patches, share)
+                parts.append((there[stays], made))
+        indices, made = (torch.cat(part) for part in zip(*parts, strict=True))
+        order = indices.argsort()
+        kept.append(indices[order])
+        features.append(encoder.project(made)[order])
+    return Selection(tuple(kept), features=tuple(features))

@@ -26,7 +26,7 @@ from trio_profile.cli.options import (
     studied,
 )
 
-CONTROLS = ("random", "grid")
+CONTROLS = ("random", "downsample")
 """What always stands beside the methods: a draw, and a smaller picture."""
 
 
