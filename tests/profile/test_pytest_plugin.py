@@ -5,6 +5,14 @@ import sys
 import pytest
 
 pytest_plugins = "pytester"
+
+
+@pytest.fixture(autouse=True)
+def in_a_process_of_its_own(monkeypatch):
+    """The runs within these tests take samples; pytest-benchmark would not beside other workers."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+
+
 pytestmark = pytest.mark.filterwarnings("ignore:Not saving anything")
 
 GATED = """

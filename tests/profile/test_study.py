@@ -60,7 +60,7 @@ def test_a_bad_field_is_named_with_its_value(fields, says):
 
 
 def test_an_unknown_method_is_refused_before_anything_is_loaded():
-    with pytest.raises(UnknownName, match="unknown method 'fastw'; known: divprune, fastv"):
+    with pytest.raises(UnknownName, match="unknown method 'fastw'; known: cdpruner, dart"):
         make(methods=("fastw",))
 
 

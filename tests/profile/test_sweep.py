@@ -47,11 +47,11 @@ def test_finished_cells_are_not_run_again(tiny_study, tmp_path, monkeypatch):
 def test_a_sweep_goes_on_where_it_stopped(tiny_study, tmp_path, monkeypatch):
     measure, calls = sweep.measure_block, []
 
-    def interrupted(workload, block, study, clock):
+    def interrupted(workload, block, study, clock, **how):
         calls.extend(planned.cell.retention for planned in block)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return measure(workload, block, study, clock)
+        return measure(workload, block, study, clock, **how)
 
     monkeypatch.setattr(sweep, "measure_block", interrupted)
     with pytest.raises(KeyboardInterrupt):
