@@ -49,7 +49,7 @@ def print_comparison(document: Comparison) -> None:
         table = _table(
             f"{document.study.model} at {units.percent(retention)}: speed-up, and cost against dense", "method"
         )
-        for name in ("prefill", "total", "choice", "MACs", "less\nchoice", "KV", "KL,\nnats", "top\ntoken"):
+        for name in ("prefill", "total", "choice,\nms", "MACs", "less\nchoice", "KV", "KL,\nnats", "top\ntoken"):
             table.add_column(name, justify="right", no_wrap=True)
         for row in document.at(retention):
             table.add_row(escape(row.method) + (" *" if row.pareto else ""), *_comparison_row(row, document))
@@ -58,7 +58,10 @@ def print_comparison(document: Comparison) -> None:
             console.print(escape(sentence))
         console.print("")
     if any(row.pareto for row in document.rows):
-        console.print("*: nothing at this retention is both faster in prefill and nearer to dense")
+        console.print(
+            "*: nothing at this retention is both faster in prefill and nearer to dense. On weights that were never "
+            "trained, nearness speaks of the computation and not of answers."
+        )
     for method, remark in dict.fromkeys((row.method, row.remark) for row in document.rows if row.remark):
         console.print(escape(f"{method}: {remark}"))
     for row in document.refusals:
@@ -76,7 +79,7 @@ def _comparison_row(row: Row, document: Comparison) -> list[str]:
     return [
         _speedup(row.prefill_speedup),
         "" if row.total_speedup is None else units.times(row.total_speedup.median, row.total_speedup.ci95),
-        "" if row.selection_ms is None else units.milliseconds(row.selection_ms.median),
+        "" if row.selection_ms is None else units.factor(row.selection_ms.median),
         share(row.counted_macs, dense.counted_macs if dense else None),
         share(without_choice(row), dense.counted_macs if dense else None),
         share(row.kv_bytes, dense.kv_bytes if dense else None),

@@ -12,7 +12,7 @@ COLUMNS = (
     "realised",
     "prefill",
     "total",
-    "choice, ms",
+    "choice",
     "MACs",
     "without choice",
     "KV bytes",
@@ -53,7 +53,7 @@ def comparison_page(document: Comparison, retention: float) -> Page:
         "All were timed in turn with the same dense runs, in random order, in one process. To the right is faster, "
         "below is nearer to dense: nothing measured here is both faster and nearer than a filled point. On weights "
         "that were never trained nearness says what is left of the dense model's computation, and nothing of answers. "
-        "`downsample` is the mean of neighbouring patches; a draw (`random`) is the mean over seeds.",
+        "Downsample is the mean of neighbouring patches; what is drawn at random was drawn with several seeds.",
         blocks,
     )
 
@@ -69,7 +69,7 @@ def refusals_page(document: Comparison) -> Page:
         "refused",
         "What could not be run",
         "A method that needs what this model, input or retention does not have says so, and is left out.",
-        [table] if rows else [],
+        [table if rows else Sentences("", ["Every method that was asked for ran."])],
     )
 
 

@@ -7,6 +7,7 @@ report.css gives text, grid and hover boxes the colours of the page.
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from itertools import accumulate
+from math import log10
 from typing import Any
 
 import plotly.graph_objects as go
@@ -319,6 +320,9 @@ def comparison(document: Comparison, retention: float) -> go.Figure:
         hoverformat=".2f",
         title={"text": "Prefill speed-up over dense"},
     )
+    nats = [kl.median for *_, kl in placed]
+    if nats and min(nats) > 0:  # methods lie orders of magnitude apart
+        figure.update_yaxes(type="log", range=[log10(min(nats) / 1.5), log10(max(nats) * 1.5)], dtick=1)
     figure.update_layout(height=460)
     return figure
 
