@@ -1,0 +1,128 @@
+"""Work that is printed for a dense prefill: the convention that prints it."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from trio_profile.analysis.audits.facts import Facts, shape
+from trio_profile.analysis.audits.findings import Finding, number, place
+from trio_profile.analysis.claims import Model, Row, Table
+from trio_profile.analysis.conventions import Convention, Match, Prefill, explain, find, match
+from trio_profile.analysis.printed import Printed
+from trio_profile.analysis.quantities import Quantity
+
+Place = tuple[Table, Row]
+_BASES = ("flops", "macs")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Every figure of dense work, held against the table's convention, or against all in use."""
+    for table, row in facts.claims.rows():
+        model = facts.model(row)
+        if _is_dense(row) and model is not None:
+            for base in _BASES:
+                if (found := facts.amount(row, base)) is not None:
+                    yield _finding(facts, table, row, model, *found)
+
+
+def convention(facts: Facts, table: Table, dense: Row, base: str = "flops") -> Convention | None:
+    """What prints a dense row's work: the table's convention, else that which prints most rows of the paper."""
+    key = table.name, dense.label, base
+    if key not in facts.conventions:
+        facts.conventions[key] = _convention(facts, table, dense, base)
+    return facts.conventions[key]
+
+
+def _convention(facts: Facts, table: Table, dense: Row, base: str) -> Convention | None:
+    if table.convention is not None:
+        return find(table.convention)
+    model, found = facts.model(dense), facts.amount(dense, base)
+    if model is None or found is None:
+        return None
+    exact = [one.convention for one in _matches(facts, table, dense, model, *found) if one.printed != "no"]
+    others = [
+        (other, row, its_model, its)
+        for other, row in facts.claims.rows()
+        if _is_dense(row) and (its_model := facts.model(row)) and (its := facts.amount(row, base))
+    ]
+
+    def printing(one: Convention) -> int:
+        return sum(
+            match(_claimed(*its), one, _prefill(facts, other, row, its_model)).printed != "no"
+            for other, row, its_model, its in others
+        )
+
+    # max keeps the first of equals, and conventions come plainest first.
+    return max(exact, key=printing, default=None)
+
+
+def _is_dense(row: Row) -> bool:
+    return row.method is None or (row.retention is not None and Printed.of(row.retention).value == 1)
+
+
+def _prefill(facts: Facts, table: Table, row: Row, model: Model) -> Prefill:
+    """What is counted. Text that nobody states is left out; a figure that takes it in is then not found as such."""
+    return Prefill(shape(model, facts.text_count(table, row)), (model.visual_tokens,) * model.layers)
+
+
+def _claimed(meant: Quantity, printed: Printed) -> Decimal:
+    """The print in single operations, with its digits."""
+    return Decimal(printed.text).scaleb(len(str(int(meant.scale))) - 1)
+
+
+def _matches(facts: Facts, table: Table, row: Row, model: Model, meant: Quantity, printed: Printed) -> list[Match]:
+    prefill = _prefill(facts, table, row, model)
+    found = explain(_claimed(meant, printed), prefill)
+    # The tower's work is not known here, so that a convention with it is one without; nor is a head of no rows.
+    found = [one for one in found if not one.convention.tower and (model.vocab or one.convention.head == "none")]
+    return [one for one in found if meant.base == "flops" or one.convention.unit == "macs"]
+
+
+def _finding(
+    facts: Facts, table: Table, row: Row, model: Model, meant: Quantity, printed: Printed
+) -> Finding:
+    head = {"check": "work", "where": place(table, row), "quantity": meant.name, "printed": printed.text}
+    head |= {"unit": meant.unit}
+    prefill = _prefill(facts, table, row, model)
+
+    def value(found: Match) -> float:
+        return float(found.value / meant.scale)
+
+    def says(found: Match) -> str:
+        return f"{found.name}, {_input(found.convention, prefill)}: {number(found.value / meant.scale)} {meant.unit}"
+
+    if table.convention is not None:
+        held = match(_claimed(meant, printed), find(table.convention), prefill)
+        why = f"By the table's convention ({says(held)})"
+        if held.printed != "no":
+            why = f"{why}: {printed.text} {_how(held)}."
+            return Finding(**head, recomputed=value(held), verdict="supported", convention=held.code, why=why)
+        verdict = "overstated" if held.value < _claimed(meant, printed) else "understated"
+        return Finding(**head, recomputed=value(held), verdict=verdict, convention=held.code, why=f"{why}.")
+    matches = _matches(facts, table, row, model, meant, printed)
+    best = convention(facts, table, row, meant.base)
+    if best is not None:
+        held = next(one for one in matches if one.convention == best)
+        what = "" if best.unit == "flops" or meant.base == "macs" else " They are multiply-adds; FLOPs are twice as many."
+        gate = " The FFN's gate is left out." if best.ffn == 2 and model.ffn_matrices == 3 else ""
+        text = " No text is counted." if best.tokens == "visual" else ""
+        why = f"{says(held)}, {printed.text} {_how(held)}.{what}{gate}{text}"
+        return Finding(**head, recomputed=value(held), verdict="supported", convention=held.code, why=why)
+    if not matches:
+        return Finding(**head, verdict="underdetermined", why="No convention in use comes near; how it was counted would.")
+    nearest, *others = matches
+    why = f"No convention in use prints it. The nearest is {says(nearest)}, off by {100 * nearest.off:+.2g} %."
+    if others and (span := others[0].text_tokens):
+        tokens = str(span[0]) if span[0] == span[1] else f"{span[0]} to {span[1]}"
+        why += f" {others[0].name} would print it with {tokens} text tokens; the length of the prompt would decide it."
+    return Finding(**head, recomputed=value(nearest), verdict="underdetermined", why=why)
+
+
+def _how(found: Match) -> str:
+    return "rounded" if found.printed == "rounded" else "cut off, not rounded"
+
+
+def _input(convention: Convention, prefill: Prefill) -> str:
+    visual = prefill.shape.visual_tokens
+    if convention.tokens == "visual":
+        return f"n = {visual}"
+    return f"n = {visual} + {prefill.shape.text_tokens}"

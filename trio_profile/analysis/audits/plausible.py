@@ -1,0 +1,113 @@
+"""Prefill times against what a named device can do at most: nothing is faster than its peak.
+
+The work that is held against it is the least that the row can mean: the decoder's products alone, a causal kernel's half
+of the attention, the visual tokens that its cache says were there. Peaks are the makers' dense figures for 16-bit
+tensor cores, at boost clock and with the faster accumulation, so that what exceeds one is impossible.
+"""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from fractions import Fraction
+
+from trio_profile.analysis.audits import schedules
+from trio_profile.analysis.audits.facts import Facts, layer_work
+from trio_profile.analysis.audits.findings import Finding, Verdict, number, place
+from trio_profile.analysis.claims import Row, Table
+from trio_profile.analysis.conventions import Convention
+from trio_profile.analysis.printed import Interval
+from trio_profile.errors import ClaimsError
+
+PEAK_TFLOPS: dict[str, int] = {
+    "v100": 125,
+    "a100": 312,
+    "a800": 312,
+    "a40": 150,
+    "a6000": 155,
+    "a10": 125,
+    "l40s": 362,
+    "l40": 181,
+    "rtx 3090": 142,
+    "rtx 4090": 330,
+    "rtx 5090": 419,
+    "h20": 148,
+    "h800": 990,
+    "h100": 990,
+    "h200": 990,
+    "b200": 2250,
+}
+"""TFLOP/s by device, from NVIDIA's data sheets; 1 MAC = 2 FLOPs."""
+_LEAST = {"ffn": 2, "causal": "half", "tokens": "all", "unit": "flops"}
+
+
+def peak(device: str) -> int:
+    """A device's peak in TFLOP/s, by a name that holds one we know. Raises ClaimsError with the nearest."""
+    words = " ".join(device.casefold().replace("-", " ").replace("_", " ").split())
+    held = [name for name in PEAK_TFLOPS if name in words or name.replace(" ", "") in words]
+    if held:
+        return PEAK_TFLOPS[max(held, key=len)]
+    near = get_close_matches(words, PEAK_TFLOPS, n=3, cutoff=0) or list(PEAK_TFLOPS)
+    raise ClaimsError(f"device {device!r} has no peak on our list; the nearest are {', '.join(near)}")
+
+
+def check(facts: Facts, device: str | None = None) -> Iterator[Finding]:
+    """Every prefill time of a named device. device: for tables that name none."""
+    for table, row in facts.claims.rows():
+        named = table.device or device
+        found = facts.amount(row, "prefill")
+        if named is None or found is None or facts.model(row) is None:
+            continue
+        try:
+            most = peak(named)
+        except ClaimsError:
+            if table.device is None:
+                raise
+            continue  # a paper may name whatever it ran on
+        if (work := _least_work(facts, table, row)) is not None:
+            yield _finding(table, row, named, most, work, found[0].name, found[1].text,
+                           found[1].allowed.times(found[0].scale))  # fmt: skip
+
+
+def _finding(
+    table: Table, row: Row, device: str, most: int, work: Fraction, name: str, text: str, seconds: Interval
+) -> Finding:
+    samples = 1 if name.endswith("_ms") else table.samples
+    head = {"check": "roofline", "where": place(table, row), "quantity": name, "printed": text}
+    needs = f"A prefill of this row is at least {number(work / 10**12)} TFLOPs, {device} does at most {most} TFLOP/s"
+    if samples is None:
+        fits = int(seconds.high * most * 10**12 / work)
+        why = f"{needs}: the print is possible for at most {fits} inputs. How many it is summed over would decide it."
+        return Finding(**head, recomputed=fits, unit="samples", verdict="underdetermined", why=why)
+    least = work * samples / (most * 10**12)
+    verdict: Verdict = "overstated" if least > seconds.high else "supported"
+    shown = f"{number(1000 * least)} ms" if name.endswith("_ms") else f"{number(least)} s"
+    ending = "faster than the device can be" if verdict == "overstated" else "not faster than the device can be"
+    scale = 1000 if name.endswith("_ms") else 1
+    why = f"{needs}: {samples} of them take {shown} or more, and {text} is {ending}."
+    return Finding(
+        **head, recomputed=float(least * scale), unit="ms" if scale == 1000 else "s", verdict=verdict, why=why
+    )
+
+
+def _least_work(facts: Facts, table: Table, row: Row) -> Fraction | None:
+    """FLOPs that the decoder cannot do without; None where a pruned row states no average."""
+    model, dense = facts.model(row), table.dense(row.model)
+    assert model is not None
+    # Grouped keys save work that the two-matrix formula counts, so a gated FFN with the model's own widths is the count.
+    least = Convention.model_validate({**_LEAST, "ffn": 3 if model.ffn_matrices == 3 else 2})
+    text = row.text_tokens or 0
+    cost = layer_work(least, model, text)
+    if row.method is None:
+        held = facts.cached_tokens(table, row)
+        tokens = Fraction(model.visual_tokens)
+        if held is not None and facts.nominal(table, row):
+            tokens = held[0].low
+        return model.layers * cost(tokens)
+    if dense is not None and facts.nominal(table, dense):
+        held = facts.cached_tokens(table, row)
+        return None if held is None else model.layers * cost(held[0].low)
+    stated = facts.retention(row)
+    if stated is None:
+        return None
+    average = Interval.at(stated.allowed.low * model.visual_tokens)
+    bounds = schedules.bounds(model, None, average, cost)
+    return None if bounds is None else bounds.layers.low
