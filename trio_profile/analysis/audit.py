@@ -5,6 +5,7 @@ Pure functions of the claims; nothing is measured here, and nothing imports torc
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from trio_profile.analysis.audits import (
     averages,
@@ -12,6 +13,7 @@ from trio_profile.analysis.audits import (
     cache,
     dense_work,
     duplicates,
+    measured,
     plausible,
     pruned_work,
     ratios,
@@ -20,8 +22,11 @@ from trio_profile.analysis.audits import (
 )
 from trio_profile.analysis.audits.facts import Facts
 from trio_profile.analysis.audits.findings import Finding, Verdict, merged, place
-from trio_profile.analysis.claims import Claims
+from trio_profile.analysis.claims import Claims, Row
 from trio_profile.schema import FORMAT, VERSION, Environment, Record, Study
+
+if TYPE_CHECKING:
+    from trio_profile.analysis.summary import Document
 
 CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     ratios.check,
@@ -43,9 +48,9 @@ VERDICTS: tuple[Verdict, ...] = ("overstated", "understated", "not_comparable", 
 class AuditDocument(Record):
     """What `trio-profile audit --json` prints.
 
-    paper, source: as the file names them. sources: where each table stands in the paper. claims: the findings.
-    alone: rows that no finding is about, because no other figure tests them. tally: findings by verdict. environment, study:
-    of our own measurements where they stand beside the claims.
+    paper, source: as the file names them. sources: where each table stands in the paper. figures: how many are printed.
+    claims: the findings. alone: rows that no finding is about, because no other figure tests them. tally: findings by
+    verdict. environment, study: of our own measurements, where they stand beside the claims.
     """
 
     format: str = FORMAT
@@ -81,11 +86,18 @@ def audit(claims: Claims, device: str | None = None) -> AuditDocument:
         paper=claims.paper,
         source=claims.source,
         sources={table.name: table.where for table in claims.tables if table.where},
-        figures=sum(len(row.figures) + len(row.scores) for _, row in claims.rows()),
+        figures=sum(_figures(row) for _, row in claims.rows()),
         claims=findings,
         alone=tuple(_alone(claims, findings)),
         tally=tally(findings),
     )
+
+
+def with_measured(document: AuditDocument, claims: Claims, study: "Document") -> AuditDocument:
+    """The audit with what a study of ours saw of the claimed settings. A verdict stays what arithmetic gave."""
+    findings = measured.beside(document.claims, claims, study)
+    update = {"claims": findings, "environment": study.environment, "study": study.study}
+    return document.model_copy(update=update)
 
 
 def tally(findings: tuple[Finding, ...]) -> dict[Verdict, int]:
@@ -94,7 +106,17 @@ def tally(findings: tuple[Finding, ...]) -> dict[Verdict, int]:
     return {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]}
 
 
+def _figures(row: Row) -> int:
+    """How many figures a row prints: of a schedule, the average that it is said to make."""
+    averages = [row.tokens, row.retention] if row.schedule is not None else []
+    return len(row.figures) + len(row.scores) + bool(row.break_even) + sum(one is not None for one in averages)
+
+
 def _alone(claims: Claims, findings: tuple[Finding, ...]) -> Iterator[str]:
-    """Rows that no finding is about."""
+    """Rows that no finding is about; a dense row is what the others of its table are held against."""
     named = {where for finding in findings for where in finding.where.split("; ")}
-    return (where for table, row in claims.rows() if (where := place(table, row)) not in named)
+    for table in claims.tables:
+        tested = [row for row in table.rows if place(table, row) in named]
+        for row in table.rows:
+            if row not in tested and not (row.method is None and tested):
+                yield place(table, row)

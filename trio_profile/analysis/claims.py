@@ -1,6 +1,6 @@
-"""What a paper claims, as data: the models, the method, and its tables of printed figures. docs/claims.md has the format.
+"""What a paper claims, as data: the models, the method, and its tables of printed figures, each with its text.
 
-A file is read into these records by `read`; figures keep their printed text.
+docs/claims.md has the format, `claims_file.py` reads it.
 """
 
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from trio_profile.analysis.printed import Printed
 from trio_profile.schema import Record
 
 Count = Annotated[int, Field(ge=1, le=10**7)]
+Layer = Annotated[int, Field(ge=0, le=1000)]
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -60,7 +61,7 @@ class Budgets(Record):
     encoder_keep, encoder_ratio: what enters the decoder. The other fields are facts about a script, kept and not used.
     """
 
-    layers: tuple[Annotated[int, Field(ge=0, le=1000)], ...] = ()
+    layers: tuple[Layer, ...] = ()
     keep: tuple[Annotated[int, Field(ge=0, le=10**7)], ...] = ()
     keep_ratio: tuple[Digits, ...] = ()
     encoder_keep: Count | None = None
@@ -101,7 +102,7 @@ class Method(Record):
     """
 
     name: Text | None = None
-    pruning_layers: dict[str, tuple[Annotated[int, Field(ge=0, le=1000)], ...]] = {}
+    pruning_layers: dict[str, tuple[Layer, ...]] = Field(default_factory=dict)
     gamma: Digits | None = None
     gamma_at_least: Digits | None = None
     published_budgets: tuple[Published, ...] = ()
@@ -125,7 +126,7 @@ class Row(Record):
     tokens: Digits | None = None
     text_tokens: int | None = None
     overhead: bool = True
-    figures: dict[str, Digits] = {}
+    figures: dict[str, Digits] = Field(default_factory=dict)
     break_even: tuple[Digits, Digits] | None = None
     scores: tuple[Digits, ...] = ()
     schedule: Budgets | None = None
@@ -179,6 +180,8 @@ class Claims(Record):
 
 BUILTIN = Path(__file__).parent.parent / "data" / "claims"
 """Where the claims that ship with the package are."""
+TEMPLATE = BUILTIN.parent / "template.yaml"
+"""What `trio-profile audit --new` writes."""
 
 
 def builtin() -> list[str]:

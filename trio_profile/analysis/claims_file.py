@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -89,7 +90,9 @@ class _Reader:
             if model.heads % (model.kv_heads or model.heads):
                 self.source.refuse((*path, "kv_heads"), f"{model.kv_heads} do not divide {model.heads} heads")
             if model.head_dim is None and model.hidden % model.heads:
-                self.source.refuse((*path, "heads"), f"{model.heads} do not divide hidden {model.hidden}; give head_dim")
+                self.source.refuse(
+                    (*path, "heads"), f"{model.heads} do not divide hidden {model.hidden}; give head_dim"
+                )
         if not self.models:
             self.source.refuse(("models",), "names none")
         method = self._method(top.get("method"))
@@ -123,7 +126,7 @@ class _Reader:
         method = self._record(("method",), Method, fields)
         for start, layers in method.pruning_layers.items():
             fits = [model for name, model in self.models.items() if name.startswith(start)]
-            if any(later <= earlier for earlier, later in zip(layers, layers[1:], strict=False)):
+            if any(later <= earlier for earlier, later in pairwise(layers)):
                 self.source.refuse(("method", "pruning_layers", start), f"{list(layers)} do not ascend")
             if fits and layers and layers[-1] >= min(model.layers for model in fits):
                 self.source.refuse(("method", "pruning_layers", start), f"{layers[-1]} is not inside the decoder")
@@ -132,9 +135,7 @@ class _Reader:
     def _published(self, path: Path_, label: str, body: Any) -> Published:
         model, retention, tokens, variant = self._label(label)
         budgets = self._budgets(path, self._mapping(path, body), model)
-        return Published(
-            label=label, model=model, variant=variant, tokens=tokens, retention=retention, budgets=budgets
-        )
+        return Published(label=label, model=model, variant=variant, tokens=tokens, retention=retention, budgets=budgets)
 
     def _budgets(self, path: Path_, body: Mapping[str, Any], name: str | None) -> Budgets:
         budgets = self._record(path, Budgets, body)
@@ -144,15 +145,17 @@ class _Reader:
         stages = len(budgets.layers)
         if stages != len(budgets.keep) + len(budgets.keep_ratio):
             self.source.refuse(path, f"{stages} layers, but budgets for {len(budgets.keep) + len(budgets.keep_ratio)}")
-        if any(later <= earlier for earlier, later in zip(budgets.layers, budgets.layers[1:], strict=False)):
+        if any(later <= earlier for earlier, later in pairwise(budgets.layers)):
             self.source.refuse((*path, "layers"), f"{list(budgets.layers)} do not ascend")
         model = self.models.get(name or "")
         if model is not None and budgets.layers and budgets.layers[-1] >= model.layers:
             self.source.refuse((*path, "layers"), f"{budgets.layers[-1]} is not inside a decoder of {model.layers}")
         if model is not None:
             tokens = budgets.tokens_by_layer(model)
-            if any(later > earlier for earlier, later in zip((model.visual_tokens, *tokens), tokens, strict=False)):
-                self.source.refuse((*path, "keep"), f"no stage may hold more than the one before it, or {model.visual_tokens}")
+            if any(later > earlier for earlier, later in pairwise((model.visual_tokens, *tokens))):
+                self.source.refuse(
+                    (*path, "keep"), f"no stage may hold more than the one before it, or {model.visual_tokens}"
+                )
         return budgets
 
     # --- tables and rows ----------------------------------------------------------------------------------------
@@ -160,9 +163,14 @@ class _Reader:
     def _table(self, name: str, body: Any) -> Table:
         path: Path_ = ("tables", name)
         fields = self._mapping(path, body)
-        if not set(fields) & set(_TABLE) and all(
-            isinstance(value, str) or (isinstance(value, dict) and not set(value) & set(_ROW)) for value in fields.values()
-        ) and not any(self._is_series(key) for key in fields):
+        if (
+            not set(fields) & set(_TABLE)
+            and all(
+                isinstance(value, str) or (isinstance(value, dict) and not set(value) & set(_ROW))
+                for value in fields.values()
+            )
+            and not any(self._is_series(key) for key in fields)
+        ):
             # Bare figures: the table's name ends with what they are, or nothing says it.
             fields = {"rows": fields, "quantity": next((known for known in PLAIN if name.endswith(known)), "figure")}
         series = {key: value for key, value in fields.items() if key not in _TABLE}
@@ -223,7 +231,9 @@ class _Reader:
         if columns and context.quantity != "figure" and columns == set(fields):
             # Columns are methods; the table says what they are figures of.
             return [
-                self._row((*path, key), f"{label}, {key}", label, {"method": key, context.quantity: fields[key]}, context)
+                self._row(
+                    (*path, key), f"{label}, {key}", label, {"method": key, context.quantity: fields[key]}, context
+                )
                 for key in fields
             ]
         return [self._row(path, label, label, fields, context)]

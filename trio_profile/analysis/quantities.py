@@ -28,6 +28,12 @@ _BASES = {
     "memory": "bytes",
     "energy": "energy",
 }
+_ENDINGS: dict[str, tuple[Form, str]] = {
+    "_speedup": ("ratio", "×"),
+    "_ratio": ("ratio", "×"),
+    "_reduction_pct": ("reduction", "%"),
+    "_of_dense_pct": ("share", "%"),
+}
 _SAME = {"inference": "total", "overall": "total", "runtime": "total"}
 """Other words of the field for a base."""
 PLAIN = ("accuracy_kept_pct", "score", "overhead_below_pct", "figure")
@@ -45,27 +51,12 @@ class Quantity:
     scale: Fraction = Fraction(1)
     unit: str = ""
 
-    @property
-    def kind(self) -> str:
-        """Of the base: work, time, bytes, energy, or none."""
-        return _BASES.get(self.base, "")
-
-    @property
-    def saves(self) -> bool:
-        """Whether a larger print makes the method look better: ratios and reductions, not amounts of a pruned run."""
-        return self.form in ("ratio", "reduction") or self.name == "accuracy_kept_pct"
-
 
 def quantity(name: str) -> Quantity:
     """A quantity by its name. Raises ValueError with the units it may have, or the names nearest to it."""
     if name in PLAIN:
         return Quantity(name, name, "plain", unit="%" if name.endswith("_pct") else "")
-    for ending, form, unit in (
-        ("_speedup", "ratio", "×"),
-        ("_ratio", "ratio", "×"),
-        ("_reduction_pct", "reduction", "%"),
-        ("_of_dense_pct", "share", "%"),
-    ):
+    for ending, (form, unit) in _ENDINGS.items():
         if name.endswith(ending):
             base = name.removesuffix(ending)
             base = _SAME.get(base, base)
@@ -84,7 +75,7 @@ def quantity(name: str) -> Quantity:
 
 def _names() -> list[str]:
     amounts = [f"{base}_{unit}" for base, kind in _BASES.items() for unit in _UNITS[kind]]
-    ratios = [f"{base}_{ending}" for base in _BASES for ending in ("speedup", "ratio", "reduction_pct", "of_dense_pct")]
+    ratios = [f"{base}{ending}" for base in _BASES for ending in _ENDINGS]
     return [*amounts, *ratios, *PLAIN]
 
 

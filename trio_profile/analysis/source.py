@@ -50,7 +50,9 @@ def read(path: Path) -> Source:
     except OSError as error:
         raise ClaimsError(f"{path} cannot be read: {error.strerror}") from error
     if len(raw) > MOST_BYTES:
-        raise ClaimsError(f"{path}, line 1: the file: more than {MOST_BYTES // 1000} kB; a claims file holds a few tables")
+        raise ClaimsError(
+            f"{path}, line 1: the file: more than {MOST_BYTES // 1000} kB; a claims file holds a few tables"
+        )
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -76,7 +78,6 @@ def parse(text: str, name: str) -> Source:
 def _events(text: str, source: Source) -> Iterator[yaml.Event]:
     """The parser's events, without those that open and close streams and documents."""
     depth = nodes = 0
-    at: yaml.Event | None = None
     try:
         for at in yaml.parse(text, Loader=_LOADER):
             if isinstance(at, yaml.CollectionStartEvent):
@@ -105,7 +106,10 @@ def _build(event: yaml.Event, events: Iterator[yaml.Event], path: Path_, source:
     if isinstance(event, yaml.ScalarEvent):
         if len(event.value) > _LONGEST:
             source.refuse(path, f"a text of {len(event.value)} characters; at most {_LONGEST}")
-        return None if event.style is None and event.value in ("", "~", "null") else event.value
+        text = " ".join(event.value.split())
+        if not text.isprintable():
+            source.refuse(path, "holds a character that cannot be shown")
+        return None if event.style is None and text in ("", "~", "null") else text
     if isinstance(event, yaml.SequenceStartEvent):
         parts: list[Any] = []
         while not isinstance(part := next(events), yaml.SequenceEndEvent):
@@ -116,14 +120,12 @@ def _build(event: yaml.Event, events: Iterator[yaml.Event], path: Path_, source:
         if not isinstance(key, yaml.ScalarEvent):
             source.lines[path] = key.start_mark.line + 1
             source.refuse(path, "a key must be a plain word or number")
-        inside = (*path, key.value)
-        if key.value in tree:
-            source.lines[inside] = key.start_mark.line + 1
+        name = _build(key, events, (*path, key.value), source) or key.value
+        inside, line = (*path, name), key.start_mark.line + 1
+        if name in tree:
+            source.lines[inside] = line
             source.refuse(inside, "stands twice; name each key once")
-        _build(key, events, inside, source)  # for its length, anchor and tag
-        tree[key.value] = None
-        line = key.start_mark.line + 1
-        tree[key.value] = _build(next(events), events, inside, source)
+        tree[name] = _build(next(events), events, inside, source)
         source.lines[inside] = line
     return tree
 

@@ -1,1 +1,1 @@
-"""One kind of check a file: claims in, findings out. They share what `facts.py` derives, and know nothing of each other."""
+"""One kind of check a file: the facts of a paper's claims in, findings out. `facts.py` holds what they share."""

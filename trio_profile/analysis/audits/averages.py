@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from trio_profile.analysis.audits.facts import Facts
-from trio_profile.analysis.audits.findings import Finding, as_printed, ends, judge, number, place
+from trio_profile.analysis.audits.findings import Finding, Subject, as_printed, judge, number, place
 from trio_profile.analysis.printed import Interval, Printed
+
+_MEAN = "mean of the shares of the dense scores"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -23,15 +25,6 @@ def check(facts: Facts) -> Iterator[Finding]:
         verdict = judge(printed, found, larger_is_better=True)
         terms = " + ".join(f"{mine.text}/{its.text}" for mine, its in zip(own, whole, strict=True))
         why = f"100 · ({terms}) / {len(shares)} = {number(value)}"
-        yield Finding(
-            check="average",
-            where=place(table, row),
-            quantity="accuracy_kept_pct",
-            printed=printed.text,
-            recomputed=float(value),
-            interval=ends(found),
-            unit="%",
-            verdict=verdict,
-            convention="mean of the shares of the dense scores",
-            why=f"{why}: {printed.text} {how}." if verdict == "supported" else f"{why}.",
-        )
+        why = f"{why}: {printed.text} {how}." if verdict == "supported" else f"{why}."
+        subject = Subject("average", place(table, row), "accuracy_kept_pct", printed.text, "%", _MEAN)
+        yield subject.finding(verdict, why, value, found)

@@ -1,16 +1,17 @@
 """The retention at which a printed time crosses the dense one, by a straight line between its neighbours."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
 
 from trio_profile.analysis.audits.facts import Facts
-from trio_profile.analysis.audits.findings import Finding, Verdict, ends, number, place, share
+from trio_profile.analysis.audits.findings import Finding, Subject, Verdict, number, place, share
 from trio_profile.analysis.claims import Row, Table
 from trio_profile.analysis.printed import Interval, Printed
 
-Point = tuple[Printed, Printed]
-"""A retention and what is printed there."""
+Point = tuple[Printed, Printed, Row]
+"""A retention, what is printed there, and where."""
 _BASES = ("total", "prefill")
 
 
@@ -38,35 +39,39 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _points(facts: Facts, rows: Sequence[Row], base: str) -> Iterator[Point]:
     for row in rows:
         if (found := facts.amount(row, base)) is not None and row.retention is not None:
-            yield Printed.of(row.retention), found[1]
+            yield Printed.of(row.retention), found[1], row
 
 
 def _finding(table: Table, row: Row | None, base: str, points: Sequence[Point], dense: Printed) -> Finding:
     lines = [(a, b) for a, b in pairwise(points) if a[1].value < dense.value <= b[1].value]
-    head = {"check": "break-even", "quantity": "break_even", "unit": "share"}
-    head["where"] = f"{table.name}, {base}" if row is None else place(table, row)
     first, last = points[0], points[-1]
-    if row is not None and row.break_even is not None:
-        head["printed"] = f"between {' and '.join(row.break_even)}"
+    said = None if row is None else row.break_even
+    printed = dense.text if said is None else _said(said)
+    where = f"{table.name}, {base}" if row is None else place(table, row)
+    subject = Subject("break-even", where, "break_even", printed, "share")
     if len(lines) != 1:
         what = "crosses the dense one more than once" if lines else "does not cross the dense one"
-        why = f"From {first[0].text} ({first[1].text}) to {last[0].text} ({last[1].text}) the {base} time {what}, {dense.text}."
-        return Finding(**{"printed": dense.text, **head}, verdict="underdetermined", why=why)
-    (low, before), (high, after) = lines[0]
+        ends = f"From {first[0].text} ({first[1].text}) to {last[0].text} ({last[1].text})"
+        return subject.finding("underdetermined", f"{ends} the {base} time {what}, {dense.text}.")
+    (low, before, first_row), (high, after, last_row) = lines[0]
+    subject = replace(subject, where="; ".join([where, place(table, first_row), place(table, last_row)]))
     value = _crossing(low.value, high.value, before.value, after.value, dense.value)
-    interval = _interval(low, high, before, after, dense)
-    head.setdefault("printed", f"{before.text} < {dense.text} < {after.text}")
-    sum_ = f"{low.text} + {number(high.value - low.value)} · ({dense.text} - {before.text}) / ({after.text} - {before.text})"
-    why = f"A straight line from {before.text} at {low.text} to {after.text} at {high.text} meets {dense.text} at {sum_} = {number(value)}."
+    why = (
+        f"A straight line from {before.text} at {low.text} to {after.text} at {high.text} meets {dense.text} at "
+        f"{low.text} + {number(high.value - low.value)} · ({dense.text} - {before.text}) / ({after.text} - {before.text}) = "
+        f"{number(value)}."
+    )
     verdict: Verdict = "supported"
-    if row is not None and row.break_even is not None:
-        least, most = (Printed.of(end).value for end in row.break_even)
-        if value > most:
-            verdict = "understated"
-        elif value < least:
-            verdict = "overstated"
+    if said is not None:
+        least, most = (Printed.of(end).value for end in said)
+        if not least <= value <= most:
+            verdict = "understated" if value > most else "overstated"
         why += f" That is {share(value)}, {'inside' if verdict == 'supported' else 'outside'} what is said."
-    return Finding(**head, recomputed=float(value), interval=ends(interval), verdict=verdict, why=why)
+    return subject.finding(verdict, why, value, _interval(low, high, before, after, dense))
+
+
+def _said(break_even: tuple[str, str]) -> str:
+    return f"between {' and '.join(break_even)}"
 
 
 def _crossing(low: Fraction, high: Fraction, before: Fraction, after: Fraction, dense: Fraction) -> Fraction:
@@ -74,19 +79,14 @@ def _crossing(low: Fraction, high: Fraction, before: Fraction, after: Fraction, 
 
 
 def _interval(low: Printed, high: Printed, before: Printed, after: Printed, dense: Printed) -> Interval:
-    """All crossings that the rounding of the five figures allows: each moves it one way, so the ends are at the ends."""
+    """All crossings that the rounding of the five figures allows; each moves it one way, so they end at corners."""
     edges = [(p.allowed.low, p.allowed.high) for p in (low, high, before, after, dense)]
-    found = [_crossing(*ends_) for ends_ in product(*edges) if ends_[3] > ends_[2]]
+    found = [_crossing(*corner) for corner in product(*edges) if corner[3] > corner[2]]
     return Interval(max(min(found), low.allowed.low), min(max(found), high.allowed.high))
 
 
 def _unseen(table: Table, row: Row) -> Finding:
     assert row.break_even is not None
-    return Finding(
-        check="break-even",
-        where=place(table, row),
-        quantity="break_even",
-        printed=f"between {' and '.join(row.break_even)}",
-        verdict="underdetermined",
-        why="No times at two retentions stand in its table beside a dense one; they would decide it.",
-    )
+    subject = Subject("break-even", place(table, row), "break_even", _said(row.break_even), "share")
+    why = "No times at two retentions stand in its table beside a dense one; they would decide it."
+    return subject.finding("underdetermined", why)

@@ -1,13 +1,17 @@
 """Tokens from cache bytes and the reverse: what a row's cache says came in, and what was kept of it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 
 from trio_profile.analysis.audits.facts import READINGS, Facts
-from trio_profile.analysis.audits.findings import Finding, Verdict, ends, judge, number, place, share
+from trio_profile.analysis.audits.findings import Finding, Subject, Verdict, judge, number, place, share
 from trio_profile.analysis.claims import Model, Row, Table
 from trio_profile.analysis.printed import Interval, Printed
 from trio_profile.analysis.quantities import quantity
+
+_NOMINAL = "nominal-visual-tokens"
+"""A share of what a picture is said to become, and not of what came in."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -23,45 +27,44 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _dense(facts: Facts, table: Table, row: Row) -> Finding:
     model, (held, value) = _known(facts, table, row)
-    head, printed, sum = _head(facts, table, row)
+    subject, printed, sum_ = _subject(facts, table, row)
     visual = model.visual_tokens
     if row.text_tokens is not None:
         tokens = visual + row.text_tokens
         verdict = judge(printed, _as_printed(facts, table, row, tokens), larger_is_better=True)
-        why = f"{sum}. {visual} visual and {row.text_tokens} text tokens are {tokens}."
-        return Finding(**head, recomputed=tokens, interval=ends(held), verdict=verdict, why=why)
+        why = f"{sum_}. {visual} visual and {row.text_tokens} text tokens are {tokens}."
+        return subject.finding(verdict, why, tokens, held)
     if held.high < visual:
         least = value * min(READINGS.values()) / READINGS[facts.reading]
-        other = f" (with MB for 10⁶ bytes, {number(least)})" if _is_mb(head["quantity"]) else ""
+        other = f" (with MB for 10⁶ bytes, {number(least)})" if _is_mb(subject.quantity) else ""
         flops = facts.amount(row, "flops")
         beside = f" that its {flops[1].text} {flops[0].unit} are counted for" if flops else ""
         why = (
-            f"{sum}{other}, text among them: fewer than the {visual} visual tokens{beside}. "
+            f"{sum_}{other}, text among them: fewer than the {visual} visual tokens{beside}. "
             f"The cache is of what was run, {visual} is the model's nominal count; the two describe different inputs."
         )
-        return Finding(**head, recomputed=float(value), interval=ends(held), verdict="not_comparable", why=why)
+        return subject.finding("not_comparable", why, value, held)
     left = value - visual
-    why = f"{sum}: the {visual} visual ones, and {number(left)} that can be text."
-    return Finding(**head, recomputed=float(value), interval=ends(held), verdict="supported", why=why)
+    why = f"{sum_}: the {visual} visual ones, and {number(left)} that can be text."
+    return subject.finding("supported", why, value, held)
 
 
 def _pruned(facts: Facts, table: Table, dense: Row, row: Row) -> Finding:
     model, (_, value) = _known(facts, table, row)
-    head, _, sum = _head(facts, table, row)
+    subject, _, sum_ = _subject(facts, table, row)
     stated = facts.retention(row)
     assert stated is not None
-    head |= {"quantity": "retention", "printed": row.retention or stated.text, "unit": "share"}
+    subject = replace(subject, quantity="retention", printed=row.retention or stated.text, unit="share")
     kept, text, entered = facts.kept(table, dense, row), facts.text(table, row), facts.entered(table, dense)
     if kept is None or text is None or entered is None:
-        why = f"{sum}. How many of them are text is not said; text_tokens, or the dense cache, would decide it."
-        return Finding(**head, verdict="underdetermined", why=why)
+        why = f"{sum_}. How many of them are text is not said; text_tokens, or the dense cache, would decide it."
+        return subject.finding("underdetermined", why)
     whose = "" if text[2] == "stated" else f" (by {text[2]})"
     of = f"{number(value)} less {number(text[1])} of text{whose} are {number(value - text[1])}"
     whole = f"{number(entered[1])} that came in"
-    why = f"{sum}; {of}, {share(kept[1])} of the {whole}."
-    bounds = {"recomputed": float(kept[1]), "interval": ends(kept[0])}
+    why = f"{sum_}; {of}, {share(kept[1])} of the {whole}."
     if kept[0].meets(stated.allowed):
-        return Finding(**head, **bounds, verdict="supported", why=why)
+        return subject.finding("supported", why, kept[1], kept[0])
     verdict: Verdict = judge(stated, kept[0], larger_is_better=False)
     if facts.nominal(table, dense):
         verdict = "not_comparable"
@@ -69,7 +72,7 @@ def _pruned(facts: Facts, table: Table, dense: Row, row: Row) -> Finding:
         fits = stated.allowed.meets((facts.kept(table, dense, row) or kept)[0].times(entered[1] / model.visual_tokens))
         ending = "as printed, of a count that did not come in" if fits else "which is not the print either"
         why += f" Of the nominal {model.visual_tokens} they are {share(nominal)}, {ending}."
-    return Finding(**head, **bounds, verdict=verdict, why=why)
+    return subject.finding(verdict, why, kept[1], kept[0])
 
 
 def _nominal(facts: Facts) -> Iterator[Finding]:
@@ -88,18 +91,8 @@ def _nominal(facts: Facts) -> Iterator[Finding]:
             f"{share(stated.value)} of {model.visual_tokens} are {round(count)} tokens, {share(value)} of the "
             f"{number(real[1])} visual ones that came in by the dense cache."
         )
-        yield Finding(
-            check="cache",
-            where=place(table, row),
-            quantity="retention",
-            printed=row.retention or stated.text,
-            recomputed=float(value),
-            interval=ends(stated.allowed.times(model.visual_tokens) / real[0]),
-            unit="share",
-            verdict="not_comparable",
-            convention="nominal-visual-tokens",
-            why=why,
-        )
+        subject = Subject("cache", place(table, row), "retention", row.retention or stated.text, "share", _NOMINAL)
+        yield subject.finding("not_comparable", why, value, stated.allowed.times(model.visual_tokens) / real[0])
 
 
 def _came_in(facts: Facts, row: Row) -> tuple[Interval, Fraction] | None:
@@ -116,19 +109,21 @@ def _known(facts: Facts, table: Table, row: Row) -> tuple[Model, tuple[Interval,
     return model, cached
 
 
-def _head(facts: Facts, table: Table, row: Row) -> tuple[dict[str, str], Printed, str]:
-    """The fields that findings of one cache share, its print, and the sum from it to tokens."""
+def _subject(facts: Facts, table: Table, row: Row) -> tuple[Subject, Printed, str]:
+    """What findings of one cache are about, its print, and the sum from it to tokens."""
     found, model, cached = facts.amount(row, "kv"), facts.model(row), facts.cached_tokens(table, row)
     assert found is not None and model is not None and cached is not None
     meant, printed = found
-    unit = {"MiB": {"kb": "KiB", "mb": "MiB", "gb": "GiB"}}.get(facts.reading, {}).get(
-        meant.name.rpartition("_")[2], meant.unit
-    )
+    binary = {"kB": "KiB", "MB": "MiB", "GB": "GiB"} if facts.reading == "MiB" else {}
+    unit = binary.get(meant.unit, meant.unit)
     each = Fraction(facts.token_bytes(table, model), 2**20)
     of = f"{number(each)} MiB" if each.denominator <= 64 else f"{facts.token_bytes(table, model)} bytes"
-    head = {"check": "cache", "where": place(table, row), "quantity": meant.name, "printed": printed.text}
-    head |= {"unit": "tokens", "convention": f"{unit}, {table.dtype}"}
-    return head, printed, f"{printed.text} {unit} at {of} a token ({table.dtype}) hold {number(cached[1])} tokens"
+    subject = Subject("cache", place(table, row), meant.name, printed.text, "tokens", f"{unit}, {table.dtype}")
+    return (
+        subject,
+        printed,
+        f"{printed.text} {unit} at {of} a token ({table.dtype}) hold {number(cached[1])} tokens",
+    )
 
 
 def _as_printed(facts: Facts, table: Table, row: Row, tokens: int) -> Interval:

@@ -1,10 +1,11 @@
 """Work that is printed for a dense prefill: the convention that prints it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 
 from trio_profile.analysis.audits.facts import Facts, shape
-from trio_profile.analysis.audits.findings import Finding, number, place
+from trio_profile.analysis.audits.findings import Finding, Subject, Verdict, number, place
 from trio_profile.analysis.claims import Model, Row, Table
 from trio_profile.analysis.conventions import Convention, Match, Prefill, explain, find, match
 from trio_profile.analysis.printed import Printed
@@ -24,35 +25,35 @@ def check(facts: Facts) -> Iterator[Finding]:
                     yield _finding(facts, table, row, model, *found)
 
 
-def convention(facts: Facts, table: Table, dense: Row, base: str = "flops") -> Convention | None:
-    """What prints a dense row's work: the table's convention, else that which prints most rows of the paper."""
+def conventions(facts: Facts, table: Table, dense: Row, base: str = "flops") -> list[Convention]:
+    """What prints a dense row's work: the table's convention, else those in use, that which prints most rows first."""
     key = table.name, dense.label, base
     if key not in facts.conventions:
-        facts.conventions[key] = _convention(facts, table, dense, base)
+        facts.conventions[key] = _conventions(facts, table, dense, base)
     return facts.conventions[key]
 
 
-def _convention(facts: Facts, table: Table, dense: Row, base: str) -> Convention | None:
+def _conventions(facts: Facts, table: Table, dense: Row, base: str) -> list[Convention]:
     if table.convention is not None:
-        return find(table.convention)
+        return [find(table.convention)]
     model, found = facts.model(dense), facts.amount(dense, base)
     if model is None or found is None:
-        return None
+        return []
     exact = [one.convention for one in _matches(facts, table, dense, model, *found) if one.printed != "no"]
     others = [
-        (other, row, its_model, its)
+        (other, row, its_model, its[0], its[1])
         for other, row in facts.claims.rows()
         if _is_dense(row) and (its_model := facts.model(row)) and (its := facts.amount(row, base))
     ]
 
     def printing(one: Convention) -> int:
         return sum(
-            match(_claimed(*its), one, _prefill(facts, other, row, its_model)).printed != "no"
-            for other, row, its_model, its in others
+            any(found.convention == one and found.printed != "no" for found in _matches(facts, *other))
+            for other in others
         )
 
-    # max keeps the first of equals, and conventions come plainest first.
-    return max(exact, key=printing, default=None)
+    # Sorting keeps the order of equals, and conventions come plainest first.
+    return sorted(exact, key=printing, reverse=True)
 
 
 def _is_dense(row: Row) -> bool:
@@ -72,16 +73,20 @@ def _claimed(meant: Quantity, printed: Printed) -> Decimal:
 def _matches(facts: Facts, table: Table, row: Row, model: Model, meant: Quantity, printed: Printed) -> list[Match]:
     prefill = _prefill(facts, table, row, model)
     found = explain(_claimed(meant, printed), prefill)
-    # The tower's work is not known here, so that a convention with it is one without; nor is a head of no rows.
-    found = [one for one in found if not one.convention.tower and (model.vocab or one.convention.head == "none")]
+    # The tower's work is not known here, so that a convention with it is one without; likewise a head without its
+    # vocabulary, and text of no known length.
+    found = [
+        one
+        for one in found
+        if not one.convention.tower
+        and (model.vocab or one.convention.head == "none")
+        and (prefill.shape.text_tokens or one.convention.tokens == "visual" or one.text_tokens)
+    ]
     return [one for one in found if meant.base == "flops" or one.convention.unit == "macs"]
 
 
-def _finding(
-    facts: Facts, table: Table, row: Row, model: Model, meant: Quantity, printed: Printed
-) -> Finding:
-    head = {"check": "work", "where": place(table, row), "quantity": meant.name, "printed": printed.text}
-    head |= {"unit": meant.unit}
+def _finding(facts: Facts, table: Table, row: Row, model: Model, meant: Quantity, printed: Printed) -> Finding:
+    subject = Subject("work", place(table, row), meant.name, printed.text, meant.unit)
     prefill = _prefill(facts, table, row, model)
 
     def value(found: Match) -> float:
@@ -95,26 +100,30 @@ def _finding(
         why = f"By the table's convention ({says(held)})"
         if held.printed != "no":
             why = f"{why}: {printed.text} {_how(held)}."
-            return Finding(**head, recomputed=value(held), verdict="supported", convention=held.code, why=why)
-        verdict = "overstated" if held.value < _claimed(meant, printed) else "understated"
-        return Finding(**head, recomputed=value(held), verdict=verdict, convention=held.code, why=f"{why}.")
+            return replace(subject, convention=held.code).finding("supported", why, value(held))
+        verdict: Verdict = "overstated" if held.value < _claimed(meant, printed) else "understated"
+        return replace(subject, convention=held.code).finding(verdict, f"{why}.", value(held))
     matches = _matches(facts, table, row, model, meant, printed)
-    best = convention(facts, table, row, meant.base)
-    if best is not None:
+    if fitting := conventions(facts, table, row, meant.base):
+        best = fitting[0]
         held = next(one for one in matches if one.convention == best)
-        what = "" if best.unit == "flops" or meant.base == "macs" else " They are multiply-adds; FLOPs are twice as many."
+        what = (
+            "" if best.unit == "flops" or meant.base == "macs" else " They are multiply-adds; FLOPs are twice as many."
+        )
         gate = " The FFN's gate is left out." if best.ffn == 2 and model.ffn_matrices == 3 else ""
         text = " No text is counted." if best.tokens == "visual" else ""
         why = f"{says(held)}, {printed.text} {_how(held)}.{what}{gate}{text}"
-        return Finding(**head, recomputed=value(held), verdict="supported", convention=held.code, why=why)
+        return replace(subject, convention=held.code).finding("supported", why, value(held))
     if not matches:
-        return Finding(**head, verdict="underdetermined", why="No convention in use comes near; how it was counted would.")
+        return subject.finding(
+            "underdetermined", "No convention in use comes near; how it was counted would decide it."
+        )
     nearest, *others = matches
     why = f"No convention in use prints it. The nearest is {says(nearest)}, off by {100 * nearest.off:+.2g} %."
     if others and (span := others[0].text_tokens):
         tokens = str(span[0]) if span[0] == span[1] else f"{span[0]} to {span[1]}"
         why += f" {others[0].name} would print it with {tokens} text tokens; the length of the prompt would decide it."
-    return Finding(**head, recomputed=value(nearest), verdict="underdetermined", why=why)
+    return subject.finding("underdetermined", why, value(nearest))
 
 
 def _how(found: Match) -> str:

@@ -13,6 +13,7 @@ from trio_profile.analysis.claims_file import DTYPES
 from trio_profile.analysis.conventions import Convention, Prefill
 from trio_profile.analysis.printed import Interval, Printed
 from trio_profile.analysis.quantities import Quantity, quantity
+from trio_profile.cost_model import layer_macs
 from trio_profile.schema import Shape
 
 READINGS = {"MiB": Fraction(2**20, 10**6), "MB": Fraction(1)}
@@ -26,8 +27,8 @@ class Facts:
 
     claims: Claims
     reading: str
-    conventions: dict[tuple[str, str, str], Convention | None] = field(default_factory=dict, compare=False)
-    """Found once a dense row and base: `dense_work.convention`."""
+    conventions: dict[tuple[str, str, str], list[Convention]] = field(default_factory=dict, compare=False)
+    """Found once a dense row and base: `dense_work.conventions`."""
 
     @classmethod
     def of(cls, claims: Claims) -> "Facts":
@@ -125,7 +126,8 @@ class Facts:
         """Text tokens of a row: stated, or what a dense cache of the same dataset holds beyond the visual tokens."""
         if row.text_tokens is not None:
             return Interval.at(row.text_tokens), Fraction(row.text_tokens), "stated"
-        found: list[tuple[Interval, Fraction, str]] = []
+        own: list[tuple[Interval, Fraction, str]] = []
+        others: list[tuple[Interval, Fraction, str]] = []
         for other, dense in self.claims.rows():
             model, cached = self.model(dense), self.cached_tokens(other, dense)
             if dense.method is not None or model is None or cached is None:
@@ -135,7 +137,9 @@ class Facts:
             interval, value = cached
             if value >= model.visual_tokens:
                 visual = Interval.at(model.visual_tokens)
-                found.append((interval - visual, value - visual.low, f"{dense.model}'s dense cache"))
+                known = own if dense.model == row.model else others
+                known.append((interval - visual, value - visual.low, f"{dense.model}'s dense cache"))
+        found = own or others  # tokenizers differ: the same model comes before any other
         if not found or not all(one[0].meets(found[0][0]) for one in found):
             return None
         return found[0]
@@ -146,7 +150,7 @@ class Facts:
         return 0 if found is None else round(found[1])
 
     def entered(self, table: Table, dense: Row) -> tuple[Interval, Fraction] | None:
-        """Visual tokens that a dense row's cache says came in: those of the model if they fit, else what the text leaves.
+        """Visual tokens that a dense row's cache says came in: the model's if they fit, else what the text leaves.
 
         None where no cache is printed, or where they do not fit and nothing says how much is text.
         """
@@ -214,7 +218,16 @@ def work(convention: Convention, model: Model, tokens: Sequence[Fraction | int],
 def layer_work(convention: Convention, model: Model, text_tokens: int) -> Callable[[Fraction], Fraction]:
     """One layer's work by its visual tokens, without what stands beside the layers: a parabola, read off at 0, 1, 2."""
     bare = convention.model_copy(update={"layers": "one", "head": "none", "tower": False, "overhead": False})
-    at = [work(bare, model, (n,), text_tokens) for n in (0, 1, 2)]
+    return _parabola([work(bare, model, (n,), text_tokens) for n in (0, 1, 2)])
+
+
+def least_layer_work(model: Model, text_tokens: int) -> Callable[[Fraction], Fraction]:
+    """FLOPs that one layer cannot do without: its own products, with a causal kernel's half of the attention."""
+    widths = (model.hidden, model.intermediate, model.query_width, model.kv_width, model.ffn_matrices)
+    return _parabola([Fraction(2 * layer_macs(n + text_tokens, *widths, causal="half")) for n in (0, 1, 2)])
+
+
+def _parabola(at: Sequence[Fraction]) -> Callable[[Fraction], Fraction]:
     bend = (at[2] - 2 * at[1] + at[0]) / 2
     slope = at[1] - at[0] - bend
     return lambda n: at[0] + (slope + bend * n) * n

@@ -1,6 +1,7 @@
 """What an audit finds of one printed figure, and how a recomputation becomes a verdict."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
@@ -15,9 +16,9 @@ INCONSISTENT: tuple[Verdict, ...] = ("overstated", "understated", "not_comparabl
 
 
 class Measured(Record):
-    """What our own study saw of the same setting: a paired ratio with its interval, or an exact one."""
+    """What our own study saw of the same setting: a paired ratio with its interval, an exact one, or a break-even."""
 
-    ratio: float
+    value: float
     ci95: tuple[float, float]
     method: str
     retention: float
@@ -51,6 +52,39 @@ class Finding(Record):
         return self.verdict in INCONSISTENT
 
 
+@dataclass(frozen=True)
+class Subject:
+    """What a finding is about, before anything is found."""
+
+    check: str
+    where: str
+    quantity: str
+    printed: str
+    unit: str = ""
+    convention: str | None = None
+
+    def finding(
+        self,
+        verdict: Verdict,
+        why: str,
+        recomputed: Fraction | float | None = None,
+        interval: Interval | None = None,
+    ) -> Finding:
+        """What was found of it."""
+        return Finding(
+            check=self.check,
+            where=self.where,
+            quantity=self.quantity,
+            printed=self.printed,
+            recomputed=None if recomputed is None else float(recomputed),
+            interval=None if interval is None else (float(interval.low), float(interval.high)),
+            unit=self.unit,
+            verdict=verdict,
+            convention=self.convention,
+            why=why,
+        )
+
+
 def place(table: Table, row: Row) -> str:
     """How a row is called in findings."""
     return f"{table.name}, {row.label}"
@@ -69,14 +103,11 @@ def as_printed(printed: Printed, value: Fraction) -> str:
     return {"rounded": "rounded", "truncated": "cut off, not rounded", "no": ""}[printed.how(value)]
 
 
-def ends(interval: Interval) -> tuple[float, float]:
-    """An interval for a document."""
-    return float(interval.low), float(interval.high)
-
-
 def number(value: Fraction | float) -> str:
-    """A value in a sentence, in six digits at the most: `2.75489`, `0.5`, `2312`."""
-    return str(value.numerator) if isinstance(value, Fraction) and value.denominator == 1 else f"{float(value):.6g}"
+    """A value in a sentence: every digit of a whole number, else as `units.plain`."""
+    if isinstance(value, Fraction) and value.denominator == 1:
+        return str(value.numerator)
+    return units.plain(float(value))
 
 
 def share(value: Fraction | float) -> str:

@@ -1,19 +1,19 @@
 """Prefill times against what a named device can do at most: nothing is faster than its peak.
 
-The work that is held against it is the least that the row can mean: the decoder's products alone, a causal kernel's half
-of the attention, the visual tokens that its cache says were there. Peaks are the makers' dense figures for 16-bit
+The work that is held against it is the least that the row can mean: the decoder's products alone, a causal kernel's
+half of the attention, the visual tokens that its cache says were there. Peaks are the maker's dense figures for 16-bit
 tensor cores, at boost clock and with the faster accumulation, so that what exceeds one is impossible.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from difflib import get_close_matches
 from fractions import Fraction
 
 from trio_profile.analysis.audits import schedules
-from trio_profile.analysis.audits.facts import Facts, layer_work
-from trio_profile.analysis.audits.findings import Finding, Verdict, number, place
+from trio_profile.analysis.audits.facts import Facts, least_layer_work
+from trio_profile.analysis.audits.findings import Finding, Subject, number, place
 from trio_profile.analysis.claims import Row, Table
-from trio_profile.analysis.conventions import Convention
 from trio_profile.analysis.printed import Interval
 from trio_profile.errors import ClaimsError
 
@@ -36,7 +36,6 @@ PEAK_TFLOPS: dict[str, int] = {
     "b200": 2250,
 }
 """TFLOP/s by device, from NVIDIA's data sheets; 1 MAC = 2 FLOPs."""
-_LEAST = {"ffn": 2, "causal": "half", "tokens": "all", "unit": "flops"}
 
 
 def peak(device: str) -> int:
@@ -63,39 +62,36 @@ def check(facts: Facts, device: str | None = None) -> Iterator[Finding]:
                 raise
             continue  # a paper may name whatever it ran on
         if (work := _least_work(facts, table, row)) is not None:
-            yield _finding(table, row, named, most, work, found[0].name, found[1].text,
-                           found[1].allowed.times(found[0].scale))  # fmt: skip
+            meant, printed = found
+            samples = 1 if meant.unit == "ms" else table.samples
+            subject = Subject(
+                "roofline", place(table, row), meant.name, printed.text, "ms" if meant.unit == "ms" else "s"
+            )
+            yield _finding(subject, named, most, work, samples, printed.allowed.times(meant.scale))
 
 
 def _finding(
-    table: Table, row: Row, device: str, most: int, work: Fraction, name: str, text: str, seconds: Interval
+    subject: Subject, device: str, most: int, work: Fraction, samples: int | None, seconds: Interval
 ) -> Finding:
-    samples = 1 if name.endswith("_ms") else table.samples
-    head = {"check": "roofline", "where": place(table, row), "quantity": name, "printed": text}
     needs = f"A prefill of this row is at least {number(work / 10**12)} TFLOPs, {device} does at most {most} TFLOP/s"
     if samples is None:
         fits = int(seconds.high * most * 10**12 / work)
         why = f"{needs}: the print is possible for at most {fits} inputs. How many it is summed over would decide it."
-        return Finding(**head, recomputed=fits, unit="samples", verdict="underdetermined", why=why)
+        return replace(subject, unit="samples").finding("underdetermined", why, fits)
     least = work * samples / (most * 10**12)
-    verdict: Verdict = "overstated" if least > seconds.high else "supported"
-    shown = f"{number(1000 * least)} ms" if name.endswith("_ms") else f"{number(least)} s"
-    ending = "faster than the device can be" if verdict == "overstated" else "not faster than the device can be"
-    scale = 1000 if name.endswith("_ms") else 1
-    why = f"{needs}: {samples} of them take {shown} or more, and {text} is {ending}."
-    return Finding(
-        **head, recomputed=float(least * scale), unit="ms" if scale == 1000 else "s", verdict=verdict, why=why
-    )
+    impossible = least > seconds.high
+    shown = f"{number(1000 * least)} ms" if subject.unit == "ms" else f"{number(least)} s"
+    of = "it takes" if samples == 1 else f"{samples} of them take"
+    why = f"{needs}: {of} {shown} or more; {subject.printed} {subject.unit} {'cannot be' if impossible else 'can be'}."
+    scaled = least * 1000 if subject.unit == "ms" else least
+    return subject.finding("overstated" if impossible else "supported", why, scaled)
 
 
 def _least_work(facts: Facts, table: Table, row: Row) -> Fraction | None:
     """FLOPs that the decoder cannot do without; None where a pruned row states no average."""
     model, dense = facts.model(row), table.dense(row.model)
     assert model is not None
-    # Grouped keys save work that the two-matrix formula counts, so a gated FFN with the model's own widths is the count.
-    least = Convention.model_validate({**_LEAST, "ffn": 3 if model.ffn_matrices == 3 else 2})
-    text = row.text_tokens or 0
-    cost = layer_work(least, model, text)
+    cost = least_layer_work(model, row.text_tokens or 0)
     if row.method is None:
         held = facts.cached_tokens(table, row)
         tokens = Fraction(model.visual_tokens)

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from trio_profile.analysis.audits.facts import Facts
-from trio_profile.analysis.audits.findings import Finding, Verdict, as_printed, ends, judge, listed, number, place
+from trio_profile.analysis.audits.facts import Facts, work
+from trio_profile.analysis.audits.findings import Finding, Subject, Verdict, as_printed, judge, listed, number, place
 from trio_profile.analysis.claims import Row, Table
+from trio_profile.analysis.conventions import find
 from trio_profile.analysis.printed import Interval, Printed
 from trio_profile.analysis.quantities import Quantity, quantity
 
@@ -40,32 +41,38 @@ def overheads(facts: Facts) -> Iterator[Finding]:
         others = [r for r in table.rows if r.method is not None and not r.overhead and facts.amount(r, "total")]
         whole = facts.amount(dense, "total")
         found = [
-            (100 * (mine[1].value - its[1].value) / whole[1].value, f"({mine[1].text} - {its[1].text}) / {whole[1].text}")
+            (
+                100 * (mine[1].value - its[1].value) / whole[1].value,
+                f"({mine[1].text} - {its[1].text}) / {whole[1].text}",
+            )
             for r in own
             for other in others
-            if whole and (mine := facts.amount(r, "total")) and (its := facts.amount(other, "total"))
+            if whole and facts.same_share(r, other)
+            if (mine := facts.amount(r, "total")) and (its := facts.amount(other, "total"))
         ]
-        head = {"check": "ratio", "where": place(table, row), "quantity": "overhead_below_pct", "unit": "%"}
-        head |= {"printed": f"less than {printed.text}"}
+        subject = Subject("ratio", place(table, row), "overhead_below_pct", f"less than {printed.text}", "%")
         if not found:
             why = "No totals of the method, of one that chooses nothing and of the dense model stand in its table."
-            yield Finding(**head, verdict="underdetermined", why=why)
+            yield subject.finding("underdetermined", why)
             continue
         most = max(value for value, _ in found)
         sums = listed(f"{text} = {number(value)} %" for value, text in found)
         verdict: Verdict = "supported" if most < printed.value else "overstated"
         why = f"Of the dense total, the choice takes {sums}: {'less' if most < printed.value else 'not less'} than "
-        yield Finding(**head, recomputed=float(most), verdict=verdict, why=f"{why}{printed.text} %.")
+        yield subject.finding(verdict, f"{why}{printed.text} %.", most)
 
 
 def _finding(facts: Facts, table: Table, row: Row, meant: Quantity, printed: Printed) -> Finding:
     sources = list(_sources(facts, table, row, meant))
-    head = {"check": "ratio", "where": place(table, row), "quantity": meant.name, "printed": printed.text}
-    head |= {"unit": meant.unit}
+    if not sources and (computed := _by_formula(facts, table, row, meant)) is not None:
+        sources = [computed]
+    subject = Subject("ratio", place(table, row), meant.name, printed.text, meant.unit)
     if not sources:
         why = f"No row prints {meant.base} of both this setting and the dense model: those two figures would decide it."
-        return Finding(**head, verdict="underdetermined", why=why)
-    verdicts = [judge(printed, source.interval, larger_is_better=meant.form != "share") for source in sources]
+        return subject.finding("underdetermined", why)
+    verdicts: list[Verdict] = [
+        judge(printed, source.interval, larger_is_better=meant.form != "share") for source in sources
+    ]
     fitting = [source for source, verdict in zip(sources, verdicts, strict=True) if verdict == "supported"]
     others = [source for source, verdict in zip(sources, verdicts, strict=True) if verdict != "supported"]
     # Where some digits print it as they stand, those that need the rounding of their figures are no better source.
@@ -85,8 +92,8 @@ def _finding(facts: Facts, table: Table, row: Row, meant: Quantity, printed: Pri
     if others:
         sums = listed(dict.fromkeys(f"{o.sum} = {number(o.value)} in {o.where}" for o in others))
         why += f" {'Not from' if fitting else 'Nor'} {sums}."
-    bounds = ends(Interval(min(s.interval.low for s in shown), max(s.interval.high for s in shown)))
-    return Finding(**head, recomputed=float(first.value), interval=bounds, verdict=verdict, why=why)
+    bounds = Interval(min(s.interval.low for s in shown), max(s.interval.high for s in shown))
+    return subject.finding(verdict, why, first.value, bounds)
 
 
 def _sources(facts: Facts, table: Table, row: Row, meant: Quantity) -> Iterator[_Source]:
@@ -103,15 +110,31 @@ def _sources(facts: Facts, table: Table, row: Row, meant: Quantity) -> Iterator[
             yield _source(place(other, pruned), meant, dense, mine)
 
 
+def _by_formula(facts: Facts, table: Table, row: Row, meant: Quantity) -> _Source | None:
+    """Work of a printed schedule by the table's own convention, where no amounts are printed."""
+    model, schedule = facts.model(row), row.schedule
+    if model is None or schedule is None or table.convention is None or meant.base not in ("flops", "macs"):
+        return None
+    text, tokens = facts.text_count(table, row), schedule.tokens_by_layer(model)
+    counted = [
+        work(find(table.convention), model, by_layer, text)
+        for by_layer in ([model.visual_tokens] * model.layers, tokens)
+    ]
+    prints = [Printed(number(one / 10**12), one, Fraction(0)) for one in counted]
+    unit = quantity("flops_t")
+    whole, part = ((unit, one) for one in prints)
+    return _source(f"{table.name} by {table.convention}, in T", meant, whole, part)
+
+
 def _source(where: str, meant: Quantity, dense: tuple[Quantity, Printed], own: tuple[Quantity, Printed]) -> _Source:
     (whole_unit, whole), (unit, part) = dense, own
     scale = whole_unit.scale / unit.scale
-    factor = "" if scale == 1 else f" · {number(scale)}"
+    factored = whole.text if scale == 1 else f"({whole.text} · {number(scale)})"
     ratio, value = (whole.allowed / part.allowed).times(scale), whole.value / part.value * scale
     if meant.form == "ratio":
-        return _Source(where, f"{whole.text}{factor} / {part.text}", value, ratio)
+        return _Source(where, f"{factored} / {part.text}", value, ratio)
     left, now = Interval(1 / ratio.high, 1 / ratio.low).times(100), 100 / value
     if meant.form == "share":
-        return _Source(where, f"100 · {part.text} / ({whole.text}{factor})", now, left)
+        return _Source(where, f"100 · {part.text} / {factored}", now, left)
     saved = Interval(100 - left.high, 100 - left.low)
-    return _Source(where, f"100 · (1 - {part.text} / ({whole.text}{factor}))", 100 - now, saved)
+    return _Source(where, f"100 · (1 - {part.text} / {factored})", 100 - now, saved)

@@ -1,4 +1,4 @@
-"""Schedules: the average that budgets make, and, where none are printed, what every schedule of an average has in common.
+"""Schedules: the average that budgets make, and, where none are printed, what all schedules of one average share.
 
 A layer's work is convex in its tokens. So of all schedules with one average the work is least where the pruned layers
 share the tokens evenly, and greatest at a corner: some stages still whole, the next alike, the rest empty.
@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import combinations, pairwise
 
 from trio_profile.analysis.audits.facts import Facts
-from trio_profile.analysis.audits.findings import Finding, judge, number, place, share
+from trio_profile.analysis.audits.findings import Finding, Subject, judge, number, place, share
 from trio_profile.analysis.claims import Budgets, Model, Row
 from trio_profile.analysis.printed import Interval, Printed
 
@@ -56,16 +56,12 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         least = Fraction(layers[0], model.layers)
         if stated.allowed.high < least:
-            why = f"The first {layers[0]} of {model.layers} layers run on all visual tokens: an average over the layers "
-            yield Finding(
-                check="schedule",
-                where=place(table, row),
-                quantity="retention",
-                printed=row.retention or stated.text,
-                recomputed=float(least),
-                unit="share",
-                verdict="overstated",
-                why=f"{why}is {layers[0]} / {model.layers} = {share(least)} at the least.",
+            why = (
+                f"The first {layers[0]} of {model.layers} layers run on all visual tokens: an average over the layers "
+            )
+            subject = Subject("schedule", place(table, row), "retention", row.retention or stated.text, "share")
+            yield subject.finding(
+                "overstated", f"{why}is {layers[0]} / {model.layers} = {share(least)} at the least.", least
             )
 
 
@@ -81,12 +77,15 @@ def of_row(facts: Facts, row: Row) -> Schedule | None:
     layers = facts.claims.layers_of(row.model or "")
     mine = [one for one in facts.claims.method.published_budgets if not one.variant and one.budgets.keep]
     for one in mine:
-        of_setting = Row(label="", line=0, model=one.model, method=row.method, tokens=one.tokens, retention=one.retention)
+        of_setting = Row(
+            label="", line=0, model=one.model, method=row.method, tokens=one.tokens, retention=one.retention
+        )
         if one.model == row.model and facts.same_share(of_setting, row):
             return _schedule(one.budgets, model)
     stated, alike = facts.retention(row), [one for one in mine if one.model and one.budgets.layers == layers]
     if stated is None or not alike:
         return None
+
     # Of several to scale from, the one whose average is nearest.
     def average(budgets: Budgets, of: Model) -> Fraction:
         return sum(budgets.tokens_by_layer(of), Fraction(0)) / of.layers / of.visual_tokens
@@ -148,7 +147,7 @@ def _schedule(budgets: Budgets, model: Model) -> Schedule:
     tokens = budgets.tokens_by_layer(model)
     looked_at = [tokens[layer - 1] if layer else Fraction(model.visual_tokens) for layer in budgets.layers]
     kept = ", ".join(number(tokens[layer]) for layer in budgets.layers)
-    return Schedule(tokens, looked_at, f"{kept} after layers {', '.join(map(str, budgets.layers))}", True)
+    return Schedule(tokens, looked_at, f"{kept} {_after(budgets)}" if budgets.layers else number(tokens[0]), True)
 
 
 def _scaled(budgets: Budgets, model: Model, average: Fraction) -> Schedule | None:
@@ -162,12 +161,20 @@ def _scaled(budgets: Budgets, model: Model, average: Fraction) -> Schedule | Non
     tokens = [Fraction(model.visual_tokens)] * budgets.layers[0]
     for run, keep in zip(runs, kept, strict=True):
         tokens += [keep] * run
-    shown = f"{', '.join(str(round(keep)) for keep in kept)} after layers {', '.join(map(str, budgets.layers))}"
-    words = f"{shown}, in the published proportion {' : '.join(map(str, budgets.keep))}"
+    proportion = " : ".join(map(str, budgets.keep))
+    words = (
+        f"{', '.join(str(round(keep)) for keep in kept)} {_after(budgets)}, in the published proportion {proportion}"
+    )
     return Schedule(tokens, [Fraction(model.visual_tokens), *kept[:-1]], words, False)
 
 
-def _averages(where: str, budgets: Budgets, model: Model, tokens: str | None, retention: str | None) -> Iterator[Finding]:
+def _after(budgets: Budgets) -> str:
+    return f"after layer{'s' if len(budgets.layers) > 1 else ''} {', '.join(map(str, budgets.layers))}"
+
+
+def _averages(
+    where: str, budgets: Budgets, model: Model, tokens: str | None, retention: str | None
+) -> Iterator[Finding]:
     by_layer = budgets.tokens_by_layer(model)
     average = sum(by_layer, Fraction(0)) / model.layers
     runs = [(len(list(by_layer)[start:stop]), by_layer[start]) for start, stop in _runs(by_layer)]
@@ -182,16 +189,13 @@ def _averages(where: str, budgets: Budgets, model: Model, tokens: str | None, re
         of = "" if quantity == "tokens" else f", {share(value)} of {model.visual_tokens}"
         verdict = judge(printed, Interval.at(value), larger_is_better=False)
         why = f"({sum_}) / {model.layers} = {number(average)} tokens a layer{of}."
-        yield Finding(
-            check="schedule",
-            where=where,
-            quantity=quantity,
-            printed=text,
-            recomputed=float(value),
-            unit=unit,
-            verdict=verdict,
-            why=why,
-        )
+        left = by_layer[-1] / (1 if quantity == "tokens" else model.visual_tokens)
+        if verdict != "supported" and len(runs) == 2 and abs(printed.value - left) < abs(printed.value - value):
+            verdict = "not_comparable"
+            why += (
+                f" {text} is near to the {number(by_layer[-1])} that the one stage leaves: another count by that name."
+            )
+        yield Subject("schedule", where, quantity, text, unit).finding(verdict, why, value)
 
 
 def _runs(by_layer: Sequence[Fraction]) -> Iterator[tuple[int, int]]:

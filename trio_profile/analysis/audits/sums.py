@@ -1,11 +1,12 @@
-"""Parts and wholes of one row: a prefill lies inside the total, and what follows it does not shrink with more tokens."""
+"""Parts and wholes: a prefill lies inside the total, and what follows it does not shrink with more tokens."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
 from trio_profile.analysis.audits.facts import Facts
-from trio_profile.analysis.audits.findings import Finding, Verdict, ends, listed, number, place
+from trio_profile.analysis.audits.findings import Finding, Subject, Verdict, listed, number, place
 from trio_profile.analysis.claims import Row, Table
 from trio_profile.analysis.printed import Interval, Printed
 from trio_profile.analysis.quantities import Quantity
@@ -30,26 +31,20 @@ def _parts(facts: Facts, table: Table, row: Row) -> Iterator[Finding]:
     if total is None or prefill is None:
         return
     whole, part = _base_units(total), _base_units(prefill)
-    head = {"check": "sum", "where": place(table, row), "unit": "s"}
     if decode is not None:
-        sum_, rest = part + _base_units(decode), whole - part
-        scaled = Interval(sum_.low / total[0].scale, sum_.high / total[0].scale)
-        meets = total[1].allowed.meets(scaled)
-        value = prefill[1].value * prefill[0].scale + decode[1].value * decode[0].scale
-        verdict: Verdict = "supported" if meets else "not_comparable"
-        why = f"{prefill[1].text} {prefill[0].unit} of prefill and {decode[1].text} {decode[0].unit} of decoding are "
-        why += f"{number(value / total[0].scale)} {total[0].unit}, where {total[1].text} are printed."
-        yield Finding(
-            **{**head, "unit": total[0].unit}, quantity=total[0].name, printed=total[1].text, verdict=verdict, why=why,
-            recomputed=float(value / total[0].scale), interval=ends(scaled),
-        )  # fmt: skip
+        scaled = (part + _base_units(decode)).times(1 / total[0].scale)
+        value = (prefill[1].value * prefill[0].scale + decode[1].value * decode[0].scale) / total[0].scale
+        verdict: Verdict = "supported" if total[1].allowed.meets(scaled) else "not_comparable"
+        why = (
+            f"{_shown(prefill)} of prefill and {_shown(decode)} of decoding are {number(value)} {total[0].unit}, and "
+            f"{_shown(total)} are printed."
+        )
+        subject = Subject("sum", place(table, row), total[0].name, total[1].text, total[0].unit)
+        yield subject.finding(verdict, why, value, scaled)
     elif part.low > whole.high:
-        rest = whole - part
-        why = f"{prefill[1].text} {prefill[0].unit} of prefill are more than the total of {total[1].text} {total[0].unit}."
-        yield Finding(
-            **head, quantity=prefill[0].name, printed=prefill[1].text, verdict="not_comparable", why=why,
-            recomputed=float(total[1].value * total[0].scale), interval=ends(rest),
-        )  # fmt: skip
+        why = f"{_shown(prefill)} of prefill are more than the total of {_shown(total)}, which they are a part of."
+        subject = Subject("sum", place(table, row), prefill[0].name, prefill[1].text, "s")
+        yield subject.finding("not_comparable", why, total[1].value * total[0].scale, whole)
 
 
 def _after_prefill(facts: Facts, table: Table) -> Iterator[Finding]:
@@ -77,18 +72,14 @@ def _after_prefill(facts: Facts, table: Table) -> Iterator[Finding]:
             first, second = max(falls, key=lambda pair: pair[0][2].low / pair[1][2].high)
             sums = listed(text for _, _, _, text in found)
             why = (
-                f"What follows the prefill takes {sums}. With more kept tokens the same answers cannot be decoded in less "
-                "time: the answers, or the runs, are not the same. Their lengths would decide it."
+                f"What follows the prefill takes {sums}. With more kept tokens the same answers cannot be decoded in "
+                "less time: the answers, or the runs, are not the same. Their lengths would decide it."
             )
-            yield Finding(
-                check="sum",
-                where="; ".join(place(table, row) for _, row, _, _ in found),
-                quantity="after_prefill_s",
-                printed=" / ".join(dict.fromkeys(row.figures[_name(facts, row)] for _, row, _, _ in found)),
-                recomputed=float(first[2].low / second[2].high),
-                unit="largest / least",
-                verdict="underdetermined",
-                why=why,
+            where = "; ".join(place(table, row) for _, row, _, _ in found)
+            prints = " / ".join(dict.fromkeys(text.partition(" = ")[0] for _, _, _, text in found))
+            spread = first[2].low / second[2].high
+            yield Subject("sum", where, "after_prefill", prints, "largest / least").finding(
+                "underdetermined", why, spread
             )
 
 
@@ -101,32 +92,29 @@ def _local(facts: Facts, table: Table, row: Row) -> Iterator[Finding]:
     each = sum((_base_units(part) for part in parts), Interval.at(0))
     value = sum((part[1].value * part[0].scale for part in parts), Fraction(0))
     sum_ = " + ".join(f"{printed.text}" for _, printed in parts)
-    head = {"check": "sum", "where": place(table, row), "quantity": prefill[0].name, "printed": prefill[1].text}
+    subject = Subject("sum", place(table, row), prefill[0].name, prefill[1].text, "samples")
     whole = _base_units(prefill)
     if table.samples is None:
         most = int(whole.high / each.low)
         why = (
-            f"A sample's parts take {sum_} = {number(1000 * value)} ms, if they are parts of its prefill and of one "
-            f"sample: {prefill[1].text} {prefill[0].unit} are then at the most {most} samples. Their number would decide it."
+            f"A sample's parts take {sum_} = {number(1000 * value)} ms. If they are parts of its prefill, "
+            f"{_shown(prefill)} are at the most {most} samples; their number would decide it."
         )
-        yield Finding(**head, unit="samples", recomputed=most, verdict="underdetermined", why=why)
+        yield subject.finding("underdetermined", why, most)
         return
-    sum_all = each.times(table.samples)
-    verdict: Verdict = "supported" if sum_all.low <= whole.high else "not_comparable"
+    all_samples = each.times(table.samples)
+    fits = all_samples.low <= whole.high
     why = (
         f"{table.samples} samples of {sum_} = {number(1000 * value)} ms are {number(value * table.samples)} s, "
-        f"{'within' if verdict == 'supported' else 'more than'} the {prefill[1].text} {prefill[0].unit} of prefill."
+        f"{'within' if fits else 'more than'} the {_shown(prefill)} of prefill."
     )
-    yield Finding(
-        **head, unit="s", recomputed=float(value * table.samples), interval=ends(sum_all), verdict=verdict, why=why
-    )
+    verdict: Verdict = "supported" if fits else "not_comparable"
+    yield replace(subject, unit="s").finding(verdict, why, value * table.samples, all_samples)
 
 
 def _base_units(found: tuple[Quantity, Printed]) -> Interval:
     return found[1].allowed.times(found[0].scale)
 
 
-def _name(facts: Facts, row: Row) -> str:
-    found = facts.amount(row, "total")
-    assert found is not None
-    return found[0].name
+def _shown(found: tuple[Quantity, Printed]) -> str:
+    return f"{found[1].text} {found[0].unit}"
