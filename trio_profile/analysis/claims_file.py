@@ -35,6 +35,8 @@ _BUDGETS = ("layers", "keep", "keep_ratio", "encoder_keep", "encoder_ratio")
 _DENSE = ("baseline", "dense", "vanilla", "upper bound", "no pruning")
 _NO_CHOICE = ("grid", "random", "uniform", "stride")
 """Methods that choose without looking: their choice costs no work that a formula counts."""
+_MOST_ROWS = 1000
+"""Rows are held against each other, so that what an audit takes grows with their square."""
 DTYPES = {"float32": 4, "float16": 2, "bfloat16": 2, "float8": 1, "int8": 1}
 """Bytes of a number in a cache."""
 
@@ -97,9 +99,12 @@ class _Reader:
             self.source.refuse(("models",), "names none")
         method = self._method(top.get("method"))
         self.own = (method.name or re.split(r"[:\s]", paper)[0]).casefold()
-        tables = self._mapping(("tables",), top["tables"])
-        if not tables:
+        bodies = self._mapping(("tables",), top["tables"])
+        if not bodies:
             self.source.refuse(("tables",), "holds none; without printed figures there is nothing to audit")
+        tables = tuple(self._table(label, body) for label, body in bodies.items())
+        if sum(len(table.rows) for table in tables) > _MOST_ROWS:
+            self.source.refuse(("tables",), f"hold more than {_MOST_ROWS} rows; audit a paper at a time")
         return Claims(
             name=name,
             paper=paper,
@@ -107,7 +112,7 @@ class _Reader:
             models=self.models,
             method=method,
             own=self.own,
-            tables=tuple(self._table(label, body) for label, body in tables.items()),
+            tables=tables,
         )
 
     # --- the method ---------------------------------------------------------------------------------------------
@@ -178,7 +183,7 @@ class _Reader:
         rows: list[Row] = []
         for label, figures in self._mapping((*path, "rows"), fields.get("rows") or {}).items():
             rows += self._rows((*path, "rows", label), label, figures, context)
-        if fields.get("rows") is not None and not rows:
+        if "rows" in fields and not rows:
             self.source.refuse((*path, "rows"), "holds none")
         for key, value in series.items():
             rows += self._series((*path, key), key, value, context)
@@ -247,7 +252,7 @@ class _Reader:
         dense = named == context.baseline or method.casefold() in _DENSE
         method = None if dense else self.own if method.casefold() in ("", "ours", self.own) else method.casefold()
         body = {key: fields[key] for key in _BUDGETS if fields.get(key) is not None}
-        given = self._retention(path, fields) or retention
+        given = self._retention(path, fields) or (retention and self._retention(path, {"retention": retention}))
         figures = {key: value for key, value in fields.items() if key not in _ROW}
         for key, value in self._mapping((*path, "printed"), fields.get("printed") or {}).items():
             if key in figures:
@@ -379,10 +384,11 @@ class _Reader:
         if not isinstance(value, str):
             self.source.refuse(path, "needs a number")
         try:
-            if Printed.of(value).value <= 0:
-                self.source.refuse(path, f"{value} is not above 0")
+            above = Printed.of(value).value > 0
         except ValueError as error:
             self.source.refuse(path, str(error))
+        if not above:
+            self.source.refuse(path, f"{value} is not above 0")
         return value
 
     def _whole(self, path: Path_, value: Any) -> int:

@@ -81,7 +81,11 @@ class Printed:
 
     def agrees(self, other: "Printed") -> bool:
         """Whether both may print one value. A print with fewer digits agrees with what rounds, or is cut off, to it."""
+        return self.allowed.meets(other.allowed) if self.last == other.last else self.names(other)
+
+    def names(self, other: "Printed") -> bool:
+        """Whether both name one setting: with as many digits they are the same, with fewer as in `agrees`."""
         if self.last == other.last:
-            return self.allowed.meets(other.allowed)
+            return self.value == other.value
         coarse, fine = (self, other) if self.last > other.last else (other, self)
         return coarse.how(fine.value) != "no"

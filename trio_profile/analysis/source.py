@@ -109,7 +109,7 @@ def _build(event: yaml.Event, events: Iterator[yaml.Event], path: Path_, source:
         text = " ".join(event.value.split())
         if not text.isprintable():
             source.refuse(path, "holds a character that cannot be shown")
-        return None if event.style is None and text in ("", "~", "null") else text
+        return None if not event.style and text in ("", "~", "null") else text
     if isinstance(event, yaml.SequenceStartEvent):
         parts: list[Any] = []
         while not isinstance(part := next(events), yaml.SequenceEndEvent):

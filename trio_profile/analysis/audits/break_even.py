@@ -56,18 +56,19 @@ def _finding(table: Table, row: Row | None, base: str, points: Sequence[Point], 
     (low, before, first_row), (high, after, last_row) = lines[0]
     subject = replace(subject, where="; ".join([where, place(table, first_row), place(table, last_row)]))
     value = _crossing(low.value, high.value, before.value, after.value, dense.value)
+    part = f"({dense.text} - {before.text}) / ({after.text} - {before.text})"
     why = (
         f"A straight line from {before.text} at {low.text} to {after.text} at {high.text} meets {dense.text} at "
-        f"{low.text} + {number(high.value - low.value)} · ({dense.text} - {before.text}) / ({after.text} - {before.text}) = "
-        f"{number(value)}."
+        f"{low.text} + {number(high.value - low.value)} · {part} = {number(value)}."
     )
-    verdict: Verdict = "supported"
+    interval, verdict = _interval(low, high, before, after, dense), "supported"
     if said is not None:
-        least, most = (Printed.of(end).value for end in said)
-        if not least <= value <= most:
-            verdict = "understated" if value > most else "overstated"
-        why += f" That is {share(value)}, {'inside' if verdict == 'supported' else 'outside'} what is said."
-    return subject.finding(verdict, why, value, _interval(low, high, before, after, dense))
+        least, most = (Printed.of(end) for end in said)
+        inside = interval.meets(Interval(least.allowed.low, most.allowed.high))
+        if not inside:
+            verdict = "understated" if value > most.value else "overstated"
+        why += f" That is {share(value)}, {'inside' if inside else 'outside'} what is said."
+    return subject.finding(verdict, why, value, interval)
 
 
 def _said(break_even: tuple[str, str]) -> str:

@@ -69,9 +69,9 @@ class Facts:
     def same_share(self, a: Row, b: Row) -> bool:
         """Whether two rows of one model state one retention, or one count of tokens."""
         if a.tokens and b.tokens:
-            return Printed.of(a.tokens).agrees(Printed.of(b.tokens))
+            return Printed.of(a.tokens).names(Printed.of(b.tokens))
         if a.retention and b.retention:
-            return Printed.of(a.retention).agrees(Printed.of(b.retention))
+            return Printed.of(a.retention).names(Printed.of(b.retention))
         share, count = (a.retention, b.tokens) if a.retention else (b.retention, a.tokens)
         model = self.model(a)
         if share and count and model:
@@ -84,17 +84,17 @@ class Facts:
         if row.retention is None:
             return None
         stated = Printed.of(row.retention)
-        finer = [Printed.of(r.retention) for _, r in self.claims.rows() if r.model == row.model and r.retention]
+        alike = [other for _, other in self.claims.rows() if other.model == row.model]
+        finer = [Printed.of(text) for text in {other.retention for other in alike if other.retention}]
         if model is not None:
-            counts = [r.tokens for _, r in self.claims.rows() if r.model == row.model and r.tokens and r.method]
-            for count in counts:
+            for count in {other.tokens for other in alike if other.tokens and other.method}:
                 share = Printed.of(count).value / model.visual_tokens
                 if stated.how(share) != "no":
                     finer.append(Printed(row.retention, share, Fraction(1, model.visual_tokens)))
-        agreeing = {f.value: f for f in finer if f.last <= stated.last and stated.agrees(f)}
-        finest = min(agreeing.values(), key=lambda f: f.last, default=stated)
-        # Several finer prints that do not agree among themselves leave the row's own.
-        return finest if all(f.agrees(finest) for f in agreeing.values()) else stated
+        agreeing = {f.value: f for f in finer if f.last <= stated.last and stated.names(f)}
+        finest = min(agreeing.values(), key=lambda f: (f.last, f.value), default=stated)
+        # Several finer prints that are not one among themselves leave the row's own.
+        return finest if all(f.names(finest) for f in agreeing.values()) else stated
 
     # --- caches -------------------------------------------------------------------------------------------------
 

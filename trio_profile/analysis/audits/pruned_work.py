@@ -136,7 +136,8 @@ def _head(convention: Convention, model: Model, text: int, most: Fraction) -> In
     """What a convention counts for the head: one row, or all of a last layer with at most the average's tokens."""
     row = Fraction(model.hidden * model.vocab * (2 if convention.unit == "flops" else 1))
     if convention.head == "all":
-        return Interval(row * text, row * (text + most))
+        beside = text if convention.tokens == "all" else 0
+        return Interval(row * beside, row * (beside + most))
     return Interval.at(row if convention.head == "one" else 0)
 
 

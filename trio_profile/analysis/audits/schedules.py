@@ -7,7 +7,7 @@ share the tokens evenly, and greatest at a corner: some stages still whole, the 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import accumulate, combinations, pairwise
 
 from trio_profile.analysis.audits.facts import Facts
 from trio_profile.analysis.audits.findings import Finding, Subject, judge, number, place, share
@@ -120,25 +120,26 @@ def _bounds(model: Model, layers: Sequence[int], average: Fraction, cost: Cost) 
     left = average * model.layers - first * whole
     if not 0 <= left <= whole * sum(runs):
         return None
-    even = left / sum(runs)
-    unpruned, empty, full = first * cost(whole), cost(Fraction(0)), cost(whole)
-    greatest, most_looked, least_looked = Fraction(0), Fraction(0), whole * len(runs)
+    ahead = [0, *accumulate(runs)]
+    unpruned, full, empty = first * cost(whole), cost(whole), cost(Fraction(0))
+    others = len(runs) - 1  # what the last stage leaves, no further stage looks at
+    greatest, most_looked, least_looked = Fraction(0), Fraction(0), whole * others
     for start, end in combinations(range(len(runs) + 1), 2):
-        # A corner: stages before `start` leave all, those before `end` share the rest, the others have none.
-        shared = (left - whole * sum(runs[:start])) / sum(runs[start:end])
+        # A corner: stages before `start` leave all, those before `end` share the rest, the others leave none.
+        shared = (left - whole * ahead[start]) / (ahead[end] - ahead[start])
         if not 0 <= shared <= whole:
             continue
-        costs = [full] * start + [cost(shared)] * (end - start) + [empty] * (len(runs) - end)
-        greatest = max(greatest, sum((run * one for run, one in zip(runs, costs, strict=True)), unpruned))
-        most_looked = max(most_looked, sum(costs[:-1], Fraction(0)))
-        kept = [whole] * start + [shared] * (end - start) + [Fraction(0)] * (len(runs) - end)
-        least_looked = min(least_looked, sum(kept[:-1], Fraction(0)))
-    # What the stages look at: everything, then what each but the last one left. Their mean cost is at least the cost
-    # of their mean, and the least mean is at a corner, because it is linear in the tokens.
-    others = len(runs) - 1
+        corner = ahead[start] * full + (ahead[end] - ahead[start]) * cost(shared) + (ahead[-1] - ahead[end]) * empty
+        greatest = max(greatest, unpruned + corner)
+        leave_all, leave_some = min(start, others), min(end, others) - min(start, others)
+        looked = leave_all * full + leave_some * cost(shared) + (others - leave_all - leave_some) * empty
+        most_looked = max(most_looked, looked)
+        least_looked = min(least_looked, leave_all * whole + leave_some * shared)
+    # The stages look at everything, and then at what each but the last one left. The mean cost of that is at least the
+    # cost of its mean, and the least mean is at a corner, because it is linear in the tokens.
     everything = full * bool(layers)
     return Bounds(
-        Interval(unpruned + sum(runs) * cost(even), greatest),
+        Interval(unpruned + ahead[-1] * cost(left / ahead[-1]), greatest),
         Interval(everything + (others * cost(least_looked / others) if others else 0), everything + most_looked),
     )
 
