@@ -125,10 +125,10 @@ def paper(seed: int) -> Paper:
 def planted(seed: int) -> tuple[Paper, str, str, tuple[str, ...]]:
     """A paper with one inconsistency: the paper, what was done, the place and the quantities that may name it."""
     made = paper(10_000 + seed)
-    kinds = sorted(_PLANTS)
+    kinds = sorted(PLANTS)
     while True:
         kind = kinds[seed % len(kinds)]
-        if (named := _PLANTS[kind](made)) is not None:
+        if (named := PLANTS[kind](made)) is not None:
             return made, kind, *named
         seed += 1
 
@@ -373,7 +373,7 @@ def _impossible(made: Paper) -> Named:
     return "main, baseline", ("prefill_ms",)
 
 
-_PLANTS: dict[str, Callable[[Paper], Named]] = {
+PLANTS: dict[str, Callable[[Paper], Named]] = {
     "a ratio": _ratio,
     "a ratio of the abstract": _headline,
     "a dense cache": _dense_cache,

@@ -1,4 +1,4 @@
-"""The format of claims files: what is read out of one, and that whatever is wrong with one is named by line and field."""
+"""The format of claims files: what is read out of one, and that what is wrong with one is named by line and field."""
 
 from pathlib import Path
 
@@ -130,8 +130,8 @@ def test_claims_that_ship_are_read_and_so_is_the_template():
 # --- what is refused ---------------------------------------------------------------------------------------------
 
 BAD = [
-    # text, or what is put in the place of what in PAPER; the line; what the complaint says
-    (("flops_t: 0.45", "flops_ms: 0.45"), 13, "flops_ms: 'ms' is no unit of flops; write one of flops_m, flops_g, flops_t"),
+    # what is put in the place of what in PAPER, or a text; the line; what the complaint says
+    (("flops_t: 0.45", "flops_ms: 0.45"), 13, "flops_ms: 'ms' is no unit of flops; write one of flops_m"),
     (("kv_mb: 62", "kv_s: 62"), 13, "kv_s: 's' is no unit of kv"),
     (("prefill_s: 1106", "prefil_s: 1106"), 13, "prefil_s: no known quantity; the nearest are prefill_s"),
     (("flops_t: 0.45", "flops_t: -0.45"), 13, "tables.main.rows.prune 11.1pct.flops_t: -0.45 is not above 0"),
@@ -248,9 +248,7 @@ def test_a_large_file_is_not_read_whole(tmp_path: Path, monkeypatch):
 
     def watched(self: Path, *args, **options):
         file = opened(self, *args, **options)
-        whole = file.read
-        file = _Watched(whole, read_sizes, file)
-        return file
+        return _Watched(file.read, read_sizes, file)
 
     monkeypatch.setattr(Path, "open", watched)
     with pytest.raises(ClaimsError, match="more than 1000 kB"):

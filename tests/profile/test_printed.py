@@ -74,7 +74,9 @@ def test_intervals_hold_what_their_ends_make():
     assert whole.meets(Interval(Fraction(4935), Fraction(9999))) and not whole.meets(Interval.at(4936))
 
 
-@pytest.mark.parametrize("text", ["", "nan", "inf", "1_000", "0x10", "1e999", "12:30", "1,5", "9" * 25, "٣", " 1", "1\n"])
+@pytest.mark.parametrize(
+    "text", ["", "nan", "inf", "1_000", "0x10", "1e999", "12:30", "1,5", "9" * 25, "٣", " 1", "1\n"]
+)
 def test_what_is_no_number_is_refused(text: str):
     with pytest.raises(ValueError, match="decimal number"):
         Printed.of(text)

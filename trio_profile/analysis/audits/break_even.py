@@ -61,7 +61,8 @@ def _finding(table: Table, row: Row | None, base: str, points: Sequence[Point], 
         f"A straight line from {before.text} at {low.text} to {after.text} at {high.text} meets {dense.text} at "
         f"{low.text} + {number(high.value - low.value)} · {part} = {number(value)}."
     )
-    interval, verdict = _interval(low, high, before, after, dense), "supported"
+    interval = _interval(low, high, before, after, dense)
+    verdict: Verdict = "supported"
     if said is not None:
         least, most = (Printed.of(end) for end in said)
         inside = interval.meets(Interval(least.allowed.low, most.allowed.high))
