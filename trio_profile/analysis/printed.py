@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 How = Literal["rounded", "truncated", "no"]
@@ -55,13 +56,14 @@ class Printed:
     value: Fraction
     last: Fraction
 
-    @classmethod
-    def of(cls, text: str) -> "Printed":
+    @staticmethod
+    @lru_cache(10_000)
+    def of(text: str) -> "Printed":
         """From its text. Raises ValueError for what is no decimal number of at most 24 digits."""
         if not _NUMBER.fullmatch(text) or sum(map(str.isdigit, text)) > _MOST_DIGITS:
             raise ValueError(f"{text[:40]!r} is not a decimal number of at most {_MOST_DIGITS} digits")
         number = Decimal(text)
-        return cls(text, Fraction(number), Fraction(Decimal(1).scaleb(int(number.as_tuple().exponent))))
+        return Printed(text, Fraction(number), Fraction(Decimal(1).scaleb(int(number.as_tuple().exponent))))
 
     @property
     def rounded(self) -> Interval:

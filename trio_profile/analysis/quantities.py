@@ -8,6 +8,7 @@ tells); `prefill_speedup` and `kv_ratio` are dense over pruned, `flops_reduction
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fractions import Fraction
+from functools import cache
 from typing import Literal
 
 Form = Literal["amount", "ratio", "reduction", "share", "plain"]
@@ -52,6 +53,7 @@ class Quantity:
     unit: str = ""
 
 
+@cache
 def quantity(name: str) -> Quantity:
     """A quantity by its name. Raises ValueError with the units it may have, or the names nearest to it."""
     if name in PLAIN:

@@ -40,20 +40,13 @@ def _conventions(facts: Facts, table: Table, dense: Row, base: str) -> list[Conv
     if model is None or found is None:
         return []
     exact = [one.convention for one in _matches(facts, table, dense, model, *found) if one.printed != "no"]
-    others = [
-        (other, row, its_model, its[0], its[1])
+    printing = [
+        {one.code for one in _matches(facts, other, row, its_model, *its) if one.printed != "no"}
         for other, row in facts.claims.rows()
         if _is_dense(row) and (its_model := facts.model(row)) and (its := facts.amount(row, base))
     ]
-
-    def printing(one: Convention) -> int:
-        return sum(
-            any(found.convention == one and found.printed != "no" for found in _matches(facts, *other))
-            for other in others
-        )
-
     # Sorting keeps the order of equals, and conventions come plainest first.
-    return sorted(exact, key=printing, reverse=True)
+    return sorted(exact, key=lambda one: sum(one.code in codes for codes in printing), reverse=True)
 
 
 def _is_dense(row: Row) -> bool:

@@ -7,6 +7,7 @@ them, a layer holds on average. Papers write MB for 10⁶ or 2²⁰ bytes; the r
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 from trio_profile.analysis.claims import Claims, Model, Row, Table
 from trio_profile.analysis.claims_file import DTYPES
@@ -126,20 +127,13 @@ class Facts:
         """Text tokens of a row: stated, or what a dense cache of the same dataset holds beyond the visual tokens."""
         if row.text_tokens is not None:
             return Interval.at(row.text_tokens), Fraction(row.text_tokens), "stated"
-        own: list[tuple[Interval, Fraction, str]] = []
-        others: list[tuple[Interval, Fraction, str]] = []
-        for other, dense in self.claims.rows():
-            model, cached = self.model(dense), self.cached_tokens(other, dense)
-            if dense.method is not None or model is None or cached is None:
-                continue
-            if table.dataset and other.dataset and table.dataset.casefold() != other.dataset.casefold():
-                continue
-            interval, value = cached
-            if value >= model.visual_tokens:
-                visual = Interval.at(model.visual_tokens)
-                known = own if dense.model == row.model else others
-                known.append((interval - visual, value - visual.low, f"{dense.model}'s dense cache"))
-        found = own or others  # tokenizers differ: the same model comes before any other
+        known = [
+            (dense.model == row.model, (interval, value, f"{dense.model}'s dense cache"))
+            for other, dense, interval, value in self._beyond_the_picture
+            if not (table.dataset and other.dataset) or table.dataset.casefold() == other.dataset.casefold()
+        ]
+        # Tokenizers differ: the same model comes before any other.
+        found = [one for own, one in known if own] or [one for _, one in known]
         if not found or not all(one[0].meets(found[0][0]) for one in found):
             return None
         return found[0]
@@ -178,6 +172,17 @@ class Facts:
         """Whether the dense cache holds fewer tokens than the model's visual ones: they are not what was run."""
         model, cached = self.model(dense), self.cached_tokens(table, dense)
         return model is not None and cached is not None and cached[0].high < model.visual_tokens
+
+    @cached_property
+    def _beyond_the_picture(self) -> list[tuple[Table, Row, Interval, Fraction]]:
+        """What each dense cache holds beyond its model's visual tokens, where it holds those."""
+        found: list[tuple[Table, Row, Interval, Fraction]] = []
+        for table, row in self.claims.rows():
+            model, cached = self.model(row), self.cached_tokens(table, row)
+            if row.method is None and model is not None and cached is not None and cached[1] >= model.visual_tokens:
+                visual = Interval.at(model.visual_tokens)
+                found.append((table, row, cached[0] - visual, cached[1] - visual.low))
+        return found
 
     def _agreeing(self) -> int:
         agreeing = 0
