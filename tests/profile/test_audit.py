@@ -119,6 +119,11 @@ def test_grid_is_not_the_average_that_its_table_states(trio: AuditDocument):
     assert grid.interval[0] == pytest.approx(32 * _paper_macs(319.5) / 1e12)
     assert grid.interval[1] == pytest.approx((3 * _paper_macs(2880) + _paper_macs(32 * 321 - 3 * 2880)) / 1e12)
     assert grid.interval[1] < 1.9037
+    implied = 359.233  # tokens, as the sentence says
+    scale = (32 * implied - 2880) / (9 * 92 + 5 * 54 + 17 * 22)
+    stages = ((1, 2880), (9, 92 * scale), (5, 54 * scale), (17, 22 * scale))
+    assert sum(layers * _paper_macs(n) for layers, n in stages) / 1e12 == pytest.approx(1.9038, abs=1e-5)
+    assert "right for an average of 359.233 tokens, 12.5 % of 2880" in grid.why
 
 
 def _paper_macs(n: float) -> float:
@@ -264,6 +269,13 @@ def test_claims_of_others(name: str, verdicts: dict[str, str]):
 def test_equal_tokens_of_sparsevlm_leave_out_the_layer_of_the_stage():
     values = [one.recomputed for one in audit(read("sparsevlm")).claims]
     assert values == [206.5, 145.40625, 82.25]
+
+
+def test_the_example_of_the_document_is_one():
+    text = (Path(__file__).parents[2] / "docs" / "claims.md").read_text()
+    example = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)
+    assert example is not None
+    assert set(audited_paper(example[1]).tally) == {"supported"}
 
 
 def test_the_template_holds():

@@ -54,4 +54,5 @@ def _finding(name: str, group: list[Place]) -> Finding:
             "from one does not hold for the other."
         )
     where = "; ".join(place(table, row) for table, row in group)
-    return Subject("duplicates", where, name, " / ".join(by_print), "largest / least").finding(verdict, why, spread)
+    subject = Subject("duplicates", where, name, " / ".join(by_print), "largest / least")
+    return subject.finding(verdict, why, spread if len(prints) > 1 else None)

@@ -10,8 +10,8 @@ from fractions import Fraction
 
 from trio_profile.analysis.audits import dense_work, schedules
 from trio_profile.analysis.audits.facts import Facts, layer_work, work
-from trio_profile.analysis.audits.findings import Finding, Subject, Verdict, judge, listed, number, place
-from trio_profile.analysis.audits.schedules import Bounds, Schedule
+from trio_profile.analysis.audits.findings import Finding, Subject, Verdict, judge, listed, number, place, share
+from trio_profile.analysis.audits.schedules import Bounds, Cost, Schedule
 from trio_profile.analysis.claims import Model, Row, Table
 from trio_profile.analysis.conventions import Convention
 from trio_profile.analysis.printed import Interval, Printed
@@ -22,8 +22,8 @@ from trio_profile.analysis.quantities import Quantity
 class _Case:
     """One pruned row with everything that its work follows from, in operations.
 
-    inference, looked: F_inf and Σ f(V) of the schedule, if one is known. bounds: of both, whatever the schedule; the
-    same where it is printed.
+    layer: what one costs by its tokens. inference, looked: F_inf and Σ f(V) of the schedule, if one is known.
+    bounds: of both, whatever the schedule; the same where it is printed.
     """
 
     facts: Facts
@@ -33,6 +33,7 @@ class _Case:
     meant: Quantity
     printed: Printed
     convention: Convention
+    layer: Cost
     average: Interval
     schedule: Schedule | None
     inference: Fraction
@@ -128,7 +129,7 @@ def _case(facts: Facts, table: Table, dense: Row, row: Row, base: str, conventio
         bounds = Bounds(any_.layers + _head(convention, model, text, average.high), any_.stages)
     nominal = facts.nominal(table, dense)
     return _Case(
-        facts, table, row, model, *found, convention, average, schedule, inference, looked, bounds, nominal
+        facts, table, row, model, *found, convention, layer, average, schedule, inference, looked, bounds, nominal
     )  # fmt: skip
 
 
@@ -166,6 +167,7 @@ def _without_choice(case: _Case) -> Finding:
         above = case.figure.low > found.high
         why += f" {case.printed.text} is {'above' if above else 'below'} {'it' if case.exact else 'all of it'}"
         why += _two_inputs(case) if case.nominal else "."
+        why += _implied_average(case)
     elif case.row.overhead:
         why += " The choice of tokens is not in it."
     return case.finding(verdict, why, value, found)
@@ -244,6 +246,17 @@ def _judged(case: _Case, found: Interval) -> Verdict:
 def _two_inputs(case: _Case) -> str:
     stated = case.row.retention or case.row.tokens
     return f": either it is not at {stated}, or not of the {case.model.visual_tokens} tokens of the dense row."
+
+
+def _implied_average(case: _Case) -> str:
+    """The average that would make a figure right, by a schedule of the same proportion."""
+    if case.schedule is None or case.exact or case.convention.head != "none":
+        return ""
+    average = schedules.implied(case.schedule, case.model, case.layer, case.printed.value * case.meant.scale)
+    if average is None:
+        return ""
+    of = f"{share(average / case.model.visual_tokens)} of {case.model.visual_tokens}"
+    return f" In that proportion it would be right for an average of {number(average)} tokens, {of}."
 
 
 def _whatever(case: _Case) -> str:

@@ -22,13 +22,14 @@ Cost = Callable[[Fraction], Fraction]
 class Schedule:
     """Visual tokens by layer, those that each stage looks at, and the budgets in words.
 
-    exact: printed for this very setting, and not scaled from another.
+    exact: printed for this very setting, and not scaled from another. published: what they are, or are scaled from.
     """
 
     tokens: Sequence[Fraction]
     looked_at: Sequence[Fraction]
     budgets: str
     exact: bool
+    published: Budgets
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,20 @@ def of_row(facts: Facts, row: Row) -> Schedule | None:
     return _scaled(nearest.budgets, model, stated.value * model.visual_tokens)
 
 
+def implied(schedule: Schedule, model: Model, cost: Cost, figure: Fraction) -> Fraction | None:
+    """The average, to a thousandth of a token, at which a schedule of the same proportion costs so much."""
+    low, high = 0, 1000 * model.visual_tokens
+    while low < high:
+        middle = (low + high) // 2
+        scaled = _scaled(schedule.published, model, Fraction(middle, 1000))
+        too_few = middle <= 1000 * schedule.published.layers[0] * model.visual_tokens // model.layers
+        if too_few or (scaled is not None and sum(map(cost, scaled.tokens), Fraction(0)) < figure):
+            low = middle + 1
+        else:
+            high = middle
+    return Fraction(low, 1000) if _scaled(schedule.published, model, Fraction(low, 1000)) else None
+
+
 def bounds(model: Model, layers: Sequence[int] | None, average: Interval, cost: Cost) -> Bounds | None:
     """The least and the greatest work of all schedules of an average of visual tokens; None if no schedule has it.
 
@@ -148,7 +163,9 @@ def _schedule(budgets: Budgets, model: Model) -> Schedule:
     tokens = budgets.tokens_by_layer(model)
     looked_at = [tokens[layer - 1] if layer else Fraction(model.visual_tokens) for layer in budgets.layers]
     kept = ", ".join(number(tokens[layer]) for layer in budgets.layers)
-    return Schedule(tokens, looked_at, f"{kept} {_after(budgets)}" if budgets.layers else number(tokens[0]), True)
+    return Schedule(
+        tokens, looked_at, f"{kept} {_after(budgets)}" if budgets.layers else number(tokens[0]), True, budgets
+    )
 
 
 def _scaled(budgets: Budgets, model: Model, average: Fraction) -> Schedule | None:
@@ -166,7 +183,7 @@ def _scaled(budgets: Budgets, model: Model, average: Fraction) -> Schedule | Non
     words = (
         f"{', '.join(str(round(keep)) for keep in kept)} {_after(budgets)}, in the published proportion {proportion}"
     )
-    return Schedule(tokens, [Fraction(model.visual_tokens), *kept[:-1]], words, False)
+    return Schedule(tokens, [Fraction(model.visual_tokens), *kept[:-1]], words, False, budgets)
 
 
 def _after(budgets: Budgets) -> str:
