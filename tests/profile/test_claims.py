@@ -236,6 +236,7 @@ def test_files_that_are_none(tmp_path: Path, capsys):
     assert "is no file" in complaint(str(tmp_path / "missing.yaml"))
     assert "is no file" in complaint(str(tmp_path))
     assert "is no file" in complaint("/dev/zero")
+    assert "are not built in" in complaint("x" * 5000)
     assert "'trio-2062' are not built in (dart, fastv, llava-1.5-flops" in complaint("trio-2062")
 
 

@@ -50,8 +50,8 @@ def read(claims: str) -> Claims:
         found = yaml.read(BUILTIN / f"{claims}.yaml")
         return of_source(Source(f"{claims}.yaml", found.tree, found.lines), claims)
     path = Path(claims)
-    if path.suffix not in (".yaml", ".yml") and not path.exists():
-        raise ClaimsError(f"claims {claims!r} are not built in ({', '.join(builtin())}), and no such file is here")
+    if path.suffix not in (".yaml", ".yml") and not yaml.exists(path):
+        raise ClaimsError(f"claims {claims[:80]!r} are not built in ({', '.join(builtin())}), and no such file is here")
     return of_source(yaml.read(path), path.stem)
 
 

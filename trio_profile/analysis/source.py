@@ -40,6 +40,14 @@ class Source:
         raise ClaimsError(f"{self.name}, line {self.lines.get(known, 1)}: {_one_line(field)}: {_one_line(message)}")
 
 
+def exists(path: Path) -> bool:
+    """Whether there is something by this name; a name that no file can have is none."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def read(path: Path) -> Source:
     """The tree of a file. Raises ClaimsError for one that cannot be read, is too large, or is not such YAML."""
     try:

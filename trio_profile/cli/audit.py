@@ -109,10 +109,11 @@ def _with_measured(document: "AuditDocument", claims: str, directory: Path) -> "
 
 def _write_template(path: Path) -> None:
     from trio_profile.analysis.claims import TEMPLATE
+    from trio_profile.analysis.source import exists
     from trio_profile.errors import StoreError
     from trio_profile.store import write_whole
 
-    if path.exists():
+    if exists(path):
         raise StoreError(f"{path} is there already; choose another name for --new")
     write_whole(path, TEMPLATE.read_text(encoding="utf-8"))
     print_document(f"{path}: fill it in, then `trio-profile audit {path}`")
