@@ -1,8 +1,10 @@
 """The format of claims files: what is read out of one, and that what is wrong with one is named by line and field."""
 
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -280,6 +282,53 @@ def test_more_rows_than_can_be_held_against_each_other(capsys, tmp_path: Path):
     path.write_text(table(f"    quantity: prefill_ms\n    rows: {{{rows}}}\n"))
     assert run(["audit", str(path)]) == 2
     assert "tables: hold more than 1000 rows" in capsys.readouterr().err
+
+
+def _places(tree, path=()):
+    """Every place in a tree: keys, and places in lists."""
+    if path:
+        yield path
+    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ():
+        yield from _places(value, (*path, key))
+
+
+RICH = (
+    PAPER
+    + """\
+      vl-7b random 22%: {tokens: 128, text_tokens: 60, overhead: false, layers: [2], keep: [99], printed: {kv_ratio: 2}}
+    dataset: POPE
+    device: A100
+    samples: 8
+    dtype: float16
+    convention: visual-ffn2-macs
+    baseline: baseline
+    passage: "the break-even lies between 66% and 77%"
+    baseline_total_s: 5921
+    total_s: {0.66: 5521, 0.77: 6137}
+  scores:
+    model: vl-7b
+    benchmarks: [GQA, MME]
+    rows: {dense: {scores: [61.9, 1862]}, prune: {scores: [58, 1681], retention_pct: 11, accuracy_kept_pct: 92.0}}
+  abstract: {where: Abstract, retention: 0.11, claims: {break_even: [0.6, 0.7], prefill_speedup: 1.27}}
+  bare_accuracy_kept_pct: {vl-7b 64: {prune: 94.7, grid: 88.9}}
+"""
+)
+PUT = [None, "", "x", "0", "7", "-1", [], ["x"], ["1", "2"], {}, {"x": "1"}, {"model": ["x"]}]
+
+
+@pytest.mark.parametrize("put", PUT, ids=repr)
+@pytest.mark.parametrize("text", [RICH, TEMPLATE.read_text(), (BUILTIN / "pyramiddrop.yaml").read_text()])
+def test_nothing_in_the_place_of_a_value_breaks_the_reader(text: str, put):
+    assert claims(text)
+    for *inside, last in _places(yaml.load(text, yaml.BaseLoader)):
+        tree = here = yaml.load(text, yaml.BaseLoader)
+        for key in inside:
+            here = here[key]
+        here[last] = put
+        try:
+            claims(yaml.safe_dump(tree, allow_unicode=True))
+        except ClaimsError as error:
+            assert re.match(r"claims.yaml, line \d+: ", str(error)) and "\n" not in str(error)
 
 
 @given(st.text(max_size=300))

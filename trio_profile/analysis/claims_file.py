@@ -1,21 +1,19 @@
 """Reading a file of claims: every field checked, and what is wrong with one named by its line."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
-
 from trio_profile.analysis import source as yaml
 from trio_profile.analysis.claims import BUILTIN, Budgets, Claims, Method, Model, Published, Row, Table, builtin
 from trio_profile.analysis.conventions import find
+from trio_profile.analysis.fields import Fields, of_percent
 from trio_profile.analysis.printed import Printed
-from trio_profile.analysis.quantities import PLAIN, quantity
+from trio_profile.analysis.quantities import PLAIN
 from trio_profile.analysis.source import Path_, Source
 from trio_profile.errors import ClaimsError, StudyError
 from trio_profile.schema import Record
@@ -65,7 +63,6 @@ class _Context:
     """What a table says of all its rows."""
 
     model: str | None
-    method: str | None
     retention: str | None
     tokens: str | None
     text_tokens: int | None
@@ -76,19 +73,22 @@ class _Context:
 class _Reader:
     def __init__(self, source: Source):
         self.source = source
+        self.fields = Fields(source)
         self.models: dict[str, Model] = {}
         self.own = ""
 
+    # Places of values are paths in the file; `Fields` refuses what is wrong at one by its line.
+
     def claims(self, name: str) -> Claims:
-        top = self._mapping((), self.source.tree)
-        self._known((), top, _TOP)
+        top = self.fields.mapping((), self.source.tree)
+        self.fields.known((), top, _TOP)
         for needed in ("paper", "models", "tables"):
             if top.get(needed) is None:
                 self.source.refuse((needed,), "is missing; docs/claims.md has the format")
-        paper = self._text(("paper",), top["paper"])
-        for label, body in self._mapping(("models",), top["models"]).items():
+        paper = self.fields.text(("paper",), top["paper"])
+        for label, body in self.fields.mapping(("models",), top["models"]).items():
             path = ("models", label)
-            self.models[label] = model = self._record(path, Model, self._mapping(path, body))
+            self.models[label] = model = self.fields.record(path, Model, self.fields.mapping(path, body))
             if model.heads % (model.kv_heads or model.heads):
                 self.source.refuse((*path, "kv_heads"), f"{model.kv_heads} do not divide {model.heads} heads")
             if model.head_dim is None and model.hidden % model.heads:
@@ -99,7 +99,7 @@ class _Reader:
             self.source.refuse(("models",), "names none")
         method = self._method(top.get("method"))
         self.own = (method.name or re.split(r"[:\s]", paper)[0]).casefold()
-        bodies = self._mapping(("tables",), top["tables"])
+        bodies = self.fields.mapping(("tables",), top["tables"])
         if not bodies:
             self.source.refuse(("tables",), "holds none; without printed figures there is nothing to audit")
         tables = tuple(self._table(label, body) for label, body in bodies.items())
@@ -108,7 +108,7 @@ class _Reader:
         return Claims(
             name=name,
             paper=paper,
-            source=None if top.get("source") is None else self._text(("source",), top["source"]),
+            source=None if top.get("source") is None else self.fields.text(("source",), top["source"]),
             models=self.models,
             method=method,
             own=self.own,
@@ -118,7 +118,7 @@ class _Reader:
     # --- the method ---------------------------------------------------------------------------------------------
 
     def _method(self, body: Any) -> Method:
-        fields = dict(self._mapping(("method",), body or {}))
+        fields = dict(self.fields.mapping(("method",), body or {}))
         if "public_repo_budgets" in fields:
             if "published_budgets" in fields:
                 self.source.refuse(("method", "public_repo_budgets"), "is another name of published_budgets; give one")
@@ -126,9 +126,9 @@ class _Reader:
             where: Path_ = ("method", "public_repo_budgets")
         else:
             where = ("method", "published_budgets")
-        given = self._mapping(where, fields.pop("published_budgets", None) or {})
+        given = self.fields.mapping(where, fields.pop("published_budgets", None) or {})
         published = tuple(self._published((*where, label), label, budgets) for label, budgets in given.items())
-        method = self._record(("method",), Method, fields)
+        method = self.fields.record(("method",), Method, fields)
         for start, layers in method.pruning_layers.items():
             fits = [model for name, model in self.models.items() if name.startswith(start)]
             if any(later <= earlier for earlier, later in pairwise(layers)):
@@ -139,11 +139,11 @@ class _Reader:
 
     def _published(self, path: Path_, label: str, body: Any) -> Published:
         model, retention, tokens, variant = self._label(label)
-        budgets = self._budgets(path, self._mapping(path, body), model)
+        budgets = self._budgets(path, self.fields.mapping(path, body), model)
         return Published(label=label, model=model, variant=variant, tokens=tokens, retention=retention, budgets=budgets)
 
     def _budgets(self, path: Path_, body: Mapping[str, Any], name: str | None) -> Budgets:
-        budgets = self._record(path, Budgets, body)
+        budgets = self.fields.record(path, Budgets, body)
         shares = [*budgets.keep_ratio, *([budgets.encoder_ratio] if budgets.encoder_ratio else [])]
         if any(Printed.of(share).value > 1 for share in shares):
             self.source.refuse(path, "a ratio of kept tokens lies between 0 and 1")
@@ -167,21 +167,21 @@ class _Reader:
 
     def _table(self, name: str, body: Any) -> Table:
         path: Path_ = ("tables", name)
-        fields = self._mapping(path, body)
+        fields = self.fields.mapping(path, body)
         if (
             not set(fields) & set(_TABLE)
             and all(
                 isinstance(value, str) or (isinstance(value, dict) and not set(value) & set(_ROW))
                 for value in fields.values()
             )
-            and not any(self._is_series(key) for key in fields)
+            and not any(self.fields.is_series(key) for key in fields)
         ):
             # Bare figures: the table's name ends with what they are, or nothing says it.
             fields = {"rows": fields, "quantity": next((known for known in PLAIN if name.endswith(known)), "figure")}
         series = {key: value for key, value in fields.items() if key not in _TABLE}
         context = self._context(path, fields)
         rows: list[Row] = []
-        for label, figures in self._mapping((*path, "rows"), fields.get("rows") or {}).items():
+        for label, figures in self.fields.mapping((*path, "rows"), fields.get("rows") or {}).items():
             rows += self._rows((*path, "rows", label), label, figures, context)
         if "rows" in fields and not rows:
             self.source.refuse((*path, "rows"), "holds none")
@@ -195,7 +195,7 @@ class _Reader:
             self.source.refuse((*path, "baseline"), f"{context.baseline!r} is no row of this table")
         record = {key: fields[key] for key in ("where", "dataset", "device", "samples", "convention") if key in fields}
         record |= {"dtype": fields.get("dtype") or "float16", "benchmarks": fields.get("benchmarks") or ()}
-        table = self._record(path, Table, {"name": name, **record})
+        table = self.fields.record(path, Table, {"name": name, **record})
         if table.dtype not in DTYPES:
             self.source.refuse((*path, "dtype"), f"{table.dtype!r} is none of {', '.join(DTYPES)}")
         if table.convention is not None:
@@ -210,29 +210,26 @@ class _Reader:
         return table.model_copy(update={"rows": tuple(rows)})
 
     def _context(self, path: Path_, fields: Mapping[str, Any]) -> _Context:
-        model = fields.get("model")
-        if model is not None and model not in self.models:
-            self.source.refuse((*path, "model"), f"{model!r} is none of {', '.join(self.models)}")
+        model = self._model(path, fields)
         if model is None and len(self.models) == 1:
             model = next(iter(self.models))
         named = fields.get("quantity")
         if named is not None:
-            self._quantity((*path, "quantity"), named)
+            self.fields.quantity_of((*path, "quantity"), named)
         return _Context(
             model=model,
-            method=self.own,
-            retention=self._retention(path, fields),
-            tokens=self._optional((*path, "tokens"), fields.get("tokens"), self._digits),
-            text_tokens=self._optional((*path, "text_tokens"), fields.get("text_tokens"), self._whole),
-            baseline=self._optional((*path, "baseline"), fields.get("baseline"), self._text),
+            retention=self.fields.retention(path, fields),
+            tokens=self.fields.optional((*path, "tokens"), fields.get("tokens"), self.fields.digits),
+            text_tokens=self.fields.optional((*path, "text_tokens"), fields.get("text_tokens"), self.fields.whole),
+            baseline=self.fields.optional((*path, "baseline"), fields.get("baseline"), self.fields.text),
             quantity=named or "figure",
         )
 
     def _rows(self, path: Path_, label: str, body: Any, context: _Context) -> list[Row]:
         if isinstance(body, str):
             body = {context.quantity: body}
-        fields = self._mapping(path, body)
-        columns = {key for key in fields if key not in _ROW and not self._is_quantity(key)}
+        fields = self.fields.mapping(path, body)
+        columns = {key for key in fields if key not in _ROW and not self.fields.is_quantity(key)}
         if columns and context.quantity != "figure" and columns == set(fields):
             # Columns are methods; the table says what they are figures of.
             return [
@@ -245,24 +242,24 @@ class _Reader:
 
     def _row(self, path: Path_, label: str, named: str, fields: Mapping[str, Any], context: _Context) -> Row:
         model, retention, tokens, rest = self._label(named)
-        model = fields.get("model") or model or context.model
-        if model is not None and model not in self.models:
-            self.source.refuse((*path, "model"), f"{model!r} is none of {', '.join(self.models)}")
-        method = self._optional((*path, "method"), fields.get("method"), self._text) or rest
+        model = self._model(path, fields) or model or context.model
+        method = self.fields.optional((*path, "method"), fields.get("method"), self.fields.text) or rest
         dense = named == context.baseline or method.casefold() in _DENSE
         method = None if dense else self.own if method.casefold() in ("", "ours", self.own) else method.casefold()
         body = {key: fields[key] for key in _BUDGETS if fields.get(key) is not None}
-        given = self._retention(path, fields) or (retention and self._retention(path, {"retention": retention}))
+        given = self.fields.retention(path, fields) or (
+            retention and self.fields.retention(path, {"retention": retention})
+        )
         figures = {key: value for key, value in fields.items() if key not in _ROW}
-        for key, value in self._mapping((*path, "printed"), fields.get("printed") or {}).items():
+        for key, value in self.fields.mapping((*path, "printed"), fields.get("printed") or {}).items():
             if key in figures:
                 self.source.refuse((*path, "printed", key), "stands twice; name each figure once")
             figures[key] = value
         overhead = fields.get("overhead", "false" if (method or "").split(",")[0] in _NO_CHOICE else "true")
         if overhead not in ("true", "false"):
             self.source.refuse((*path, "overhead"), f"{overhead!r} is neither true nor false")
-        text_tokens = self._optional((*path, "text_tokens"), fields.get("text_tokens"), self._whole)
-        tokens = self._optional((*path, "tokens"), fields.get("tokens"), self._digits) or tokens
+        text_tokens = self.fields.optional((*path, "text_tokens"), fields.get("text_tokens"), self.fields.whole)
+        tokens = self.fields.optional((*path, "tokens"), fields.get("tokens"), self.fields.digits) or tokens
         of_table = not dense and given is None and tokens is None
         row = Row(
             label=label,
@@ -273,11 +270,11 @@ class _Reader:
             tokens=context.tokens if of_table else tokens,
             text_tokens=context.text_tokens if text_tokens is None else text_tokens,
             overhead=overhead == "true",
-            figures={key: self._figure((*path, key), key, value) for key, value in figures.items()},
-            break_even=self._break_even((*path, "break_even"), fields.get("break_even")),
+            figures={key: self.fields.figure((*path, key), key, value) for key, value in figures.items()},
+            break_even=self.fields.break_even((*path, "break_even"), fields.get("break_even")),
             scores=tuple(
-                self._digits((*path, "scores", i), value)
-                for i, value in enumerate(self._list((*path, "scores"), fields.get("scores")))
+                self.fields.digits((*path, "scores", i), value)
+                for i, value in enumerate(self.fields.items((*path, "scores"), fields.get("scores")))
             ),
             schedule=self._budgets(path, body, model) if body else None,
         )
@@ -291,28 +288,32 @@ class _Reader:
     def _series(self, path: Path_, key: str, body: Any, context: _Context) -> list[Row]:
         """`total_s: {0.11: 2733, …}`: one quantity by retention; `baseline_total_s: 5921`: of the dense model."""
         name = key.removeprefix("baseline_")
-        if not self._is_quantity(name):
+        if not self.fields.is_quantity(name):
             near = get_close_matches(key, _TABLE, n=1)
-            self._quantity(path, name, f"; perhaps {near[0]}" if near else "")
+            self.fields.quantity_of(path, name, f"; perhaps {near[0]}" if near else "")
         if name != key:
             return [self._row(path, key, "baseline", {name: body}, context)]
         return [
             self._row((*path, at), at, "", {"retention": at, name: value}, context)
-            for at, value in self._mapping(path, body).items()
+            for at, value in self.fields.mapping(path, body).items()
         ]
 
     def _claims(self, path: Path_, fields: Mapping[str, Any], context: _Context) -> list[Row]:
         """What a table, an abstract or a passage says of the method as a whole."""
         rows: list[Row] = []
         if fields.get("claims") is not None:
-            body = self._mapping((*path, "claims"), fields["claims"])
+            body = self.fields.mapping((*path, "claims"), fields["claims"])
             rows.append(self._row((*path, "claims"), "claims", "", body, context))
         passage = fields.get("passage")
-        if passage is not None and (said := _said(self._text((*path, "passage"), passage))):
+        if passage is not None and (said := _said(self.fields.text((*path, "passage"), passage))):
             rows.append(self._row((*path, "passage"), "passage", "", said, context))
         return rows
 
-    # --- fields -------------------------------------------------------------------------------------------------
+    def _model(self, path: Path_, fields: Mapping[str, Any]) -> str | None:
+        name = self.fields.optional((*path, "model"), fields.get("model"), self.fields.text)
+        if name is not None and name not in self.models:
+            self.source.refuse((*path, "model"), f"{name!r} is none of {', '.join(self.models)}")
+        return name
 
     def _label(self, label: str) -> tuple[str | None, str | None, str | None, str]:
         """Model, retention, tokens and what is left of a row's label: `llava-next-7b 11.1pct`, `trio 22pct`."""
@@ -321,7 +322,7 @@ class _Reader:
         words = label.removeprefix(model or "").split()
         retention = tokens = None
         if words and (found := re.fullmatch(r"(\d+(?:\.\d+)?)(?:pct|%)", words[-1])):
-            retention = _of_percent(found[1])
+            retention = of_percent(found[1])
             words.pop()
         elif words and model is not None and re.fullmatch(r"[1-9]\d*", words[-1]):
             tokens = words.pop()
@@ -329,129 +330,13 @@ class _Reader:
                 words.pop()
         return model, retention, tokens, " ".join(words)
 
-    def _retention(self, path: Path_, fields: Mapping[str, Any]) -> str | None:
-        share, percent = fields.get("retention"), fields.get("retention_pct")
-        if share is not None and percent is not None:
-            self.source.refuse((*path, "retention_pct"), "retention stands there too; give one")
-        at = (*path, "retention" if percent is None else "retention_pct")
-        if share is None and percent is None:
-            return None
-        text = self._digits(at, percent if share is None else share)
-        value = _of_percent(text) if share is None else text
-        if Printed.of(value).value > 1:
-            self.source.refuse(at, f"{text} is more than all; a share lies in (0, 1], retention_pct in (0, 100]")
-        return value
-
-    def _break_even(self, path: Path_, body: Any) -> tuple[str, str] | None:
-        if body is None:
-            return None
-        ends = [self._retention((), {"retention": end}) or "" for end in self._list(path, body)]
-        if len(ends) != 2 or Printed.of(ends[0]).value > Printed.of(ends[1]).value:
-            self.source.refuse(path, "takes the two retentions between which it is said to lie, the lesser first")
-        return ends[0], ends[1]
-
-    def _figure(self, path: Path_, name: str, value: Any) -> str:
-        meant = self._quantity(path, name)
-        text = self._digits(path, value)
-        number = Printed.of(text).value
-        if meant.form in ("reduction", "share") and number > (100 if meant.form == "reduction" else 10_000):
-            self.source.refuse(path, f"{text} % cannot be")
-        if meant.form in ("ratio", "plain") and number > 10**6:
-            self.source.refuse(path, f"{text} cannot be")
-        if meant.form == "amount" and number * meant.scale > 10**24:
-            self.source.refuse(path, f"{text} {meant.unit} cannot be")
-        return text
-
-    def _quantity(self, path: Path_, name: Any, more: str = ""):
-        try:
-            return quantity(str(name))
-        except ValueError as error:
-            return self.source.refuse(path, f"{error}{more}")
-
-    def _is_quantity(self, name: str) -> bool:
-        try:
-            quantity(name)
-        except ValueError:
-            # A base with a wrong unit is a slip of the unit, and not the name of a method.
-            base = name.rpartition("_")[0]
-            return base != "" and _is_base(base)
-        return True
-
-    def _is_series(self, key: str) -> bool:
-        return self._is_quantity(key.removeprefix("baseline_"))
-
-    def _digits(self, path: Path_, value: Any) -> str:
-        if not isinstance(value, str):
-            self.source.refuse(path, "needs a number")
-        try:
-            above = Printed.of(value).value > 0
-        except ValueError as error:
-            self.source.refuse(path, str(error))
-        if not above:
-            self.source.refuse(path, f"{value} is not above 0")
-        return value
-
-    def _whole(self, path: Path_, value: Any) -> int:
-        if not isinstance(value, str) or not re.fullmatch(r"\d{1,7}", value, re.ASCII):
-            self.source.refuse(path, f"{value!r} is no whole number up to seven digits")
-        return int(value)
-
-    def _text(self, path: Path_, value: Any) -> str:
-        if not isinstance(value, str):
-            self.source.refuse(path, "needs a text")
-        return value
-
-    def _list(self, path: Path_, value: Any) -> list[Any]:
-        if value is None:
-            return []
-        if not isinstance(value, list):
-            self.source.refuse(path, "needs a list, [ … ]")
-        return value
-
-    def _mapping(self, path: Path_, value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            self.source.refuse(path, "needs fields with values, name: value")
-        return value
-
-    def _optional(self, path: Path_, value: Any, read: Callable[[Path_, Any], Any]) -> Any:
-        return None if value is None else read(path, value)
-
-    def _known(self, path: Path_, fields: Mapping[str, Any], names: tuple[str, ...]) -> None:
-        for key in fields:
-            if key not in names:
-                near = get_close_matches(key, names, n=1)
-                meant = f"; perhaps {near[0]}" if near else f"; known are {', '.join(names)}"
-                self.source.refuse((*path, key), f"no known field{meant}")
-
-    def _record(self, path: Path_, kind: type[_Kind], fields: Mapping[str, Any]) -> _Kind:
-        self._known(path, fields, tuple(kind.model_fields))
-        try:
-            return kind.model_validate(fields)
-        except ValidationError as error:
-            first = error.errors()[0]
-            at = (*path, *first["loc"])
-            self.source.refuse(at, first["msg"].removeprefix("Value error, ").removeprefix("Input should be ").lower())
-
-
-def _is_base(base: str) -> bool:
-    try:
-        quantity(f"{base}_ratio")
-    except ValueError:
-        return False
-    return True
-
-
-def _of_percent(text: str) -> str:
-    """`11.1` percent as a share with the same digits: `0.111`."""
-    return f"{Decimal(text).scaleb(-2):f}"
-
 
 def _said(passage: str) -> dict[str, Any]:
     """The two kinds of claims that are read out of a sentence; others stand under `claims`."""
     said: dict[str, Any] = {}
     number = r"(\d+(?:\.\d+)?)\s*%"
     if "break-even" in passage and (found := re.search(rf"between {number} and {number}", passage)):
-        said["break_even"] = [_of_percent(found[1]), _of_percent(found[2])]
+        said["break_even"] = [of_percent(found[1]), of_percent(found[2])]
     if "overhead" in passage and (found := re.search(rf"less than {number}", passage)):
         said["overhead_below_pct"] = found[1]
     return said
