@@ -382,6 +382,19 @@ def test_megabytes_of_a_million_bytes_are_read_as_such():
     assert wrong.verdict == "overstated"
 
 
+def test_a_cache_into_which_the_picture_fits_in_one_unit_alone_is_open():
+    """Another row is in MB of 10⁶ bytes; by them 590 MB are 1125 tokens, by MiB 1180, and 1150 are said to come in."""
+    text = (
+        f"paper: 'PRUNE: x'\nmodels: {{vl: {MODEL}, b: {MODEL.replace('576', '1150')}}}\ntables:\n"
+        "  t: {text_tokens: 60, rows: {vl baseline: {kv_mb: 333.4}}}\n"
+        "  u: {rows: {b baseline: {kv_mb: KV}}}\n"
+    )
+    one = found(audited_paper(text.replace("KV", "590")), "kv_mb", "u, b baseline")
+    assert (one.verdict, one.recomputed) == ("underdetermined", pytest.approx(1125.3, abs=0.1))
+    few = found(audited_paper(text.replace("KV", "540")), "kv_mb", "u, b baseline")
+    assert few.verdict == "not_comparable"  # in MiB they are 1080
+
+
 def test_a_cache_in_another_type():
     document = audited("  t: {dtype: float32, text_tokens: 60, rows: {baseline: {kv_mib: 636}}}\n")
     assert found(document, "kv_mib").verdict == "supported"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from trio_profile.analysis.audits.facts import READINGS, Facts
+from trio_profile.analysis.audits.facts import Facts
 from trio_profile.analysis.audits.findings import Finding, Subject, Verdict, judge, number, place, share
 from trio_profile.analysis.claims import Model, Row, Table
 from trio_profile.analysis.printed import Interval, Printed
@@ -29,14 +29,10 @@ def _dense(facts: Facts, table: Table, row: Row) -> Finding:
     model, (held, value) = _known(facts, table, row)
     subject, printed, sum_ = _subject(facts, table, row)
     visual = model.visual_tokens
-    if row.text_tokens is not None:
-        tokens = visual + row.text_tokens
-        verdict = judge(printed, _as_printed(facts, table, row, tokens), larger_is_better=True)
-        why = f"{sum_}. {visual} visual and {row.text_tokens} text tokens are {tokens}."
-        return subject.finding(verdict, why, tokens, held)
-    if held.high < visual:
-        least = value * min(READINGS.values()) / READINGS[facts.reading]
-        other = f" (with MB for 10⁶ bytes, {number(least)})" if _is_mb(subject.quantity) else ""
+    if facts.nominal(table, row):
+        decimal = Facts(facts.claims, "MB").cached_tokens(table, row)
+        assert decimal is not None
+        other = f" (in units of 10⁶ bytes and the like, {number(decimal[1])})" if decimal[1] < value else ""
         flops = facts.amount(row, "flops")
         beside = f" that its {flops[1].text} {flops[0].unit} are counted for" if flops else ""
         why = (
@@ -44,6 +40,14 @@ def _dense(facts: Facts, table: Table, row: Row) -> Finding:
             f"The cache is of what was run, {visual} is the model's nominal count; the two describe different inputs."
         )
         return subject.finding("not_comparable", why, value, held)
+    if row.text_tokens is not None:
+        tokens = visual + row.text_tokens
+        verdict = judge(printed, _as_printed(facts, table, row, tokens), larger_is_better=True)
+        why = f"{sum_}. {visual} visual and {row.text_tokens} text tokens are {tokens}."
+        return subject.finding(verdict, why, tokens, held)
+    if held.high < visual:
+        why = f"{sum_}, fewer than {visual} visual ones; in units of 2²⁰ bytes and the like they fit. The unit would "
+        return subject.finding("underdetermined", f"{why}decide it.", value, held)
     left = value - visual
     why = f"{sum_}: the {visual} visual ones, and {number(left)} that can be text."
     return subject.finding("supported", why, value, held)
@@ -132,7 +136,3 @@ def _as_printed(facts: Facts, table: Table, row: Row, tokens: int) -> Interval:
     assert found is not None and model is not None
     printed, _, value = found
     return Interval.at(tokens * facts.token_bytes(table, model) / (value / printed.value))
-
-
-def _is_mb(quantity: str) -> bool:
-    return quantity.rpartition("_")[2] in ("kb", "mb", "gb")

@@ -169,8 +169,8 @@ class Facts:
         return (cached[0] - text[0]) / entered[0], (cached[1] - text[1]) / entered[1]
 
     def nominal(self, table: Table, dense: Row) -> bool:
-        """Whether the dense cache holds fewer tokens than the model's visual ones: they are not what was run."""
-        model, cached = self.model(dense), self.cached_tokens(table, dense)
+        """Whether a dense cache holds fewer tokens than the model's visual ones, in any unit: those did not run."""
+        model, cached = self.model(dense), Facts(self.claims, "MiB").cached_tokens(table, dense)
         return model is not None and cached is not None and cached[0].high < model.visual_tokens
 
     @cached_property

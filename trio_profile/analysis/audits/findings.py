@@ -125,7 +125,5 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
     """Findings that differ in nothing but their place become one, in the order of the first."""
     places: dict[Finding, list[str]] = {}
     for finding in findings:
-        at = places.setdefault(finding.model_copy(update={"where": ""}), [])
-        if finding.where not in at:
-            at.append(finding.where)
+        places.setdefault(finding.model_copy(update={"where": ""}), []).append(finding.where)
     return [finding.model_copy(update={"where": "; ".join(at)}) for finding, at in places.items()]
