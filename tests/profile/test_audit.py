@@ -349,6 +349,21 @@ def test_a_ratio_between_those_of_two_rows_is_of_neither():
     assert "It follows from no row: 200 / 100 = 2 in a, prune 10%. Nor 200 / 80 = 2.5 in b, prune 10%." in one.why
 
 
+def test_a_ratio_is_traced_to_the_row_that_prints_it_without_help_of_rounding():
+    document = audited(
+        "  a: {rows: {baseline: {total_s: 200}, prune 10%: {total_s: 99}}}\n"
+        "  b: {rows: {baseline: {total_s: 200}, prune 10%: {total_s: 100}}}\n"
+        "  c: {retention_pct: 10, claims: {total_speedup: 2.00}}\n"
+    )
+    one = found(document, "total_speedup")
+    assert one.why == "200 / 100 = 2 in b, prune 10%: 2.00 rounded."
+    assert (one.recomputed, one.interval) == (2, (199.5 / 101, 201 / 99.5))
+    alone = found(
+        audited("  a: {rows: {baseline: {total_s: 200}, prune: {total_s: 99, total_speedup: 2.00}}}\n"), "total_speedup"
+    )
+    assert alone.why.endswith("2.00 within what the rounding of its figures allows.")
+
+
 def test_a_ratio_without_figures_is_open():
     one = found(audited("  c: {retention_pct: 10, claims: {total_speedup: 2.25}}\n"), "total_speedup")
     assert (one.verdict, one.recomputed) == ("underdetermined", None)
@@ -410,6 +425,19 @@ def test_a_retention_and_its_cache(retention: str, verdict: str):
     assert (one.verdict, one.recomputed) == (verdict, pytest.approx(64 / 576))
 
 
+def test_each_model_has_its_own_text():
+    """One prompt, two tokenizers: 60 tokens beside 576, and 100 beside 1150."""
+    document = audited_paper(
+        f"paper: 'PRUNE: x'\nmodels: {{vl: {MODEL}, b: {MODEL.replace('576', '1150')}}}\ntables:\n"
+        "  t: {rows: {vl baseline: {kv_mib: 318}, vl 50%: {kv_mib: 174}}}\n"
+        "  u: {rows: {b baseline: {kv_mib: 625}, b 50%: {kv_mib: 337.5}}}\n"
+    )
+    assert [(one.quantity, one.verdict) for one in document.claims] == [
+        *[("kv_mib", "supported")] * 2,
+        *[("retention", "supported")] * 2,
+    ]
+
+
 def test_without_the_text_a_pruned_cache_leaves_its_retention_open():
     """Nothing says how much of it is text: the only dense cache holds fewer tokens than the model's visual ones."""
     document = of_row("{retention: 0.111, kv_mb: 62}", "{kv_mb: 200}")
@@ -461,6 +489,13 @@ def test_an_average_bounds_the_work_whatever_the_budgets():
         one = found(of_row(pruned.format(flops), dense, method=method), "flops_t", "t, prune")
         assert one.verdict == verdict
         assert one.interval == (pytest.approx(low), pytest.approx(high))
+
+
+def test_a_choice_before_the_decoder_has_no_gamma():
+    """No stage looks at anything: what is above F_inf is a choice of unknown work."""
+    document = of_row("{encoder_keep: 288, flops_t: 1.9}", "{flops_t: 2.99}")
+    one = found(document, "flops_t", "t, prune")
+    assert (one.verdict, one.recomputed) == ("underdetermined", pytest.approx(32 * _paper_macs(288) / 1e12))
 
 
 def test_a_gamma_below_what_the_paper_defines_is_overstated():
@@ -716,13 +751,12 @@ def test_bad_input_is_one_line_and_exit_2(arguments, says, capsys, tmp_path, mon
 # --- beside our own measurements ---------------------------------------------------------------------------------
 
 
-def kept_study(directory: Path, **fields) -> Path:
-    retentions = (0.1111, 0.5, 0.9)
+def kept_study(directory: Path, *, methods=("trio",), retentions=(0.1111, 0.5, 0.9), **fields) -> Path:
     store = Store(directory)
-    store.open(study(retentions=retentions, **fields), environment())
+    store.open(study(methods, retentions=retentions, **fields), environment())
     store.append(dense_record())
     for retention in retentions:
-        store.append(measurement("trio", retention, overhead_ms=3.5))
+        store.append(measurement(methods[0], retention, overhead_ms=3.5))
     return directory
 
 
@@ -746,11 +780,12 @@ def test_a_study_of_the_same_setting_stands_beside_the_print(tmp_path: Path, cap
     assert "Our study on NVIDIA H200 (llava-1.5-7b, bfloat16) counted 5.1" in shown
 
 
-def test_a_study_of_another_setting_says_so_and_adds_nothing(tmp_path: Path, capsys):
-    directory = kept_study(tmp_path / "study", model="pocket")
+@pytest.mark.parametrize("other", [{"model": "pocket"}, {"methods": ("fastv",)}, {"retentions": (0.15, 0.5, 0.9)}])
+def test_a_study_of_another_setting_says_so_and_adds_nothing(other: dict, tmp_path: Path, capsys):
+    directory = kept_study(tmp_path / "study", **other)
     assert run(["audit", "trio-2026", "--measured", str(directory), "--json"]) == 0
     captured = capsys.readouterr()
-    assert "is a study of pocket, and saw no setting" in captured.err
+    assert f"is a study of {other.get('model', 'llava-1.5-7b')}, and saw no setting" in captured.err
     assert all(one["measured"] is None for one in json.loads(captured.out)["claims"])
 
 

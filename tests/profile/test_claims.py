@@ -8,6 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trio_profile.analysis.audit import audit
 from trio_profile.analysis.claims import BUILTIN, TEMPLATE, Claims, builtin
 from trio_profile.analysis.claims_file import of_source, read
 from trio_profile.analysis.quantities import quantity
@@ -313,7 +314,7 @@ RICH = (
   bare_accuracy_kept_pct: {vl-7b 64: {prune: 94.7, grid: 88.9}}
 """
 )
-PUT = [None, "", "x", "0", "7", "-1", [], ["x"], ["1", "2"], {}, {"x": "1"}, {"model": ["x"]}]
+PUT = [None, "", "x", "0", "1", "7", "0.5", "-1", "9e9", [], ["x"], ["1", "2"], {}, {"x": "1"}, {"model": ["x"]}]
 
 
 @pytest.mark.parametrize("put", PUT, ids=repr)
@@ -326,7 +327,7 @@ def test_nothing_in_the_place_of_a_value_breaks_the_reader(text: str, put):
             here = here[key]
         here[last] = put
         try:
-            claims(yaml.safe_dump(tree, allow_unicode=True))
+            audit(claims(yaml.safe_dump(tree, allow_unicode=True)))
         except ClaimsError as error:
             assert re.match(r"claims.yaml, line \d+: ", str(error)) and "\n" not in str(error)
 

@@ -97,7 +97,7 @@ def _finding(case: _Case) -> Finding:
         return _without_choice(case)
     if case.figure.high < case.bounds.layers.low:
         return _too_little(case)
-    if case.own and (case.exact or claims.layers_of(case.row.model or "")):
+    if case.own and case.bounds.stages.low > 0 and (case.exact or claims.layers_of(case.row.model or "")):
         return _implied(case, *_gamma(case))
     return _unknown_choice(case)
 

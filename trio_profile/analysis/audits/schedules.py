@@ -76,7 +76,7 @@ def of_row(facts: Facts, row: Row) -> Schedule | None:
     if row.method != facts.claims.own and row.overhead:
         return None
     layers = facts.claims.layers_of(row.model or "")
-    mine = [one for one in facts.claims.method.published_budgets if not one.variant and one.budgets.keep]
+    mine = [one for one in facts.claims.method.published_budgets if not one.variant and any(one.budgets.keep)]
     for one in mine:
         of_setting = Row(
             label="", line=0, model=one.model, method=row.method, tokens=one.tokens, retention=one.retention
