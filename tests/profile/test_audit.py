@@ -425,6 +425,19 @@ def test_a_retention_and_its_cache(retention: str, verdict: str):
     assert (one.verdict, one.recomputed) == (verdict, pytest.approx(64 / 576))
 
 
+def test_a_retention_in_few_digits_is_no_other_rows():
+    """22 % may be 22.2 or 22.8 %, which both stand elsewhere: the cache's 22.7 % do not contradict it."""
+    document = audited(
+        "  t: {rows: {baseline: {kv_mib: 318}, prune 22%: {kv_mib: 95.5}}}\n"
+        "  u: {rows: {prune 22.2%: {total_s: 9}, prune 22.8%: {total_s: 8}}}\n"
+    )
+    assert found(document, "retention").verdict == "supported"
+    only = audited(
+        "  t: {rows: {baseline: {kv_mib: 318}, prune 22%: {kv_mib: 95.5}}}\n  u: {rows: {prune 22.2%: {total_s: 9}}}\n"
+    )
+    assert found(only, "retention").verdict == "overstated"  # where 22 % can only be those 22.2 %
+
+
 def test_each_model_has_its_own_text():
     """One prompt, two tokenizers: 60 tokens beside 576, and 100 beside 1150."""
     document = audited_paper(
