@@ -491,6 +491,14 @@ def test_pruned_work_with_a_printed_gamma(flops: str, verdict: str):
     assert one.verdict == verdict
 
 
+def test_where_two_conventions_print_the_dense_row_either_may_explain_the_pruned_one():
+    """3.0 T is f alone (2.986 T, rounded) or with the head of all rows (3.062 T, cut off)."""
+    for flops, code in (("1.566", "visual-ffn2-macs"), ("1.604", "visual-ffn2-heads-macs")):
+        document = of_row(f"{{{BUDGETS}, overhead: false, flops_t: {flops}}}", "{flops_t: 3.0}")
+        one = found(document, "flops_t", "t, prune")
+        assert (one.verdict, one.convention) == ("supported", code)
+
+
 def test_an_average_bounds_the_work_whatever_the_budgets():
     """Stages after layers 1 and 9 of 32, 64 tokens on average: 48.65 in each of 31 layers cost least, and all of them
     in the first eight most."""
