@@ -3,6 +3,7 @@
 ProfileError              anything the user can mend; the command line prints it and exits with 2
 ├── StudyError            what is asked cannot be: a bad study, picture, device or model name
 ├── StoreError            measurements.jsonl is foreign, damaged, or of another study
+├── ClaimsError           a file of claims is none: line and field, what is wrong there
 └── MeasurementError      what was seen cannot be used: too few samples, a missing quantity
 """
 
@@ -17,6 +18,10 @@ class StudyError(ProfileError, ValueError):
 
 class StoreError(ProfileError):
     """A directory of measurements cannot be read, or holds another study."""
+
+
+class ClaimsError(ProfileError, ValueError):
+    """A file of a paper's claims cannot be read as one."""
 
 
 class MeasurementError(ProfileError, ValueError):

@@ -42,6 +42,11 @@ def percent_within(share: float, bounds: Sequence[float]) -> str:
     return f"{percent(share, digits)} [{100 * bounds[0]:.{digits}f}, {100 * bounds[1]:.{digits}f}]"
 
 
+def plain(value: float) -> str:
+    """A value as one would write it down to go on with it, six digits at the most: `2.75489`, `0.5`, `2312`."""
+    return f"{value:.6g}"
+
+
 def tiny(share: float) -> str:
     """A relative difference by its size: 2.886e-07 → `2.9e-07`."""
     return f"{share:.1e}"

@@ -209,6 +209,8 @@ def test_methods_models_and_env(capsys):
         (["sweep", "--attention", "magic"], "attention 'magic'"),
         (["sweep", "--batch", "0"], "batch = 0"),
         (["report", "nowhere"], "nowhere holds no measurements.jsonl"),
+        (["audit", "trio-2062"], "claims 'trio-2062' are not built in"),
+        (["audit", "nowhere.yaml"], "nowhere.yaml is no file"),
         (["env", "--device", "cuda:7"], "cuda:7"),
     ],
 )

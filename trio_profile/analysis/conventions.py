@@ -264,10 +264,15 @@ def _text_that_prints(claimed: Decimal, convention: Convention, prefill: Prefill
             high = middle
         else:
             low = middle + 1
-    most = low
-    while _printed(claimed, value(most)) != "no":
-        most += 1
-    return (low, most - 1) if most > low else None
+    if _printed(claimed, value(low)) == "no":
+        return None
+    most, beyond = low, low + 1
+    while _printed(claimed, value(beyond)) != "no":
+        most, beyond = beyond, 2 * beyond
+    while beyond - most > 1:
+        middle = (most + beyond) // 2
+        most, beyond = (middle, beyond) if _printed(claimed, value(middle)) != "no" else (most, middle)
+    return low, most
 
 
 def _printed(claimed: Decimal, value: int) -> Printed:

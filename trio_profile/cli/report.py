@@ -10,15 +10,20 @@ from trio_profile.cli.options import Json
 
 def command(
     directory: Annotated[
-        Path, typer.Argument(help="A directory that holds measurements.jsonl, flops.json or layers.json.")
+        Path, typer.Argument(help="A directory of measurements.jsonl, flops.json, layers.json or audit.json.")
     ],
     json: Json = False,
 ) -> None:
-    """Rebuild the report of a study from its measurements, or of a count or a profile from its document."""
+    """Rebuild the report of a study from its measurements, or of a count, a profile or an audit from its document."""
+    from trio_profile.cli.audit import AUDIT, publish_audit
+    from trio_profile.store import Store
+
+    if not Store(directory).exists() and (directory / AUDIT).exists():
+        return publish_audit(directory, as_json=json)
     from trio_profile.analysis.layers import LayersDocument
     from trio_profile.analysis.reconciliation import FlopsDocument
     from trio_profile.cli.publish import FLOPS, LAYERS, publish, publish_comparison, publish_flops, publish_layers
-    from trio_profile.store import Store, kept
+    from trio_profile.store import kept
 
     if not Store(directory).exists():
         if (directory / FLOPS).exists():

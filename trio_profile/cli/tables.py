@@ -22,7 +22,6 @@ from trio_profile.analysis.stability import Doubt
 from trio_profile.analysis.stability import name as cell_name
 from trio_profile.analysis.summary import CellSummary, Document, Quantity
 from trio_profile.report.compare import sentences as comparison_sentences
-from trio_profile.report.compare import without_choice
 from trio_profile.report.verdict import sentences
 from trio_profile.schema import FORMAT, VERSION, Measurement, Shape, Study
 
@@ -49,7 +48,8 @@ def print_comparison(document: Comparison) -> None:
         table = _table(
             f"{document.study.model} at {units.percent(retention)}: speed-up, and cost against dense", "method"
         )
-        for name in ("prefill", "total", "choice,\nms", "MACs", "less\nchoice", "KV", "KL,\nnats", "top\ntoken"):
+        table.columns[0].no_wrap = True
+        for name in ("prefill", "total", "choice,\nms", "MACs", "KV", "KL,\nnats", "same\ntop"):
             table.add_column(name, justify="right", no_wrap=True)
         for row in document.at(retention):
             table.add_row(escape(row.method) + (" *" if row.pareto else ""), *_comparison_row(row, document))
@@ -81,7 +81,6 @@ def _comparison_row(row: Row, document: Comparison) -> list[str]:
         "" if row.total_speedup is None else units.times(row.total_speedup.median, row.total_speedup.ci95),
         "" if row.selection_ms is None else units.factor(row.selection_ms.median),
         share(row.counted_macs, dense.counted_macs if dense else None),
-        share(without_choice(row), dense.counted_macs if dense else None),
         share(row.kv_bytes, dense.kv_bytes if dense else None),
         "" if row.kl_nats is None else units.factor(row.kl_nats.median),
         "" if row.top1_agreement is None else units.percent(row.top1_agreement.share, 0),

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import plotly.graph_objects as go
+if TYPE_CHECKING:  # a report without figures does without plotly
+    import plotly.graph_objects as go
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Chart:
     id: str
     caption: str
     label: str
-    figure: go.Figure
+    figure: "go.Figure"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of entries. groups: headings over several columns, each with how many. compact: half a page wide."""
+    """Rows of entries. groups: headings over several columns, each with how many. compact: half a page wide.
+
+    prose: its entries are sentences, which begin at the left and run over several lines.
+    """
 
     kind: ClassVar[str] = "table"
     caption: str
@@ -51,6 +55,7 @@ class Table:
     rows: Sequence[Sequence[Entry]]
     groups: Sequence[tuple[str, int]] = ()
     compact: bool = False
+    prose: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,10 +79,11 @@ class Page:
 
 @dataclass(frozen=True)
 class Report:
-    """A whole report. subject on model: the heading. facts: beneath it. data: the document it was made of, as JSON."""
+    """A whole report. subject, joint, model: the heading. facts: beneath it. data: the document, as JSON."""
 
     subject: str
     model: str
     facts: Sequence[str]
     pages: Sequence[Page]
     data: str
+    joint: str = "on"

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from trio_profile.report.blocks import Chart, Report
 from trio_profile.schema import FORMAT, VERSION
@@ -28,7 +27,7 @@ def render(report: Report) -> str:
         report=report,
         format=f"{FORMAT} format {VERSION}",
         css=Markup((_HERE / "report.css").read_text(encoding="utf-8")),
-        plotly=Markup(get_plotlyjs()),
+        plotly=_plotly() if any(isinstance(block, Chart) for page in report.pages for block in page.blocks) else "",
         data=Markup(embeddable(report.data)),
     )
 
@@ -46,6 +45,13 @@ def write(report: Report, directory: Path) -> Path:
 def embeddable(json: str) -> str:
     """JSON that can stand inside a script element: without `<` no name in it can end the element."""
     return json.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _plotly() -> Markup:
+    """plotly's script; imported here, because a report without figures needs none of its five megabytes."""
+    from plotly.offline import get_plotlyjs
+
+    return Markup(get_plotlyjs())
 
 
 def _template():

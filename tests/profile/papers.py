@@ -1,0 +1,390 @@
+"""Synthetic papers: claims that follow from a random model and schedule, and the same with one figure gone wrong.
+
+Nothing here comes from the code that audits them: work, caches and averages are written out again.
+
+    paper(7)               a consistent one, as the text of a claims file
+    planted(7)             the same kind with one inconsistency, where it stands, and what it may be called
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from fractions import Fraction
+from math import floor, log10
+from random import Random
+from typing import Any
+
+import yaml
+
+PEAK_A100 = 312e12
+
+
+@dataclass
+class Paper:
+    """A claims file in the making, and the true numbers behind its prints. prints: by table, row and field."""
+
+    draw: Random
+    tree: dict[str, Any] = field(default_factory=dict)
+    truth: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return yaml.safe_dump(self.tree, sort_keys=False, allow_unicode=True)
+
+    def printed(self, value: float | Fraction, digits: int) -> str:
+        """A value in so many decimals, rounded or cut off."""
+        exact = Decimal(Fraction(value).numerator) / Decimal(Fraction(value).denominator)
+        how = self.draw.choice((ROUND_HALF_UP, ROUND_DOWN))
+        return f"{exact.quantize(Decimal(1).scaleb(-digits), how):f}"
+
+    def rows(self) -> dict[str, Any]:
+        return self.tree["tables"]["main"]["rows"]
+
+
+def paper(seed: int) -> Paper:
+    """A consistent paper."""
+    draw = Random(seed)
+    made = Paper(draw)
+    model, name = _model(draw), draw.choice(("tiny-vl", "big-vl-13b", "some model"))
+    method = draw.choice(("prune", "dropit", "shrink"))
+    stages = tuple(sorted(draw.sample(range(1, model["layers"] - 1), draw.randint(1, 3))))
+    text = draw.randint(20, 200)
+    count = _count(draw, model)
+    gamma = draw.choice((None, "1", "2.0", "1.5"))
+    mib = draw.choice((2**20, 10**6))
+    states_text = draw.random() < 0.7 or "all" in count.code
+    made.tree = {
+        "paper": f"{method.upper()}: a paper of arithmetic, number {seed}",
+        "models": {name: {key: str(value) for key, value in model.items()}},
+        "method": {"name": method, "pruning_layers": {name[:4]: [str(stage) for stage in stages]}},
+        "tables": {},
+    }
+    if gamma is not None:
+        made.tree["method"]["gamma"] = gamma
+    dense = _setting(made, model, count, text, (model["visual_tokens"],) * model["layers"], None)
+    settings = []
+    for share in sorted(draw.sample((0.09, 0.15, 0.25, 0.4, 0.6), draw.randint(1, 3))):
+        keep = _budgets(draw, model, stages, share)
+        by_layer = _by_layer(model, stages, keep)
+        looked = (model["visual_tokens"], *keep[:-1])
+        settings.append((keep, _setting(made, model, count, text, by_layer, gamma and (gamma, looked))))
+    table: dict[str, Any] = {"where": "Table 1", "model": name, "dataset": "POPE"}
+    if states_text:
+        table["text_tokens"] = str(text)
+    if draw.random() < 0.5 or "all" in count.code:
+        table["convention"] = count.code
+    if draw.random() < 0.5:
+        table["device"] = "NVIDIA A100-SXM4-80GB"
+    kv_unit, kv_bytes = ("kv_mb", mib) if draw.random() < 0.7 else ("kv_gb", 2**30 if mib == 2**20 else 10**9)
+    # So many decimals that even the smallest of a column is printed in three digits.
+    kv_digits = _decimals(min(truth["kv"] for _, truth in settings) / kv_bytes)
+    work_digits = _decimals(min(truth["work"] for _, truth in settings) / 10**12)
+
+    def row(truth: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "flops_t": made.printed(Fraction(truth["work"], 10**12), work_digits),
+            "prefill_ms": made.printed(truth["prefill"], 1),
+            "decode_ms": made.printed(truth["decode"], 1),
+            "total_ms": made.printed(truth["prefill"] + truth["decode"], 1),
+            kv_unit: made.printed(Fraction(truth["kv"], kv_bytes), kv_digits),
+        }
+
+    rows: dict[str, Any] = {"baseline": row(dense)}
+    publishes = draw.random() < 0.6
+    labels = {}
+    for keep, truth in settings:
+        average = Fraction(truth["tokens"], model["layers"])
+        percent = made.printed(100 * average / model["visual_tokens"], 2)
+        label = f"{method} {percent}%"
+        rows[label] = {**row(truth), "overhead": "true" if gamma else "false"}
+        labels[label] = truth
+        if publishes:
+            rows[label] |= {"layers": [str(s) for s in stages], "keep": [str(k) for k in keep]}
+        rows[label]["printed"] = _ratios(made, dense, truth)
+    made.tree["tables"]["main"] = table | {"rows": rows}
+    first, truth = next(iter(labels.items()))
+    made.tree["tables"]["abstract"] = {
+        "where": "Abstract",
+        "model": name,
+        "retention_pct": first.rpartition(" ")[2][:-1],
+        "claims": _ratios(made, dense, truth),
+    }
+    made.tree["tables"]["again"] = {
+        "model": name,
+        "rows": {
+            "baseline": {"prefill_ms": rows["baseline"]["prefill_ms"]},
+            first: {"prefill_ms": rows[first]["prefill_ms"]},
+        },
+    }
+    made.tree["tables"]["sweep"] = _sweep(made, name, stages[0] / model["layers"])
+    made.tree["tables"]["accuracy"] = _accuracy(made, name, first)
+    made.truth = {"first": f"main, {first}", "kv": kv_unit, "label": first, "publishes": publishes}
+    return made
+
+
+def planted(seed: int) -> tuple[Paper, str, str, tuple[str, ...]]:
+    """A paper with one inconsistency: the paper, what was done, the place and the quantities that may name it."""
+    made = paper(10_000 + seed)
+    kinds = sorted(PLANTS)
+    while True:
+        kind = kinds[seed % len(kinds)]
+        if (named := PLANTS[kind](made)) is not None:
+            return made, kind, *named
+        seed += 1
+
+
+# --- what is true ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Count:
+    """A way to count a prefill, written out: its code, and its work of one layer and beside the layers."""
+
+    code: str
+    layer: Callable[[int, int], int]
+    beside: Callable[[int, int], int]
+
+
+def _model(draw: Random) -> dict[str, int]:
+    heads, head_dim = draw.choice((16, 24, 28, 32, 40)), draw.choice((64, 128))
+    divisors = [k for k in range(1, heads + 1) if heads % k == 0]
+    return {
+        "layers": draw.choice((24, 28, 32, 40)),
+        "hidden": heads * head_dim,
+        "intermediate": heads * head_dim * draw.choice((2, 3, 4)) + 64 * draw.randint(0, 20),
+        "heads": heads,
+        "kv_heads": draw.choice(divisors),
+        "vocab": draw.randint(30_000, 160_000),
+        "visual_tokens": draw.choice((256, 576, 729, 1024, 1296, 2048, 2880)),
+    }
+
+
+def _count(draw: Random, model: dict[str, int]) -> _Count:
+    d, m, v = model["hidden"], model["intermediate"], model["vocab"]
+    kv = d // model["heads"] * model["kv_heads"]
+    ffn, tokens, head = draw.choice((2, 3)), draw.choice(("visual", "all")), draw.choice(("", "head", "heads"))
+    scale = draw.choice((1, 2))
+
+    def layer(visual: int, text: int) -> int:
+        n = visual + (text if tokens == "all" else 0)
+        linear = 4 * d * d if ffn == 2 else 2 * d * d + 2 * d * kv
+        return scale * (n * linear + 2 * n * n * d + ffn * n * d * m)
+
+    def beside(visual: int, text: int) -> int:
+        n = visual + (text if tokens == "all" else 0)
+        return scale * d * v * {"": 0, "head": 1, "heads": n}[head]
+
+    code = "-".join(part for part in (tokens, f"ffn{ffn}", head, "flops" if scale == 2 else "macs") if part)
+    return _Count(code, layer, beside)
+
+
+def _setting(
+    made: Paper,
+    model: dict[str, int],
+    count: _Count,
+    text: int,
+    by_layer: tuple[int, ...],
+    gamma: tuple[str, tuple[int, ...]] | None,
+) -> dict[str, Any]:
+    work = Fraction(sum(count.layer(n, text) for n in by_layer) + count.beside(by_layer[-1], text))
+    if gamma is not None:
+        work += Fraction(gamma[0]) * sum(count.layer(n, text) for n in gamma[1])
+    kv_width = model["hidden"] // model["heads"] * model["kv_heads"]
+    # At most 60 % of an A100's peak for every product that could be meant.
+    flops = sum(2 * n * (12 * model["hidden"] ** 2 + 4 * model["hidden"] * model["intermediate"]) for n in by_layer)
+    flops += sum(8 * n * n * model["hidden"] for n in by_layer)
+    return {
+        "work": work,
+        "kv": (sum(by_layer) + text * len(by_layer)) * 2 * kv_width * 2,
+        "tokens": sum(by_layer),
+        "prefill": 1000 * flops / PEAK_A100 / made.draw.uniform(0.2, 0.6) + 20,
+        "decode": made.truth.setdefault("decode", made.draw.uniform(50, 900)) * made.draw.uniform(0.99, 1.01),
+    }
+
+
+def _budgets(draw: Random, model: dict[str, int], stages: tuple[int, ...], share: float) -> tuple[int, ...]:
+    """Tokens that never grow, the first of them a random part around the share."""
+    most, keep = model["visual_tokens"], []
+    for _ in stages:
+        most = max(1, min(most, round(most * draw.uniform(0.5, 1.0) * (share if not keep else 1))))
+        keep.append(most)
+    return tuple(keep)
+
+
+def _by_layer(model: dict[str, int], stages: tuple[int, ...], keep: tuple[int, ...]) -> tuple[int, ...]:
+    now, tokens = model["visual_tokens"], []
+    for layer in range(model["layers"]):
+        if layer in stages:
+            now = keep[stages.index(layer)]
+        tokens.append(now)
+    return tuple(tokens)
+
+
+def _ratios(made: Paper, dense: dict[str, Any], truth: dict[str, Any]) -> dict[str, str]:
+    whole, part = dense["prefill"] + dense["decode"], truth["prefill"] + truth["decode"]
+    found = {
+        "prefill_speedup": made.printed(dense["prefill"] / truth["prefill"], 2),
+        "kv_ratio": made.printed(Fraction(dense["kv"], truth["kv"]), 2),
+        "flops_of_dense_pct": made.printed(100 * truth["work"] / dense["work"], 1),
+        "total_reduction_pct": made.printed(100 * (1 - part / whole), 1),
+    }
+    return {name: text for name, text in found.items() if Decimal(text) > 0}
+
+
+def _sweep(made: Paper, name: str, least: float) -> dict[str, Any]:
+    """A line over retentions that crosses the dense time, and a claim of the points between which it does.
+
+    least: what the layers before the first stage make of every average.
+    """
+    dense, start = made.draw.randint(2000, 9000), made.draw.uniform(0.3, 0.7)
+    at = [least + (1 - least) * share for share in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)]
+    crossing = made.draw.uniform(at[1], at[7])
+    times = [dense * (start + (1 - start) * x / crossing) for x in at]
+    low = max(x for x, t in zip(at, times, strict=True) if round(t) < dense)
+    high = min(x for x, t in zip(at, times, strict=True) if round(t) >= dense)
+    return {
+        "model": name,
+        "baseline_total_s": str(dense),
+        "total_s": {f"{x:.3f}": str(round(t)) for x, t in zip(at, times, strict=True)},
+        "claims": {"break_even": [f"{low:.3f}", f"{high:.3f}"]},
+    }
+
+
+def _decimals(value: float | Fraction) -> int:
+    """Decimals in which a value has three digits or more."""
+    return max(0, 3 - len(str(int(value)))) if value >= 1 else 3 + max(0, -floor(log10(value)) - 1)
+
+
+def _accuracy(made: Paper, name: str, label: str) -> dict[str, Any]:
+    draw, benchmarks = made.draw, ["A", "B", "C", "D"][: made.draw.randint(2, 4)]
+    dense = [draw.uniform(40, 90) for _ in benchmarks]
+    own = [score * draw.uniform(0.8, 1.01) for score in dense]
+    mean = 100 * sum(mine / its for mine, its in zip(own, dense, strict=True)) / len(dense)
+    return {
+        "model": name,
+        "benchmarks": benchmarks,
+        "rows": {
+            "baseline": {"scores": [made.printed(score, 1) for score in dense]},
+            label: {
+                "accuracy_kept_pct": made.printed(mean, 1),
+                "scores": [made.printed(score, 1) for score in own],
+            },
+        },
+    }
+
+
+# --- what can go wrong -------------------------------------------------------------------------------------------
+
+Named = tuple[str, tuple[str, ...]] | None
+"""The place, and the quantities; None where a paper has nothing of the kind."""
+
+
+def _scaled(text: str, factor: float) -> str:
+    digits = -int(Decimal(text).as_tuple().exponent)
+    return f"{Decimal(str(float(text) * factor)):.{digits}f}"
+
+
+def _ratio(made: Paper) -> Named:
+    printed = made.rows()[made.truth["label"]]["printed"]
+    printed["prefill_speedup"] = _scaled(printed["prefill_speedup"], 1.12)
+    return made.truth["first"], ("prefill_speedup",)
+
+
+def _headline(made: Paper) -> Named:
+    claims = made.tree["tables"]["abstract"]["claims"]
+    claims["kv_ratio"] = _scaled(claims["kv_ratio"], 1.15)
+    return "abstract, claims", ("kv_ratio",)
+
+
+def _dense_cache(made: Paper) -> Named:
+    if "text_tokens" not in made.tree["tables"]["main"]:
+        return None
+    baseline, kv = made.rows()["baseline"], made.truth["kv"]
+    baseline[kv] = _scaled(baseline[kv], 1.25)
+    return "main, baseline", (kv,)
+
+
+def _pruned_cache(made: Paper) -> Named:
+    row, kv = made.rows()[made.truth["label"]], made.truth["kv"]
+    row[kv] = _scaled(row[kv], 1.3)
+    return made.truth["first"], ("retention", "kv_ratio")
+
+
+def _dense_work(made: Paper) -> Named:
+    if "convention" not in made.tree["tables"]["main"]:
+        return None
+    baseline = made.rows()["baseline"]
+    baseline["flops_t"] = _scaled(baseline["flops_t"], 1.2)
+    return "main, baseline", ("flops_t",)
+
+
+def _pruned_work(made: Paper) -> Named:
+    if not made.truth["publishes"] or "convention" not in made.tree["tables"]["main"]:
+        return None
+    row = made.rows()[made.truth["label"]]
+    row["flops_t"] = _scaled(row["flops_t"], 0.8)
+    return made.truth["first"], ("flops_t",)
+
+
+def _duplicate(made: Paper) -> Named:
+    row = made.tree["tables"]["again"]["rows"][made.truth["label"]]
+    row["prefill_ms"] = _scaled(row["prefill_ms"], 1.05)
+    return made.truth["first"], ("prefill_ms",)
+
+
+def _average(made: Paper) -> Named:
+    row = made.rows()[made.truth["label"]]
+    if not made.truth["publishes"]:
+        return None
+    row["keep"] = [str(int(int(keep) * 0.7)) for keep in row["keep"]]
+    return made.truth["first"], ("retention",)
+
+
+def _sum(made: Paper) -> Named:
+    row = made.rows()[made.truth["label"]]
+    row["decode_ms"] = _scaled(row["decode_ms"], 1.2)
+    return made.truth["first"], ("total_ms",)
+
+
+def _longer_prefill(made: Paper) -> Named:
+    row = made.rows()["baseline"]
+    del row["decode_ms"]
+    row["total_ms"] = _scaled(row["prefill_ms"], 0.7)
+    return "main, baseline", ("prefill_ms",)
+
+
+def _break_even(made: Paper) -> Named:
+    made.tree["tables"]["sweep"]["claims"] = {"break_even": ["0.10", "0.20"]}
+    return "sweep, claims", ("break_even",)
+
+
+def _mean(made: Paper) -> Named:
+    rows = made.tree["tables"]["accuracy"]["rows"]
+    label = next(reversed(rows))
+    rows[label]["accuracy_kept_pct"] = _scaled(rows[label]["accuracy_kept_pct"], 1.01)
+    return f"accuracy, {label}", ("accuracy_kept_pct",)
+
+
+def _impossible(made: Paper) -> Named:
+    if "device" not in made.tree["tables"]["main"]:
+        return None
+    row = made.rows()["baseline"]
+    row["prefill_ms"] = _scaled(row["prefill_ms"], 0.02)
+    return "main, baseline", ("prefill_ms",)
+
+
+PLANTS: dict[str, Callable[[Paper], Named]] = {
+    "a ratio": _ratio,
+    "a ratio of the abstract": _headline,
+    "a dense cache": _dense_cache,
+    "a pruned cache": _pruned_cache,
+    "dense work": _dense_work,
+    "pruned work": _pruned_work,
+    "one setting, two prints": _duplicate,
+    "budgets of another average": _average,
+    "a sum": _sum,
+    "a prefill longer than the total": _longer_prefill,
+    "a break-even": _break_even,
+    "a mean of scores": _mean,
+    "a prefill faster than the device": _impossible,
+}

@@ -1,0 +1,89 @@
+"""The quantities that a paper may print, by name: what is counted, and the unit that stands in the name.
+
+`flops_t` is work in units of 10¹², `prefill_s` a time in seconds, `kv_mb` bytes in MB (which may mean MiB: the audit
+tells); `prefill_speedup` and `kv_ratio` are dense over pruned, `flops_reduction_pct` what is saved of dense,
+`flops_of_dense_pct` what is left of it.
+"""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fractions import Fraction
+from functools import cache
+from typing import Literal
+
+Form = Literal["amount", "ratio", "reduction", "share", "plain"]
+
+_UNITS: dict[str, dict[str, Fraction]] = {
+    "work": {"m": Fraction(10**6), "g": Fraction(10**9), "t": Fraction(10**12), "p": Fraction(10**15)},
+    "time": {"ms": Fraction(1, 1000), "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600)},
+    "bytes": {"kb": Fraction(10**3), "mb": Fraction(10**6), "gb": Fraction(10**9)}
+    | {"kib": Fraction(2**10), "mib": Fraction(2**20), "gib": Fraction(2**30)},
+    "energy": {"j": Fraction(1), "kj": Fraction(1000), "wh": Fraction(3600)},
+}
+_BASES = {
+    "flops": "work",
+    "macs": "work",
+    **dict.fromkeys(("total", "prefill", "decode", "ttft", "tpot", "forward", "proxy_loss", "backward"), "time"),
+    **dict.fromkeys(("selection", "latency", "vision"), "time"),
+    "kv": "bytes",
+    "memory": "bytes",
+    "energy": "energy",
+}
+_ENDINGS: dict[str, tuple[Form, str]] = {
+    "_speedup": ("ratio", "×"),
+    "_ratio": ("ratio", "×"),
+    "_reduction_pct": ("reduction", "%"),
+    "_of_dense_pct": ("share", "%"),
+}
+_SAME = {"inference": "total", "overall": "total", "runtime": "total"}
+"""Other words of the field for a base."""
+PLAIN = ("accuracy_kept_pct", "score", "overhead_below_pct", "figure")
+"""Quantities that are no amount of anything, and no ratio of two. overhead_below_pct: what the method's total exceeds
+that of a method that chooses nothing by, as a share of the dense total, is said to be below it."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a name means. base: what is counted. scale: one printed unit in FLOPs, MACs, seconds, bytes or joules."""
+
+    name: str
+    base: str
+    form: Form
+    scale: Fraction = Fraction(1)
+    unit: str = ""
+
+
+@cache
+def quantity(name: str) -> Quantity:
+    """A quantity by its name. Raises ValueError with the units it may have, or the names nearest to it."""
+    if name in PLAIN:
+        return Quantity(name, name, "plain", unit="%" if name.endswith("_pct") else "")
+    for ending, (form, unit) in _ENDINGS.items():
+        if name.endswith(ending):
+            base = name.removesuffix(ending)
+            base = _SAME.get(base, base)
+            if base in _BASES:
+                return Quantity(name, base, form, unit=unit)
+    base, _, unit = name.rpartition("_")
+    if base in _BASES:
+        units = _UNITS[_BASES[base]]
+        if unit not in units:
+            raise ValueError(f"{unit!r} is no unit of {base}; write one of {', '.join(f'{base}_{u}' for u in units)}")
+        return Quantity(name, base, "amount", units[unit], _shown(_BASES[base], base, unit))
+    near = get_close_matches(name, _names(), n=3, cutoff=0.5)
+    known = ", ".join(near or ("flops_t", "prefill_s", "kv_mb", "prefill_speedup"))
+    raise ValueError(f"no known quantity; the nearest are {known}")
+
+
+def _names() -> list[str]:
+    amounts = [f"{base}_{unit}" for base, kind in _BASES.items() for unit in _UNITS[kind]]
+    ratios = [f"{base}{ending}" for base in _BASES for ending in _ENDINGS]
+    return [*amounts, *ratios, *PLAIN]
+
+
+def _shown(kind: str, base: str, unit: str) -> str:
+    if kind == "work":
+        return f"{unit.upper()}{'MAC' if base == 'macs' else 'FLOP'}s"
+    if kind == "bytes":
+        return {"kb": "kB", "mb": "MB", "gb": "GB", "kib": "KiB", "mib": "MiB", "gib": "GiB"}[unit]
+    return {"j": "J", "kj": "kJ", "wh": "Wh"}.get(unit, unit)
