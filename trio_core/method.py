@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from trio_core.errors import OptionError
 from trio_core.schedule import PROPORTION, Layers, Schedule, check_retention, default_layers
+from trio_core.selection import shares
 from trio_core.tensors import MaskBS
 from trio_core.view import Selection, Signal, View
 
@@ -83,6 +84,12 @@ class LayerShape:
         if self.merged:
             return sum((patches * self.merged) ** 2 for patches in self.crops(visual)) * self.vision_hidden
         return sum(patches + 1 for patches in self.crops(visual)) * self.vision_hidden
+
+    def similarity_macs(self, visual: int, budget: int) -> int:
+        """MACs of the cosine of every pair of patches, in the tower's width, within each crop that keeps any."""
+        crops = self.crops(visual)
+        pairs = sum(n * n for n, share in zip(crops, shares(budget, crops), strict=True) if share)
+        return pairs * (self.hidden if self.merged else self.vision_hidden)
 
     def attention_row_macs(self, tokens: int) -> int:
         """MACs of one row of a layer's attention: the keys of all tokens, one query, its scores."""

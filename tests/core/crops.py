@@ -19,6 +19,7 @@ from tests.core.test_visionzip import embedded, patch_behind
 from trio_core import OptionError, prune
 from trio_core.method import Method
 from trio_core.models import adapter_for
+from trio_core.view import Encoder
 
 FAMILIES = ("llava", "llava_next")
 
@@ -183,3 +184,22 @@ def check_alone(family: str, cls: type[Method]) -> None:
             for b, (kept, wanted) in enumerate(alone):
                 assert torch.equal(trace.stages[0].kept[b], kept)
                 assert (logits[b] - wanted).abs().amax(dim=-1).min() < 1e-4
+
+
+@torch.no_grad()
+def through_qwen(method: Method, one: dict[str, Tensor]) -> tuple[list[int], Tensor, Encoder]:
+    """The numbers kept, [K, D] what enters the decoder there, and what the tower saw."""
+    model = tiny.model("qwen2_5_vl")
+    tower, count = adapter_for(model).tower(), len(tiny.visual_rows(one))
+    handles = tower.listen()
+    try:
+        model(**one, use_cache=False)
+        encoder = tower.seen([count])
+    finally:
+        for handle in handles:
+            handle.remove()
+    with prune(model, method) as trace, listening(model) as calls:
+        model(**one, use_cache=False)
+    first = int(tiny.visual_rows(one)[0])
+    kept = trace.stages[0].kept[0].tolist()
+    return kept, calls[0][0][0][0, first : first + len(kept)], encoder

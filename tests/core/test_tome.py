@@ -9,16 +9,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.core import crops, tiny
-from tests.core.crops import Crop
-from tests.core.test_families import listening
+from tests.core.crops import Crop, through_qwen
 from tests.core.test_overhead import counted, of_size, waits_per_stage
 from tests.core.test_visionzip import embedded, two_pictures, wide
-from trio_core import OptionError, methods, prune
-from trio_core.method import Method
+from trio_core import OptionError, methods
 from trio_core.methods.tome import ToMe, bipartite, merge_to
-from trio_core.models import adapter_for
 from trio_core.schedule import Schedule
-from trio_core.view import Encoder
 
 every_family = pytest.mark.parametrize("family", crops.FAMILIES)
 
@@ -181,25 +177,6 @@ def test_the_host_waits_as_often_for_many_tokens_as_for_few():
 
 
 # --- a tower that merges and projects its patches itself -------------------------------------------------------------
-
-
-@torch.no_grad()
-def through_qwen(method: Method, one: dict[str, Tensor]) -> tuple[list[int], Tensor, Encoder]:
-    """The numbers kept, [K, D] what enters the decoder there, and what the tower saw."""
-    model = tiny.model("qwen2_5_vl")
-    tower, count = adapter_for(model).tower(), len(tiny.visual_rows(one))
-    handles = tower.listen()
-    try:
-        model(**one, use_cache=False)
-        encoder = tower.seen([count])
-    finally:
-        for handle in handles:
-            handle.remove()
-    with prune(model, method) as trace, listening(model) as calls:
-        model(**one, use_cache=False)
-    first = int(tiny.visual_rows(one)[0])
-    kept = trace.stages[0].kept[0].tolist()
-    return kept, calls[0][0][0][0, first : first + len(kept)], encoder
 
 
 @pytest.mark.parametrize("retention", [0.2, 0.4, 0.8])

@@ -618,7 +618,7 @@ def test_a_pruned_prefill_is_held_against_its_own_least():
 
 
 def test_devices_are_known_by_their_names():
-    assert plausible.peak("NVIDIA RTX-4090 24GB") == plausible.peak("rtx4090") == 330
+    assert plausible.peak("NVIDIA RTX-4090 24GB") == plausible.peak("rtx4090") == 331
     assert plausible.peak("NVIDIA L40S") == 367
     with pytest.raises(ClaimsError, match="device 'abacus' has no peak on our list; the nearest are"):
         plausible.peak("abacus")

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from trio_core.errors import OptionError
 from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.selection import cosine, crop_by_crop, facility_location, shares
+from trio_core.selection import cosine, crop_by_crop, facility_location
 from trio_core.tensors import FeaturesND, KeptK, ScoresN
 from trio_core.view import Selection, Signal, View
 
@@ -65,7 +65,4 @@ class Scope(Method):
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the attention and of the similarity of each crop's patches; gains are sums, and multiply nothing."""
-        crops, width = shape.crops(sizes.visual), shape.hidden if shape.merged else shape.vision_hidden
-        choosing = zip(crops, shares(sizes.budget, crops), strict=True)
-        pairs = sum(patches * patches for patches, share in choosing if share)
-        return shape.encoder_attention_macs(sizes.visual) + pairs * width
+        return shape.encoder_attention_macs(sizes.visual) + shape.similarity_macs(sizes.visual, sizes.budget)
