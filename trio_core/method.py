@@ -45,7 +45,7 @@ class Reference:
             return "from the description"
         if "CC BY-NC" in self.note:
             return "its code is non-commercial"
-        return "" if self.arxiv or self.repository else "control"
+        return "control" if self.title.startswith("no canonical source") else ""
 
 
 @dataclass(frozen=True)
