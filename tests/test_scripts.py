@@ -1,0 +1,82 @@
+"""`scripts/gpu` at toy size: slices that are resumed, what it leaves behind, and its exit codes."""
+
+import runpy
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.profile.checkpoints import save_tiny_llava
+from trio_profile.cli import run
+
+SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "gpu"
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory) -> tuple[str, Path, Path]:
+    """A checkpoint of a toy, and directories for work and results."""
+    place = tmp_path_factory.mktemp("gpu")
+    return str(save_tiny_llava(place / "checkpoint")), place / "work", place / "out"
+
+
+def gpu(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_no_time_leaves_it_all_for_the_next_call(places):
+    model, work, out = places
+    found = gpu("--toy", model, "--work", work, "--out", out, "--seconds", "0")
+    assert found.returncode == 75
+    assert "not finished: tests, sweep, layers, compare; run the same command again" in found.stderr
+    assert (out / "table.txt").exists() and (out / "gpu.tar.gz").exists()
+
+
+def test_the_toy_study_runs_and_is_not_run_twice(places):
+    model, work, out = places
+    (work / "tests").mkdir(parents=True, exist_ok=True)
+    (work / "tests" / "done").write_text("0 s")  # what is done is not run: no tests within this test
+    found = gpu("--toy", model, "--work", work, "--out", out)
+    assert found.returncode == 0, found.stderr + (out / "log.txt").read_text()[-2000:]
+    table = (out / "table.txt").read_text()
+    assert table in found.stdout
+    lines = [line.split() for line in table.splitlines()]
+    assert {tuple(line) for line in lines if line[-1] == "done"} == {
+        (name, "done") for name in ("tests", "sweep", "layers", "compare")
+    }
+    assert sum(line[0] == "trio" for line in lines) == 2 + 1 + 1  # two cells and their break-even; one compared
+    with tarfile.open(out / "gpu.tar.gz") as archive:
+        names = archive.getnames()
+    assert {"gpu/sweep/study/measurements.jsonl", "gpu/layers/study/layers.json"} <= set(names)
+    assert "=== sweep" in (out / "log.txt").read_text()
+    before = (work / "sweep" / "log.txt").read_bytes()
+    assert gpu("--toy", model, "--work", work, "--out", out).returncode == 0
+    assert (work / "sweep" / "log.txt").read_bytes() == before
+
+
+def test_a_slice_that_fails_is_named_and_the_others_run(tmp_path):
+    chosen = ("--only", "layers", "--only", "compare")
+    found = gpu("--toy", tmp_path / "nothing", "--work", tmp_path / "work", "--out", tmp_path / "out", *chosen)
+    assert found.returncode == 1
+    assert "failed: layers, compare" in found.stderr
+    assert "unknown model" in (tmp_path / "out" / "log.txt").read_text()
+
+
+def test_the_slices_are_listed_and_their_names_checked(tmp_path):
+    listed = gpu("--list")
+    assert listed.returncode == 0
+    assert [line.split()[0] for line in listed.stdout.splitlines()][:3] == ["tests", "next", "layers"]
+    wrong = gpu("--only", "nextt", "--out", tmp_path / "out", "--work", tmp_path / "work")
+    assert wrong.returncode == 2 and "no slice 'nextt': choose tests, next" in wrong.stderr
+    assert not (tmp_path / "out").exists()
+    assert "--toy" in gpu("--help").stdout
+
+
+def test_every_sweep_of_the_full_study_can_be_planned(capsys):
+    """Names, options and retentions are right: a dry run on a CPU takes them."""
+    sweeps = [one.arguments for one in runpy.run_path(str(SCRIPT))["SLICES"] if one.arguments[0] == "sweep"]
+    assert len(sweeps) >= 6
+    for arguments in sweeps:
+        assert run([*("cpu" if word == "cuda" else word for word in arguments), "--dry-run", "--json"]) == 0
