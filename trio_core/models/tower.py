@@ -4,6 +4,7 @@ The tower runs its own attention kernel; the rows that methods ask for are compu
 by, so that no attention map is ever asked for.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isqrt
@@ -16,15 +17,15 @@ from trio_core.errors import UnsupportedInput
 from trio_core.view import Encoder
 
 
-class Tower:
+class Tower(ABC):
     """A vision tower listened to. A subclass keeps what passes by and makes an Encoder of it."""
 
     def __init__(self) -> None:
         self.passing: dict[str, Any] = {}
 
+    @abstractmethod
     def listen(self) -> list[Any]:
         """Begin to keep what passes by. Returns handles, each with a `remove()`."""
-        raise NotImplementedError
 
     def seen(self, visual_tokens: list[int]) -> Encoder:
         """What passed by, for a batch whose samples have so many visual tokens.
@@ -37,9 +38,9 @@ class Tower:
         self.passing = {}
         return encoder
 
+    @abstractmethod
     def encoder(self, passed: dict[str, Any], visual_tokens: list[int]) -> Encoder:
         """An Encoder of what was kept."""
-        raise NotImplementedError
 
     def forget(self) -> None:
         """What passed by belongs to one forward, also to one that came to no choice."""
