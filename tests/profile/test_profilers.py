@@ -376,6 +376,21 @@ def test_an_operator_without_a_formula_is_listed(tiny_workload, monkeypatch):
     assert counted.uncounted == ("aten._scaled_dot_product_flash_attention_for_cpu",)
 
 
+@pytest.mark.parametrize(
+    ("name", "suspect"),
+    [
+        ("aten.linear", True),
+        ("aten.bilinear", True),
+        ("aten._scaled_dot_product_efficient_attention", True),
+        ("other_library.anything", True),
+        ("aten.upsample_bilinear2d", False),
+        ("aten.add", False),
+    ],
+)
+def test_which_names_speak_of_a_product(name, suspect):
+    assert flops_counted.Operator(name, 1, 8, 0, None).has_product == suspect
+
+
 def test_eager_and_sdpa_count_alike(tiny_workload):
     sdpa, _ = flops_counted.measure(tiny_workload, Random(retention=0.4))
     tiny_workload.model.set_attn_implementation("eager")

@@ -50,6 +50,8 @@ class Operator:
     @property
     def has_product(self) -> bool:
         """Whether its name speaks of a matrix product or an attention, or is another library's and says nothing."""
+        if self.op.startswith("aten.upsample"):  # bilinear ones weigh neighbours, and multiply no matrices
+            return False
         return any(word in self.op for word in _SUSPECTS) or not self.op.startswith(("aten.", "prim"))
 
 
