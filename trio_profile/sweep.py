@@ -152,8 +152,7 @@ def measure_block(
             clock=clock,
         ):
             planned, fields = counted[which]
-            finished.add(which)
-            yield Measurement(
+            measurement = Measurement(
                 cell=planned.cell,
                 status="done",
                 **fields,
@@ -165,6 +164,8 @@ def measure_block(
                 pairs=times.pairs,
                 stopped=times.stopped,
             )
+            finished.add(which)
+            yield measurement
     except (MemoryError, RuntimeError) as error:
         # Which of several it was, each alone will show.
         alone = [planned for which, (planned, _) in enumerate(counted) if which not in finished]

@@ -110,6 +110,21 @@ def test_one_of_several_without_memory_while_it_is_timed(tiny_study, tmp_path, m
     assert found == {"grid": "failed", "random": "done"}
 
 
+def test_no_memory_after_the_times_is_the_cell_s_failure_too(tiny_study, tmp_path, monkeypatch):
+    """Energy is measured last."""
+    study = tiny_study.model_copy(update={"methods": ("grid",), "retentions": (0.4,)})
+    measure = sweep.power.measure
+
+    def breaks(workload, method):
+        if method is not None:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return measure(workload, method)
+
+    monkeypatch.setattr(sweep.power, "measure", breaks)
+    [found] = sweep.run(study, tmp_path).measurements
+    assert found.status == "failed" and str(found.reason).startswith("out of memory")
+
+
 def test_any_other_error_is_not_hidden(tiny_study, tmp_path, monkeypatch):
     def breaks(self, view):
         raise RuntimeError("a bug")

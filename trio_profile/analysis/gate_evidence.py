@@ -100,7 +100,7 @@ def of_study(contents: Contents, name: str) -> Subject:
     )
     for measurement in contents.measurements:
         where = f"{measurement.cell.method} at {measurement.cell.retention:g}"
-        if measurement.status == "failed":
+        if measurement.status != "done":
             subject.failed[where] = measurement.reason or "no reason was kept"
         else:
             subject.evidence[where] = _cell(measurement)

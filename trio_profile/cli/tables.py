@@ -105,8 +105,8 @@ def _cells(document: Document, method: str) -> Table:
 
 
 def _row(cell: CellSummary, document: Document) -> list[str]:
-    if cell.status == "failed" or cell.retention is None or document.dense is None:
-        return [units.percent(cell.nominal_retention), "failed", escape(cell.reason or "")]
+    if cell.status != "done" or cell.retention is None or document.dense is None:
+        return [units.percent(cell.nominal_retention), cell.status, escape(cell.reason or "")]
     dense = document.dense
     return [
         units.percent(cell.retention.realised),

@@ -165,7 +165,7 @@ def run(workload: Workload, clock: Clock) -> Times:
         ttft_ms=clock.elapsed_ms(start, marks[1]),
         total_ms=clock.elapsed_ms(start, end),
         host_ms=None if host is None else host.elapsed_ms(*host_marks),
-        parts=parts.milliseconds(clock),
+        parts=parts.milliseconds(),
     )
 
 
@@ -195,11 +195,11 @@ class _Parts:
         if not entering:
             self.leave(name)
 
-    def milliseconds(self, clock: Clock) -> dict[str, float]:
+    def milliseconds(self) -> dict[str, float]:
         """Milliseconds by part; what ran several times is summed."""
         spent: dict[str, float] = {}
         for name, start, end in self.closed:
-            spent[name] = spent.get(name, 0.0) + clock.elapsed_ms(start, end)
+            spent[name] = spent.get(name, 0.0) + self.clock.elapsed_ms(start, end)
         return spent
 
 

@@ -282,7 +282,7 @@ def _time_table(document: Document) -> Table:
 
 
 def _time_row(document: Document, method: str, asked: float, cell: CellSummary | None) -> list[Entry]:
-    if cell is None or cell.status == "failed":
+    if cell is None or cell.status != "done":
         return [*_head(document, method, asked, cell), _absent(cell, 8)]
     prefill, stopped = cell.prefill_speedup, cell.prefill_speedup.stopped if cell.prefill_speedup else ""
     return [
@@ -359,7 +359,7 @@ def _dense_row(dense: DenseSummary) -> list[Entry]:
 
 
 def _exact_row(document: Document, method: str, asked: float, cell: CellSummary | None) -> list[Entry]:
-    if cell is None or cell.status == "failed":
+    if cell is None or cell.status != "done":
         return [*_head(document, method, asked, cell), _absent(cell, 8)]
     dense = document.dense
     gamma = cell.gamma.counted if cell.gamma else None
