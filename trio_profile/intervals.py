@@ -47,8 +47,11 @@ def relative_half_width(values: Sequence[float]) -> float:
     return (high - low) / 2 / median(values)
 
 
-def share_interval(count: int, samples: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval of a share of which `count` of `samples` were seen. Raises MeasurementError for no samples."""
+def share_interval(count: float, samples: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval of a share of which `count` of `samples` were seen, parts of one counted too.
+
+    Raises MeasurementError for no samples.
+    """
     if samples == 0:
         raise MeasurementError("a share of 0 samples has no interval; measure again")
     z = float(ndtri((1 + confidence) / 2))

@@ -1,7 +1,7 @@
-"""The models that can be named: built-in sizes with random weights, and any checkpoint with its processor.
+"""The models that can be named: a small trained one, true sizes with random weights, and any checkpoint.
 
-A built-in is a configuration at its true size; its weights are drawn from a seed, because work and time depend on
-shapes and not on weights. Nothing here reaches a hub unless the user names a hub repository.
+A true size is a configuration; its weights are drawn from a seed, because work and time depend on shapes and not on
+weights. Nothing here reaches a hub unless the user names a hub repository.
 """
 
 from collections.abc import Callable
@@ -34,6 +34,8 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 
 from trio_profile import units
 from trio_profile.errors import StudyError
+from trio_profile.pocket.exam import exam
+from trio_profile.questions import Question
 from trio_profile.schema import Study
 from trio_profile.token_packer import TokenPackerForConditionalGeneration
 
@@ -47,6 +49,8 @@ class Builtin:
     picture: what the model's own processor would make of its standard picture, for a batch, from a generator.
     visual_tokens: how many tokens the vision tower and projector make of that picture.
     processor: made in code where the model has a tokenizer of its own; None where real pictures need a checkpoint.
+    checkpoint: where its trained weights are; None where they are drawn. questions: the first so many that it can be
+    asked, with their answers.
     """
 
     description: str
@@ -55,6 +59,8 @@ class Builtin:
     picture: Callable[[int, torch.Generator], Inputs]
     visual_tokens: int
     processor: Callable[[], Any] | None = None
+    checkpoint: Path | None = None
+    questions: Callable[[int], list[Question]] | None = None
 
 
 @dataclass(frozen=True)
@@ -76,25 +82,38 @@ def load(study: Study, *, weights: bool = True) -> Loaded:
         builtin = BUILTIN[study.model]
         return Loaded(without_weights(builtin, study.attention), builtin.processor and builtin.processor(), builtin)
     device = device_of(study.device)
-    if study.model in BUILTIN:
-        builtin = BUILTIN[study.model]
+    builtin = BUILTIN.get(study.model)
+    if builtin is not None and builtin.checkpoint is None:
         return Loaded(_random_weights(builtin, study, device), builtin.processor and builtin.processor(), builtin)
+    if builtin is not None:
+        model, processor = _trained(str(builtin.checkpoint), study, device)
+        return Loaded(model, processor, builtin)
     if not Path(study.model).is_dir() and not _is_hub_name(study.model):
         raise StudyError(
             f"unknown model {study.model!r}: built in are {', '.join(sorted(BUILTIN))}; "
             "otherwise name a checkpoint directory or a hub repository (owner/name)"
         )
-    dtype = getattr(torch, study.dtype)
+    model, processor = _trained(study.model, study, device)
+    return Loaded(model, processor, None)
+
+
+def _trained(checkpoint: str, study: Study, device: torch.device) -> tuple[PreTrainedModel, Any]:
+    """A checkpoint's model and processor."""
     try:
-        processor = AutoProcessor.from_pretrained(study.model)
+        processor = AutoProcessor.from_pretrained(checkpoint)
         model = AutoModelForImageTextToText.from_pretrained(
-            study.model, dtype=dtype, attn_implementation=study.attention
+            checkpoint, dtype=getattr(torch, study.dtype), attn_implementation=study.attention
         )
     # Whatever a foreign checkpoint breaks in the loading code, the user's way out is the same.
     except Exception as error:
         raise StudyError(f"model {study.model!r} cannot be loaded: {_first_line(error)}") from error
-    model.eval().to(device)  # pyright: ignore[reportArgumentType]
-    return Loaded(model, processor, None)
+    return model.eval().to(device), processor  # pyright: ignore[reportArgumentType]
+
+
+def has_questions(study: Study) -> bool:
+    """Whether the study's model has questions of its own, and no other input was named."""
+    builtin = BUILTIN.get(study.model)
+    return bool(builtin and builtin.questions) and study.image is None and study.prompt is None
 
 
 def without_weights(builtin: Builtin, attention: str = "sdpa") -> PreTrainedModel:
@@ -194,11 +213,13 @@ def _qwen_picture(batch: int, generator: torch.Generator) -> Inputs:
 
 # --- configurations ---------------------------------------------------------------------------------------------
 
+_POCKET = Path(__file__).parent / "data" / "pocket"
+"""The trained pocket model: `scripts/train_pocket` made it, its README.md is the model card."""
 _IMAGE_TOKEN = 4
-"""The pocket model's placeholder: the fifth of its special tokens."""
+"""The deep pocket model's placeholder: the fifth of its special tokens."""
 
 
-def _pocket_config() -> LlavaConfig:
+def _pocket_deep_config() -> LlavaConfig:
     """576 visual tokens and 32 decoder layers, so that the paper's schedule applies, at a width that a laptop runs."""
     return LlavaConfig(
         vision_config=CLIPVisionConfig(
@@ -229,7 +250,7 @@ def _pocket_config() -> LlavaConfig:
     )
 
 
-def _pocket_processor() -> LlavaProcessor:
+def _pocket_deep_processor() -> LlavaProcessor:
     """CLIP's preprocessing at 192 pixels, and a tokenizer of single bytes: nothing to download."""
     specials = ["<pad>", "<s>", "</s>", "<unk>", "<image>"]
     vocabulary = [*specials, *sorted(pre_tokenizers.ByteLevel.alphabet())]
@@ -351,12 +372,22 @@ def _qwen_config(hidden: int, intermediate: int, layers: int, heads: int, key_he
 
 BUILTIN: dict[str, Builtin] = {
     "pocket": Builtin(
-        "LLaVA in small: 576 visual tokens, 32 decoder layers of width 256; the embedded default",
+        "LLaVA in small, trained: 576 visual tokens, questions with known answers; the embedded default",
         LlavaForConditionalGeneration,
-        _pocket_config,
+        partial(LlavaConfig.from_pretrained, _POCKET),
         _llava_picture(192),
         576,
-        _pocket_processor,
+        partial(AutoProcessor.from_pretrained, _POCKET),
+        _POCKET,
+        exam,
+    ),
+    "pocket-deep": Builtin(
+        "the same picture in 32 decoder layers of width 256, untrained: the paper's schedule at a laptop's size",
+        LlavaForConditionalGeneration,
+        _pocket_deep_config,
+        _llava_picture(192),
+        576,
+        _pocket_deep_processor,
     ),
     "llava-1.5-7b": Builtin(
         "LLaVA-1.5-7B at its true size: 576 visual tokens",
@@ -401,4 +432,4 @@ BUILTIN: dict[str, Builtin] = {
         1296,
     ),
 }
-"""The built-in models by name. Their weights are random."""
+"""The built-in models by name. But for `pocket`, their weights are random."""

@@ -29,15 +29,20 @@ class Record(BaseModel):
 class Study(Record):
     """What is asked: one model and one input, some methods, some retentions.
 
+    verb: whether retentions are to be seen, or methods, which decides the report.
     retentions: nominal, averaged over layers. layers: prune after these; None takes the paper's for the model's depth.
-    options: further options of the methods. image, prompt: for models with a processor; without them the input is drawn
-    from the seed, with `text_tokens` of text. gamma: the backward factor γ of F_ov = γ · Σ f(V). precision: relative
+    options: further options of the methods. image, prompt: for models with a processor; without them the input is the
+    model's own question where it has some, else drawn from the seed; text_tokens: of text, and always drawn (60).
+    gamma: the backward factor γ of F_ov = γ · Σ f(V). precision: relative
     half width of a speed-up's interval at which sampling stops; cell_seconds: measured time at which it stops anyway.
     On CUDA: preroll_ms, the stream is kept busy for so long before each run, so that the host is ahead and the times
-    are the device's alone; cold_l2, its cache is overwritten before each run. fidelity_inputs: on how many pictures the
-    pruned model's next token is held against the dense one's; a picture of the user's own is the only one.
+    are the device's alone; cold_l2, its cache is overwritten before each run. questions: a file of questions about
+    pictures (trio_profile.questions), on which the pruned model is held against the dense one; without it the model's
+    own where it has some, else drawn pictures. fidelity_inputs: how many of them; None takes all of a file, 200 of the
+    model's own, and none that are drawn.
     """
 
+    verb: Literal["sweep", "compare"] = "sweep"
     model: str = "pocket"
     methods: tuple[str, ...] = ("trio",)
     retentions: tuple[Share, ...] = (0.11, 0.22, 0.33, 0.44, 0.55, 0.66, 0.77, 0.88, 0.94, 0.99)
@@ -45,7 +50,7 @@ class Study(Record):
     options: dict[str, bool | int | float | str] = {}
     image: str | None = None
     prompt: str | None = None
-    text_tokens: Annotated[int, Field(ge=8, le=100_000)] = 60
+    text_tokens: Annotated[int, Field(ge=8, le=100_000)] | None = None
     new_tokens: Annotated[int, Field(ge=1, le=100_000)] = 8
     batch: Annotated[int, Field(ge=1, le=4096)] = 1
     device: str = "cpu"
@@ -57,7 +62,8 @@ class Study(Record):
     cell_seconds: Annotated[float, Field(gt=0)] = 5.0
     preroll_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
     cold_l2: bool = False
-    fidelity_inputs: Annotated[int, Field(ge=0, le=10_000)] = 0
+    questions: str | None = None
+    fidelity_inputs: Annotated[int, Field(ge=0, le=10_000)] | None = None
 
     def cells(self) -> list["Cell"]:
         """Each method at each retention, least retention first."""
@@ -157,13 +163,16 @@ class Energy(Record):
 
 
 class Fidelity(Record):
-    """How near the pruned model's next token is to the dense one's, picture by picture, and seed by seed if it has one.
+    """How near the pruned model is to the dense one, question by question, and seed by seed if the method has one.
 
-    kl_nats: KL(dense ‖ pruned) of the next-token distribution. top1: whether the likeliest token is the same.
+    kl_nats: KL(dense ‖ pruned) of the next-token distribution. top1: whether the likeliest token is the same. same:
+    whether the generated answer is, of questions; correct: whether it is the known one.
     """
 
     kl_nats: tuple[float, ...]
     top1: tuple[bool, ...]
+    same: tuple[bool, ...] = ()
+    correct: tuple[bool, ...] = ()
 
 
 class Header(Record):
@@ -182,7 +191,8 @@ class Dense(Record):
     peak_memory_bytes: of one prefill, beyond weights and inputs; working_memory_bytes: the same without a cache;
     peak_reserved_bytes: what the allocator held, weights and all, where it tells. launches: operators that compute, in
     one prefill; host_waits: times the host needed a tensor's value. distinct_ratios: prefill times of pictures not seen
-    before over those of the study's own, paired; about 1 unless something keeps what it made of a picture.
+    before over those of the study's own, paired; about 1 unless something keeps what it made of a picture. correct:
+    whether each question was answered as is known, and kinds: of which kind it is, in the order of every Fidelity.
     """
 
     record: Literal["dense"] = "dense"
@@ -198,6 +208,8 @@ class Dense(Record):
     host_waits: int | None = None
     energy: Energy | None = None
     distinct_ratios: tuple[float, ...] = ()
+    correct: tuple[bool, ...] = ()
+    kinds: tuple[str, ...] = ()
 
 
 class Retention(Record):

@@ -57,11 +57,11 @@ def run(
     for measurement in refused:
         if measurement.cell in todo:
             _keep(measurement, store, contents, todo)
+    watch(0, total, "dense")
+    against = _reference(workload, study)
     if contents.dense is None:
-        watch(0, total, "dense")
-        contents.dense = measure_dense(workload, study.seed, clock)
+        contents.dense = measure_dense(workload, study.seed, clock, against=against)
         store.append(contents.dense)
-    against = fidelity.reference(workload, _pictures(study), study.seed) if study.fidelity_inputs else None
     by_retention = sorted((p for p in plan if p.cell in todo), key=lambda planned: planned.cell.retention)
     for retention, cells in groupby(by_retention, lambda planned: planned.cell.retention):
         block = list(cells)
@@ -79,9 +79,13 @@ def _keep(measurement: Measurement, store: Store, contents: Contents, todo: list
     todo.remove(measurement.cell)
 
 
-def _pictures(study: Study) -> int:
-    """A picture of the user's own is held against itself alone: noise in its place would be another question."""
-    return study.fidelity_inputs if study.image is None and study.prompt is None else 1
+def _reference(workload: Workload, study: Study) -> fidelity.Reference | None:
+    """What pruned models are held against, where that is asked."""
+    if not workload.questions and not study.fidelity_inputs:
+        return None
+    # A prompt of the user's own is held against itself alone: noise in its place would be another question.
+    drawn = study.fidelity_inputs or 0 if study.image is None and study.prompt is None else 1
+    return fidelity.reference(workload, drawn, study.seed)
 
 
 def _nobody_watches(_finished: int, _total: int, _coming: str) -> None:
@@ -94,8 +98,13 @@ def unfinished(study: Study, contents: Contents) -> list[Cell]:
     return [cell for cell in study.cells() if cell.id not in finished]
 
 
-def measure_dense(workload: Workload, seed: int = 0, clock: Clock | None = None) -> Dense:
-    """The exact quantities of the unpruned model, and whether a repeated picture is faster than a new one."""
+def measure_dense(
+    workload: Workload, seed: int = 0, clock: Clock | None = None, *, against: fidelity.Reference | None = None
+) -> Dense:
+    """The exact quantities of the unpruned model, and whether a repeated picture is faster than a new one.
+
+    against: what it says, where that was asked.
+    """
     shape = workload.shape
     counted, _ = flops_counted.measure(workload, None)
     everywhere = [shape.visual_tokens] * shape.num_layers
@@ -107,6 +116,8 @@ def measure_dense(workload: Workload, seed: int = 0, clock: Clock | None = None)
         **_exact(workload, None),
         energy=power.measure(workload, None),
         distinct_ratios=latency.distinct_ratios(workload, seed=seed, clock=clock),
+        correct=against.correct if against else (),
+        kinds=against.kinds if against else (),
     )
 
 

@@ -1,24 +1,34 @@
-"""One model with one input: what a cell runs, again and again.
+"""One model with one input: what a cell runs, again and again; and the questions that it is asked besides.
 
-A real picture and prompt go through the checkpoint's own processor; without them the input is drawn from the seed.
+A real picture and prompt go through the checkpoint's own processor; without them the input is the model's own first
+question, or drawn from the seed.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
 from trio_profile.errors import StudyError
-from trio_profile.models import BUILTIN, Inputs, Loaded, load, without_weights
+from trio_profile.models import BUILTIN, Inputs, Loaded, has_questions, load, without_weights
+from trio_profile.questions import Question, enough, open_picture
+from trio_profile.questions import read as read_questions
 from trio_profile.schema import Shape, Study
 
 DEFAULT_PROMPT = "Describe this picture."
+DEFAULT_TEXT_TOKENS = 60
+OWN_QUESTIONS = 200
+"""How many questions a model that has its own is asked, where nothing else is said."""
+ASKED_TOGETHER = 16
+"""Questions of one length in a batch, at the most."""
 _BEFORE_PICTURE = 35
 """Tokens of LLaVA's prompt before its picture: the begin token and 34 of the system line. [methods.md, 0.1]."""
 
@@ -27,7 +37,8 @@ _BEFORE_PICTURE = 35
 class Workload:
     """A model with its inputs on its device, and the sizes that the cost model needs.
 
-    inputs: keyword arguments of the model's forward, one batch. new_tokens: how many are generated, exactly.
+    inputs: keyword arguments of the model's forward, one batch. new_tokens: how many are generated, exactly. processor:
+    None for a model that has none. questions: what fidelity is measured on; none where pictures are drawn for it.
     """
 
     model: PreTrainedModel
@@ -35,6 +46,8 @@ class Workload:
     inputs: Inputs
     shape: Shape
     new_tokens: int
+    processor: Any = None
+    questions: tuple[Question, ...] = ()
 
     @property
     def device(self) -> torch.device:
@@ -48,6 +61,18 @@ class Workload:
             for name, value in self.inputs.items()
         }
         return replace(self, inputs=inputs)
+
+    def asked(self) -> Iterator[tuple[list[int], Inputs]]:
+        """The questions as inputs, those of one size together; with each batch, which of the questions it holds."""
+        alike: dict[tuple[Any, ...], list[tuple[int, Inputs]]] = {}
+        for number, question in enumerate(self.questions):
+            inputs = encode(self.processor, [question.picture()], question.text)
+            alike.setdefault(tuple(value.shape for value in inputs.values()), []).append((number, inputs))
+        for group in alike.values():
+            for start in range(0, len(group), ASKED_TOGETHER):
+                some = group[start : start + ASKED_TOGETHER]
+                joined = {name: torch.cat([inputs[name] for _, inputs in some]) for name in some[0][1]}
+                yield [number for number, _ in some], placed(joined, self.model)
 
     @torch.no_grad()
     def prefill(self, *, use_cache: bool = True) -> Any:
@@ -74,32 +99,98 @@ def build(study: Study, *, weights: bool = True) -> Workload:
     loaded = load(study, weights=weights)
     adapter = adapter_for(loaded.model)
     generator = torch.Generator().manual_seed(study.seed)
-    if study.image is None and study.prompt is None and loaded.builtin is not None:
+    questions = questions_of(study, loaded)
+    if has_questions(study) and study.text_tokens is None:
+        inputs = _own_questions(study, loaded)
+    elif study.image is None and study.prompt is None and loaded.builtin is not None:
         inputs = _synthetic(study, loaded, adapter, generator)
     else:
         inputs = _processed(study, loaded, generator)
-    dtype = getattr(torch, study.dtype)
-    # A model without weights keeps its inputs where they can be read.
-    device = torch.device("cpu") if loaded.model.device.type == "meta" else loaded.model.device
-    inputs = {name: value.to(device, dtype if value.is_floating_point() else None) for name, value in inputs.items()}
+    inputs = placed(inputs, loaded.model)
     visual = adapter.visual_tokens(inputs["input_ids"]).sum(dim=1).tolist()
     if min(visual) == 0:
         raise StudyError(f"the prompt of {study.model!r} holds no visual tokens: there is nothing to prune")
     length = inputs["input_ids"].shape[1]
     last = int(adapter.visual_tokens(inputs["input_ids"][:1])[0].nonzero()[-1])
     shape = shape_for(adapter, study, visual[0], length - visual[0], length - 1 - last)
-    return Workload(loaded.model, adapter, inputs, shape, study.new_tokens)
+    return Workload(loaded.model, adapter, inputs, shape, study.new_tokens, loaded.processor, questions)
+
+
+def placed(inputs: Inputs, model: PreTrainedModel) -> Inputs:
+    """Inputs on a model's device and in its precision; a model without weights keeps them where they can be read."""
+    device = torch.device("cpu") if model.device.type == "meta" else model.device
+    return {
+        name: value.to(device, model.dtype if value.is_floating_point() else None) for name, value in inputs.items()
+    }
+
+
+def questions_of(study: Study, loaded: Loaded) -> tuple[Question, ...]:
+    """The questions of the study's file, or the model's own; none where pictures are to be drawn.
+
+    Raises StudyError for a file that cannot be used, for an answer that the tokenizer cannot spell, and for fewer
+    questions than an interval needs.
+    """
+    asked = study.fidelity_inputs
+    if study.questions is not None:
+        if loaded.processor is None:
+            raise StudyError(f"model {study.model!r} has no tokenizer: questions need a checkpoint, --model DIR")
+        found = read_questions(Path(study.questions))[:asked]
+        where = study.questions
+    elif has_questions(study):
+        assert loaded.builtin is not None and loaded.builtin.questions is not None
+        found = loaded.builtin.questions(OWN_QUESTIONS if asked is None else asked)
+        where = f"questions of {study.model!r}"
+    elif study.image is not None and asked:
+        return (Question(partial(open_picture, study.image), study.prompt or DEFAULT_PROMPT),)
+    else:
+        return ()
+    if found:
+        enough(len(found), where, answered=found[0].answer is not None)
+    for question in found:
+        if question.answer is not None and not question.is_answered_by(_spelled(loaded.processor, question.answer)):
+            raise StudyError(f"answer {question.answer!r}: the tokenizer of {study.model!r} cannot spell it")
+    return tuple(found)
+
+
+def answer_tokens(processor: Any, question: Question) -> int:
+    """How many tokens the known answer takes, its end included."""
+    return len(_answer_ids(processor, question.answer or "")) + 1
+
+
+def _answer_ids(processor: Any, answer: str) -> list[int]:
+    return processor.tokenizer(answer, add_special_tokens=False)["input_ids"]
+
+
+def _spelled(processor: Any, answer: str) -> str:
+    return processor.tokenizer.decode(_answer_ids(processor, answer), skip_special_tokens=True)
 
 
 def shape_of(study: Study) -> Shape:
     """The study's shape, without weights where the model is built in: what a dry run needs."""
-    if study.model not in BUILTIN or study.image is not None or study.prompt is not None:
+    builtin = BUILTIN.get(study.model)
+    if builtin is None:
         return build(study).shape
-    builtin = BUILTIN[study.model]
-    text = study.text_tokens
+    if study.image is not None or study.prompt is not None or (has_questions(study) and study.text_tokens is None):
+        return build(study.model_copy(update={"fidelity_inputs": 0}), weights=False).shape
+    text = study.text_tokens or DEFAULT_TEXT_TOKENS
     return shape_for(
         adapter_for(without_weights(builtin)), study, builtin.visual_tokens, text, text - _before_picture(text)
     )
+
+
+def _own_questions(study: Study, loaded: Loaded) -> Inputs:
+    """As many of the model's own questions as a batch holds, of one length; a longest one if it is alone."""
+    assert loaded.builtin is not None and loaded.builtin.questions is not None
+    found: list[Question] = []
+    asked = 0
+    while len(found) < study.batch:
+        asked += 3 * study.batch
+        known = loaded.builtin.questions(asked)
+        longest = max(len(question.text.split()) for question in known)
+        found = [question for question in known if len(question.text.split()) == longest]
+    some = found[: study.batch]
+    encoded = [encode(loaded.processor, [question.picture()], question.text) for question in some]
+    return {name: torch.cat([inputs[name] for inputs in encoded]) for name in encoded[0]}
 
 
 def _synthetic(study: Study, loaded: Loaded, adapter: Adapter, generator: torch.Generator) -> Inputs:
@@ -107,13 +198,12 @@ def _synthetic(study: Study, loaded: Loaded, adapter: Adapter, generator: torch.
     assert loaded.builtin is not None
     picture = loaded.builtin.picture(study.batch, generator)
     visual = loaded.builtin.visual_tokens
-    before = _before_picture(study.text_tokens)
+    text_tokens = study.text_tokens or DEFAULT_TEXT_TOKENS
+    before = _before_picture(text_tokens)
     # Ids that stand for something else than text would be found as pictures, or end the answer.
     lowest = 8
     highest = min(loaded.model.config.get_text_config().vocab_size, *adapter.placeholder_ids(), 32000)
-    text = torch.randint(
-        lowest, highest if highest > lowest else 256, (study.batch, study.text_tokens), generator=generator
-    )
+    text = torch.randint(lowest, highest if highest > lowest else 256, (study.batch, text_tokens), generator=generator)
     span = torch.full((study.batch, visual), adapter.placeholder_ids()[0])
     ids = torch.cat([text[:, :before], span, text[:, before:]], dim=1)
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **picture}
@@ -133,22 +223,16 @@ def _processed(study: Study, loaded: Loaded, generator: torch.Generator) -> Inpu
             "a picture or a prompt needs a checkpoint, --model DIR"
         )
     image = open_picture(study.image) if study.image is not None else _random_picture(generator)
-    text = _prompt(loaded.processor, study.prompt if study.prompt is not None else DEFAULT_PROMPT)
     try:
-        encoded = loaded.processor(images=[image] * study.batch, text=[text] * study.batch, return_tensors="pt")
+        return encode(loaded.processor, [image] * study.batch, study.prompt or DEFAULT_PROMPT)
     except (ValueError, TypeError, IndexError) as error:
         raise StudyError(f"the processor of {study.model!r} refuses this picture or prompt: {error}") from error
+
+
+def encode(processor: Any, pictures: Sequence[Image.Image], text: str) -> Inputs:
+    """One question about each picture, as the checkpoint's own processor prepares it."""
+    encoded = processor(images=list(pictures), text=[_prompt(processor, text)] * len(pictures), return_tensors="pt")
     return {name: value for name, value in encoded.items() if isinstance(value, Tensor)}
-
-
-def open_picture(path: str) -> Image.Image:
-    """A picture file as RGB. Raises StudyError for a file that is missing, not a picture, or cut off."""
-    try:
-        return Image.open(Path(path)).convert("RGB")
-    except FileNotFoundError as error:
-        raise StudyError(f"image {path!r} does not exist") from error
-    except (UnidentifiedImageError, OSError, Image.DecompressionBombError, ValueError) as error:
-        raise StudyError(f"image {path!r} is no picture that can be read: {error}") from error
 
 
 def _random_picture(generator: torch.Generator) -> Image.Image:

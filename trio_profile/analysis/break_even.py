@@ -37,12 +37,12 @@ def measured_break_even(retentions: Sequence[float], ratios: Sequence[Sequence[f
     if len(x) == 0:
         return BreakEven(status="inconclusive")
     weights = np.array([len(sample) for sample in samples], dtype=float)
-    best = _crossing(x, np.array([np.median(sample) for sample in samples]), weights)
+    best = first_crossing(x, np.array([np.median(sample) for sample in samples]), weights)
     draw = np.random.default_rng(seed)
     resampled = np.stack(
         [np.median(draw.choice(sample, (_RESAMPLES, len(sample))), axis=1) for sample in samples], axis=1
     )
-    crossings = np.array([_crossing(x, medians, weights) for medians in resampled])
+    crossings = np.array([first_crossing(x, medians, weights) for medians in resampled])
     always, never = np.isposinf(crossings).mean(), np.isneginf(crossings).mean()
     if always >= 0.975:
         return BreakEven(status="always")
@@ -61,7 +61,7 @@ def exact_break_even(retentions: Sequence[float], costs: Sequence[float], dense:
     x = np.asarray(retentions, dtype=float)[order]
     if len(x) == 0:
         return BreakEven(status="inconclusive")
-    crossing = _crossing(x, np.asarray(costs, dtype=float)[order] / dense, np.ones(len(x)))
+    crossing = first_crossing(x, np.asarray(costs, dtype=float)[order] / dense, np.ones(len(x)))
     if np.isposinf(crossing):
         return BreakEven(status="always")
     if np.isneginf(crossing):
@@ -74,8 +74,8 @@ def isotonic(ratios: Sequence[float], weights: Sequence[float] | None = None) ->
     return isotonic_regression(np.asarray(ratios, dtype=float), weights=weights).x.tolist()
 
 
-def _crossing(x: NDArray[np.float64], ratios: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    """Where the fitted line first reaches 1; +inf when it stays below ("always pays"), −inf when it starts above."""
+def first_crossing(x: NDArray[np.float64], ratios: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    """Where the line fitted to rising ratios first reaches 1; +inf when it stays below, −inf when it starts above."""
     y = isotonic_regression(ratios, weights=weights).x
     above = np.flatnonzero(y >= 1)
     if len(above) == 0:

@@ -1,5 +1,22 @@
 """The document that `--json` prints and the report embeds: quantities derived from raw samples, and the break-even."""
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from trio_profile.analysis.accuracy import (
+    SHARES,
+    Accuracy,
+    Difference,
+    Kept,
+    accuracy,
+    by_kind,
+    by_question,
+    difference,
+    kept,
+)
 from trio_profile.analysis.break_even import BreakEven, exact_break_even, measured_break_even
 from trio_profile.intervals import median, median_interval, ratio_interval, share_interval
 from trio_profile.schema import (
@@ -70,8 +87,9 @@ class CellSummary(Record):
     the host takes to issue a prefill, where the device has a clock of its own. vision_ms, projector_ms, selection_ms:
     parts of the prefill. peak_memory_bytes: beyond weights and inputs; working_memory_bytes: without a cache as well.
     launches: operators in one prefill; host_waits: in them. kl_nats: median over pictures of KL(dense ‖ pruned) of the
-    next token's distribution; top1_agreement: share of them with the same likeliest token. discarded: pairs a slow
-    GPU spoilt.
+    next token's distribution; top1_agreement: share of them with the same likeliest token; answer_agreement: with the
+    same generated answer. accuracy: share of questions answered as is known, and by kind; accuracy_difference: less
+    the dense model's on the same questions. discarded: pairs a slow GPU spoilt.
     """
 
     method: str
@@ -116,6 +134,10 @@ class CellSummary(Record):
     energy: Energy | None = None
     kl_nats: Quantity | None = None
     top1_agreement: Share | None = None
+    answer_agreement: Share | None = None
+    accuracy: Accuracy | None = None
+    accuracy_difference: Difference | None = None
+    accuracy_by_kind: dict[str, Accuracy] = Field(default_factory=dict)
     discarded: int = 0
 
 
@@ -137,12 +159,15 @@ class DenseSummary(Record):
     launches: int | None = None
     host_waits: int | None = None
     energy: Energy | None = None
+    accuracy: Accuracy | None = None
+    accuracy_by_kind: dict[str, Accuracy] = Field(default_factory=dict)
 
 
 class Document(Record):
     """What `trio-profile sweep --json` prints.
 
-    break_even: of the study's first method, by quantity. break_even_by_method: of each method.
+    break_even: of the study's first method, by quantity. break_even_by_method: of each method. accuracy_kept, and
+    accuracy_kept_by_method: from which retention on 0.99, 0.97 and 0.95 of the dense accuracy are kept.
     """
 
     format: str = FORMAT
@@ -153,6 +178,8 @@ class Document(Record):
     cells: list[CellSummary]
     break_even: dict[str, BreakEven]
     break_even_by_method: dict[str, dict[str, BreakEven]]
+    accuracy_kept: dict[str, Kept] = Field(default_factory=dict)
+    accuracy_kept_by_method: dict[str, dict[str, Kept]] = Field(default_factory=dict)
     report: str | None = None
 
 
@@ -166,17 +193,18 @@ def summarise(
     """Derive every statistic of a study from its records. Cells come in the study's order, not as they ran."""
     by_cell = {measurement.cell.id: measurement for measurement in measurements}
     ordered = [by_cell[cell.id] for cell in study.cells() if cell.id in by_cell]
-    by_method = {
-        method: _break_evens(dense, [m for m in ordered if m.cell.method == method and m.status == "done"], study)
-        for method in study.methods
-    }
+    done = {method: [m for m in ordered if m.cell.method == method and m.status == "done"] for method in study.methods}
+    by_method = {method: _break_evens(dense, some, study) for method, some in done.items()}
+    answered = {method: _kept(dense, some) for method, some in done.items()}
     return Document(
         environment=environment,
         study=study,
         dense=_summarise_dense(dense) if dense else None,
-        cells=[_summarise_cell(measurement, study) for measurement in ordered],
+        cells=[_summarise_cell(measurement, study, dense) for measurement in ordered],
         break_even=by_method[study.methods[0]],
         break_even_by_method=by_method,
+        accuracy_kept=answered[study.methods[0]],
+        accuracy_kept_by_method=answered,
         report=report,
     )
 
@@ -186,7 +214,7 @@ def speedups(pairs: tuple[Pair, ...], quantity: str) -> list[float]:
     return [getattr(pair, f"dense_{quantity}") / getattr(pair, quantity) for pair in pairs]
 
 
-def _summarise_cell(measurement: Measurement, study: Study) -> CellSummary:
+def _summarise_cell(measurement: Measurement, study: Study, dense: Dense | None) -> CellSummary:
     head = CellSummary(
         method=measurement.cell.method,
         status=measurement.status,
@@ -213,6 +241,7 @@ def _summarise_cell(measurement: Measurement, study: Study) -> CellSummary:
         update={
             **timed,
             **_summarise_fidelity(measurement.fidelity),
+            **_summarise_answers(measurement.fidelity, dense),
             "remark": measurement.remark,
             "retention": measurement.retention,
             "layers": measurement.layers,
@@ -236,14 +265,45 @@ def _summarise_cell(measurement: Measurement, study: Study) -> CellSummary:
 def _summarise_fidelity(fidelity: Fidelity | None) -> dict[str, Quantity | Share]:
     if fidelity is None:
         return {}
-    same, samples = sum(fidelity.top1), len(fidelity.top1)
-    return {
+    found: dict[str, Quantity | Share] = {
         "kl_nats": Quantity.of(list(fidelity.kl_nats), "budget"),
-        "top1_agreement": Share(share=same / samples, ci95=share_interval(same, samples), samples=samples),
+        "top1_agreement": _share(fidelity.top1),
+    }
+    if fidelity.same:
+        found["answer_agreement"] = _share(fidelity.same)
+    return found
+
+
+def _share(seen: Sequence[bool]) -> Share:
+    return Share(share=sum(seen) / len(seen), ci95=share_interval(sum(seen), len(seen)), samples=len(seen))
+
+
+def _summarise_answers(fidelity: Fidelity | None, dense: Dense | None) -> dict[str, Any]:
+    """Accuracy, where answers are known."""
+    if fidelity is None or dense is None or not dense.correct or not fidelity.correct:
+        return {}
+    shares, whole = (by_question(correct, len(dense.correct)) for correct in (fidelity.correct, dense.correct))
+    return {
+        "accuracy": accuracy(shares),
+        "accuracy_difference": difference(shares, whole),
+        "accuracy_by_kind": by_kind(shares, dense.kinds),
     }
 
 
+def _kept(dense: Dense | None, done: list[Measurement]) -> dict[str, Kept]:
+    """From which retention on a method keeps each share of the dense accuracy; nothing where no answers are known."""
+    told = [m for m in done if m.fidelity is not None and m.fidelity.correct and m.retention is not None]
+    if dense is None or not dense.correct or len(told) < 2:
+        return {}
+    reached = [m.retention.realised for m in told if m.retention is not None]
+    shares = [by_question(m.fidelity.correct, len(dense.correct)) for m in told if m.fidelity is not None]
+    faster = [median(speedups(m.pairs, "prefill_ms")) for m in told]
+    whole = by_question(dense.correct, len(dense.correct))
+    return {f"{share:g}": kept(reached, shares, whole, share, faster) for share in SHARES}
+
+
 def _summarise_dense(dense: Dense) -> DenseSummary:
+    whole = by_question(dense.correct, len(dense.correct)) if dense.correct else np.array([])
     return DenseSummary(
         visual_tokens=dense.shape.visual_tokens,
         text_tokens=dense.shape.text_tokens,
@@ -256,12 +316,14 @@ def _summarise_dense(dense: Dense) -> DenseSummary:
         kv_bytes_predicted=dense.kv_bytes_predicted,
         **{name: getattr(dense, name) for name in _AS_RECORDED},
         energy=dense.energy,
+        accuracy=accuracy(whole) if len(whole) else None,
+        accuracy_by_kind=by_kind(whole, dense.kinds) if len(whole) else {},
     )
 
 
 def _break_evens(dense: Dense | None, done: list[Measurement], study: Study) -> dict[str, BreakEven]:
     """One method's break-even by quantity, over the retentions that were really reached."""
-    cells = [_summarise_cell(measurement, study) for measurement in done]
+    cells = [_summarise_cell(measurement, study, None) for measurement in done]
     reached = [cell.retention.realised for cell in cells if cell.retention is not None]
     found: dict[str, BreakEven] = {}
     for quantity in MEASURED:

@@ -19,6 +19,7 @@ from trio_profile.cli.options import (
     Precision,
     Prompt,
     PruneAfter,
+    Questions,
     Seed,
     TextTokens,
     assignments,
@@ -26,6 +27,8 @@ from trio_profile.cli.options import (
     studied,
 )
 
+DRAWN = 8
+"""Pictures drawn for a model that has no questions."""
 CONTROLS = ("random", "downsample")
 """What always stands beside the methods: a draw, and a smaller picture."""
 
@@ -43,7 +46,13 @@ def command(
     option: MethodOptions = None,
     image: Picture = None,
     prompt: Prompt = None,
-    pictures: Annotated[int, typer.Option(help="Drawn pictures on which the next token is held against dense.")] = 8,
+    questions: Questions = None,
+    pictures: Annotated[
+        int | None,
+        typer.Option(
+            help="Questions, or drawn pictures, held against dense. Default: all of a file, 200 of pocket, 8."
+        ),
+    ] = None,
     text_tokens: TextTokens = None,
     new_tokens: NewTokens = None,
     batch: Batch = None,
@@ -65,6 +74,7 @@ def command(
     from trio_profile import sweep
     from trio_profile.cli.progress import progress
     from trio_profile.cli.publish import publish_comparison
+    from trio_profile.models import has_questions
 
     named = list(method or methods.names())
     options = assignments(option) if option else {}
@@ -80,7 +90,9 @@ def command(
         "options": options or None,
         "image": str(image.resolve()) if image else None,
         "prompt": prompt,
+        "questions": str(questions.resolve()) if questions else None,
         "fidelity_inputs": pictures,
+        "verb": "compare",
         "text_tokens": text_tokens,
         "new_tokens": new_tokens,
         "batch": batch,
@@ -91,8 +103,11 @@ def command(
         "cell_seconds": cell_seconds,
         "seed": seed,
     }
-    if pictures < 1:
+    if pictures is not None and pictures < 1:
         raise typer.BadParameter(f"--pictures {pictures}: a comparison needs at least 1")
+    study = studied(given)
+    if pictures is None and questions is None and not has_questions(study):
+        study = study.model_copy(update={"fidelity_inputs": DRAWN})
     with progress() as watch:
-        contents = sweep.run(studied(given), out, watch=watch, refusals=True)
+        contents = sweep.run(study, out, watch=watch, refusals=True)
     publish_comparison(contents, out, as_json=json)

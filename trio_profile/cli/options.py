@@ -28,7 +28,14 @@ MethodOptions = Annotated[
 ]
 Picture = Annotated[Path | None, typer.Option("--image", help="A picture file for a model that has a processor.")]
 Prompt = Annotated[str | None, typer.Option("--prompt", help="What is asked of the picture.")]
-TextTokens = Annotated[int | None, typer.Option(help="Text tokens beside a drawn picture. Default: 60.")]
+Questions = Annotated[
+    Path | None,
+    typer.Option("--questions", help="A file of questions about pictures, JSON Lines: image, question, answer, kind."),
+]
+TextTokens = Annotated[
+    int | None,
+    typer.Option(help="Text tokens beside a drawn picture. Default: 60, or the question of a model that has some."),
+]
 Batch = Annotated[int | None, typer.Option(help="Samples in a batch. Default: 1.")]
 Device = Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda where there is one.")]
 Dtype = Annotated[

@@ -31,6 +31,6 @@ def command(
         if (directory / LAYERS).exists():
             return publish_layers(kept(directory / LAYERS, LayersDocument), directory, as_json=json)
     contents = Store(directory).read()
-    if contents.study.fidelity_inputs:
+    if contents.study.verb == "compare":
         return publish_comparison(contents, directory, as_json=json)
     return publish(contents, directory, as_json=json)

@@ -22,6 +22,7 @@ from trio_profile.cli.options import (
     PrerollMs,
     Prompt,
     PruneAfter,
+    Questions,
     Seed,
     TextTokens,
     assignments,
@@ -46,6 +47,10 @@ def command(
     option: MethodOptions = None,
     image: Picture = None,
     prompt: Prompt = None,
+    questions: Questions = None,
+    asked: Annotated[
+        int | None, typer.Option("--asked", help="How many questions are asked. Default: all of a file, 200 of pocket.")
+    ] = None,
     text_tokens: TextTokens = None,
     new_tokens: NewTokens = None,
     batch: Batch = None,
@@ -77,6 +82,8 @@ def command(
         "options": assignments(option) if option else None,
         "image": str(image.resolve()) if image else None,
         "prompt": prompt,
+        "questions": str(questions.resolve()) if questions else None,
+        "fidelity_inputs": asked,
         "text_tokens": text_tokens,
         "new_tokens": new_tokens,
         "batch": batch,
@@ -90,11 +97,11 @@ def command(
         "cell_seconds": cell_seconds,
         "seed": seed,
     }
-    asked = _study(study, {name: value for name, value in given.items() if value is not None})
+    made = _study(study, {name: value for name, value in given.items() if value is not None})
     if dry_run:
-        _dry_run(asked, json)
+        _dry_run(made, json)
         return
-    _run(asked, out, resume, json)
+    _run(made, out, resume, json)
 
 
 def _study(file: Path | None, given: dict[str, Any]) -> "Study":

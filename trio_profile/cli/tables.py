@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from trio_profile import units
+from trio_profile.analysis.accuracy import Accuracy
 from trio_profile.analysis.break_even import BreakEven
 from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.conventions import Match
@@ -49,7 +50,8 @@ def print_comparison(document: Comparison) -> None:
             f"{document.study.model} at {units.percent(retention)}: speed-up, and cost against dense", "method"
         )
         table.columns[0].no_wrap = True
-        for name in ("prefill", "total", "choice,\nms", "MACs", "KV", "KL,\nnats", "same\ntop"):
+        answers = ("right",) if document.dense is not None and document.dense.accuracy is not None else ()
+        for name in ("prefill", "total", "choice,\nms", "MACs", "KV", "KL,\nnats", "same\ntop", *answers):
             table.add_column(name, justify="right", no_wrap=True)
         for row in document.at(retention):
             table.add_row(escape(row.method) + (" *" if row.pareto else ""), *_comparison_row(row, document))
@@ -59,8 +61,12 @@ def print_comparison(document: Comparison) -> None:
         console.print("")
     if any(row.pareto for row in document.rows):
         console.print(
-            "*: nothing at this retention is both faster in prefill and nearer to dense. On weights that were never "
-            "trained, nearness speaks of the computation and not of answers."
+            "*: nothing at this retention is both faster in prefill and nearer to dense."
+            + (
+                ""
+                if document.dense is not None and document.dense.accuracy is not None
+                else " On weights that were never trained, nearness speaks of the computation and not of answers."
+            )
         )
     for method, remark in dict.fromkeys((row.method, row.remark) for row in document.rows if row.remark):
         console.print(escape(f"{method}: {remark}"))
@@ -84,6 +90,7 @@ def _comparison_row(row: Row, document: Comparison) -> list[str]:
         share(row.kv_bytes, dense.kv_bytes if dense else None),
         "" if row.kl_nats is None else units.factor(row.kl_nats.median),
         "" if row.top1_agreement is None else units.percent(row.top1_agreement.share, 0),
+        *([_accuracy(row.accuracy)] if row.accuracy is not None else []),
     ]
 
 
@@ -96,7 +103,8 @@ def warn(lines: Sequence[str]) -> None:
 def _cells(document: Document, method: str) -> Table:
     remark = next((f" ({cell.remark})" for cell in document.cells if cell.method == method and cell.remark), "")
     table = _table(f"{method}{remark} on {document.study.model}: speed-up, and cost against dense")
-    for name in ("retention", "prefill", "total", "counted\nMACs", "f(n)\nMACs", "KV\ncache"):
+    answers = ("accuracy",) if document.dense is not None and document.dense.accuracy is not None else ()
+    for name in ("retention", "prefill", "total", "counted\nMACs", "f(n)\nMACs", "KV\ncache", *answers):
         table.add_column(name, justify="right", no_wrap=True)
     for cell in document.cells:
         if cell.method == method:
@@ -115,7 +123,12 @@ def _row(cell: CellSummary, document: Document) -> list[str]:
         units.percent((cell.counted_macs or 0) / dense.counted_macs, 0),
         units.percent((cell.fastv_macs or 0) / dense.fastv_macs, 0),
         units.percent((cell.kv_bytes or 0) / dense.kv_bytes, 0),
+        *([_accuracy(cell.accuracy)] if cell.accuracy is not None else []),
     ]
+
+
+def _accuracy(found: Accuracy | None) -> str:
+    return "" if found is None else units.percent(found.value)
 
 
 def _table(title: str, *columns: str) -> Table:

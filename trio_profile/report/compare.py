@@ -3,7 +3,7 @@
 from trio_profile import units
 from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.summary import Quantity
-from trio_profile.report import figures
+from trio_profile.report import figures, verdict
 from trio_profile.report.blocks import Chart, Entry, Page, Report, Sentences, Table
 from trio_profile.report.sweep import numbers_page, study_page
 
@@ -46,7 +46,11 @@ def comparison_page(document: Comparison, retention: float) -> Page:
         "Prefill speed-up of each method against how far its next token lies from the dense one's",
         figures.comparison(document, retention),
     )
-    blocks = [Sentences("", sentences(document, retention)), chart, _table(document, rows)] if rows else []
+    charts = [chart]
+    if document.dense is not None and document.dense.accuracy is not None:
+        label = "Prefill speed-up of each method against the share of questions that it answers right"
+        charts.append(Chart(f"right-{retention:g}", "Speed and answers", label, figures.answers(document, retention)))
+    blocks = [Sentences("", sentences(document, retention)), *charts, _table(document, rows)] if rows else []
     return Page(
         f"at-{retention:g}",
         f"At {units.percent(retention)}",
@@ -99,6 +103,14 @@ def sentences(document: Comparison, retention: float) -> list[str]:
                 if beaten
                 else "Every method is nearer to dense than a random choice."
             )
+    if answered := [row for row in rows if row.accuracy is not None]:
+        best_row = max(answered, key=lambda row: row.accuracy.value if row.accuracy else 0)
+        assert best_row.accuracy is not None
+        found.append(
+            f"Most answers right: {best_row.method}, "
+            f"{units.percent_within(best_row.accuracy.value, best_row.accuracy.ci95)}, "
+            f"at {_speedup(best_row.prefill_speedup)}."
+        )
     return found
 
 
@@ -119,10 +131,20 @@ def _table(document: Comparison, rows: list[Row]) -> Table:
                 units.percent(row.top1_agreement.share, 0) if row.top1_agreement else "–",
                 note=f"of {row.top1_agreement.samples}" if row.top1_agreement else "",
             ),
+            *_answers(row),
         ]
         for row in rows
     ]
-    return Table("Fastest prefill first; work and bytes over dense", COLUMNS, entries)
+    known = dense is not None and dense.accuracy is not None
+    columns = (*COLUMNS, "right", "less dense") if known else COLUMNS
+    return Table("Fastest prefill first; work and bytes over dense", columns, entries)
+
+
+def _answers(row: Row) -> list[Entry]:
+    if row.accuracy is None or row.accuracy_difference is None:
+        return []
+    right = units.percent_within(row.accuracy.value, row.accuracy.ci95)
+    return [Entry(units.percent(row.accuracy.value), title=right), Entry(verdict.points(row.accuracy_difference))]
 
 
 def without_choice(row: Row) -> int | None:

@@ -81,6 +81,26 @@ def cache(document: Document) -> go.Figure:
     return figure
 
 
+def accuracy(document: Document) -> go.Figure:
+    """Share of questions answered as is known against realised retention, with intervals; dense is the level line."""
+    figure = _figure("Questions answered right", 105, 0)
+    figure.update_yaxes(ticksuffix=" %")
+    if document.dense is not None and document.dense.accuracy is not None:
+        _level(figure, 100 * document.dense.accuracy.value)
+    for method in document.study.methods:
+        points = [(cell, cell.accuracy) for cell in finished(document, method) if cell.accuracy]
+        x, own = [_x(cell) for cell, _ in points], colour(document, method)
+        low, high = ([100 * found.ci95[end] for _, found in points] for end in (0, 1))
+        _band(figure, x, low, high, own, method)
+        text = [
+            f"<b>{escape(method)}</b> at {units.percent(realised(cell))}<br>"
+            f"{units.percent_within(found.value, found.ci95)} of {found.samples} questions"
+            for cell, found in points
+        ]
+        _line(figure, escape(method), x, [100 * found.value for _, found in points], own, text, group=method, width=2.5)
+    return figure
+
+
 def selection(document: Document) -> go.Figure:
     """The share of a method's counted work that goes into choosing tokens."""
     found = {
@@ -292,15 +312,7 @@ def comparison(document: Comparison, retention: float) -> go.Figure:
         figure.add_scatter(
             x=[speedup.median],
             y=[kl.median],
-            error_x={
-                "type": "data",
-                "symmetric": False,
-                "array": [speedup.ci95[1] - speedup.median],
-                "arrayminus": [speedup.median - speedup.ci95[0]],
-                "color": own,
-                "thickness": 1,
-                "width": 0,
-            },
+            error_x=_bar(speedup.median, speedup.ci95, own),
             mode="markers+text",
             marker={"color": own, "size": 8, "symbol": "circle" if row.pareto else "circle-open"},
             text=[escape(row.method)],
@@ -325,6 +337,58 @@ def comparison(document: Comparison, retention: float) -> go.Figure:
         figure.update_yaxes(type="log", range=[log10(min(nats) / 1.5), log10(max(nats) * 1.5)], dtick=1)
     figure.update_layout(height=460)
     return figure
+
+
+def answers(document: Comparison, retention: float) -> go.Figure:
+    """Accuracy against prefill speed-up, a point a method at one retention, with both intervals."""
+    figure = _figure("Questions answered right", 105, 0)
+    figure.update_yaxes(ticksuffix=" %")
+    if document.dense is not None and document.dense.accuracy is not None:
+        _level(figure, 100 * document.dense.accuracy.value)
+    ends = [1.0]
+    for row in document.at(retention):
+        speedup, right = row.prefill_speedup, row.accuracy
+        if speedup is None or right is None:
+            continue
+        ends += speedup.ci95
+        figure.add_scatter(
+            x=[speedup.median],
+            y=[100 * right.value],
+            error_x=_bar(speedup.median, speedup.ci95),
+            error_y=_bar(100 * right.value, (100 * right.ci95[0], 100 * right.ci95[1])),
+            mode="markers+text",
+            marker={"color": PALETTE[0], "size": 8},
+            text=[escape(row.method)],
+            textposition="top center",
+            textfont={"size": 11},
+            hovertemplate=(
+                f"<b>{escape(row.method)}</b><br>prefill {units.times_within(speedup.median, speedup.ci95)}"
+                f"<br>right {units.percent_within(right.value, right.ci95)}<extra></extra>"
+            ),
+            showlegend=False,
+            cliponaxis=False,
+        )
+    figure.update_xaxes(
+        range=[min(ends) - 0.1, max(ends) + 0.1],
+        ticksuffix="×",
+        hoverformat=".2f",
+        title={"text": "Prefill speed-up over dense"},
+    )
+    figure.update_layout(height=460)
+    return figure
+
+
+def _bar(middle: float, bounds: tuple[float, float], own: str = PALETTE[0]) -> dict[str, Any]:
+    """A 95 % interval as an error bar."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [bounds[1] - middle],
+        "arrayminus": [middle - bounds[0]],
+        "color": own,
+        "thickness": 1,
+        "width": 0,
+    }
 
 
 def layers(document: LayersDocument) -> go.Figure:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from trio_profile import units
+from trio_profile.analysis.accuracy import Accuracy
 from trio_profile.analysis.break_even import BreakEven
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.summary import CellSummary, DenseSummary, Document, Quantity
@@ -79,6 +80,77 @@ def speedup_page(document: Document) -> Page:
     )
 
 
+def answers_page(document: Document) -> Page:
+    """What pruning does to the answers, where they are known."""
+    known = document.dense is not None and document.dense.accuracy is not None and _any_finished(document)
+    label = "Share of questions answered right, by retention"
+    chart = Chart("accuracy", "Questions answered right", label, figures.accuracy(document)) if known else None
+    return Page(
+        "answers",
+        "Answers",
+        "The same questions at every retention, each answered by generation and held against its known answer. The "
+        "level line is the dense model. A difference is paired, question by question, and so its interval is narrower "
+        "than those of the two accuracies. What a method draws at random was drawn with several seeds.",
+        [chart, _kept_table(document), _answers_table(document)] if chart else [],
+    )
+
+
+def _kept_table(document: Document) -> Table:
+    rows = [
+        [
+            Entry(method, colour=figures.colour(document, method)),
+            *(Entry(verdict.kept_text(found)) for found in by_share.values()),
+        ]
+        for method, by_share in document.accuracy_kept_by_method.items()
+        if by_share
+    ]
+    shares = next((by_share for by_share in document.accuracy_kept_by_method.values() if by_share), {})
+    columns = ("Method", *(f"{units.percent(float(share), 0)} kept" for share in shares))
+    return Table("The cheapest retention that keeps a share of the dense accuracy", columns, rows)
+
+
+def _answers_table(document: Document) -> Table:
+    dense = document.dense
+    assert dense is not None
+    kinds = list(dense.accuracy_by_kind)
+    columns = ("Method", "Retention", "right", "less dense", "same answer", "same next token", "KL, nats", *kinds)
+    rows = [
+        [
+            Entry("dense"),
+            Entry(units.percent(1.0)),
+            _right(dense.accuracy),
+            *(Entry("–") for _ in range(4)),
+            *(_right(dense.accuracy_by_kind[kind]) for kind in kinds),
+        ]
+    ]
+    rows += [_answers_row(document, method, asked, cell, kinds) for method, asked, cell in _asked(document)]
+    return Table("Answers by retention", columns, rows)
+
+
+def _answers_row(
+    document: Document, method: str, asked: float, cell: CellSummary | None, kinds: Sequence[str]
+) -> list[Entry]:
+    head = _head(document, method, asked, cell)
+    if cell is None or cell.accuracy is None or cell.kl_nats is None or cell.top1_agreement is None:
+        return [*head, _absent(cell, 5 + len(kinds))]
+    less, same = cell.accuracy_difference, cell.answer_agreement
+    return [
+        *head,
+        _right(cell.accuracy),
+        Entry(verdict.points(less) if less else "–"),
+        Entry(units.percent(same.share) if same else "–"),
+        Entry(units.percent(cell.top1_agreement.share)),
+        Entry(units.factor(cell.kl_nats.median)),
+        *(_right(cell.accuracy_by_kind.get(kind)) for kind in kinds),
+    ]
+
+
+def _right(found: Accuracy | None) -> Entry:
+    if found is None:
+        return Entry("–")
+    return Entry(units.percent(found.value), title=units.percent_within(found.value, found.ci95))
+
+
 def work_page(document: Document) -> Page:
     """Claimed, counted and timed, on one scale; and what the choice itself costs."""
     charts = [
@@ -135,6 +207,7 @@ def study_page(document: Document | Comparison) -> Page:
         ("options", options),
         ("image", asked.image),
         ("prompt", asked.prompt),
+        ("questions", asked.questions),
         ("tokens", _tokens(document)),
         ("batch", str(asked.batch)),
         ("device", f"{asked.device}, {asked.dtype}, {asked.attention} attention"),
@@ -181,6 +254,7 @@ def numbers_page(_: Document | Comparison) -> Page:
 PAGES: tuple[Callable[[Document], Page], ...] = (
     verdict_page,
     speedup_page,
+    answers_page,
     work_page,
     cache_page,
     cells_page,
@@ -231,7 +305,7 @@ DEFINITIONS = (
     ),
     (
         "What is not here",
-        "Whether the answers stay right. A pruned model that is faster may still be wrong.",
+        "Whether the answers stay right, where none are known. A pruned model that is faster may still be wrong.",
     ),
 )
 

@@ -1,0 +1,176 @@
+"""Pictures with a known truth: things of a colour and a shape, each with a digit, on a ground that is never plain.
+
+A thing covers 2 × 2 patches and its digit lies across all four. No two things of a picture agree in two of their three
+properties, and any property is shared by several: a name takes two properties, and no thing stands out without one.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+Property = Literal["colour", "shape", "digit"]
+PROPERTIES: tuple[Property, ...] = ("colour", "shape", "digit")
+COLOURS = {
+    "red": (225, 40, 40),
+    "green": (50, 190, 60),
+    "blue": (75, 110, 255),
+    "yellow": (245, 225, 50),
+    "pink": (250, 110, 200),
+    "cyan": (70, 225, 230),
+    "orange": (250, 140, 30),
+    "white": (250, 250, 250),
+}
+SHAPES = ("square", "circle", "triangle", "diamond", "cross", "star", "house", "hexagon")
+DIGITS = tuple("0123456789")
+VALUES: dict[Property, tuple[str, ...]] = {"colour": tuple(COLOURS), "shape": SHAPES, "digit": DIGITS}
+
+SIDE = 192
+PATCH = 8
+CELL = 2 * PATCH
+GRID = SIDE // CELL
+FEWEST, MOST = 20, 30
+"""Things in a picture."""
+
+_POLYGONS = {
+    "square": [(1, 1), (14, 1), (14, 14), (1, 14)],
+    "triangle": [(7.5, 0), (15, 15), (0, 15)],
+    "diamond": [(7.5, 0), (15, 7.5), (7.5, 15), (0, 7.5)],
+    "cross": [
+        (4, 0),
+        (11, 0),
+        (11, 4),
+        (15, 4),
+        (15, 11),
+        (11, 11),
+        (11, 15),
+        (4, 15),
+        (4, 11),
+        (0, 11),
+        (0, 4),
+        (4, 4),
+    ],
+    "star": [(7.5, 0), (10, 5), (15, 5), (12, 9), (14, 15), (7.5, 11.5), (1, 15), (3, 9), (0, 5), (5, 5)],
+    "house": [(7.5, 0), (15, 6), (12, 6), (12, 15), (3, 15), (3, 6), (0, 6)],
+    "hexagon": [(4, 1), (11, 1), (15, 7.5), (11, 14), (4, 14), (0, 7.5)],
+}
+_SEGMENTS = {  # of a seven-segment display five pixels wide and nine high
+    "a": [(5, 3), (10, 3)],
+    "b": [(10, 3), (10, 7)],
+    "c": [(10, 7), (10, 12)],
+    "d": [(5, 12), (10, 12)],
+    "e": [(5, 7), (5, 12)],
+    "f": [(5, 3), (5, 7)],
+    "g": [(5, 7), (10, 7)],
+}
+_LIT = ("abcdef", "bc", "abged", "abgcd", "fgbc", "afgcd", "afgedc", "abc", "abcdefg", "abcdfg")
+_INK = (15, 15, 15)
+
+
+@dataclass(frozen=True)
+class Thing:
+    """One thing of a picture. cell: (row, column) of its 2 × 2 patches, in cells."""
+
+    colour: str
+    shape: str
+    digit: str
+    cell: tuple[int, int]
+
+    def __getitem__(self, of: Property) -> str:
+        return getattr(self, of)
+
+    def patches(self) -> tuple[int, int, int, int]:
+        """The visual tokens that it covers, counted along the rows of the picture."""
+        wide = SIDE // PATCH
+        first = 2 * self.cell[0] * wide + 2 * self.cell[1]
+        return first, first + 1, first + wide, first + wide + 1
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a picture shows, and the seed of its ground."""
+
+    things: tuple[Thing, ...]
+    ground: int
+
+    def find(self, **named: str) -> Thing:
+        """The one thing with these properties, two of the three."""
+        (thing,) = (t for t in self.things if all(getattr(t, name) == value for name, value in named.items()))
+        return thing
+
+
+def scene(seed: int) -> Scene:
+    """A scene from its seed: 20 to 30 things, no two alike in two properties."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(FEWEST, MOST + 1))
+    cells = rng.permutation(GRID * GRID)[:count]
+    taken: set[tuple[str, ...]] = set()
+    things: list[Thing] = []
+    while len(things) < count:
+        colour, shape, digit = (VALUES[of][rng.integers(len(VALUES[of]))] for of in PROPERTIES)
+        pairs = {(colour, shape), (colour, digit), (shape, digit)}
+        if not pairs & taken:
+            taken |= pairs
+            row, column = divmod(int(cells[len(things)]), GRID)
+            things.append(Thing(colour, shape, digit, (row, column)))
+    return Scene(tuple(things), int(rng.integers(2**31)))
+
+
+def render(scene: Scene) -> Image.Image:
+    """The picture, 192 × 192 RGB."""
+    rng = np.random.default_rng(scene.ground)
+    pixels = _ground(rng)
+    free = sorted({divmod(i, GRID) for i in range(GRID * GRID)} - {thing.cell for thing in scene.things})
+    for which in rng.permutation(len(free))[: rng.integers(12, 25)]:
+        _splash(pixels, free[which], rng)
+    for thing in scene.things:
+        row, column = (CELL * c for c in thing.cell)
+        colours, covers = _sprite(thing.colour, thing.shape, thing.digit)
+        window = pixels[row : row + CELL, column : column + CELL]
+        window[covers] = colours[covers]
+    pixels += rng.normal(0, 8, pixels.shape)
+    return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+
+
+def _ground(rng: np.random.Generator) -> NDArray[np.float64]:
+    """Waves of two muted colours, with rectangles of other waves: no two regions alike."""
+    rows, columns = np.mgrid[0:SIDE, 0:SIDE].astype(np.float64)
+    pixels = np.empty((SIDE, SIDE, 3))
+    for region in range(int(rng.integers(4, 9))):
+        top, left = rng.integers(0, SIDE - 32, 2) if region else (0, 0)
+        height, width = rng.integers(32, SIDE, 2) if region else (SIDE, SIDE)
+        where = np.s_[top : top + height, left : left + width]
+        across, down = rng.normal(0, 0.35, 2)
+        wave = np.sin(across * columns[where] + down * rows[where] + rng.uniform(0, 6))
+        if rng.random() < 0.5:  # stripes in place of waves
+            wave = np.sign(wave)
+        one, other = rng.uniform(30, 150, (2, 3))
+        pixels[where] = (one + other) / 2 + wave[..., None] * (one - other) / 2
+    return pixels
+
+
+def _splash(pixels: NDArray[np.float64], cell: tuple[int, int], rng: np.random.Generator) -> None:
+    """A disc in one of the things' colours that is no thing: colour alone does not find them."""
+    colour = list(COLOURS.values())[rng.integers(len(COLOURS))]
+    row, column = (CELL * c + rng.integers(4, 12) for c in cell)
+    rows, columns = np.ogrid[0:SIDE, 0:SIDE]
+    pixels[(rows - row) ** 2 + (columns - column) ** 2 <= rng.integers(4, 17)] = colour
+
+
+@cache
+def _sprite(colour: str, shape: str, digit: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """A thing's pixels, and which of its cell they cover."""
+    image = Image.new("RGB", (CELL, CELL))
+    mask = Image.new("1", (CELL, CELL))
+    for canvas, fill in ((image, COLOURS[colour]), (mask, 1)):
+        draw = ImageDraw.Draw(canvas)
+        if shape == "circle":
+            draw.ellipse((0, 0, CELL - 1, CELL - 1), fill=fill)
+        else:
+            draw.polygon(_POLYGONS[shape], fill=fill)
+        for segment in _LIT[int(digit)]:
+            draw.line(_SEGMENTS[segment], fill=_INK if canvas is image else 1, width=2)
+    return np.asarray(image, dtype=np.float64), np.asarray(mask)

@@ -1,0 +1,94 @@
+"""Questions about pictures, with answers where they are known: what says whether a pruned model still answers.
+
+A file of them is JSON Lines, one question a line, its picture beside the file:
+
+    {"image": "kitchen.png", "question": "What is on the table?", "answer": "a cup", "kind": "what"}
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from PIL import Image, UnidentifiedImageError
+
+from trio_profile.errors import StudyError
+
+FEWEST = 10
+"""With answers to fewer questions than this no interval of an accuracy says anything."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question. picture: draws or reads it, as RGB. kind: what is reported apart, such as "2 hops"."""
+
+    picture: Callable[[], Image.Image]
+    text: str
+    answer: str | None = None
+    kind: str = ""
+
+    def is_answered_by(self, said: str) -> bool:
+        """Whether what was said is the answer, whatever its case, its spaces and its full stop."""
+        return self.answer is not None and plain(said) == plain(self.answer)
+
+
+def plain(text: str) -> str:
+    """Text as answers are compared: lower case, single spaces, no full stop."""
+    return " ".join(text.lower().split()).rstrip(".").rstrip()
+
+
+def open_picture(path: str | Path) -> Image.Image:
+    """A picture file as RGB. Raises StudyError for a file that is missing, not a picture, or cut off."""
+    try:
+        return Image.open(Path(path)).convert("RGB")
+    except FileNotFoundError as error:
+        raise StudyError(f"image {str(path)!r} does not exist") from error
+    except (UnidentifiedImageError, OSError, Image.DecompressionBombError, ValueError) as error:
+        raise StudyError(f"image {str(path)!r} is no picture that can be read: {error}") from error
+
+
+def read(path: Path) -> list[Question]:
+    """The questions of a file; either all of them have answers or none has.
+
+    Raises StudyError naming the line for what is no question, and for a file that is missing or holds too few.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError as error:
+        raise StudyError(f"questions {path} do not exist") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"questions {path} cannot be read: {error}") from error
+    found = [_question(line, f"{path}, line {n}", path.parent) for n, line in enumerate(lines, 1) if line.strip()]
+    if not found:
+        raise StudyError(f'questions {path} is empty: write one a line, {{"image": …, "question": …, "answer": …}}')
+    unanswered = [n for n, question in enumerate(found, 1) if question.answer is None]
+    if unanswered and len(unanswered) < len(found):
+        raise StudyError(f"questions {path}: question {unanswered[0]} has no answer, and others have; give all or none")
+    enough(len(found), str(path), answered=not unanswered)
+    return found
+
+
+def enough(count: int, where: str, *, answered: bool) -> None:
+    """Raises StudyError where there are fewer answers than an interval of their accuracy needs."""
+    if answered and count < FEWEST:
+        raise StudyError(f"{where}: {count} questions with answers; an interval needs at least {FEWEST}")
+
+
+def _question(line: str, where: str, directory: Path) -> Question:
+    try:
+        fields: Any = json.loads(line)
+    except ValueError as error:
+        raise StudyError(f"{where} is not JSON: {error}") from error
+    if not isinstance(fields, dict) or set(fields) - {"image", "question", "answer", "kind"}:
+        raise StudyError(f"{where}: a question has the fields image, question, answer and kind, and no others")
+    for name in ("image", "question"):
+        if not isinstance(fields.get(name), str) or not fields[name].strip():
+            raise StudyError(f"{where}: {name} = {fields.get(name)!r} must be a text that is not empty")
+    for name in ("answer", "kind"):
+        if fields.get(name) is not None and not (isinstance(fields[name], str) and fields[name].strip()):
+            raise StudyError(f"{where}: {name} = {fields[name]!r} must be a text that is not empty, or be left out")
+    image = directory / fields["image"]
+    open_picture(image)
+    return Question(partial(open_picture, image), fields["question"], fields.get("answer"), fields.get("kind") or "")
