@@ -31,10 +31,11 @@ from transformers import (
     Qwen2_5_VLForConditionalGeneration,
 )
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers.utils import logging as transformers_logging
 
 from trio_profile import units
 from trio_profile.errors import StudyError
-from trio_profile.pocket.exam import exam
+from trio_profile.pocket.exam import RECIPE, exam
 from trio_profile.questions import Question
 from trio_profile.schema import Study
 from trio_profile.token_packer import TokenPackerForConditionalGeneration
@@ -49,8 +50,7 @@ class Builtin:
     picture: what the model's own processor would make of its standard picture, for a batch, from a generator.
     visual_tokens: how many tokens the vision tower and projector make of that picture.
     processor: made in code where the model has a tokenizer of its own; None where real pictures need a checkpoint.
-    checkpoint: where its trained weights are; None where they are drawn. questions: the first so many that it can be
-    asked, with their answers.
+    checkpoint: where its trained weights are; None where they are drawn.
     """
 
     description: str
@@ -60,7 +60,6 @@ class Builtin:
     visual_tokens: int
     processor: Callable[[], Any] | None = None
     checkpoint: Path | None = None
-    questions: Callable[[int], list[Question]] | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +98,8 @@ def load(study: Study, *, weights: bool = True) -> Loaded:
 
 def _trained(checkpoint: str, study: Study, device: torch.device) -> tuple[PreTrainedModel, Any]:
     """A checkpoint's model and processor."""
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
     try:
         processor = AutoProcessor.from_pretrained(checkpoint)
         model = AutoModelForImageTextToText.from_pretrained(
@@ -106,14 +107,25 @@ def _trained(checkpoint: str, study: Study, device: torch.device) -> tuple[PreTr
         )
     # Whatever a foreign checkpoint breaks in the loading code, the user's way out is the same.
     except Exception as error:
+        if "attn_implementation" in str(error):
+            raise StudyError(f"attention {study.attention!r} cannot be used here: {_first_line(error)}") from error
         raise StudyError(f"model {study.model!r} cannot be loaded: {_first_line(error)}") from error
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
     return model.eval().to(device), processor  # pyright: ignore[reportArgumentType]
 
 
-def has_questions(study: Study) -> bool:
-    """Whether the study's model has questions of its own, and no other input was named."""
+def own_questions(study: Study) -> Callable[[int], list[Question]] | None:
+    """What gives the first so many questions that a model was trained to answer, with their answers.
+
+    Only pocket models have some: the built-in one, and what scripts/train_pocket made, which leaves its recipe. None
+    also where the study names another picture or prompt.
+    """
     builtin = BUILTIN.get(study.model)
-    return bool(builtin and builtin.questions) and study.image is None and study.prompt is None
+    directory = builtin.checkpoint if builtin is not None else Path(study.model)
+    known = directory is not None and (directory / RECIPE).exists()
+    return exam if known and study.image is None and study.prompt is None else None
 
 
 def without_weights(builtin: Builtin, attention: str = "sdpa") -> PreTrainedModel:
@@ -379,7 +391,6 @@ BUILTIN: dict[str, Builtin] = {
         576,
         partial(AutoProcessor.from_pretrained, _POCKET),
         _POCKET,
-        exam,
     ),
     "pocket-deep": Builtin(
         "the same picture in 32 decoder layers of width 256, untrained: the paper's schedule at a laptop's size",

@@ -90,5 +90,8 @@ def _question(line: str, where: str, directory: Path) -> Question:
         if fields.get(name) is not None and not (isinstance(fields[name], str) and fields[name].strip()):
             raise StudyError(f"{where}: {name} = {fields[name]!r} must be a text that is not empty, or be left out")
     image = directory / fields["image"]
-    open_picture(image)
+    try:
+        open_picture(image)
+    except StudyError as error:
+        raise StudyError(f"{where}: {error}") from error
     return Question(partial(open_picture, image), fields["question"], fields.get("answer"), fields.get("kind") or "")

@@ -4,7 +4,7 @@ A real picture and prompt go through the checkpoint's own processor; without the
 question, or drawn from the seed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
 from trio_profile.errors import StudyError
-from trio_profile.models import BUILTIN, Inputs, Loaded, has_questions, load, without_weights
+from trio_profile.models import BUILTIN, Inputs, Loaded, load, own_questions, without_weights
 from trio_profile.questions import Question, enough, open_picture
 from trio_profile.questions import read as read_questions
 from trio_profile.schema import Shape, Study
@@ -100,8 +100,8 @@ def build(study: Study, *, weights: bool = True) -> Workload:
     adapter = adapter_for(loaded.model)
     generator = torch.Generator().manual_seed(study.seed)
     questions = questions_of(study, loaded)
-    if has_questions(study) and study.text_tokens is None:
-        inputs = _own_questions(study, loaded)
+    if (own := own_questions(study)) and study.text_tokens is None:
+        inputs = _longest(own, study.batch, loaded.processor)
     elif study.image is None and study.prompt is None and loaded.builtin is not None:
         inputs = _synthetic(study, loaded, adapter, generator)
     else:
@@ -136,9 +136,8 @@ def questions_of(study: Study, loaded: Loaded) -> tuple[Question, ...]:
             raise StudyError(f"model {study.model!r} has no tokenizer: questions need a checkpoint, --model DIR")
         found = read_questions(Path(study.questions))[:asked]
         where = study.questions
-    elif has_questions(study):
-        assert loaded.builtin is not None and loaded.builtin.questions is not None
-        found = loaded.builtin.questions(OWN_QUESTIONS if asked is None else asked)
+    elif own := own_questions(study):
+        found = own(OWN_QUESTIONS if asked is None else asked)
         where = f"questions of {study.model!r}"
     elif study.image is not None and asked:
         return (Question(partial(open_picture, study.image), study.prompt or DEFAULT_PROMPT),)
@@ -170,7 +169,7 @@ def shape_of(study: Study) -> Shape:
     builtin = BUILTIN.get(study.model)
     if builtin is None:
         return build(study).shape
-    if study.image is not None or study.prompt is not None or (has_questions(study) and study.text_tokens is None):
+    if study.image is not None or study.prompt is not None or (own_questions(study) and study.text_tokens is None):
         return build(study.model_copy(update={"fidelity_inputs": 0}), weights=False).shape
     text = study.text_tokens or DEFAULT_TEXT_TOKENS
     return shape_for(
@@ -178,18 +177,15 @@ def shape_of(study: Study) -> Shape:
     )
 
 
-def _own_questions(study: Study, loaded: Loaded) -> Inputs:
-    """As many of the model's own questions as a batch holds, of one length; a longest one if it is alone."""
-    assert loaded.builtin is not None and loaded.builtin.questions is not None
+def _longest(questions: Callable[[int], list[Question]], batch: int, processor: Any) -> Inputs:
+    """The first questions of the greatest length, a batch of them, each with its picture."""
+    known: list[Question] = []
     found: list[Question] = []
-    asked = 0
-    while len(found) < study.batch:
-        asked += 3 * study.batch
-        known = loaded.builtin.questions(asked)
-        longest = max(len(question.text.split()) for question in known)
-        found = [question for question in known if len(question.text.split()) == longest]
-    some = found[: study.batch]
-    encoded = [encode(loaded.processor, [question.picture()], question.text) for question in some]
+    while len(found) < batch:
+        known = questions(len(known) + 3 * batch)
+        words = [len(question.text.split()) for question in known]
+        found = [question for question, length in zip(known, words, strict=True) if length == max(words)]
+    encoded = [encode(processor, [question.picture()], question.text) for question in found[:batch]]
     return {name: torch.cat([inputs[name] for inputs in encoded]) for name in encoded[0]}
 
 

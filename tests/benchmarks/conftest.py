@@ -16,9 +16,9 @@ Interleaved = Callable[[Callable[[], object], Callable[[], object], int], dict[s
 
 
 @pytest.fixture(scope="session")
-def pocket() -> Workload:
-    """The default study's model and input."""
-    return build(Study())
+def deep() -> Workload:
+    """The paper's schedule at a laptop's size."""
+    return build(Study(model="pocket-deep"))
 
 
 @pytest.fixture

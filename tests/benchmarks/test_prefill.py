@@ -39,33 +39,33 @@ def wide() -> Iterator[Workload]:
     """LLaVA with the pocket's tower and 32 decoder layers as wide as this machine holds."""
 
     def config() -> PreTrainedConfig:
-        made = models.BUILTIN["pocket"].config()
+        made = models.BUILTIN["pocket-deep"].config()
         text: Any = made.get_text_config()
         text.hidden_size, text.intermediate_size, text.head_dim = WIDTH, WIDTH * 43 // 16, WIDTH // 16
         text.num_attention_heads = text.num_key_value_heads = 16
         return made
 
-    models.BUILTIN["wide"] = replace(models.BUILTIN["pocket"], config=config, processor=None)
+    models.BUILTIN["wide"] = replace(models.BUILTIN["pocket-deep"], config=config, processor=None)
     yield build(Study(model="wide"))
     del models.BUILTIN["wide"]
 
 
 @pytest.mark.benchmark(group="prefill, pruned beside dense")
 @pytest.mark.parametrize("name", methods.names())
-def test_pruned_over_dense(benchmark, interleaved, pocket: Workload, name: str):
+def test_pruned_over_dense(benchmark, interleaved, deep: Workload, name: str):
     method = methods.find(name)(retention=RETENTION)
     try:
-        counted, trace = flops_counted.measure(pocket, method)
+        counted, trace = flops_counted.measure(deep, method)
     except RetentionError as error:  # PyramidDrop's first eight layers alone cost more
         pytest.skip(str(error))
-    dense, _ = flops_counted.measure(pocket, None)
+    dense, _ = flops_counted.measure(deep, None)
     assert trace is not None
     benchmark.extra_info.update(
-        pruned_over_dense=interleaved(prefill(pocket, None), prefill(pocket, method), 15),
+        pruned_over_dense=interleaved(prefill(deep, None), prefill(deep, method), 15),
         counted_macs=counted.torch_flops // 2,
         selection_macs=counted.selection_flops // 2,
         dense_macs=dense.torch_flops // 2,
-        kv_bytes=sum(kv_cache.measure(pocket, method)),
+        kv_bytes=sum(kv_cache.measure(deep, method)),
         retention=trace.realised_retention,
     )
     assert counted.torch_flops < dense.torch_flops
@@ -73,9 +73,9 @@ def test_pruned_over_dense(benchmark, interleaved, pocket: Workload, name: str):
 
 @pytest.mark.benchmark(group="prefill, TRIO beside random")
 @pytest.mark.parametrize("saliency", ["tail", "autograd"])
-def test_trio_over_random(benchmark, interleaved, pocket: Workload, saliency: Literal["tail", "autograd"]):
+def test_trio_over_random(benchmark, interleaved, deep: Workload, saliency: Literal["tail", "autograd"]):
     random, trio = methods.find("random")(retention=RETENTION), Trio(retention=RETENTION, saliency=saliency)
-    benchmark.extra_info.update(trio_over_random=interleaved(prefill(pocket, random), prefill(pocket, trio), 21))
+    benchmark.extra_info.update(trio_over_random=interleaved(prefill(deep, random), prefill(deep, trio), 21))
 
 
 @pytest.mark.benchmark(group="prefill, TRIO beside random, as wide as the machine holds")
@@ -91,7 +91,7 @@ def test_trio_over_random_wide(benchmark, interleaved, wide: Workload, saliency:
 @pytest.mark.parametrize("rows", ["last", "shifted"])
 @pytest.mark.parametrize("probe", ["next", "current"])
 def test_the_four_readings(
-    benchmark, interleaved, pocket: Workload, probe: Literal["next", "current"], rows: Literal["last", "shifted"]
+    benchmark, interleaved, deep: Workload, probe: Literal["next", "current"], rows: Literal["last", "shifted"]
 ):
     """What each reading of the paper costs and keeps, beside the public code's own (`next`, `shifted`)."""
     released, reading = (
@@ -100,26 +100,26 @@ def test_the_four_readings(
     )
     kept = []
     for method in (released, reading):
-        with prune(pocket.model, method) as trace:
-            pocket.prefill()
+        with prune(deep.model, method) as trace:
+            deep.prefill()
         kept.append([set(stage.kept[0].tolist()) for stage in trace.stages])
     benchmark.extra_info.update(
-        over_released=interleaved(prefill(pocket, released), prefill(pocket, reading), 15),
+        over_released=interleaved(prefill(deep, released), prefill(deep, reading), 15),
         kept_in_common=[len(a & b) / len(a) for a, b in zip(*kept, strict=True)],
     )
 
 
 @pytest.mark.benchmark(group="confidence-aware schedule")
-def test_confidence_over_plain_trio(benchmark, interleaved, pocket: Workload):
+def test_confidence_over_plain_trio(benchmark, interleaved, deep: Workload):
     """What asking for the pseudo-labels' confidence costs, and how it spends the same average."""
     plain, sure = Trio(retention=RETENTION), Trio(retention=RETENTION, confidence=True)
     traces = []
     for method in (plain, sure):
-        with prune(pocket.model, method) as trace:
-            pocket.prefill()
+        with prune(deep.model, method) as trace:
+            deep.prefill()
         traces.append(trace)
     benchmark.extra_info.update(
-        over_plain=interleaved(prefill(pocket, plain), prefill(pocket, sure), 15),
+        over_plain=interleaved(prefill(deep, plain), prefill(deep, sure), 15),
         budgets=[[len(stage.kept[0]) for stage in trace.stages] for trace in traces],
         retentions=[trace.realised_retention for trace in traces],
     )

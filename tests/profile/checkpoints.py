@@ -12,7 +12,7 @@ VISUAL_TOKENS = 36
 
 
 def save_tiny_llava(directory: Path, *, layers: int = 6) -> Path:
-    """36 visual tokens (48 pixels, patch 8), a decoder of width 32, pocket's tokenizer of bytes."""
+    """36 visual tokens (48 pixels, patch 8), a decoder of width 32, pocket-deep's tokenizer of bytes."""
     config = LlavaConfig(
         vision_config=CLIPVisionConfig(
             hidden_size=32,
@@ -41,7 +41,7 @@ def save_tiny_llava(directory: Path, *, layers: int = 6) -> Path:
     )
     torch.manual_seed(0)
     LlavaForConditionalGeneration(config).save_pretrained(directory)
-    pocket = BUILTIN["pocket"].processor
+    pocket = BUILTIN["pocket-deep"].processor
     assert pocket is not None
     LlavaProcessor(
         image_processor=CLIPImageProcessorPil(size={"shortest_edge": 48}, crop_size={"height": 48, "width": 48}),

@@ -20,6 +20,7 @@ from trio_profile.schema import (
     Counted,
     Dense,
     Environment,
+    Fidelity,
     Measurement,
     Pair,
     Retention,
@@ -149,6 +150,32 @@ def measurement(
         pairs=tuple(_pair(draw, share, overhead_ms, noise, new_tokens) for _ in range(pairs)),
         stopped=stopped,
     )
+
+
+QUESTIONS = 300
+"""Whose answers `answered` knows."""
+
+
+def answered(
+    measurements: Sequence[Measurement], unpruned: Dense | None = None, *, needs: float = 0.4, right: float = 0.9
+) -> tuple[Dense, list[Measurement]]:
+    """The same records with known answers: dense has `right` of them; a question keeps its own where the retention is
+    above its need, which lies evenly between 0 and twice `needs`."""
+    draw = np.random.default_rng(5)
+    known, need = draw.random(QUESTIONS) < right, draw.random(QUESTIONS) * 2 * needs
+    kinds = tuple(f"{i % 2 + 1} hops" for i in range(QUESTIONS))
+    whole = (unpruned or dense()).model_copy(update={"correct": tuple(known.tolist()), "kinds": kinds})
+    told = []
+    for one in measurements:
+        kept = need < (one.retention.realised if one.retention else 0)
+        fidelity = Fidelity(
+            kl_nats=tuple(np.where(kept, 0.01, 2.0).tolist()),
+            top1=tuple(kept.tolist()),
+            same=tuple(kept.tolist()),
+            correct=tuple((known & kept).tolist()),
+        )
+        told.append(one.model_copy(update={"fidelity": fidelity}))
+    return whole, told
 
 
 def failed(

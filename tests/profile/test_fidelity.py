@@ -1,4 +1,8 @@
-"""How far pruning moves the next token, against distributions worked out elsewhere."""
+"""How far pruning moves the next token, against distributions worked out elsewhere; and whether answers stay."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -7,8 +11,10 @@ from torch.nn.functional import kl_div
 from trio_core import prune
 from trio_core.methods.grid import Grid
 from trio_core.methods.random import Random
+from trio_profile.errors import StudyError
 from trio_profile.profilers import fidelity
-from trio_profile.workload import Workload
+from trio_profile.study import make
+from trio_profile.workload import Workload, build, encode
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +31,8 @@ def test_nothing_dropped_is_nothing_moved(against: fidelity.Reference):
 def test_divergence_is_torch_s(tiny_workload: Workload, against: fidelity.Reference):
     method = Grid(retention=0.4)
     found = fidelity.measure(method, against)
-    for workload, kl, same in zip(against.workloads, found.kl_nats, found.top1, strict=True):
+    for batch, kl, same in zip(against.batches, found.kl_nats, found.top1, strict=True):
+        workload = replace(tiny_workload, inputs=batch.inputs)
         dense = workload.prefill().logits[0, -1].double()
         with prune(workload.model, method):
             pruned = workload.prefill().logits[0, -1].double()
@@ -35,12 +42,12 @@ def test_divergence_is_torch_s(tiny_workload: Workload, against: fidelity.Refere
 
 
 def test_pictures_differ_and_the_first_is_the_workload_s(tiny_workload: Workload, against: fidelity.Reference):
-    first, second, third = (workload.inputs["pixel_values"] for workload in against.workloads)
+    first, second, third = (batch.inputs["pixel_values"] for batch in against.batches)
     assert torch.equal(first, tiny_workload.inputs["pixel_values"])
     assert not torch.equal(second, third) and not torch.equal(first, second)
-    again = fidelity.reference(tiny_workload, 2, seed=0).workloads[1].inputs["pixel_values"]
+    again = fidelity.reference(tiny_workload, 2, seed=0).batches[1].inputs["pixel_values"]
     assert torch.equal(again, second)
-    assert torch.equal(against.workloads[1].inputs["input_ids"], tiny_workload.inputs["input_ids"])
+    assert torch.equal(against.batches[1].inputs["input_ids"], tiny_workload.inputs["input_ids"])
 
 
 def test_a_draw_is_tried_with_several_seeds(against: fidelity.Reference):
@@ -48,3 +55,70 @@ def test_a_draw_is_tried_with_several_seeds(against: fidelity.Reference):
     assert len(found.kl_nats) == len(found.top1) == 3 * fidelity.SEEDS
     alone = fidelity.measure(Random(retention=0.4, seed=6), against)
     assert alone.kl_nats[:3] == found.kl_nats[3:6]
+
+
+@pytest.fixture(scope="module")
+def quiz() -> Workload:
+    """Twelve questions of three lengths, with known answers."""
+    return build(make(fidelity_inputs=12))
+
+
+def test_questions_of_one_length_run_together_and_come_back_in_order(quiz: Workload):
+    found = fidelity.reference(quiz, 0, 0)
+    assert [batch.numbers for batch in found.batches] == [tuple(range(k, 12, 3)) for k in range(3)]
+    assert found.kinds == ("3 hops", "1 hop", "2 hops") * 4
+    assert found.new_tokens == 2  # a word and the end
+
+
+def test_an_answer_is_what_generate_says_alone(quiz: Workload):
+    """In a batch and pruned, as one question at a time through the processor."""
+    method, found = Grid(retention=0.4), fidelity.reference(quiz, 0, 0)
+    measured = fidelity.measure(method, found)
+    for number, question in enumerate(quiz.questions):
+        inputs = encode(quiz.processor, [question.picture()], question.text)
+        texts, logs = [], []
+        for pruned in (False, True):
+            with prune(quiz.model, method) if pruned else torch.no_grad():
+                out = quiz.model.generate(  # pyright: ignore
+                    **inputs,
+                    max_new_tokens=found.new_tokens,
+                    do_sample=False,
+                    pad_token_id=0,
+                    output_logits=True,
+                    return_dict_in_generate=True,
+                )
+            ids = out.sequences[:, inputs["input_ids"].shape[1] :]
+            texts += quiz.processor.tokenizer.batch_decode(ids, skip_special_tokens=True)
+            logs.append(out.logits[0].double().log_softmax(-1))
+        assert found.correct[number] == question.is_answered_by(texts[0])
+        assert measured.correct[number] == question.is_answered_by(texts[1])
+        assert measured.same[number] == (texts[0] == texts[1])
+        assert measured.kl_nats[number] == pytest.approx(
+            kl_div(logs[1], logs[0].exp(), reduction="sum").item(), abs=1e-6
+        )
+
+
+def test_nothing_dropped_answers_alike(quiz: Workload):
+    found = fidelity.reference(quiz, 0, 0)
+    whole = fidelity.measure(Grid(retention=1.0), found)
+    assert all(whole.same) and whole.correct == found.correct and max(whole.kl_nats) == 0.0
+    drawn = fidelity.measure(Random(retention=0.5), found)
+    assert len(drawn.correct) == len(drawn.same) == 12 * fidelity.SEEDS
+
+
+def test_an_answer_that_cannot_be_spelt_is_refused(tmp_path: Path, photograph: Path):
+    line = json.dumps({"image": str(photograph), "question": "which digit has the red square ?", "answer": "zebra"})
+    (tmp_path / "questions.jsonl").write_text("\n".join([line] * 10), encoding="utf-8")
+    with pytest.raises(StudyError, match="answer 'zebra': the tokenizer of 'pocket' cannot spell it"):
+        build(make(questions=str(tmp_path / "questions.jsonl")))
+
+
+def test_too_few_of_the_models_own():
+    with pytest.raises(StudyError, match="questions of 'pocket': 3 questions with answers; an interval needs at least"):
+        build(make(fidelity_inputs=3))
+
+
+def test_questions_need_a_tokenizer(tmp_path: Path, photograph: Path):
+    (tmp_path / "q.jsonl").write_text(json.dumps({"image": str(photograph), "question": "What?"}), encoding="utf-8")
+    with pytest.raises(StudyError, match="has no tokenizer"):
+        build(make(model="llava-1.5-7b", device="meta", questions=str(tmp_path / "q.jsonl")), weights=False)

@@ -44,7 +44,7 @@ def test_every_operator_that_ran_uncounted_is_in_the_ledger(tiny_study: Study):
 
 def test_elements_without_a_product_are_those_that_the_operators_put_out():
     """In eager attention, where a softmax is an operator of its own; three layers of the tower have one as well."""
-    document = counted(model="pocket", attention="eager", new_tokens=1)
+    document = counted(model="pocket-deep", attention="eager", new_tokens=1)
     made = {part.op: part.output_bytes // 4 for part in document.uncounted}
     tokens, width = 596, 256
     assert document.elements["activation"] == document.elements["gating"] == made["aten.silu"]
@@ -105,14 +105,14 @@ def test_a_printed_figure_is_walked_to_the_count():
 
 
 def test_causal_attention_halved_is_a_figure_beside_it():
-    study = make(model="pocket", device="meta", text_tokens=20)
+    study = make(model="pocket-deep", device="meta", text_tokens=20)
     whole, half = (flops.run(study, dense=True, causal=causal) for causal in ("dense", "half"))
     assert whole.analytic_macs - half.analytic_macs == 32 * (2 * 596 * 596 - 596 * 597) * 256
     assert whole.counted == half.counted
 
 
 def test_the_verb_prints_a_table_or_one_document(capsys):
-    line = ["flops", "--model", "pocket", "--device", "meta", "--retention", "0.111", "--claimed", "1.2345e9"]
+    line = ["flops", "--model", "pocket-deep", "--device", "meta", "--retention", "0.111", "--claimed", "1.2345e9"]
     assert run([*line, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["residual_macs"] == 0

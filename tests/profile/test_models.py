@@ -7,17 +7,33 @@ from trio_profile.models import BUILTIN, load, without_weights
 from trio_profile.schema import Study
 
 
-def test_pocket_is_the_real_class_with_the_papers_shape():
-    loaded = load(Study())
+@pytest.mark.parametrize(("name", "layers"), [("pocket", 16), ("pocket-deep", 32)])
+def test_pocket_is_the_real_class(name: str, layers: int):
+    loaded = load(Study(model=name))
     assert type(loaded.model).__name__ == "LlavaForConditionalGeneration"
-    assert len(adapter_for(loaded.model).layers) == 32
+    assert len(adapter_for(loaded.model).layers) == layers
     assert not loaded.model.training
+
+
+def test_pocket_is_shipped_as_any_checkpoint_and_small():
+    """Loaded by the library alone, as anyone would; at most 20 MB."""
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    directory = BUILTIN["pocket"].checkpoint
+    assert directory is not None
+    assert sum(file.stat().st_size for file in directory.iterdir()) < 20_000_000
+    model = AutoModelForImageTextToText.from_pretrained(directory, dtype=torch.float32)
+    assert AutoProcessor.from_pretrained(directory).tokenizer.vocab_size == model.config.text_config.vocab_size
+    ours = load(Study()).model.state_dict()
+    assert all(torch.equal(value, ours[name]) for name, value in model.state_dict().items())
 
 
 def test_the_seed_decides_the_weights_and_leaves_the_users_random_state():
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    first, second, other = (load(Study(seed=seed)).model.get_input_embeddings().weight for seed in (0, 0, 1))
+    first, second, other = (
+        load(Study(model="pocket-deep", seed=seed)).model.get_input_embeddings().weight for seed in (0, 0, 1)
+    )
     assert torch.equal(first, second)
     assert not torch.equal(first, other)
     assert torch.equal(torch.get_rng_state(), before)
@@ -72,6 +88,7 @@ def test_next_pads_its_picture_as_the_library_counts_it():
         ({"device": "tpu9"}, "device 'tpu9' is none that torch knows"),
         ({"device": "meta"}, "device 'meta' has no clock"),
         ({"attention": "magic"}, "attention 'magic' cannot be used here"),
+        ({"model": "pocket-deep", "attention": "magic"}, "attention 'magic' cannot be used here"),
     ],
 )
 def test_bad_names_are_one_line(fields, says):

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from plotly.offline import get_plotlyjs
 
-from tests.profile.examples import document, environment, failed, measurement, study
+from tests.profile.examples import answered, document, environment, failed, measurement, study
 from trio_profile import report
 from trio_profile.analysis.break_even import BreakEven
 from trio_profile.analysis.summary import Document
+from trio_profile.cli import tables
 from trio_profile.errors import ProfileError
 from trio_profile.report import figures, sweep
 from trio_profile.report.blocks import Chart
@@ -95,7 +96,7 @@ def test_the_embedded_data_are_the_document(several: Document, several_html: str
 
 def test_the_order_of_pages_begins_with_the_verdict(several_html: str):
     sections = [attributes["id"] for tag, attributes in Page(several_html).elements if tag == "section"]
-    assert sections == ["verdict", "speed-up", "work", "cache", "cells", "study", "numbers"]
+    assert sections == ["verdict", "speed-up", "answers", "work", "cache", "cells", "study", "numbers"]
 
 
 def test_failed_cells_stand_with_their_reason(several_html: str):
@@ -124,6 +125,29 @@ def test_every_figure_can_be_told_without_being_seen(several: Document):
     charts = charts_of(several)
     assert len({chart.id for chart in charts}) == len(charts) >= 5
     assert all(chart.label and chart.caption for chart in charts)
+
+
+# Answers
+
+
+@pytest.fixture(scope="module")
+def quizzed() -> Document:
+    asked = study(methods=("trio", "random"))
+    unpruned, told = answered([measurement(cell.method, cell.retention) for cell in asked.cells()])
+    return document(asked, told, unpruned=unpruned)
+
+
+def test_answers_stand_in_the_verdict_on_their_page_and_in_the_terminal(quizzed: Document, capsys):
+    text = Page(render(quizzed)).text
+    assert "Of dense accuracy, trio keeps 99 % of it from a retention of" in text
+    assert "points less" in text and "Questions answered right" in text and "1 hops" in text
+    tables.print_document(quizzed)
+    printed = capsys.readouterr().out
+    assert "accuracy" in printed and "Of dense accuracy, random keeps" in printed
+
+
+def test_the_page_of_answers_says_what_is_missing(several_html: str):
+    assert "A file of them is named by --questions" in Page(several_html).text
 
 
 # Nothing is loaded, nothing breaks out

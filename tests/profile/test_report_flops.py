@@ -17,7 +17,7 @@ from trio_profile.study import make
 
 @pytest.fixture(scope="module")
 def document() -> FlopsDocument:
-    study = make(model="pocket", device="meta", retentions=(0.33,), new_tokens=2)
+    study = make(model="pocket-deep", device="meta", retentions=(0.33,), new_tokens=2)
     return flops.run(study, dense=False, claim=Decimal("1.5e9"))
 
 
@@ -61,7 +61,7 @@ def test_an_incomplete_count_is_said_to_be_one(document: FlopsDocument):
 
 
 def test_the_verb_keeps_the_document_and_the_report_is_rebuilt_from_it(capsys, tmp_path: Path):
-    line = ["flops", "--model", "pocket", "--device", "meta", "--out", str(tmp_path), "--json"]
+    line = ["flops", "--model", "pocket-deep", "--device", "meta", "--out", str(tmp_path), "--json"]
     assert run(line) == 0
     first = json.loads(capsys.readouterr().out)
     html = Path(first["report"]).read_text()

@@ -1,6 +1,7 @@
+import numpy as np
 import pytest
 
-from tests.profile.examples import dense, document, environment, failed, measurement, study
+from tests.profile.examples import answered, dense, document, environment, failed, measurement, study
 from trio_profile.analysis.summary import QUANTITIES, Document, summarise
 from trio_profile.schema import Energy
 
@@ -81,3 +82,38 @@ def test_a_study_without_cells_is_a_document():
 def test_the_document_reads_back():
     found = document(study(methods=("trio", "grid")))
     assert Document.model_validate_json(found.model_dump_json()) == found
+
+
+def test_answers_are_paired_with_dense_and_told_by_kind():
+    asked = study(retentions=(0.11, 0.55, 0.99))
+    unpruned, told = answered([measurement(retention=r) for r in asked.retentions])
+    found = document(asked, told, unpruned=unpruned)
+    assert found.dense is not None and found.dense.accuracy is not None
+    right = np.array(unpruned.correct)
+    assert found.dense.accuracy.value == right.mean()
+    for cell, one in zip(found.cells, told, strict=True):
+        assert one.fidelity is not None and cell.accuracy is not None and cell.accuracy_difference is not None
+        pruned = np.array(one.fidelity.correct)
+        assert cell.accuracy.value == pruned.mean()
+        assert cell.accuracy_difference.value == pytest.approx((pruned.astype(int) - right).mean())
+        assert cell.accuracy_by_kind["2 hops"].value == pruned[1::2].mean()
+        assert cell.answer_agreement is not None and cell.answer_agreement.share == np.mean(one.fidelity.same)
+
+
+def test_the_cheapest_retention_that_keeps_a_share_of_the_answers():
+    """Of questions whose needs lie evenly between 0 and 0.8, a share s of the right answers is kept from 0.8 · s on."""
+    asked = study()
+    unpruned, told = answered([measurement(retention=r) for r in asked.retentions])
+    found = document(asked, told, unpruned=unpruned)
+    assert list(found.accuracy_kept) == ["0.99", "0.97", "0.95"]
+    for share, kept in found.accuracy_kept.items():
+        assert kept.status == "crossing" and kept.ci95 is not None and kept.retention is not None
+        assert kept.ci95[0] - 0.03 <= 0.8 * float(share) <= kept.ci95[1] + 0.03
+        assert kept.prefill_speedup is not None and 0.9 < kept.prefill_speedup < 2
+    assert found.accuracy_kept["0.99"].retention > found.accuracy_kept["0.95"].retention  # type: ignore[operator]
+
+
+def test_without_answers_nothing_is_said_of_them():
+    found = document(study(retentions=(0.11, 0.55)))
+    assert found.accuracy_kept == {}
+    assert found.cells[0].accuracy is None and found.dense is not None and found.dense.accuracy is None

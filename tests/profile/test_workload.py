@@ -4,8 +4,9 @@ import torch
 from tests.profile.checkpoints import VISUAL_TOKENS
 from trio_core import prune
 from trio_profile.errors import StudyError
+from trio_profile.questions import open_picture
 from trio_profile.schema import Study
-from trio_profile.workload import build, open_picture, shape_of
+from trio_profile.workload import build, shape_of
 
 
 def test_a_checkpoint_with_a_photograph(tiny_workload, tiny_study):
@@ -33,18 +34,33 @@ def test_the_loaded_model_is_the_saved_one(tiny_workload, tiny_study):
     assert torch.equal(logits, tiny_workload.prefill().logits)
 
 
-def test_pocket_draws_its_input_and_can_take_a_picture(photograph):
-    drawn = build(Study(text_tokens=60, batch=2))
+@pytest.mark.parametrize("name", ["pocket", "pocket-deep"])
+def test_pocket_draws_its_input_and_can_take_a_picture(photograph, name: str):
+    drawn = build(Study(model=name, text_tokens=60, batch=2))
     assert drawn.inputs["input_ids"].shape == (2, 636)
     assert drawn.shape.visual_tokens == 576
     assert drawn.shape.text_tokens == 60
-    pictured = build(Study(image=str(photograph), prompt="A cat?"))
+    pictured = build(Study(model=name, image=str(photograph), prompt="A cat?"))
     assert pictured.shape.visual_tokens == 576
-    assert pictured.shape.text_tokens == len("USER: \nA cat? ASSISTANT:")
+    words = len(["<s>", "USER", ":", "A", "cat", "?", "ASSISTANT", ":"])
+    assert pictured.shape.text_tokens == (words if name == "pocket" else len("USER: \nA cat? ASSISTANT:"))
+
+
+def test_pocket_is_asked_its_own_questions_of_three_hops():
+    from trio_profile.pocket.exam import exam
+
+    alone, two = build(Study()), build(Study(batch=2))
+    assert two.inputs["input_ids"].shape[0] == 2
+    assert torch.equal(two.inputs["input_ids"][:1], alone.inputs["input_ids"])
+    assert not torch.equal(two.inputs["pixel_values"][0], two.inputs["pixel_values"][1])
+    text = alone.processor.tokenizer.decode(alone.inputs["input_ids"][0], skip_special_tokens=True)
+    assert exam(1)[0].kind == "3 hops" and exam(1)[0].text in text
+    assert len(alone.questions) == 200
+    assert not build(Study(text_tokens=60)).inputs["input_ids"].equal(alone.inputs["input_ids"])
 
 
 def test_the_same_seed_draws_the_same_input():
-    first, second, other = (build(Study(seed=seed)).inputs for seed in (0, 0, 1))
+    first, second, other = (build(Study(model="pocket-deep", seed=seed)).inputs for seed in (0, 0, 1))
     assert torch.equal(first["pixel_values"], second["pixel_values"])
     assert torch.equal(first["input_ids"], second["input_ids"])
     assert not torch.equal(first["pixel_values"], other["pixel_values"])
@@ -56,8 +72,9 @@ def test_exactly_new_tokens_are_generated_also_when_pruned(tiny_workload):
     assert answer.shape[1] - tiny_workload.inputs["input_ids"].shape[1] == 3
 
 
-def test_shape_without_weights_is_the_shape_with_them():
-    assert shape_of(Study()) == build(Study()).shape
+@pytest.mark.parametrize("study", [Study(), Study(text_tokens=40), Study(model="pocket-deep"), Study(batch=2)])
+def test_shape_without_weights_is_the_shape_with_them(study: Study):
+    assert shape_of(study) == build(study).shape
 
 
 def test_shape_of_a_7b_model_with_grouped_keys():

@@ -74,7 +74,7 @@ def command(
     from trio_profile import sweep
     from trio_profile.cli.progress import progress
     from trio_profile.cli.publish import publish_comparison
-    from trio_profile.models import has_questions
+    from trio_profile.models import own_questions
 
     named = list(method or methods.names())
     options = assignments(option) if option else {}
@@ -106,7 +106,7 @@ def command(
     if pictures is not None and pictures < 1:
         raise typer.BadParameter(f"--pictures {pictures}: a comparison needs at least 1")
     study = studied(given)
-    if pictures is None and questions is None and not has_questions(study):
+    if pictures is None and questions is None and own_questions(study) is None:
         study = study.model_copy(update={"fidelity_inputs": DRAWN})
     with progress() as watch:
         contents = sweep.run(study, out, watch=watch, refusals=True)

@@ -19,9 +19,6 @@ from trio_profile.pocket.scenes import PATCH, SIDE
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>", "<image>")
 VOCABULARY = {word: i for i, word in enumerate((*SPECIALS, *WORDS))}
 VISUAL_TOKENS = (SIDE // PATCH) ** 2
-import os
-
-HEAD_DIM = int(os.environ.get("HD", "32"))
 TEMPLATE = "USER: <image>\n{question} ASSISTANT:"
 
 
@@ -43,8 +40,7 @@ def config(layers: int = 16, hidden: int = 128) -> LlavaConfig:
             num_hidden_layers=layers,
             num_attention_heads=4,
             num_key_value_heads=4,
-            head_dim=HEAD_DIM,
-            # Things are found by content wherever they are: at the library's 1e4 most of a head turns too fast for that.
+            # Things are found by what they are: at the library's 1e4 most of a head turns too fast for that.
             rope_parameters={"rope_type": "default", "rope_theta": 1e6},
             vocab_size=len(VOCABULARY),
             max_position_embeddings=1024,

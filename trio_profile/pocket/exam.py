@@ -8,6 +8,8 @@ from trio_profile.pocket.grammar import MOST_HOPS, ask
 from trio_profile.pocket.scenes import render, scene
 from trio_profile.questions import Question
 
+RECIPE = "recipe.json"
+"""What training leaves in a checkpoint's directory; it tells that a model can be asked these questions."""
 TRAINED_FROM = 1_000_000
 """Scenes of this seed and above are for training, those below for examination."""
 

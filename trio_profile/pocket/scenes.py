@@ -1,7 +1,8 @@
 """Pictures with a known truth: things of a colour and a shape, each with a digit, on a ground that is never plain.
 
-A thing covers 2 × 2 patches and its digit lies across all four. No two things of a picture agree in two of their three
-properties, and any property is shared by several: a name takes two properties, and no thing stands out without one.
+A thing covers 2 × 2 patches and its digit lies across them: no patch holds it alone. No two things of a picture agree
+in two of their three properties, and any property is shared by several: a name takes two properties, and no thing
+stands out without one.
 """
 
 from dataclasses import dataclass

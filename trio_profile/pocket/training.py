@@ -1,18 +1,19 @@
 """How the pocket model was trained, in three phases that a CPU can afford.
 
-1. *See.* The vision tower and the projector learn to name what each patch belongs to, in the decoder's own word
+1. *See.* The vision tower and the projector learn to say of each patch what it belongs to, in the decoder's own word
    embeddings.
-2. *Answer.* The tower stands still and its features are kept; the decoder learns from a part of each picture's things, more
-   and more of them, since looking things up is found soon among few and late among many. Many questions share one
-   picture: its tokens are a prefix that they all read, and none reads another.
+2. *Answer.* The tower stands still and its features are kept. The decoder learns from a part of each picture's things,
+   more and more of them: to look things up is learnt soon among three and late among thirty.
 3. *Settle.* All tokens of each picture, as the model will meet them.
+
+Many questions share one picture: its tokens are a prefix that they all read, and none reads another (`Packing`).
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -20,12 +21,79 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, LlavaForConditionalGeneration
 
-from trio_profile.pocket.checkpoint import SPECIALS, TEMPLATE, VISUAL_TOKENS, VOCABULARY, processor, untrained
-from trio_profile.pocket.grammar import ask
-from trio_profile.pocket.scenes import PROPERTIES, VALUES, Scene, render, scene
+from trio_profile.errors import StudyError
+from trio_profile.pocket.checkpoint import VISUAL_TOKENS, VOCABULARY, processor, untrained
+from trio_profile.pocket.exam import TRAINED_FROM
+from trio_profile.pocket.grammar import MOST_HOPS, Question, ask
+from trio_profile.pocket.scenes import MOST, PROPERTIES, VALUES, Scene, Thing, render, scene
 
-_PREFIX = [VOCABULARY[word] for word in ("<s>", "user", ":")]
-_SUFFIX = [VOCABULARY[word] for word in ("assistant", ":")]
+Phase = Literal["see", "answer", "settle"]
+PHASES: tuple[Phase, ...] = ("see", "answer", "settle")
+STATE = "training.pt"
+"""What training leaves in its directory to go on from."""
+
+_BEFORE = [VOCABULARY[word] for word in ("<s>", "user", ":")]
+_AFTER = [VOCABULARY[word] for word in ("assistant", ":")]
+_SAVED_EVERY_S = 120.0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides what comes out, but the machine. steps: of each phase.
+
+    pictures: rendered once, for all phases. batch: pictures in a step of each phase. questions: about each picture.
+    rate: of learning, at its highest. deep: weight of the answers read off every layer, which fades out within the
+    second phase: what a layer's readout says is to be the model's own doing in the end. patches: share of a thing's
+    patches that the decoder sees in that phase.
+    """
+
+    seed: int = 0
+    steps: tuple[int, int, int] = (1200, 6000, 1000)
+    pictures: int = 4000
+    batch: tuple[int, int, int] = (8, 12, 6)
+    questions: int = 10
+    rate: float = 2e-3
+    deep: float = 0.3
+    patches: float = 0.75
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What training says of itself after a step. right: running accuracies, of what the tower sees or by hops."""
+
+    phase: Phase
+    step: int
+    steps: int
+    loss: float
+    right: dict[str, float]
+    things: int = 0
+
+
+Watcher = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Album:
+    """Pictures with what they show. pixels: [N, 3, side, side] bytes."""
+
+    scenes: tuple[Scene, ...]
+    pixels: Tensor
+
+    def prepared(self, chosen: Sequence[int]) -> Tensor:
+        """Some of them as the model's processor prepares them."""
+        images = processor().image_processor
+        mean, std = (torch.tensor(value)[:, None, None] for value in (images.image_mean, images.image_std))
+        return (self.pixels[list(chosen)] / 255 - mean) / std
+
+
+def album(count: int) -> Album:
+    """The first `count` training pictures."""
+    scenes = tuple(scene(TRAINED_FROM + number) for number in range(count))
+    pixels = np.stack([np.asarray(render(each)) for each in scenes])
+    return Album(scenes, torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous())
+
+
+# --- many questions behind one picture ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -38,15 +106,15 @@ class Packing:
 
 
 def packed_attention(
-    module: nn.Module,
+    _module: nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: None,
+    _attention_mask: None,
     *,
     scaling: float,
     packing: Packing,
-    **_: Any,
+    **_others: Any,
 ) -> tuple[Tensor, None]:
     """Attention of packed questions: [B, heads, prefix + questions · length, d] → [B, the same, heads, d].
 
@@ -64,6 +132,13 @@ def packed_attention(
     return torch.cat([picture, questions], dim=2).transpose(1, 2), None
 
 
+def plain_attention(
+    _module: nn.Module, query: Tensor, key: Tensor, value: Tensor, _attention_mask: None, *, scaling: float, **_: Any
+) -> tuple[Tensor, None]:
+    """The tower's attention, written out for the same reason: [B, heads, n, d] → [B, n, heads, d]."""
+    return (_softmax((query * scaling) @ key.mT) @ value).transpose(1, 2), None
+
+
 def _causal(scores: Tensor) -> Tensor:
     n = scores.shape[-1]
     return scores.masked_fill(torch.ones(n, n, dtype=torch.bool, device=scores.device).triu(1), -torch.inf)
@@ -73,67 +148,58 @@ def _softmax(scores: Tensor) -> Tensor:
     return scores.softmax(dim=-1, dtype=torch.float32).to(scores.dtype)
 
 
-AttentionInterface.register("packed", packed_attention)
-AttentionMaskInterface.register("packed", lambda *_, **__: None)
+for _name, _attention in (("packed", packed_attention), ("plain", plain_attention)):
+    AttentionInterface.register(_name, _attention)
+    AttentionMaskInterface.register(_name, lambda *_, **__: None)
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """Everything that decides what comes out, but the machine. steps: of the three phases.
+def question_ids(question: Question) -> list[int]:
+    """A prompt behind its picture, and the answer as its last token."""
+    return [*(VOCABULARY[word] for word in question.text.split()), *_AFTER, VOCABULARY[question.answer]]
 
-    pictures: rendered once, for all phases. deep: weight of the answers read off every layer, which fades out within the
-    second phase. things, ground: of each picture's things and of its other tokens, how many the decoder sees at the start
-    and at the end of that phase.
+
+def answer_loss(
+    model: LlavaForConditionalGeneration, features: Tensor, places: Tensor, texts: Tensor, deep: float = 0.0
+) -> tuple[Tensor, float]:
+    """Mean cross entropy of the answers, with a little for their end; and the share that is right.
+
+    features: [B, n, D] of the tower; places: [B, n] where on the picture they lie; texts: [B, Q, T] of `question_ids`.
+    deep: weight of the same loss at every layer's readout, rising with depth.
     """
-
-    seed: int = 0
-    layers: int = 16
-    hidden: int = 128
-    pictures: int = 6000
-    steps: tuple[int, int, int] = (600, 4000, 400)
-    batch: int = 16
-    questions: int = 12
-    rate: float = 2e-3
-    deep: float = 0.3
-
-
-@dataclass
-class Progress:
-    """What training says of itself after a step."""
-
-    phase: str
-    step: int
-    steps: int
-    loss: float
-    accuracy: dict[str, float]
-
-
-def optimizers(modules: Sequence[nn.Module], rate: float) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices inside, Adam for embeddings, heads, convolutions and everything that is no matrix."""
-    outside = {id(p) for m in modules for e in m.modules() if isinstance(e, nn.Embedding) for p in e.parameters()}
-    matrices: list[nn.Parameter] = []
-    others: list[nn.Parameter] = []
-    for module in modules:
-        for name, p in module.named_parameters():
-            inside = p.ndim == 2 and id(p) not in outside and "head" not in name
-            (matrices if inside else others).append(p)
-    return [
-        torch.optim.Muon(matrices, lr=rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
-        torch.optim.AdamW(others, lr=rate, betas=(0.9, 0.98), weight_decay=0.0),
-    ]
+    b, q, t = texts.shape
+    device = texts.device
+    embed, before = model.get_input_embeddings(), torch.tensor(_BEFORE, device=device)
+    visual = model.model.multi_modal_projector(features)
+    embeds = torch.cat([embed(before).expand(b, -1, -1), visual.float(), embed(texts.flatten(1))], dim=1)
+    positions = torch.cat(
+        [
+            torch.arange(len(_BEFORE), device=device).expand(b, -1),
+            places + len(_BEFORE),
+            (torch.arange(t, device=device) + len(_BEFORE) + VISUAL_TOKENS).repeat(b, q),
+        ],
+        dim=1,
+    )
+    prefix = len(_BEFORE) + places.shape[1]
+    out = model.model.language_model(
+        inputs_embeds=embeds,
+        position_ids=positions,
+        use_cache=False,
+        output_hidden_states=deep > 0,
+        packing=Packing(prefix, q, t),
+    )
+    asked = torch.arange(q, device=device) * t + prefix + t - 2
+    said, ends = (model.lm_head(out.last_hidden_state[:, rows]).float().flatten(0, 1) for rows in (asked, asked + 1))
+    truth = texts[:, :, -1].flatten()
+    loss = F.cross_entropy(said, truth) + 0.1 * F.cross_entropy(ends, torch.full_like(truth, VOCABULARY["</s>"]))
+    if deep:
+        layers, norm = out.hidden_states[1:-1], model.model.language_model.norm
+        for depth, hidden in enumerate(layers, 1):
+            readout = model.lm_head(norm(hidden[:, asked])).float().flatten(0, 1)
+            loss = loss + deep * 2 * depth / len(layers) / (len(layers) + 1) * F.cross_entropy(readout, truth)
+    return loss, (said.argmax(dim=-1) == truth).float().mean().item()
 
 
-def set_rate(opts: Sequence[torch.optim.Optimizer], rate: float) -> None:
-    for o in opts:
-        for group in o.param_groups:
-            group["lr"] = rate
-
-
-def apply(opts: Sequence[torch.optim.Optimizer], parameters: Sequence[Tensor]) -> None:
-    nn.utils.clip_grad_norm_(parameters, 1.0)
-    for o in opts:
-        o.step()
-        o.zero_grad(set_to_none=True)
+# --- the phases --------------------------------------------------------------------------------------------------
 
 
 class Labels(nn.Module):
@@ -141,12 +207,12 @@ class Labels(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.patch_head = nn.Linear(width, sum(len(VALUES[of]) + 1 for of in PROPERTIES))
-        self.picture_head = nn.Linear(width, len(VALUES["colour"]) * len(VALUES["shape"]))
+        self.patch_heads = nn.ModuleList(nn.Linear(width, len(VALUES[of]) + 1) for of in PROPERTIES)
+        self.picture_heads = nn.ModuleList(nn.Linear(width, len(VALUES[of])) for of in PROPERTIES)
 
 
 def patch_labels(scenes: Sequence[Scene]) -> Tensor:
-    """[B, V, 3] index of each property's value at each patch, 0 where there is no thing."""
+    """[B, V, 3] which value of each property a patch belongs to, counted from 1; 0 where there is no thing."""
     labels = torch.zeros(len(scenes), VISUAL_TOKENS, len(PROPERTIES), dtype=torch.long)
     for b, each in enumerate(scenes):
         for thing in each.things:
@@ -154,113 +220,253 @@ def patch_labels(scenes: Sequence[Scene]) -> Tensor:
     return labels
 
 
-def picture_labels(scenes: Sequence[Scene]) -> Tensor:
-    """[B, colours · shapes] 1 where a thing of this colour and shape is in the picture."""
-    labels = torch.zeros(len(scenes), len(VALUES["colour"]), len(VALUES["shape"]))
-    for b, each in enumerate(scenes):
-        for thing in each.things:
-            labels[b, VALUES["colour"].index(thing.colour), VALUES["shape"].index(thing.shape)] = 1
-    return labels.flatten(1)
+def see_loss(
+    model: LlavaForConditionalGeneration, labels: Labels, pixels: Tensor, truth: Tensor
+) -> tuple[Tensor, dict[str, float]]:
+    """What the tower is taught; and the share of the things' patches that it names. truth: [B, V, 3] `patch_labels`.
+
+    Each patch names its thing's properties, the picture's CLS token says in which shares they occur, and a patch's
+    projection is the sum of their words' embeddings, which stand still meanwhile.
+    """
+    hidden = model.model.vision_tower(pixels).last_hidden_state
+    projected = model.model.multi_modal_projector(hidden[:, 1:]).float()
+    words = model.get_input_embeddings().weight.detach()
+    things = truth[..., 0] > 0
+    weight = torch.where(things, 1.0, 0.2).flatten()
+    target, loss, right = torch.zeros_like(projected[things]), torch.zeros(()), {}
+    for k, (of, head, whole) in enumerate(zip(PROPERTIES, labels.patch_heads, labels.picture_heads, strict=True)):
+        named = head(hidden[:, 1:]).float()
+        each = F.cross_entropy(named.flatten(0, 1), truth[..., k].flatten(), reduction="none")
+        shares = F.one_hot(truth[..., k], len(VALUES[of]) + 1)[..., 1:].float().sum(dim=1)
+        shares = shares / shares.sum(dim=1, keepdim=True)
+        loss = loss + (each * weight).sum() / weight.sum() + F.cross_entropy(whole(hidden[:, 0]).float(), shares)
+        right[of] = (named.argmax(dim=-1) == truth[..., k])[things].float().mean().item()
+        ids = torch.tensor([VOCABULARY[value] for value in VALUES[of]], device=truth.device)
+        target = target + words[ids[truth[..., k][things] - 1]]
+    return loss + (projected[things] - target).square().sum(dim=-1).mean(), right
 
 
-def word_table() -> Tensor:
-    """Vocabulary ids of each property's values."""
-
-
-def see(model, recipe, pixels, scenes, rng, watch):
-    tower, projector = model.model.vision_tower, model.model.multi_modal_projector
-    embeddings = model.get_input_embeddings().weight.detach()
-    labels = Labels(tower.config.hidden_size)
-    modules = [tower, projector, labels]
-    parameters = [p for m in modules for p in m.parameters()]
-    opts = optimizers(modules, recipe.rate)
-    ids = [torch.tensor([VOCABULARY[w] for w in VALUES[of]]) for of in PROPERTIES]
-    steps = recipe.steps[0]
-    for step in range(steps):
-        set_rate(opts, recipe.rate * min(1, (step + 1) / 50) * min(1.0, 1.3 * (1 - step / steps) + 0.02))
-        chosen = rng.choice(len(scenes), recipe.batch, replace=False)
-        some = [scenes[i] for i in chosen]
-        truth = patch_labels(some)
-        with torch.autocast("cpu", torch.bfloat16):
-            hidden = tower(pixels(chosen)).last_hidden_state
-            projected = projector(hidden[:, 1:]).float()
-            logits = labels.patch_head(hidden[:, 1:]).float()
-            seen = labels.picture_head(hidden[:, 0]).float()
-        loss = 0
-        accs = {}
-        things = truth[..., 0] > 0
-        weight = torch.where(things, 1.0, 0.2)
-        for k, (of, part) in enumerate(zip(PROPERTIES, logits.split([len(VALUES[of]) + 1 for of in PROPERTIES], -1))):
-            ce = F.cross_entropy(part.flatten(0, 1), truth[..., k].flatten(), reduction="none")
-            loss = loss + (ce * weight.flatten()).sum() / weight.sum()
-            accs[of] = (part.argmax(-1) == truth[..., k])[things].float().mean().item()
-        target = sum(embeddings[i[truth[..., k][things] - 1]] for k, i in enumerate(ids))
-        align = (projected[things] - target).square().sum(-1).mean()
-        presence = F.binary_cross_entropy_with_logits(seen, picture_labels(some))
-        loss = loss + align + presence
-        loss.backward()
-        apply(opts, parameters)
-        accs |= {"align": align.item(), "presence": presence.item()}
-        watch("see", step, steps, loss.item(), accs)
+def visible(
+    shown: Scene, things: int, patches: float, ground: int, rng: np.random.Generator
+) -> tuple[list[Thing], list[int]]:
+    """Some of a picture's things, and its tokens: a share of their patches, and some of the ground."""
+    chosen = [shown.things[i] for i in rng.permutation(len(shown.things))[:things]]
+    mine = rng.permutation([patch for thing in chosen for patch in thing.patches()])
+    rest = np.setdiff1d(np.arange(VISUAL_TOKENS), [patch for thing in shown.things for patch in thing.patches()])
+    kept = [*mine[: round(patches * len(mine))].tolist(), *rng.permutation(rest)[:ground].tolist()]
+    return chosen, sorted(kept)
 
 
 @dataclass
-class Batch:
-    features: Tensor
-    positions: Tensor
-    ids: Tensor
+class Curriculum:
+    """How much the decoder has to look through: more things as soon as it finds them. right: running, by hops."""
+
+    things: int = 3
+    right: tuple[float, ...] = (0.0,) * MOST_HOPS
+
+    @property
+    def ground(self) -> int:
+        """Tokens of the ground beside them."""
+        return 3 * (self.things - 3) + 2
+
+    def shares(self, batch: int, done: float) -> list[int]:
+        """Of a batch, how many pictures are asked questions of one, two, three hops.
+
+        More hops once fewer are found; all from the middle of the phase on. done: the share of the phase that is over.
+        """
+        hops = 1 + (self.right[0] > 0.7) + (min(self.right[:2]) > 0.6) if done < 0.5 else MOST_HOPS
+        return [batch // hops + (hop < batch % hops) if hop < hops else 0 for hop in range(MOST_HOPS)]
+
+    def heard(self, hops: int, right: float) -> None:
+        """Note how a batch of so many hops was answered."""
+        before = self.right[hops - 1]
+        self.right = (*self.right[: hops - 1], before + 0.05 * (right - before), *self.right[hops:])
+
+    def grow(self, done: float) -> None:
+        """One thing more, if those that are there are found, or time wants it."""
+        if (self.right[0] > 0.65 or self.things < MOST * done / 0.6) and self.things < MOST:
+            self.things += 1
 
 
-def question_ids(text: str, answer: str) -> list[int]:
-    return [VOCABULARY[w] for w in text.split()] + _SUFFIX + [VOCABULARY[answer]]
+class Training:
+    """A run of the recipe, which can be saved after any step and gone on with.
+
+    minutes: the time for all phases in place of the recipe's steps, shared out in their proportion.
+    """
+
+    def __init__(
+        self, recipe: Recipe, device: str = "cpu", minutes: float | None = None, *, compiled: bool = False
+    ) -> None:
+        self.recipe, self.device, self.minutes, self.compiled = recipe, torch.device(device), minutes, compiled
+        self.model = untrained(recipe.seed).to(self.device)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(recipe.seed)
+            self.labels = Labels(self.model.config.vision_config.hidden_size).to(self.device)
+        self.rng = np.random.default_rng(recipe.seed)
+        self.curriculum = Curriculum()
+        self.phase, self.step, self.seconds = 0, 0, 0.0
+        self.optimizers = self._optimizers()
+
+    def run(self, directory: Path, watch: Watcher) -> LlavaForConditionalGeneration:
+        """All phases that are not yet done; the trained model, with the library's own attention again.
+
+        Goes on from what `directory` holds. Raises StudyError where that was made by another recipe.
+        """
+        if (directory / STATE).exists():
+            self._load(directory / STATE)
+        pictures = album(self.recipe.pictures)
+        self._attention("plain", "packed")
+        if self.compiled:
+            for layer in self.model.model.language_model.layers:
+                layer.forward = torch.compile(layer.forward, dynamic=True)
+        features = None
+        while self.phase < len(PHASES):
+            if self.phase > 0 and features is None:
+                features = self.features(pictures)
+            self._run_phase(pictures, features, directory, watch)
+            self.phase, self.step, self.seconds = self.phase + 1, 0, 0.0
+            self.optimizers = self._optimizers()
+            self.save(directory / STATE)
+        for layer in self.model.model.language_model.layers:
+            layer.__dict__.pop("forward", None)
+        self._attention("sdpa", "sdpa")
+        return self.model
+
+    def _attention(self, tower: str, decoder: str) -> None:
+        self.model.model.vision_tower.set_attn_implementation(tower)
+        self.model.model.language_model.set_attn_implementation(decoder)
+
+    def _run_phase(self, pictures: Album, features: Tensor | None, directory: Path, watch: Watcher) -> None:
+        steps = self.recipe.steps[self.phase]
+        limit = None if self.minutes is None else 60 * self.minutes * steps / sum(self.recipe.steps)
+        saved = time.monotonic()
+        while (done := self.step / steps if limit is None else self.seconds / limit) < 1:
+            started = time.monotonic()
+            rate = self.recipe.rate * min(1.0, (self.step + 1) / 50) * _decay(done, PHASES[self.phase])
+            for optimizer in self.optimizers:
+                for group in optimizer.param_groups:
+                    group["lr"] = rate
+            with torch.autocast(self.device.type, torch.bfloat16):
+                loss, right = self._see(pictures) if features is None else self._answer(pictures, features, done)
+            nn.utils.clip_grad_norm_([p for o in self.optimizers for g in o.param_groups for p in g["params"]], 1.0)
+            for optimizer in self.optimizers:
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+            self.step += 1
+            self.seconds += time.monotonic() - started
+            watch(Progress(PHASES[self.phase], self.step, steps, loss, right, self.curriculum.things))
+            if time.monotonic() - saved > _SAVED_EVERY_S:
+                self.save(directory / STATE)
+                saved = time.monotonic()
+
+    def _see(self, pictures: Album) -> tuple[float, dict[str, float]]:
+        chosen = self.rng.choice(len(pictures.scenes), self.recipe.batch[0], replace=False).tolist()
+        truth = patch_labels([pictures.scenes[i] for i in chosen]).to(self.device)
+        loss, right = see_loss(self.model, self.labels, pictures.prepared(chosen).to(self.device), truth)
+        loss.backward()
+        return loss.item(), right
+
+    def _answer(self, pictures: Album, features: Tensor, done: float) -> tuple[float, dict[str, float]]:
+        settle = PHASES[self.phase] == "settle"
+        batch = self.recipe.batch[self.phase]
+        deep = 0.0 if settle else self.recipe.deep * max(0.0, 1 - 2 * done)
+        total = 0.0
+        for hops, count in enumerate(self.curriculum.shares(batch, 1.0 if settle else done), 1):
+            if not count:
+                continue
+            chosen, places, texts = self._asked(pictures, hops, count, settle)
+            some = features[chosen[:, None], places].to(self.device)
+            loss, right = answer_loss(self.model, some, places.to(self.device), texts.to(self.device), deep)
+            (loss * count / batch).backward()
+            total += loss.item() * count / batch
+            self.curriculum.heard(hops, right)
+        if self.step % 20 == 0:
+            self.curriculum.grow(done)
+        return total, {f"{hops} hops": right for hops, right in enumerate(self.curriculum.right, 1) if right}
+
+    def _asked(self, pictures: Album, hops: int, count: int, settle: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Pictures [count], the places of their tokens [count, n], and questions [count, Q, T] of so many hops."""
+        chosen, places, texts = [], [], []
+        while len(chosen) < count:
+            number = int(self.rng.integers(len(pictures.scenes)))
+            shown = pictures.scenes[number]
+            if settle:
+                things, kept = list(shown.things), list(range(VISUAL_TOKENS))
+            else:
+                level = self.curriculum
+                things, kept = visible(shown, level.things, self.recipe.patches, level.ground, self.rng)
+            try:
+                asked = [ask(shown, hops, self.rng, things) for _ in range(self.recipe.questions)]
+            except ValueError:  # few things may share nothing: another picture
+                continue
+            chosen.append(number)
+            places.append(torch.tensor(kept))
+            texts.append([question_ids(question) for question in asked])
+        least = min(map(len, places))  # pictures of fewer things than asked for have fewer tokens
+        places = [kept[torch.from_numpy(np.sort(self.rng.permutation(len(kept))[:least]))] for kept in places]
+        return torch.tensor(chosen), torch.stack(places), torch.tensor(texts)
+
+    @torch.no_grad()
+    def features(self, pictures: Album) -> Tensor:
+        """[N, V, D] of the tower as it stands, for all pictures."""
+        found = []
+        with torch.autocast(self.device.type, torch.bfloat16):
+            for start in range(0, len(pictures.scenes), 32):
+                some = pictures.prepared(range(start, min(start + 32, len(pictures.scenes)))).to(self.device)
+                found.append(self.model.model.vision_tower(some).last_hidden_state[:, 1:].bfloat16().cpu())
+        return torch.cat(found)
+
+    def _optimizers(self) -> list[torch.optim.Optimizer]:
+        """Muon for the matrices inside, Adam for embeddings, heads, convolutions and everything that is no matrix."""
+        inner = self.model.model
+        seeing = (inner.vision_tower, inner.multi_modal_projector, self.labels)
+        answering = (inner.language_model, inner.multi_modal_projector, self.model.lm_head)
+        matrices, others = _sorted_parameters(seeing if self.phase == 0 else answering)
+        return [
+            torch.optim.Muon(matrices, lr=self.recipe.rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
+            torch.optim.AdamW(others, lr=self.recipe.rate, betas=(0.9, 0.98), weight_decay=0.0),
+        ]
+
+    def save(self, path: Path) -> None:
+        """All that going on needs, written in one piece or not at all."""
+        state = {
+            "recipe": asdict(self.recipe),
+            "at": (self.phase, self.step, self.seconds),
+            "curriculum": asdict(self.curriculum),
+            "rng": self.rng.bit_generator.state,
+            "model": self.model.state_dict(),
+            "labels": self.labels.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.save(state, path.with_suffix(".new"))
+        path.with_suffix(".new").replace(path)
+
+    def _load(self, path: Path) -> None:
+        state = torch.load(path, map_location=self.device, weights_only=True)
+        if Recipe(**state["recipe"]) != self.recipe:
+            raise StudyError(f"{path} was made by another recipe; choose another --out, or remove it")
+        self.phase, self.step, self.seconds = state["at"]
+        self.curriculum = Curriculum(state["curriculum"]["things"], tuple(state["curriculum"]["right"]))
+        self.rng.bit_generator.state = state["rng"]
+        self.model.load_state_dict(state["model"])
+        self.labels.load_state_dict(state["labels"])
+        self.optimizers = self._optimizers()
+        for optimizer, kept in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(kept)
 
 
-def visible(some: Scene, things: int, share: float, ground: int, rng) -> tuple[tuple, np.ndarray]:
-    """Some of a picture's things, and tokens of theirs with some of the ground."""
-    n = min(things, len(some.things))
-    chosen = [some.things[i] for i in rng.permutation(len(some.things))[:n]]
-    mine = np.array([p for t in chosen for p in t.patches()])
-    keep = rng.permutation(mine)[: max(1, round(share * len(mine)))]
-    all_things = np.array([p for t in some.things for p in t.patches()])
-    rest = np.setdiff1d(np.arange(VISUAL_TOKENS), all_things)
-    return tuple(chosen), np.sort(np.concatenate([keep, rng.permutation(rest)[:ground]]))
+def _decay(done: float, phase: Phase) -> float:
+    """The rate over its highest: level and then straight down; in the last phase from a quarter."""
+    return (0.25 if phase == "settle" else 1.0) * min(1.0, 1.6 * (1 - done) + 0.01)
 
 
-def answers_loss(model, features, places, texts, deep):
-    """features [B, n, d_v], places [B, n], texts [B, Q, T] ending with the answer."""
-    b, q, t = texts.shape
-    embed = model.get_input_embeddings()
-    prefix = torch.tensor(_PREFIX)
-    with torch.autocast("cpu", torch.bfloat16):
-        visual = model.model.multi_modal_projector(features)
-        embeds = torch.cat([embed(prefix).expand(b, -1, -1), visual.float(), embed(texts.flatten(1))], dim=1)
-        p = len(_PREFIX) + places.shape[1]
-        positions = torch.cat(
-            [
-                torch.arange(len(_PREFIX)).expand(b, -1),
-                places + len(_PREFIX),
-                (torch.arange(t) + len(_PREFIX) + VISUAL_TOKENS).repeat(b, q),
-            ],
-            dim=1,
-        )
-        out = model.model.language_model(
-            inputs_embeds=embeds,
-            position_ids=positions,
-            use_cache=False,
-            output_hidden_states=deep > 0,
-            packing=Packing(p, q, t),
-        )
-        rows = torch.arange(q) * t + p + t - 2
-        final = out.last_hidden_state
-        logits = model.lm_head(final[:, rows]).float()
-        end = model.lm_head(final[:, rows + 1]).float()
-        truth = texts[:, :, -1].flatten()
-        loss = F.cross_entropy(logits.flatten(0, 1), truth)
-        total = loss + 0.1 * F.cross_entropy(end.flatten(0, 1), torch.full_like(truth, VOCABULARY["</s>"]))
-        if deep:
-            layers = out.hidden_states[1:-1]
-            weights = torch.arange(1, len(layers) + 1) / len(layers)
-            norm = model.model.language_model.norm
-            for w, h in zip(weights / weights.sum(), layers):
-                total = total + deep * w * F.cross_entropy(model.lm_head(norm(h[:, rows])).float().flatten(0, 1), truth)
-    return total, (logits.flatten(0, 1).argmax(-1) == truth).float().mean().item()
+def _sorted_parameters(modules: Sequence[nn.Module]) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """Matrices between hidden states, and all other parameters."""
+    matrices: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
+    for name, child in (pair for module in modules for pair in module.named_modules()):
+        outside = not isinstance(child, nn.Linear) or "head" in name or child.out_features == len(VOCABULARY)
+        for parameter in child.parameters(recurse=False):
+            (others if outside or parameter.ndim != 2 else matrices).append(parameter)
+    return matrices, others

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from trio_profile import units
-from trio_profile.analysis.accuracy import Accuracy
+from trio_profile.analysis.accuracy import Accuracy, Kept
 from trio_profile.analysis.break_even import BreakEven
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.summary import CellSummary, DenseSummary, Document, Quantity
@@ -91,15 +91,18 @@ def answers_page(document: Document) -> Page:
         "The same questions at every retention, each answered by generation and held against its known answer. The "
         "level line is the dense model. A difference is paired, question by question, and so its interval is narrower "
         "than those of the two accuracies. What a method draws at random was drawn with several seeds.",
-        [chart, _kept_table(document), _answers_table(document)] if chart else [],
+        [chart, _kept_table(document), _answers_table(document)] if chart else [Sentences("", [_NO_ANSWERS])],
     )
+
+
+_NO_ANSWERS = "No question with a known answer was asked. A file of them is named by --questions."
 
 
 def _kept_table(document: Document) -> Table:
     rows = [
         [
             Entry(method, colour=figures.colour(document, method)),
-            *(Entry(verdict.kept_text(found)) for found in by_share.values()),
+            *(_kept_entry(found) for found in by_share.values()),
         ]
         for method, by_share in document.accuracy_kept_by_method.items()
         if by_share
@@ -107,6 +110,14 @@ def _kept_table(document: Document) -> Table:
     shares = next((by_share for by_share in document.accuracy_kept_by_method.values() if by_share), {})
     columns = ("Method", *(f"{units.percent(float(share), 0)} kept" for share in shares))
     return Table("The cheapest retention that keeps a share of the dense accuracy", columns, rows)
+
+
+def _kept_entry(found: Kept) -> Entry:
+    if found.status != "crossing" or found.retention is None or found.ci95 is None:
+        return Entry(verdict.kept_text(found))
+    text, _, bounds = units.percent_within(found.retention, found.ci95).partition(" [")
+    faster = "" if found.prefill_speedup is None else f", prefill {units.times(found.prefill_speedup)}"
+    return Entry(text, note=f"[{bounds}{faster}")
 
 
 def _answers_table(document: Document) -> Table:

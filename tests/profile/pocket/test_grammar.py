@@ -1,0 +1,68 @@
+"""Questions have one answer, and the words to find it."""
+
+import numpy as np
+import pytest
+
+from trio_profile.pocket.exam import TRAINED_FROM, exam
+from trio_profile.pocket.grammar import ENDING, MOST_HOPS, WORDS, ask
+from trio_profile.pocket.scenes import PROPERTIES, VALUES, Scene, scene
+
+OF = {"coloured": "colour", "shaped": "shape", "numbered": "digit"}
+
+
+def answers(shown: Scene, text: str) -> set[str]:
+    """By reading the words alone, from the last to the first: a solver that knows nothing of routes."""
+    words = text.removesuffix(f" {ENDING}").split()
+    assert words[0] == "which" and words[2:4] == ["has", "the"]
+    phrases = " ".join(words[4:]).split(" like ")
+    named = {of: word for word in phrases[-1].split() for of in PROPERTIES if word in VALUES[of]}
+    found = [thing for thing in shown.things if all(thing[of] == value for of, value in named.items())]  # type: ignore[index]
+    for phrase in reversed(phrases[:-1]):
+        word, alike = phrase.split()
+        given = next(of for of in PROPERTIES if word in VALUES[of])
+        found = [
+            other
+            for other in shown.things
+            for thing in found
+            if other != thing and other[given] == word and other[OF[alike]] == thing[OF[alike]]  # type: ignore[index]
+        ]
+    return {thing[words[1]] for thing in found}  # type: ignore[index]
+
+
+@pytest.mark.parametrize("hops", range(1, MOST_HOPS + 1))
+def test_a_reader_of_the_words_finds_the_one_answer(hops: int):
+    rng = np.random.default_rng(hops)
+    for seed in range(60):
+        shown = scene(seed)
+        asked = ask(shown, hops, rng)
+        assert answers(shown, asked.text) == {asked.answer}
+        assert len(set(asked.route)) == hops
+        assert set(asked.text.split()) | {asked.answer} <= set(WORDS)
+
+
+def test_words_that_matter_stand_before_the_rows_that_are_supervised():
+    assert len([*ENDING.split(), "assistant", ":"]) >= 2 * 4
+
+
+def test_things_that_share_nothing_lead_nowhere():
+    shown = scene(0)
+    alone = [shown.things[0]]
+    assert ask(shown, 1, np.random.default_rng(0), alone).route == (shown.things[0],)
+    with pytest.raises(ValueError, match="no question of 2 hops among 1 things"):
+        ask(shown, 2, np.random.default_rng(0), alone)
+
+
+def test_the_exam_is_three_kinds_in_turn_each_of_another_picture_and_held_out():
+    questions = exam(9)
+    assert [question.kind for question in questions] == ["3 hops", "1 hop", "2 hops"] * 3
+    assert len({question.picture().tobytes() for question in questions}) == 9
+    assert TRAINED_FROM > 10_000
+    assert [question.text for question in exam(4)] == [question.text for question in questions[:4]]
+
+
+def test_no_answer_is_much_likelier_than_others():
+    """A model that sees nothing gets at most what the commonest value of the asked property has."""
+    questions = exam(900)
+    for of in PROPERTIES:
+        given = [q.answer for q in questions if q.text.startswith(f"which {of}")]
+        assert max(given.count(value) for value in VALUES[of]) / len(given) < 0.2

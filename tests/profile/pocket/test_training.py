@@ -1,0 +1,115 @@
+"""The trainer's own arithmetic, against the model as anyone runs it; and that it goes on where it stopped."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from trio_profile.errors import StudyError
+from trio_profile.pocket import training
+from trio_profile.pocket.checkpoint import TEMPLATE, VISUAL_TOKENS, VOCABULARY, processor, untrained
+from trio_profile.pocket.grammar import ask
+from trio_profile.pocket.scenes import PROPERTIES, VALUES, render, scene
+
+SMALL = training.Recipe(steps=(2, 4, 2), pictures=12, batch=(2, 3, 2), questions=2)
+
+
+def test_packed_questions_are_answered_as_if_each_were_alone():
+    model, shown = untrained(0, layers=3).double().eval(), scene(5)
+    asked = [ask(shown, 2, np.random.default_rng(i)) for i in range(4)]
+    inputs = processor()(
+        images=[render(shown)] * 4,
+        text=[TEMPLATE.format(question=question.text) for question in asked],
+        return_tensors="pt",
+    )
+    with torch.no_grad():
+        pixels = inputs["pixel_values"].double()
+        logits = model(input_ids=inputs["input_ids"], pixel_values=pixels, logits_to_keep=1).logits[:, -1]
+        features = model.model.vision_tower(pixels[:1]).last_hidden_state[:, 1:]
+        texts = torch.tensor([[training.question_ids(question) for question in asked]])
+        ends = []
+        for question, text in zip(asked, texts[0], strict=True):
+            prompt = processor()(
+                images=render(shown), text=TEMPLATE.format(question=question.text), return_tensors="pt"
+            )["input_ids"]
+            ids = torch.cat([prompt, text[None, -1:]], dim=1)
+            ends.append(model(input_ids=ids, pixel_values=pixels[:1], logits_to_keep=1).logits[0, -1])
+        model.model.language_model.set_attn_implementation("packed")
+        loss, right = training.answer_loss(model, features, torch.arange(VISUAL_TOKENS)[None], texts)
+    truth = torch.tensor([VOCABULARY[question.answer] for question in asked])
+    end = torch.full_like(truth, VOCABULARY["</s>"])
+    expected = cross_entropy(logits, truth) + 0.1 * cross_entropy(torch.stack(ends), end)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
+    assert right == pytest.approx((logits.argmax(-1) == truth).double().mean().item())
+
+
+def test_labels_say_what_each_patch_belongs_to():
+    shown = scene(3)
+    labels = training.patch_labels([shown])[0]
+    for thing in shown.things:
+        for patch in thing.patches():
+            assert [VALUES[of][labels[patch, k] - 1] for k, of in enumerate(PROPERTIES)] == [
+                thing[of] for of in PROPERTIES
+            ]
+    assert (labels[:, 0] > 0).sum() == 4 * len(shown.things)
+
+
+def test_what_is_seen_holds_the_things_asked_about_and_no_others():
+    shown = scene(3)
+    things, tokens = training.visible(shown, 5, 0.75, 7, np.random.default_rng(0))
+    others = {patch for thing in shown.things if thing not in things for patch in thing.patches()}
+    mine = {patch for thing in things for patch in thing.patches()}
+    assert len(things) == 5 and len(tokens) == 15 + 7 and tokens == sorted(set(tokens))
+    assert not others & set(tokens)
+    assert len(mine & set(tokens)) == 15
+
+
+def test_the_curriculum_asks_for_more_as_more_is_found():
+    level = training.Curriculum()
+    assert level.shares(12, 0.0) == [12, 0, 0]
+    assert level.shares(12, 0.5) == [4, 4, 4]
+    for _ in range(100):
+        level.heard(1, 1.0)
+    assert level.shares(12, 0.0) == [6, 6, 0]
+    level.grow(0.0)
+    assert level.things == 4 and level.ground == 5
+    for _ in range(100):
+        level.heard(2, 1.0)
+    assert level.shares(7, 0.0) == [3, 2, 2]
+
+
+def test_matrices_inside_and_all_else_apart():
+    model = untrained(0, layers=2)
+    matrices, others = training._sorted_parameters([model.model.language_model, model.lm_head])
+    assert len(matrices) == 2 * 7
+    assert {tuple(p.shape) for p in others} == {(50, 128), (128,)}
+
+
+def test_training_goes_on_where_it_stopped_and_leaves_a_stock_model(tmp_path: Path):
+    seen: list[training.Progress] = []
+
+    def stop(now: training.Progress) -> None:
+        seen.append(now)
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+
+    whole = training.Training(SMALL).run(tmp_path / "whole", lambda _: None)
+    first = training.Training(SMALL)
+    with pytest.raises(KeyboardInterrupt):
+        first.run(tmp_path / "parts", stop)
+    first.save(tmp_path / "parts" / training.STATE)
+    resumed = training.Training(SMALL).run(tmp_path / "parts", seen.append)
+    assert [(now.phase, now.step) for now in seen[:5]] == [
+        ("see", 1),
+        ("see", 2),
+        ("answer", 1),
+        ("answer", 2),
+        ("answer", 3),
+    ]
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[name]), name
+    assert whole.model.language_model.config._attn_implementation == "sdpa"
+    with pytest.raises(StudyError, match="another recipe"):
+        training.Training(training.Recipe(seed=9)).run(tmp_path / "parts", lambda _: None)
