@@ -3,6 +3,7 @@
 A real picture and prompt go through the checkpoint's own processor; without them the input is drawn from the seed.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -71,17 +72,18 @@ def build(study: Study, *, weights: bool = True) -> Workload:
 
     Raises StudyError for a model, picture or prompt that cannot be used; UnsupportedModel for a class we cannot prune.
     """
-    loaded = load(study, weights=weights)
+    return prepare(study, load(study, weights=weights))
+
+
+def prepare(study: Study, loaded: Loaded) -> Workload:
+    """Make the study's input for a model that is loaded. Raises as `build` does."""
     adapter = adapter_for(loaded.model)
     generator = torch.Generator().manual_seed(study.seed)
     if study.image is None and study.prompt is None and loaded.builtin is not None:
         inputs = _synthetic(study, loaded, adapter, generator)
     else:
         inputs = _processed(study, loaded, generator)
-    dtype = getattr(torch, study.dtype)
-    # A model without weights keeps its inputs where they can be read.
-    device = torch.device("cpu") if loaded.model.device.type == "meta" else loaded.model.device
-    inputs = {name: value.to(device, dtype if value.is_floating_point() else None) for name, value in inputs.items()}
+    inputs = _placed(inputs, study, loaded)
     visual = adapter.visual_tokens(inputs["input_ids"]).sum(dim=1).tolist()
     if min(visual) == 0:
         raise StudyError(f"the prompt of {study.model!r} holds no visual tokens: there is nothing to prune")
@@ -134,11 +136,36 @@ def _processed(study: Study, loaded: Loaded, generator: torch.Generator) -> Inpu
         )
     image = open_picture(study.image) if study.image is not None else _random_picture(generator)
     text = _prompt(loaded.processor, study.prompt if study.prompt is not None else DEFAULT_PROMPT)
+    return _encoded(study, loaded.processor, [image] * study.batch, [text] * study.batch)
+
+
+def ask(study: Study, loaded: Loaded, pictures: Sequence[Image.Image], prompt: str) -> Inputs:
+    """The inputs of one question about any number of pictures, which come first, on the model's device.
+
+    Raises StudyError for a model without a processor, and for what its processor refuses.
+    """
+    if loaded.processor is None:
+        raise StudyError(
+            f"model {study.model!r} has no processor to ask it questions with; name a checkpoint directory"
+        )
+    text = _prompt(loaded.processor, prompt, len(pictures))
+    return _placed(_encoded(study, loaded.processor, list(pictures), [text]), study, loaded)
+
+
+def _encoded(study: Study, processor: Any, pictures: list[Image.Image], texts: list[str]) -> Inputs:
     try:
-        encoded = loaded.processor(images=[image] * study.batch, text=[text] * study.batch, return_tensors="pt")
+        encoded = processor(images=pictures or None, text=texts, return_tensors="pt")
     except (ValueError, TypeError, IndexError) as error:
         raise StudyError(f"the processor of {study.model!r} refuses this picture or prompt: {error}") from error
     return {name: value for name, value in encoded.items() if isinstance(value, Tensor)}
+
+
+def _placed(inputs: Inputs, study: Study, loaded: Loaded) -> Inputs:
+    """The inputs where the model is, in its type."""
+    dtype = getattr(torch, study.dtype)
+    # A model without weights keeps its inputs where they can be read.
+    device = torch.device("cpu") if loaded.model.device.type == "meta" else loaded.model.device
+    return {name: value.to(device, dtype if value.is_floating_point() else None) for name, value in inputs.items()}
 
 
 def open_picture(path: str) -> Image.Image:
@@ -156,12 +183,18 @@ def _random_picture(generator: torch.Generator) -> Image.Image:
     return Image.fromarray(pixels.numpy())
 
 
-def _prompt(processor: Any, prompt: str) -> str:
+def _prompt(processor: Any, prompt: str, pictures: int = 1) -> str:
     """The prompt in the checkpoint's own chat template; LLaVA-1.5's form where it has none."""
     if getattr(processor, "chat_template", None):
-        content = [{"type": "image"}, {"type": "text", "text": prompt}]
+        content = [{"type": "image"}] * pictures + [{"type": "text", "text": prompt}]
         return processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
-    return f"USER: {getattr(processor, 'image_token', '<image>')}\n{prompt} ASSISTANT:"
+    shown = f"{placeholder(processor)}\n" * pictures
+    return f"USER: {shown}{prompt} ASSISTANT:"
+
+
+def placeholder(processor: Any) -> str:
+    """What stands for a picture in a processor's prompts."""
+    return getattr(processor, "image_token", "<image>")
 
 
 def shape_for(adapter: Adapter, study: Study, visual_tokens: int, text_tokens: int, text_after: int) -> Shape:
