@@ -30,9 +30,7 @@ def command(
     layers: PruneAfter = None,
     option: MethodOptions = None,
     task_path: Annotated[Path | None, typer.Option(help="Directory with YAML files of tasks of your own.")] = None,
-    limit: Annotated[
-        int | None, typer.Option(help="The first so many questions of each task. Default: all.", min=1)
-    ] = None,
+    limit: Annotated[int | None, typer.Option(help="The first so many questions of each task. Default: all.")] = None,
     dense: Annotated[
         bool, typer.Option("--dense/--no-dense", help="Ask the dense model too, in turn: differences and speed-ups.")
     ] = True,
@@ -51,6 +49,8 @@ def command(
     from trio_profile.cli.publish import publish_evaluation
     from trio_profile.store import appending, make_directory
 
+    if limit is not None and limit < 1:
+        raise typer.BadParameter(f"--limit {limit}: an evaluation needs at least 1 question")
     evaluation = _evaluation()
     given: dict[str, Any] = {
         "model": model,
