@@ -80,17 +80,11 @@ class Question:
     """One question of a task as lmms-eval puts it. until: what ends an answer, and is not part of it."""
 
     task: str
-    split: str
     document: int
     text: str
     pictures: tuple[Image.Image, ...]
     most_new_tokens: int
     until: tuple[str, ...]
-
-    @property
-    def key(self) -> tuple[str, str, int, str]:
-        """Who is asked the same again has answered already."""
-        return self.task, self.split, self.document, self.text
 
 
 class InTurn(lmms):
@@ -147,7 +141,7 @@ class InTurn(lmms):
             if key not in self.answers:
                 if self.watch is not None:
                     self.watch(number, len(requests), task)
-                self._answer(self._question(*request.args))
+                self.answers[key] = self._answer(self._question(*request.args))
             answer = self.answers[key]
             said.append((answer.pruned if self.speaks == "pruned" else answer.dense or answer.pruned).text)
         if self.watch is not None:
@@ -172,7 +166,6 @@ class InTurn(lmms):
         until = options.get("until") or ()
         return Question(
             task=task,
-            split=split,
             document=document,
             text=context,
             pictures=tuple(picture.convert("RGB") for picture in pictures),
@@ -180,7 +173,7 @@ class InTurn(lmms):
             until=tuple(filter(None, [until] if isinstance(until, str) else until)),
         )
 
-    def _answer(self, question: Question) -> None:
+    def _answer(self, question: Question) -> Answered:
         text = question.text.replace(placeholder(self.loaded.processor), "").strip()
         inputs = ask(self.study, self.loaded, question.pictures, text)
         try:
@@ -192,9 +185,9 @@ class InTurn(lmms):
                 f"document {question.document} of task {question.task!r} does not fit into the memory of "
                 f"{self.study.device}; choose a smaller --dtype or another --device"
             ) from error
-        self.answers[question.key] = answer
         if self.keep is not None:
             self.keep(answer)
+        return answer
 
     def _in_turn(self, question: Question, inputs: Inputs) -> Answered:
         sides: list[Side] = ["pruned"]

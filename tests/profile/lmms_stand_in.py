@@ -64,10 +64,11 @@ def simple_evaluate(
     torch_random_seed: int,
 ) -> dict[str, Any]:
     print("lmms-eval may print what it likes")
-    found: dict[str, Any] = {"results": {}, "samples": {}, "higher_is_better": {}}
+    found: dict[str, Any] = {"results": {}, "samples": {}, "higher_is_better": {}, "configs": {}}
     asked: list[tuple[str, Task, int, dict[str, Any], Any]] = []
     for name, task in task_manager.load_task_or_group(tasks, "simple").items():
         config, split = task.config, task.config.test_split
+        found["configs"][name] = vars(config)
         model.task_dict[name] = task.dataset
         for number, doc in enumerate(task.dataset[split][:limit]):
             args = (doc[config.doc_to_text], dict(config.generation_kwargs), config.doc_to_visual, number, name, split)

@@ -199,9 +199,10 @@ def test_pictures_come_first_whatever_the_question_holds(evaluation, study, chec
     model = evaluation.InTurn(study, loaded, find("trio")(retention=0.4))
     picture = Image.new("RGB", (64, 64), "red")
     model.task_dict["own"] = {"test": [{}]}
-    for text in ("<image>\nWhich?", "Which?"):
+    first, second = (
         model._answer(model._question(text, {"max_new_tokens": 2}, lambda _: [picture, picture], 0, "own", "test"))
-    first, second = model.answers.values()
+        for text in ("<image>\nWhich?", "Which?")
+    )
     assert first.pruned.text == second.pruned.text
     assert ask(study, loaded, [picture, picture], "Which?")["pixel_values"].shape[0] == 2
 
@@ -259,6 +260,7 @@ def test_the_verb_prints_one_document_and_keeps_the_answers(evaluation, argument
     assert "exact_match" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("evaluation", ["stand-in"], indirect=True)  # lmms-eval reads all its tasks each time
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
@@ -332,6 +334,19 @@ def test_only_means_of_scores_by_document_have_an_interval():
     assert by_metric["accuracy"].ci95 == difference_interval([0.0, -1.0, 0.0])
     assert by_metric["f1"].ci95 is None and by_metric["f1"].difference == pytest.approx(-0.2)
     assert by_metric["marks"].ci95 is None
+
+
+def test_scores_that_are_all_alike_have_one_only_where_the_task_declares_a_mean():
+    rows = [{"doc_id": i, "match": 0.0, "f1": 0.0} for i in range(10)]
+    listed = [{"metric": "match", "aggregation": "mean"}, {"metric": "f1", "aggregation": "function"}]
+    side = {
+        "results": {"yes": {"match,none": 0.0, "f1,none": 0.0}},
+        "samples": {"yes": rows},
+        "higher_is_better": {},
+        "configs": {"yes": {"metric_list": listed}},
+    }
+    (task,) = summarise_tasks([], side, side)
+    assert [score.ci95 for score in task.scores] == [difference_interval([0.0] * 10), None]
 
 
 def test_each_filter_has_its_own_samples():

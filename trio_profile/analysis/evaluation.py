@@ -12,7 +12,7 @@ from trio_profile.intervals import difference_interval, share_interval
 from trio_profile.schema import FORMAT, VERSION, Environment, Record, Study
 
 Results = Mapping[str, Any]
-"""What lmms-eval returns of one side: `results`, `samples` and `higher_is_better`, each by task."""
+"""What lmms-eval returns of one side: `results`, `samples`, `higher_is_better` and `configs`, each by task."""
 _TIMES = ("prefill_ms", "ttft_ms", "total_ms")
 
 
@@ -133,16 +133,26 @@ def _scores(task: str, pruned: Results, dense: Results | None) -> Iterator[Score
             else _interval(
                 (ours, _by_document(pruned, task, metric, filters.index(name))),
                 (theirs, _by_document(dense, task, metric, filters.index(name))),
+                declared=_is_declared_mean(pruned, task, metric),
             ),
         )
 
 
-def _interval(*sides: tuple[float, list[float]]) -> tuple[float, float] | None:
+def _interval(*sides: tuple[float, list[float]], declared: bool) -> tuple[float, float] | None:
     """Of the difference between two metrics, each with its scores by document, where these are all there is to it."""
     (_, ours), (_, theirs) = sides
     if len(ours) != len(theirs) or not all(_is_their_mean(value, scores) for value, scores in sides):
         return None
+    # Of scores that are all alike, F1 and the like are the mean as well: only a task can say which it is.
+    if not declared and len({*ours, *theirs}) == 1:
+        return None
     return difference_interval([a - b for a, b in zip(ours, theirs, strict=True)])
+
+
+def _is_declared_mean(side: Results, task: str, metric: str) -> bool:
+    """Whether the task's own YAML says that a metric is a mean."""
+    listed = side.get("configs", {}).get(task, {}).get("metric_list") or ()
+    return any(entry.get("metric") == metric and entry.get("aggregation") == "mean" for entry in listed)
 
 
 def _by_document(side: Results, task: str, metric: str, which: int) -> list[float]:

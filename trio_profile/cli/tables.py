@@ -296,14 +296,18 @@ def print_evaluation(document: Evaluation) -> None:
             cells = (escape(name), dense, f"{score.pruned:.4f}", escape(_difference(score)))
             table.add_row("" if number else escape(task.task), *cells)
     console.print(table, "")
-    times = _table("the same answers: dense over pruned", "task")
+    paired = any(task.same_answer for task in document.tasks)
+    times = _table(f"the same answers: {'dense over pruned' if paired else 'milliseconds'}", "task")
     for name in ("questions", "retention", "same\nanswer", "prefill", "total"):
         times.add_column(name, justify="right", no_wrap=True)
     for task in document.tasks:
-        if task.retention is not None:
-            same = "" if task.same_answer is None else units.percent(task.same_answer.share, 0)
-            speedups = (_speedup(task.prefill_speedup), _speedup(task.total_speedup))
-            times.add_row(escape(task.task), str(task.questions), units.percent(task.retention), same, *speedups)
+        if task.retention is not None and task.prefill_ms is not None and task.total_ms is not None:
+            if task.same_answer is not None:
+                same = units.percent(task.same_answer.share, 0)
+                took = (same, _speedup(task.prefill_speedup), _speedup(task.total_speedup))
+            else:
+                took = ("", *(units.factor(quantity.median) for quantity in (task.prefill_ms, task.total_ms)))
+            times.add_row(escape(task.task), str(task.questions), units.percent(task.retention), *took)
     if times.row_count:
         console.print(times)
 
