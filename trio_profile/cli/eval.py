@@ -43,7 +43,7 @@ def command(
 ) -> None:
     """Accuracy and time from the same run: lmms-eval's tasks put to the pruned model and to the dense one in turn.
 
-    Needs the extra: pip install 'trio-profile[eval]'.
+    Needs the extra `eval`, which brings lmms-eval.
     """
     from trio_profile.cli.progress import progress
     from trio_profile.cli.publish import publish_evaluation
