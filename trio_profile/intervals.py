@@ -60,6 +60,22 @@ def share_interval(count: float, samples: int, confidence: float = 0.95) -> tupl
     return max(middle - reach, 0.0), min(middle + reach, 1.0)
 
 
+def difference_interval(differences: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
+    """The interval of the mean of paired differences of scores between 0 and 1 (Bonett & Price 2012).
+
+    One pair that is better by 1 and one that is worse by 1 are added, and of these the normal interval is taken: so
+    pairs that all agree still leave a doubt, and less of it the more they are. Raises MeasurementError for no samples,
+    or one outside −1 … 1.
+    """
+    values = np.asarray(differences, dtype=float)
+    if len(values) == 0 or not (np.abs(values) <= 1).all():
+        raise MeasurementError(f"{len(values)} differences, not all of them from -1 to 1, have no interval")
+    adjusted = np.append(values, (1.0, -1.0))
+    middle = adjusted.mean()
+    reach = float(ndtri((1 + confidence) / 2)) * adjusted.std() / sqrt(len(adjusted))
+    return max(float(middle - reach), -1.0), min(float(middle + reach), 1.0)
+
+
 def ratio_interval(ratios: Sequence[float], *, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
     """The interval of the median of paired ratios, in the order they were taken: a block bootstrap on their ranks.
 

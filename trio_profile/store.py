@@ -8,7 +8,8 @@ at the most the cell in flight; a last line that was cut off is dropped when the
 
 import json
 import os
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -166,6 +167,20 @@ def kept(path: Path, kind: type[_Kept]) -> _Kept:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise StoreError(f"{path} is no {kind.__name__} of this version: {where}: {first['msg'].lower()}") from error
+
+
+@contextmanager
+def appending(path: Path) -> Iterator[Callable[[Record], None]]:
+    """Begin a file of records, one a line, and yield what writes the next, there to be read at once.
+
+    Raises StoreError when it cannot be written.
+    """
+    try:
+        file = path.open("w", encoding="utf-8", buffering=1)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror}; choose another --out") from error
+    with file:
+        yield lambda record: print(record.model_dump_json(), file=file)
 
 
 def make_directory(directory: Path) -> None:

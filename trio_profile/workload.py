@@ -66,7 +66,7 @@ class Workload:
         """The questions as inputs, those of one size together; with each batch, which of the questions it holds."""
         alike: dict[tuple[Any, ...], list[tuple[int, Inputs]]] = {}
         for number, question in enumerate(self.questions):
-            inputs = encode(self.processor, [question.picture()], question.text)
+            inputs = ask(self.processor, [question.picture()], question.text)
             alike.setdefault(tuple(value.shape for value in inputs.values()), []).append((number, inputs))
         for group in alike.values():
             for start in range(0, len(group), ASKED_TOGETHER):
@@ -96,7 +96,11 @@ def build(study: Study, *, weights: bool = True) -> Workload:
 
     Raises StudyError for a model, picture or prompt that cannot be used; UnsupportedModel for a class we cannot prune.
     """
-    loaded = load(study, weights=weights)
+    return prepare(study, load(study, weights=weights))
+
+
+def prepare(study: Study, loaded: Loaded) -> Workload:
+    """Make the study's input for a model that is loaded. Raises as `build` does."""
     adapter = adapter_for(loaded.model)
     generator = torch.Generator().manual_seed(study.seed)
     questions = questions_of(study, loaded)
@@ -185,7 +189,7 @@ def _longest(questions: Callable[[int], list[Question]], batch: int, processor: 
         known = questions(len(known) + 3 * batch)
         words = [len(question.text.split()) for question in known]
         found = [question for question, length in zip(known, words, strict=True) if length == max(words)]
-    encoded = [encode(processor, [question.picture()], question.text) for question in found[:batch]]
+    encoded = [ask(processor, [question.picture()], question.text) for question in found[:batch]]
     return {name: torch.cat([inputs[name] for inputs in encoded]) for name in encoded[0]}
 
 
@@ -219,15 +223,24 @@ def _processed(study: Study, loaded: Loaded, generator: torch.Generator) -> Inpu
             "a picture or a prompt needs a checkpoint, --model DIR"
         )
     image = open_picture(study.image) if study.image is not None else _random_picture(generator)
+    text = _prompt(loaded.processor, study.prompt or DEFAULT_PROMPT)
+    return encode(loaded.processor, [image] * study.batch, [text] * study.batch)
+
+
+def ask(processor: Any, pictures: Sequence[Image.Image], text: str) -> Inputs:
+    """The inputs of one question about any number of pictures, which come first.
+
+    Raises StudyError for what the processor refuses.
+    """
+    return encode(processor, pictures, [_prompt(processor, text, len(pictures))])
+
+
+def encode(processor: Any, pictures: Sequence[Image.Image], texts: Sequence[str]) -> Inputs:
+    """Pictures and prompts as the checkpoint's own processor prepares them. Raises StudyError for what it refuses."""
     try:
-        return encode(loaded.processor, [image] * study.batch, study.prompt or DEFAULT_PROMPT)
+        encoded = processor(images=list(pictures) or None, text=list(texts), return_tensors="pt")
     except (ValueError, TypeError, IndexError) as error:
-        raise StudyError(f"the processor of {study.model!r} refuses this picture or prompt: {error}") from error
-
-
-def encode(processor: Any, pictures: Sequence[Image.Image], text: str) -> Inputs:
-    """One question about each picture, as the checkpoint's own processor prepares it."""
-    encoded = processor(images=list(pictures), text=[_prompt(processor, text)] * len(pictures), return_tensors="pt")
+        raise StudyError(f"{type(processor).__name__} refuses this picture or prompt: {error}") from error
     return {name: value for name, value in encoded.items() if isinstance(value, Tensor)}
 
 
@@ -236,12 +249,18 @@ def _random_picture(generator: torch.Generator) -> Image.Image:
     return Image.fromarray(pixels.numpy())
 
 
-def _prompt(processor: Any, prompt: str) -> str:
+def _prompt(processor: Any, prompt: str, pictures: int = 1) -> str:
     """The prompt in the checkpoint's own chat template; LLaVA-1.5's form where it has none."""
     if getattr(processor, "chat_template", None):
-        content = [{"type": "image"}, {"type": "text", "text": prompt}]
+        content = [{"type": "image"}] * pictures + [{"type": "text", "text": prompt}]
         return processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
-    return f"USER: {getattr(processor, 'image_token', '<image>')}\n{prompt} ASSISTANT:"
+    shown = f"{placeholder(processor)}\n" * pictures
+    return f"USER: {shown}{prompt} ASSISTANT:"
+
+
+def placeholder(processor: Any) -> str:
+    """What stands for a picture in a processor's prompts."""
+    return getattr(processor, "image_token", "<image>")
 
 
 def shape_for(adapter: Adapter, study: Study, visual_tokens: int, text_tokens: int, text_after: int) -> Shape:

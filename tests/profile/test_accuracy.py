@@ -21,11 +21,11 @@ def test_kinds_apart():
 
 
 def test_difference_by_hand():
-    """Agresti and Min: with 3 questions gained, 8 lost of 20, half added to each: (3.5 − 8.5) / 22 and its variance."""
+    """Bonett and Price: with 3 questions gained, 8 lost of 20, one added to each: (4 − 9) / 22 and its variance."""
     dense = np.array([1.0] * 8 + [0.0] * 3 + [1.0] * 9)
     pruned = np.array([0.0] * 8 + [1.0] * 3 + [1.0] * 9)
     found = difference(pruned, dense)
-    spread = np.sqrt((3.5 + 8.5) - 25 / 22) / 22
+    spread = np.sqrt((4 + 9) - 25 / 22) / 22
     assert found.value == pytest.approx(-5 / 20)
     assert found.ci95 == pytest.approx((-5 / 22 - 1.959964 * spread, -5 / 22 + 1.959964 * spread))
 

@@ -14,7 +14,7 @@ from trio_core.methods.random import Random
 from trio_profile.errors import StudyError
 from trio_profile.profilers import fidelity
 from trio_profile.study import make
-from trio_profile.workload import Workload, build, encode
+from trio_profile.workload import Workload, ask, build
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_an_answer_is_what_generate_says_alone(quiz: Workload):
     method, found = Grid(retention=0.4), fidelity.reference(quiz, 0, 0)
     measured = fidelity.measure(method, found)
     for number, question in enumerate(quiz.questions):
-        inputs = encode(quiz.processor, [question.picture()], question.text)
+        inputs = ask(quiz.processor, [question.picture()], question.text)
         texts, logs = [], []
         for pruned in (False, True):
             with prune(quiz.model, method) if pruned else torch.no_grad():

@@ -1,15 +1,13 @@
 """How many answers are kept: accuracy with its interval, paired with the dense model's, question by question."""
 
 from collections.abc import Sequence
-from math import sqrt
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from trio_profile.analysis.break_even import first_crossing, isotonic
-from trio_profile.intervals import share_interval
+from trio_profile.intervals import difference_interval, share_interval
 from trio_profile.schema import Record
 
 SHARES = (0.99, 0.97, 0.95)
@@ -64,14 +62,11 @@ def by_kind(shares: NDArray[np.float64], kinds: Sequence[str]) -> dict[str, Accu
 
 
 def difference(pruned: NDArray[np.float64], dense: NDArray[np.float64]) -> Difference:
-    """Of paired shares: the interval of Agresti and Min (2005), half a question added to each kind of disagreement."""
-    gained = float(np.maximum(pruned - dense, 0).sum()) + 0.5
-    lost = float(np.maximum(dense - pruned, 0).sum()) + 0.5
-    n = len(dense) + 2
-    middle = (gained - lost) / n
-    reach = float(ndtri(0.975)) * sqrt(gained + lost - (gained - lost) ** 2 / n) / n
-    value = float((pruned - dense).mean())
-    return Difference(value=value, ci95=(max(middle - reach, -1.0), min(middle + reach, 1.0)), samples=len(dense))
+    """Of paired shares."""
+    differences = (pruned - dense).tolist()
+    return Difference(
+        value=float(np.mean(differences)), ci95=difference_interval(differences), samples=len(differences)
+    )
 
 
 def kept(

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from trio_profile.analysis.compare import compare as comparison
+from trio_profile.analysis.evaluation import Evaluation
 from trio_profile.analysis.layers import LayersDocument
 from trio_profile.analysis.reconciliation import FlopsDocument
 from trio_profile.analysis.summary import summarise
@@ -57,7 +58,19 @@ def publish_layers(document: LayersDocument, directory: Path | None, *, as_json:
         tables.print_layers(document)
 
 
+def publish_evaluation(document: Evaluation, directory: Path | None, *, as_json: bool) -> None:
+    """Keep the document of an evaluation if a directory is named; print it, as JSON or as tables."""
+    if directory is not None:
+        keep(directory / EVALUATION, document)
+    if as_json:
+        print_document(document.model_dump_json(indent=2))
+    else:
+        tables.print_evaluation(document)
+
+
 FLOPS = "flops.json"
 """What `trio-profile flops --out` leaves beside its report."""
 LAYERS = "layers.json"
 """What `trio-profile layers --out` leaves beside its report and its trace."""
+EVALUATION = "evaluation.json"
+"""What `trio-profile eval --out` leaves beside its answers."""

@@ -17,6 +17,7 @@ from trio_profile.analysis.accuracy import Accuracy
 from trio_profile.analysis.break_even import BreakEven
 from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.conventions import Match
+from trio_profile.analysis.evaluation import Evaluation, Score
 from trio_profile.analysis.layers import LayersDocument, LayerTimes
 from trio_profile.analysis.reconciliation import FlopsDocument, Term
 from trio_profile.analysis.stability import Doubt
@@ -288,6 +289,47 @@ def print_layers(document: LayersDocument) -> None:
     for name, path in (("trace", document.trace), ("report", document.report)):
         if path:
             console.print(f"{name}: {escape(path)}", soft_wrap=True)
+
+
+def print_evaluation(document: Evaluation) -> None:
+    """Each task's scores, dense beside pruned, and what its answers took."""
+    console = Console()
+    method, asked = document.study.methods[0], document.study.retentions[0]
+    table = _table(
+        f"{method} at {units.percent(asked)} on {document.study.model}: scores of lmms-eval {document.lmms_eval}",
+        "task",
+        "metric",
+    )
+    for name in ("dense", "pruned", "difference"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for task in document.tasks:
+        for number, score in enumerate(task.scores):
+            name = score.metric if score.filter == "none" else f"{score.metric}, {score.filter}"
+            dense = "" if score.dense is None else f"{score.dense:.4f}"
+            cells = (escape(name), dense, f"{score.pruned:.4f}", escape(_difference(score)))
+            table.add_row("" if number else escape(task.task), *cells)
+    console.print(table, "")
+    paired = any(task.same_answer for task in document.tasks)
+    times = _table(f"the same answers: {'dense over pruned' if paired else 'milliseconds'}", "task")
+    for name in ("questions", "retention", "same\nanswer", "prefill", "total"):
+        times.add_column(name, justify="right", no_wrap=True)
+    for task in document.tasks:
+        if task.retention is not None and task.prefill_ms is not None and task.total_ms is not None:
+            if task.same_answer is not None:
+                same = units.percent(task.same_answer.share, 0)
+                took = (same, _speedup(task.prefill_speedup), _speedup(task.total_speedup))
+            else:
+                took = ("", *(units.factor(quantity.median) for quantity in (task.prefill_ms, task.total_ms)))
+            times.add_row(escape(task.task), str(task.questions), units.percent(task.retention), *took)
+    if times.row_count:
+        console.print(times)
+
+
+def _difference(score: Score) -> str:
+    if score.difference is None:
+        return ""
+    around = "" if score.ci95 is None else " [{:+.4f}, {:+.4f}]".format(*score.ci95)
+    return f"{score.difference:+.4f}{around}"
 
 
 def _alike(layers: Sequence[LayerTimes]) -> list[list[LayerTimes]]:

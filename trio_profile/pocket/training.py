@@ -230,7 +230,7 @@ def see_loss(
     """
     hidden = model.model.vision_tower(pixels).last_hidden_state
     projected = model.model.multi_modal_projector(hidden[:, 1:]).float()
-    words = model.get_input_embeddings().weight.detach()
+    words: Tensor = model.get_input_embeddings().weight.detach()  # pyright: ignore[reportAssignmentType, reportCallIssue]
     things = truth[..., 0] > 0
     weight = torch.where(things, 1.0, 0.2).flatten()
     target, loss, right = torch.zeros_like(projected[things]), torch.zeros(()), {}
@@ -298,7 +298,7 @@ class Training:
         self, recipe: Recipe, device: str = "cpu", minutes: float | None = None, *, compiled: bool = False
     ) -> None:
         self.recipe, self.device, self.minutes, self.compiled = recipe, torch.device(device), minutes, compiled
-        self.model = untrained(recipe.seed).to(self.device)
+        self.model: Any = untrained(recipe.seed).to(self.device)  # pyright: ignore[reportArgumentType]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(recipe.seed)
             self.labels = Labels(self.model.config.vision_config.hidden_size).to(self.device)

@@ -17,8 +17,10 @@ from typing import Any
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
+from transformers import PreTrainedModel
 
 from trio_core.method import Method
+from trio_core.models.adapter import Adapter
 from trio_core.pruning import prune
 from trio_core.spans import listening
 from trio_profile.profilers.clock import Clock, HostClock, clock_for
@@ -130,6 +132,11 @@ def distinct_ratios(workload: Workload, *, seed: int, clock: Clock | None = None
 
 def run(workload: Workload, clock: Clock) -> Times:
     """One generation."""
+    return timed(workload.model, workload.adapter, workload.generate, clock)
+
+
+def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any], clock: Clock) -> Times:
+    """One call that generates with the model, whatever it asks of it."""
     marks: list[Any] = []
     host = None if isinstance(clock, HostClock) else HostClock()
     host_marks: list[int] = []
@@ -150,12 +157,12 @@ def run(workload: Workload, clock: Clock) -> Times:
     # Of any module, because `generate` may encode the pictures before it calls the model; and before and after
     # whatever else hooks the model, so that pruning is inside what is timed.
     before = register_module_forward_pre_hook(first_module)
-    after = workload.model.register_forward_hook(first_forward)
+    after = model.register_forward_hook(first_forward)
     try:
-        with _parts(workload, clock) as parts:
+        with _parts(adapter, clock) as parts:
             clock.prepare()
             start = clock.mark()
-            workload.generate()
+            generate()
             end = clock.mark()
     finally:
         before.remove()
@@ -204,10 +211,10 @@ class _Parts:
 
 
 @contextmanager
-def _parts(workload: Workload, clock: Clock) -> Iterator[_Parts]:
+def _parts(adapter: Adapter, clock: Clock) -> Iterator[_Parts]:
     parts, handles = _Parts(clock), list[Any]()
     try:
-        for path, module in beside_the_decoder(workload.adapter):
+        for path, module in beside_the_decoder(adapter):
             name = "projector" if is_projector(path) else "vision"
             handles.append(module.register_forward_pre_hook(partial(parts.enter, name)))
             handles.append(module.register_forward_hook(partial(parts.leave, name)))

@@ -1,0 +1,128 @@
+"""The few pieces of lmms-eval 0.7.3 that `evaluation.py` touches, for where it is not installed.
+
+They take and give what lmms-eval's do: a task's YAML with its `!function`, requests whose `args` are (context, options,
+visual, document, task, split), results by `metric,filter` and logged samples. A dataset is a directory of pictures with
+metadata.jsonl; a metric is exact_match or what `process_results` says. The tests run on both where both can be had.
+"""
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import yaml
+from PIL import Image
+
+BUILT_IN = ("gqa", "pope", "pope_adv")
+
+
+class Lmms:
+    def __init__(self) -> None:
+        self.task_dict: dict[str, Any] = {}
+
+
+class Task:
+    def __init__(self, path: Path):
+        config = yaml.load(path.read_text(), _loader(path.parent))
+        self.config = SimpleNamespace(**{"process_results": None, "generation_kwargs": {}} | config)
+        self.OUTPUT_TYPE = config["output_type"]
+        if not Path(config["dataset_kwargs"]["data_dir"]).is_dir():
+            raise RuntimeError from FileNotFoundError("no such dataset\nand a second line")
+        directory = Path(config["dataset_kwargs"]["data_dir"]) / config["test_split"]
+        rows = [json.loads(line) for line in (directory / "metadata.jsonl").read_text().splitlines()]
+        docs = [row | {"image": Image.open(directory / row.pop("file_name"))} for row in rows]
+        self.dataset = {config["test_split"]: docs}
+
+
+class TaskManager:
+    def __init__(self, include_path: str | None = None):
+        paths = sorted(Path(include_path).rglob("*.yaml")) if include_path else []
+        self._paths = {_name(path): path for path in paths}
+
+    @property
+    def all_tasks(self) -> list[str]:
+        return sorted({*BUILT_IN, *self._paths})
+
+    def load_task_or_group(self, task_list: list[str], task_type: str) -> dict[str, Task]:
+        assert task_type == "simple"
+        return {name: Task(self._paths[name]) for name in task_list}
+
+
+def simple_evaluate(
+    model: Any,
+    *,
+    tasks: list[str],
+    task_manager: TaskManager,
+    limit: int | None,
+    log_samples: bool,
+    bootstrap_iters: int,
+    random_seed: int,
+    numpy_random_seed: int,
+    torch_random_seed: int,
+) -> dict[str, Any]:
+    print("lmms-eval may print what it likes")
+    found: dict[str, Any] = {"results": {}, "samples": {}, "higher_is_better": {}, "configs": {}}
+    asked: list[tuple[str, Task, int, dict[str, Any], Any]] = []
+    for name, task in task_manager.load_task_or_group(tasks, "simple").items():
+        config, split = task.config, task.config.test_split
+        found["configs"][name] = vars(config)
+        model.task_dict[name] = task.dataset
+        for number, doc in enumerate(task.dataset[split][:limit]):
+            args = (doc[config.doc_to_text], dict(config.generation_kwargs), config.doc_to_visual, number, name, split)
+            asked.append((name, task, number, doc, SimpleNamespace(args=args)))
+    said = model.generate_until([request for *_, request in asked])
+    for (name, task, number, doc, _), text in zip(asked, said, strict=True):
+        score = task.config.process_results or _exact_match
+        rows = found["samples"].setdefault(name, [])
+        rows.append({"doc_id": number, "filtered_resps": [text], **score(doc, [text])})
+    for name, rows in found["samples"].items():
+        values = [row["exact_match"] for row in rows]
+        mean = sum(values) / len(values)
+        found["results"][name] = {"alias": name, "exact_match,none": mean, "exact_match_stderr,none": "N/A"}
+        found["higher_is_better"][name] = {"exact_match": True}
+    return found
+
+
+def install() -> dict[str, ModuleType]:
+    """The modules by the names under which they are imported."""
+    pieces = {
+        "lmms_eval": {},
+        "lmms_eval.api": {},
+        "lmms_eval.api.model": {"lmms": Lmms},
+        "lmms_eval.evaluator": {"simple_evaluate": simple_evaluate},
+        "lmms_eval.tasks": {"TaskManager": TaskManager},
+    }
+    modules = {name: ModuleType(name) for name in pieces}
+    for name, contents in pieces.items():
+        vars(modules[name]).update(contents)
+    return modules
+
+
+def _exact_match(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
+    return {"exact_match": float(results[0].lower() == doc["answer"].lower())}
+
+
+def _name(path: Path) -> str:
+    match = re.search(r"^task: (\S+)", path.read_text(), re.MULTILINE)
+    assert match is not None
+    return match[1]
+
+
+def _loader(directory: Path) -> type[yaml.SafeLoader]:
+    class Loader(yaml.SafeLoader):
+        pass
+
+    def function(loader: Any, node: Any) -> Any:
+        module, _, name = loader.construct_scalar(node).partition(".")
+        spec = importlib.util.spec_from_file_location(f"{module}_{abs(hash(directory))}", directory / f"{module}.py")
+        assert spec is not None and spec.loader is not None
+        made = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = made
+        spec.loader.exec_module(made)
+        return getattr(made, name)
+
+    Loader.add_constructor("!function", function)
+    return Loader
