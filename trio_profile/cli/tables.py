@@ -15,7 +15,7 @@ from rich.table import Table
 from trio_profile import units
 from trio_profile.analysis.ablate import Ablation
 from trio_profile.analysis.ablate import Row as Variant
-from trio_profile.analysis.accuracy import Accuracy, Difference
+from trio_profile.analysis.accuracy import Accuracy
 from trio_profile.analysis.break_even import BreakEven
 from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.conventions import Match
@@ -125,7 +125,11 @@ def print_ablation(document: Ablation) -> None:
 def _variant(row: Variant, document: Ablation, known: bool) -> list[str]:
     dense, apart = document.dense, row.default_difference
     return [
-        *([_accuracy(row.accuracy), "" if apart is None else escape(_points(apart))] if known else []),
+        *(
+            [_accuracy(row.accuracy), "" if apart is None else escape(units.points_within(apart.value, apart.ci95))]
+            if known
+            else []
+        ),
         "" if row.kl_nats is None else units.factor(row.kl_nats.median),
         _speedup(row.prefill_speedup),
         *(
@@ -133,11 +137,6 @@ def _variant(row: Variant, document: Ablation, known: bool) -> list[str]:
             for macs in (row.counted_macs, row.selection_macs)
         ),
     ]
-
-
-def _points(found: Difference) -> str:
-    """`−3.0 [−5.1, −0.9]`."""
-    return "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(100 * value for value in (found.value, *found.ci95))).replace("-", "−")
 
 
 def warn(lines: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from trio_profile import units
 from trio_profile.analysis.ablate import Ablation, Group, Row
+from trio_profile.analysis.summary import DenseSummary
 from trio_profile.report import figures, verdict
 from trio_profile.report.blocks import Chart, Entry, Page, Report, Sentences, Table
 from trio_profile.report.sweep import numbers_page, study_page
@@ -135,15 +136,14 @@ def _speeds(rows: Sequence[Row]) -> list[str]:
 
 
 def _charts(document: Ablation, group: Group, retention: float, rows: Sequence[Row]) -> list[Chart]:
-    dense, at = document.dense, f"{group.name.replace(' ', '-')}-{retention:g}"
+    dense, at, charts = document.dense, f"{group.name.replace(' ', '-')}-{retention:g}", list[Chart]()
     if dense is not None and dense.accuracy is not None:
         label = f"Share of questions answered right, by {group.name}"
-        first = Chart(f"right-{at}", "Questions answered right", label, figures.ablated_answers(rows, dense))
-    else:
-        label = f"How far the next token's distribution lies from the dense one's, by {group.name}"
-        first = Chart(f"near-{at}", "Nearness to dense", label, figures.ablated_nearness(rows))
+        charts.append(Chart(f"right-{at}", "Questions answered right", label, figures.ablated_answers(rows, dense)))
+    label = f"How far the next token's distribution lies from the dense one's, by {group.name}"
+    charts.append(Chart(f"near-{at}", "Nearness to dense", label, figures.ablated_nearness(rows)))
     label = f"Prefill speed-up over dense, by {group.name}"
-    return [first, Chart(f"prefill-{at}", "Prefill", label, figures.ablated_speedup(rows))]
+    return [*charts, Chart(f"prefill-{at}", "Prefill", label, figures.ablated_speedup(rows))]
 
 
 def _table(document: Ablation, group: Group, rows: Sequence[Row]) -> Table:
@@ -151,8 +151,8 @@ def _table(document: Ablation, group: Group, rows: Sequence[Row]) -> Table:
     known = dense is not None and dense.accuracy is not None
     printed = any(row.printed is not None for row in rows)
     columns = [group.name, "budgets"]
-    columns += ["right", "of the default", "less dense", "same answer"] if known else ["same top token"]
-    columns += ["KL, nats", "prefill", "MACs", "choice, MACs", *(["the paper's"] * printed)]
+    columns += ["right", "to default", "to dense", "same answer"] if known else ["same top token"]
+    columns += ["KL, nats", "prefill", "MACs", "choice", *(["paper"] * printed)]
     entries = [
         [
             Entry(row.variant, note="default" if row.default else ""),
@@ -160,18 +160,22 @@ def _table(document: Ablation, group: Group, rows: Sequence[Row]) -> Table:
             *(_right(row) if known else [_share(row)]),
             Entry(units.factor(row.kl_nats.median) if row.kl_nats else "–"),
             _speedup(row),
-            Entry(units.percent((row.counted_macs or 0) / dense.counted_macs) if dense else "–"),
-            Entry(units.count(row.selection_macs or 0), title=units.exact(row.selection_macs or 0)),
+            *(_work(macs or 0, dense) for macs in (row.counted_macs, row.selection_macs)),
             *([Entry("–" if row.printed is None else f"{row.printed:.1f}")] if printed else []),
         ]
         for row in rows
     ]
-    return Table("Counted work is over dense, the choice included" + _paper(group) * printed, columns, entries)
+    caption = "Points to the default and to dense are paired; counted work is over dense, the choice included"
+    return Table(caption + _paper(group) * printed, columns, entries)
+
+
+def _work(macs: int, dense: DenseSummary | None) -> Entry:
+    return Entry(units.percent(macs / dense.counted_macs) if dense else "–", title=f"{units.exact(macs)} MACs")
 
 
 def _paper(group: Group) -> str:
     score = "its score in POPE" if group.name == "layers" else "the share of the dense scores kept, in %"
-    return f"; the paper's is LLaVA-1.5-7B at 64 tokens, {score}"
+    return f"; the paper's column is of LLaVA-1.5-7B at 64 tokens: {score}"
 
 
 def _right(row: Row) -> list[Entry]:
@@ -181,8 +185,8 @@ def _right(row: Row) -> list[Entry]:
     tone = "" if apart is None else "gain" if apart.ci95[0] > 0 else "loss" if apart.ci95[1] < 0 else ""
     return [
         Entry(units.percent_within(row.accuracy.value, row.accuracy.ci95)),
-        Entry("–" if apart is None else verdict.points(apart), tone=tone),
-        Entry(verdict.points(row.accuracy_difference)),
+        Entry("–" if apart is None else units.points_within(apart.value, apart.ci95), tone=tone),
+        Entry(units.points_within(row.accuracy_difference.value, row.accuracy_difference.ci95)),
         Entry(units.percent_within(row.answer_agreement.share, row.answer_agreement.ci95)),
     ]
 

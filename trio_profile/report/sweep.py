@@ -206,6 +206,7 @@ def study_page(document: Document | Comparison | Ablation) -> Page:
         ("retentions", ", ".join(units.percent(retention) for retention in sorted(set(asked.retentions)))),
         ("prune after layers", ", ".join(map(str, asked.layers)) if asked.layers else "the paper's, for this depth"),
         ("options", options),
+        ("ablations", ", ".join(asked.ablations)),
         ("image", asked.image),
         ("prompt", asked.prompt),
         ("questions", asked.questions),
