@@ -15,6 +15,7 @@ from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers import models as tokenizer_models
 from torch import Tensor
 from transformers import (
+    AutoConfig,
     AutoModelForImageTextToText,
     AutoProcessor,
     CLIPVisionConfig,
@@ -87,11 +88,7 @@ def load(study: Study, *, weights: bool = True) -> Loaded:
     if builtin is not None:
         model, processor = _trained(str(builtin.checkpoint), study, device)
         return Loaded(model, processor, builtin)
-    if not Path(study.model).is_dir() and not _is_hub_name(study.model):
-        raise StudyError(
-            f"unknown model {study.model!r}: built in are {', '.join(sorted(BUILTIN))}; "
-            "otherwise name a checkpoint directory or a hub repository (owner/name)"
-        )
+    _check_name(study.model)
     model, processor = _trained(study.model, study, device)
     return Loaded(model, processor, None)
 
@@ -114,6 +111,25 @@ def _trained(checkpoint: str, study: Study, device: torch.device) -> tuple[PreTr
         if shown:
             transformers_logging.enable_progress_bar()
     return model.eval().to(device), processor  # pyright: ignore[reportArgumentType]
+
+
+def _check_name(name: str) -> None:
+    if not Path(name).is_dir() and not _is_hub_name(name):
+        raise StudyError(
+            f"unknown model {name!r}: built in are {', '.join(sorted(BUILTIN))}; "
+            "otherwise name a checkpoint directory or a hub repository (owner/name)"
+        )
+
+
+def num_layers(name: str) -> int:
+    """How many decoder layers a model has, from its configuration alone. Raises StudyError for one that is none."""
+    if name in BUILTIN:
+        return BUILTIN[name].config().get_text_config().num_hidden_layers
+    _check_name(name)
+    try:
+        return AutoConfig.from_pretrained(name).get_text_config().num_hidden_layers
+    except Exception as error:
+        raise StudyError(f"model {name!r} cannot be loaded: {_first_line(error)}") from error
 
 
 def own_questions(study: Study) -> Callable[[int], list[Question]] | None:

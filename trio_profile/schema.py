@@ -18,6 +18,7 @@ VERSION = 1
 Share = Annotated[float, Field(ge=0, le=1)]
 Stopped = Literal["converged", "plateau", "budget"]
 Status = Literal["done", "failed", "refused"]
+Options = dict[str, bool | int | float | str | tuple[int, ...]]
 
 
 class Record(BaseModel):
@@ -29,7 +30,7 @@ class Record(BaseModel):
 class Study(Record):
     """What is asked: one model and one input, some methods, some retentions.
 
-    verb: whether retentions are to be seen, or methods, which decides the report.
+    verb: whether retentions are to be seen, or methods, or a method's options, which decides the report.
     retentions: nominal, averaged over layers. layers: prune after these; None takes the paper's for the model's depth.
     options: further options of the methods. image, prompt: for models with a processor; without them the input is the
     model's own question where it has some, else drawn from the seed; text_tokens: of text, and always drawn (60).
@@ -39,10 +40,11 @@ class Study(Record):
     are the device's alone; cold_l2, its cache is overwritten before each run. questions: a file of questions about
     pictures (trio_profile.questions), on which the pruned model is held against the dense one; without it the model's
     own where it has some, else drawn pictures. fidelity_inputs: how many of them; None takes all of a file, 200 of the
-    model's own, and none that are drawn.
+    model's own, and none that are drawn. ablations: by group and by name, the options in which a variant differs from
+    the method as it stands; nothing for that one itself.
     """
 
-    verb: Literal["sweep", "compare"] = "sweep"
+    verb: Literal["sweep", "compare", "ablate"] = "sweep"
     model: str = "pocket"
     methods: tuple[str, ...] = ("trio",)
     retentions: tuple[Share, ...] = (0.11, 0.22, 0.33, 0.44, 0.55, 0.66, 0.77, 0.88, 0.94, 0.99)
@@ -64,26 +66,47 @@ class Study(Record):
     cold_l2: bool = False
     questions: str | None = None
     fidelity_inputs: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    ablations: dict[str, dict[str, Options]] = {}
 
     def cells(self) -> list["Cell"]:
-        """Each method at each retention, least retention first."""
+        """Each method at each retention, least retention first; as it stands, then each variant once."""
+        variants: list[Options] = [{}]
+        for options in (options for group in self.ablations.values() for options in group.values()):
+            if options not in variants:
+                variants.append(options)
         return [
-            Cell(method=method, retention=retention)
+            Cell(method=method, retention=retention, options=options)
             for method in self.methods
             for retention in sorted(set(self.retentions))
+            for options in variants
         ]
+
+    def block(self, cell: "Cell") -> tuple[float, int]:
+        """Cells of which this is alike are compared, and so timed in turn: of one retention, and of one ablation."""
+        of = (number for number, group in enumerate(self.ablations.values()) if cell.options in group.values())
+        return cell.retention, next(of, -1)
 
 
 class Cell(Record):
-    """One point of a study. Its identity is its content: the same cell in the same study is the same work."""
+    """One point of a study. Its identity is its content: the same cell in the same study is the same work.
+
+    options: of the method, in which it differs from the study's.
+    """
 
     method: str
     retention: Share
+    options: Options = {}
 
     @property
     def id(self) -> str:
         """Twelve hexadecimal digits of the content's hash."""
-        return sha256(self.model_dump_json().encode()).hexdigest()[:12]
+        return sha256(self.model_dump_json(exclude_defaults=True).encode()).hexdigest()[:12]
+
+    @property
+    def variant(self) -> str:
+        """The method with what differs: `trio`, `trio (k_pos = 1)`."""
+        changed = ", ".join(f"{name} = {value}" for name, value in self.options.items())
+        return f"{self.method} ({changed})" if changed else self.method
 
 
 class Environment(Record):

@@ -61,6 +61,8 @@ def make(**fields: Any) -> Study:
             raise StudyError(f"{name} is empty: name at least one")
     for method in study.methods:
         methods.find(method)
+    if study.ablations and study.verb != "ablate":
+        raise StudyError(f"ablations {', '.join(study.ablations)} are for verb 'ablate', not {study.verb!r}")
     return study
 
 
@@ -101,14 +103,15 @@ def attempt(study: Study, shape: Shape) -> tuple[list[Planned], list[Measurement
 
 def _plan_cell(cell: Cell, study: Study, shape: Shape) -> Planned:
     cls = methods.find(cell.method)
+    given = {**study.options, **cell.options}
     # A study's options go to the methods that have them: --option threshold=0.9 means nothing to random.
-    options = {name: _typed(cls, name, value) for name, value in study.options.items() if name in cls.option_names()}
+    options = {name: _typed(cls, name, value) for name, value in given.items() if name in cls.option_names()}
     known = {name for method in study.methods for name in methods.find(method).option_names()}
-    if unknown := sorted(set(study.options) - known):
+    if unknown := sorted(set(given) - known):
         raise OptionError(f"option {unknown[0]!r} belongs to none of the methods {', '.join(study.methods)}")
     # Nor do its layers to a method that acts before them, unless it is named a place that it does not have.
     layers = None if cls.stage is not Stage.DECODER and len(study.methods) > 1 else study.layers
-    method = cls(retention=cell.retention, layers=layers, **options)
+    method = cls(retention=cell.retention, layers=options.pop("layers", layers), **options)
     return Planned(cell, method, method.schedule(shape.visual_tokens, shape.num_layers))
 
 

@@ -32,7 +32,7 @@ def run(
 ) -> Contents:
     """Measure what of the study is not yet in the directory, each cell written as it is finished; return all of it.
 
-    Methods at one retention are compared with each other: they are sampled together, in turn with one dense run.
+    Cells of one block, methods at one retention say, are compared: they are sampled in turn with one dense run.
     refusals: a cell that its method or schedule refuses is recorded as such, with the reason, and the rest goes on.
     Raises StudyError, StoreError or a TrioError before anything is measured; what a cell raises for want of memory is
     recorded as that cell's failure, and the rest goes on.
@@ -62,10 +62,13 @@ def run(
     if contents.dense is None:
         contents.dense = measure_dense(workload, study.seed, clock, against=against)
         store.append(contents.dense)
-    by_retention = sorted((p for p in plan if p.cell in todo), key=lambda planned: planned.cell.retention)
-    for retention, cells in groupby(by_retention, lambda planned: planned.cell.retention):
+
+    def by_block(planned: Planned) -> tuple[float, int]:
+        return study.block(planned.cell)
+
+    for (retention, _), cells in groupby(sorted((p for p in plan if p.cell in todo), key=by_block), by_block):
         block = list(cells)
-        named = f"{block[0].cell.method} at {retention:g}" if len(block) == 1 else f"{len(block)} at {retention:g}"
+        named = f"{block[0].cell.variant} at {retention:g}" if len(block) == 1 else f"{len(block)} at {retention:g}"
         watch(total - len(todo), total, named)
         for measurement in measure_block(workload, block, study, clock, against=against, refusals=refusals):
             _keep(measurement, store, contents, todo)

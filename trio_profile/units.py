@@ -42,6 +42,12 @@ def percent_within(share: float, bounds: Sequence[float]) -> str:
     return f"{percent(share, digits)} [{100 * bounds[0]:.{digits}f}, {100 * bounds[1]:.{digits}f}]"
 
 
+def points_within(difference: float, bounds: Sequence[float]) -> str:
+    """A difference of shares and its interval, in points, signed: −0.03 → `−3.0 [−5.1, −0.9]`."""
+    value, low, high = (f"{100 * share:+.1f}".replace("-", "−") for share in (difference, *bounds))
+    return f"{value} [{low}, {high}]"
+
+
 def plain(value: float) -> str:
     """A value as one would write it down to go on with it, six digits at the most: `2.75489`, `0.5`, `2312`."""
     return f"{value:.6g}"

@@ -61,6 +61,10 @@ def test_milliseconds_keep_three_digits_whatever_their_size():
     assert units.milliseconds(0) == "0.00 ms"
 
 
+def test_a_difference_in_points_has_its_sign():
+    assert units.points_within(-0.03, (-0.051, 0.009)) == "−3.0 [−5.1, +0.9]"
+
+
 def test_tiny_differences_show_their_size():
     assert units.tiny(2.886e-07) == "2.9e-07"
 

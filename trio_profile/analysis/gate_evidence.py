@@ -86,7 +86,7 @@ def of_study(contents: Contents, name: str) -> Subject:
     seen = {measurement.cell.id for measurement in contents.measurements}
     missing = [cell for cell in study.cells() if cell.id not in seen]
     if missing or contents.dense is None:
-        what = f"{missing[0].method} at {missing[0].retention:g}" if missing else "the dense model"
+        what = f"{missing[0].variant} at {missing[0].retention:g}" if missing else "the dense model"
         dropped = f" ({contents.dropped[0]})" if contents.dropped else ""
         raise StoreError(f"{name} lacks {what}{dropped}: finish it with `trio-profile sweep --out {name}`")
     subject = Subject(
@@ -99,7 +99,7 @@ def of_study(contents: Contents, name: str) -> Subject:
         evidence={"dense": dict(_dense(contents.dense))},
     )
     for measurement in contents.measurements:
-        where = f"{measurement.cell.method} at {measurement.cell.retention:g}"
+        where = f"{measurement.cell.variant} at {measurement.cell.retention:g}"
         if measurement.status != "done":
             subject.failed[where] = measurement.reason or "no reason was kept"
         else:

@@ -109,7 +109,7 @@ def name(cell: Cell | None) -> str:
     """A cell in a sentence: `trio at 33.0 %`."""
     if cell is None:
         return "the whole study"
-    return f"{cell.method} at {units.percent(cell.retention)}"
+    return f"{cell.variant} at {units.percent(cell.retention)}"
 
 
 def _cached(dense: Dense | None) -> Iterator[Doubt]:

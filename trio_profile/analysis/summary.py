@@ -199,8 +199,8 @@ def summarise(
     return Document(
         environment=environment,
         study=study,
-        dense=_summarise_dense(dense) if dense else None,
-        cells=[_summarise_cell(measurement, study, dense) for measurement in ordered],
+        dense=summarise_dense(dense) if dense else None,
+        cells=[summarise_cell(measurement, study, dense) for measurement in ordered],
         break_even=by_method[study.methods[0]],
         break_even_by_method=by_method,
         accuracy_kept=answered[study.methods[0]],
@@ -214,7 +214,8 @@ def speedups(pairs: tuple[Pair, ...], quantity: str) -> list[float]:
     return [getattr(pair, f"dense_{quantity}") / getattr(pair, quantity) for pair in pairs]
 
 
-def _summarise_cell(measurement: Measurement, study: Study, dense: Dense | None) -> CellSummary:
+def summarise_cell(measurement: Measurement, study: Study, dense: Dense | None) -> CellSummary:
+    """Every statistic of one cell; of one that failed or was refused, its reason."""
     head = CellSummary(
         method=measurement.cell.method,
         status=measurement.status,
@@ -302,7 +303,8 @@ def _kept(dense: Dense | None, done: list[Measurement]) -> dict[str, Kept]:
     return {f"{share:g}": kept(reached, shares, whole, share, faster) for share in SHARES}
 
 
-def _summarise_dense(dense: Dense) -> DenseSummary:
+def summarise_dense(dense: Dense) -> DenseSummary:
+    """The unpruned model's quantities."""
     whole = by_question(dense.correct, len(dense.correct)) if dense.correct else np.array([])
     return DenseSummary(
         visual_tokens=dense.shape.visual_tokens,
@@ -323,13 +325,13 @@ def _summarise_dense(dense: Dense) -> DenseSummary:
 
 def _break_evens(dense: Dense | None, done: list[Measurement], study: Study) -> dict[str, BreakEven]:
     """One method's break-even by quantity, over the retentions that were really reached."""
-    cells = [_summarise_cell(measurement, study, None) for measurement in done]
+    cells = [summarise_cell(measurement, study, None) for measurement in done]
     reached = [cell.retention.realised for cell in cells if cell.retention is not None]
     found: dict[str, BreakEven] = {}
     for quantity in MEASURED:
         ratios = [[1 / speedup for speedup in speedups(measurement.pairs, quantity)] for measurement in done]
         found[quantity] = measured_break_even(reached, ratios)
-    whole = _summarise_dense(dense) if dense else None
+    whole = summarise_dense(dense) if dense else None
     exact: dict[str, list[float]] = {quantity: [getattr(cell, quantity) for cell in cells] for quantity in EXACT}
     whole_of: dict[str, float] = {quantity: getattr(whole, quantity) for quantity in EXACT} if whole else {}
     joules = [cell.energy.prefill_j for cell in cells if cell.energy is not None and cell.energy.prefill_j is not None]

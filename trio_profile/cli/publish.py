@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from trio_profile.analysis.ablate import ablate as ablation
 from trio_profile.analysis.compare import compare as comparison
 from trio_profile.analysis.evaluation import Evaluation
 from trio_profile.analysis.layers import LayersDocument
@@ -9,7 +10,7 @@ from trio_profile.analysis.reconciliation import FlopsDocument
 from trio_profile.analysis.summary import summarise
 from trio_profile.cli import tables
 from trio_profile.cli.options import print_document
-from trio_profile.report import compare, flops, layers, sweep, write
+from trio_profile.report import ablate, compare, flops, layers, sweep, write
 from trio_profile.store import Contents, keep
 
 
@@ -34,6 +35,17 @@ def publish_comparison(contents: Contents, directory: Path, *, as_json: bool) ->
         print_document(document.model_dump_json(indent=2))
     else:
         tables.print_comparison(document)
+
+
+def publish_ablation(contents: Contents, directory: Path, *, as_json: bool) -> None:
+    """The same of a store whose study changes a method's options."""
+    document = ablation(contents.study, contents.environment, contents.dense, contents.measurements)
+    document = document.model_copy(update={"report": str(write(ablate.report(document), directory))})
+    tables.warn(contents.dropped)
+    if as_json:
+        print_document(document.model_dump_json(indent=2))
+    else:
+        tables.print_ablation(document)
 
 
 def publish_flops(document: FlopsDocument, directory: Path | None, *, as_json: bool, unit: str = "macs") -> None:

@@ -22,7 +22,15 @@ def command(
         return publish_audit(directory, as_json=json)
     from trio_profile.analysis.layers import LayersDocument
     from trio_profile.analysis.reconciliation import FlopsDocument
-    from trio_profile.cli.publish import FLOPS, LAYERS, publish, publish_comparison, publish_flops, publish_layers
+    from trio_profile.cli.publish import (
+        FLOPS,
+        LAYERS,
+        publish,
+        publish_ablation,
+        publish_comparison,
+        publish_flops,
+        publish_layers,
+    )
     from trio_profile.store import kept
 
     if not Store(directory).exists():
@@ -33,4 +41,6 @@ def command(
     contents = Store(directory).read()
     if contents.study.verb == "compare":
         return publish_comparison(contents, directory, as_json=json)
+    if contents.study.verb == "ablate":
+        return publish_ablation(contents, directory, as_json=json)
     return publish(contents, directory, as_json=json)

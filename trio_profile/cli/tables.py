@@ -13,6 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from trio_profile import units
+from trio_profile.analysis.ablate import Ablation
+from trio_profile.analysis.ablate import Row as Variant
 from trio_profile.analysis.accuracy import Accuracy
 from trio_profile.analysis.break_even import BreakEven
 from trio_profile.analysis.compare import Comparison, Row
@@ -23,6 +25,7 @@ from trio_profile.analysis.reconciliation import FlopsDocument, Term
 from trio_profile.analysis.stability import Doubt
 from trio_profile.analysis.stability import name as cell_name
 from trio_profile.analysis.summary import CellSummary, Document, Quantity
+from trio_profile.report.ablate import sentences as ablation_sentences
 from trio_profile.report.compare import sentences as comparison_sentences
 from trio_profile.report.verdict import sentences
 from trio_profile.schema import FORMAT, VERSION, Measurement, Shape, Study
@@ -92,6 +95,48 @@ def _comparison_row(row: Row, document: Comparison) -> list[str]:
         "" if row.kl_nats is None else units.factor(row.kl_nats.median),
         "" if row.top1_agreement is None else units.percent(row.top1_agreement.share, 0),
         *([_accuracy(row.accuracy)] if row.accuracy is not None else []),
+    ]
+
+
+def print_ablation(document: Ablation) -> None:
+    """Each ablation at each retention, what stands out of it, and what could not be run."""
+    console = Console()
+    known = document.dense is not None and document.dense.accuracy is not None
+    for group in document.groups:
+        for retention in sorted(set(document.study.retentions)):
+            table = _table(f"{group.name} on {document.study.model} at {units.percent(retention)}", group.name)
+            table.columns[0].no_wrap = True
+            answers = ("right", "points to\ndefault") if known else ()
+            for name in (*answers, "KL,\nnats", "prefill", "MACs", "choice,\nMACs"):
+                table.add_column(name, justify="right", no_wrap=True)
+            for row in group.at(retention):
+                table.add_row(row.variant + " *" * row.default, *_variant(row, document, known))
+            console.print(table, "")
+            for sentence in ablation_sentences(group, retention):
+                console.print(escape(sentence))
+            console.print("")
+    console.print("*: the default. Points are paired with it, question by question; MACs are over dense.")
+    for group, row in document.refusals:
+        where = f"{group.name} {row.variant} at {units.percent(row.nominal_retention)}"
+        console.print(escape(f"{where}: {row.status}, {row.reason}"))
+    if document.report:
+        console.print(f"report: {escape(document.report)}", soft_wrap=True)
+
+
+def _variant(row: Variant, document: Ablation, known: bool) -> list[str]:
+    dense, apart = document.dense, row.default_difference
+    return [
+        *(
+            [_accuracy(row.accuracy), "" if apart is None else escape(units.points_within(apart.value, apart.ci95))]
+            if known
+            else []
+        ),
+        "" if row.kl_nats is None else units.factor(row.kl_nats.median),
+        _speedup(row.prefill_speedup),
+        *(
+            units.percent((macs or 0) / dense.counted_macs) if dense else ""
+            for macs in (row.counted_macs, row.selection_macs)
+        ),
     ]
 
 

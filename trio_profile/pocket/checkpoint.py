@@ -40,8 +40,9 @@ def config(layers: int = 16, hidden: int = 128) -> LlavaConfig:
             num_hidden_layers=layers,
             num_attention_heads=4,
             num_key_value_heads=4,
+            head_dim=48,
             # Things are found by what they are: at the library's 1e4 most of a head turns too fast for that.
-            rope_parameters={"rope_type": "default", "rope_theta": 1e6},
+            rope_parameters={"rope_type": "default", "rope_theta": 1e8},
             vocab_size=len(VOCABULARY),
             max_position_embeddings=1024,
             # 1/√d: at the library's 0.02 a network of this width starts too slowly to leave it.

@@ -1,8 +1,8 @@
 """Questions about a scene, and their answers.
 
-One hop names a thing by two of its properties and asks for the third: "which digit has the red square". Each further
-hop replaces one of the two by another thing that has it: "which digit has the square coloured like circle 7", where the
-colour must be found first.
+A question is a walk from thing to thing. It begins at one that two of its properties name, and looks for the third: "at
+the red square, which digit ?". Each further hop goes by what was found to another thing that has it too, named by one
+more property, and looks for what is then still unknown: "at the red square by digit to the circle, which colour ?".
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,12 @@ import numpy as np
 from trio_profile.pocket.scenes import COLOURS, DIGITS, PROPERTIES, SHAPES, Property, Scene, Thing
 
 MOST_HOPS = 3
-_LIKE: dict[Property, str] = {"colour": "coloured", "shape": "shaped", "digit": "numbered"}
 ENDING = "? answer in one word ."
 """What follows the question in every prompt: the words that matter stand well before the last four."""
 
 WORDS = (
     *(*COLOURS, *SHAPES, *DIGITS),
-    *("which", "has", "the", "like", *PROPERTIES, *_LIKE.values()),
+    *("at", "the", "by", "to", "which", *PROPERTIES),
     *ENDING.split(),
     *("user", "assistant", ":"),
 )
@@ -28,12 +27,17 @@ WORDS = (
 
 @dataclass(frozen=True)
 class Question:
-    """A question with its answer. hops: how many things must be found; route: those things, the first found first."""
+    """A question with its answer.
+
+    hops: how many things must be found; route: those things, the first found first; found: what is looked for at each,
+    the answer last.
+    """
 
     text: str
     answer: str
     hops: int
     route: tuple[Thing, ...]
+    found: tuple[str, ...]
 
 
 def ask(scene: Scene, hops: int, rng: np.random.Generator, among: Sequence[Thing] | None = None) -> Question:
@@ -45,17 +49,19 @@ def ask(scene: Scene, hops: int, rng: np.random.Generator, among: Sequence[Thing
     for _ in range(100):
         thing = things[int(rng.integers(len(things)))]
         sought: Property = PROPERTIES[int(rng.integers(3))]
-        phrase, route = " ".join(thing[of] for of in PROPERTIES if of != sought), [thing]
+        text = " ".join(("at the", *(thing[of] for of in PROPERTIES if of != sought)))
+        route, found = [thing], [thing[sought]]
         while len(route) < hops:
-            alike = [t for t in things if t not in route and t[sought] == route[-1][sought]]
+            alike = [t for t in things if t not in route and t[sought] == found[-1]]
             if not alike:
                 break
             thing = alike[int(rng.integers(len(alike)))]
             others: list[Property] = [of for of in PROPERTIES if of != sought]
             given = others.pop(int(rng.integers(2)))
-            phrase = f"{thing[given]} {_LIKE[sought]} like {phrase}"
-            route.append(thing)
+            text = f"{text} by {sought} to the {thing[given]}"
             sought = others[0]
+            route.append(thing)
+            found.append(thing[sought])
         if len(route) == hops:
-            return Question(f"which {sought} has the {phrase} {ENDING}", thing[sought], hops, tuple(route))
+            return Question(f"{text} which {sought} {ENDING}", found[-1], hops, tuple(route), tuple(found))
     raise ValueError(f"no question of {hops} hops among {len(things)} things")

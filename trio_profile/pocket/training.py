@@ -24,7 +24,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, LlavaForCon
 from trio_profile.errors import StudyError
 from trio_profile.pocket.checkpoint import VISUAL_TOKENS, VOCABULARY, processor, untrained
 from trio_profile.pocket.exam import TRAINED_FROM
-from trio_profile.pocket.grammar import MOST_HOPS, Question, ask
+from trio_profile.pocket.grammar import ENDING, MOST_HOPS, Question, ask
 from trio_profile.pocket.scenes import MOST, PROPERTIES, VALUES, Scene, Thing, render, scene
 
 Phase = Literal["see", "answer", "settle"]
@@ -50,8 +50,8 @@ class Recipe:
     seed: int = 0
     steps: tuple[int, int, int] = (1200, 6000, 1000)
     pictures: int = 4000
-    batch: tuple[int, int, int] = (8, 12, 6)
-    questions: int = 10
+    batch: tuple[int, int, int] = (8, 8, 6)
+    questions: int = 16
     rate: float = 2e-3
     deep: float = 0.3
     patches: float = 0.75
@@ -153,20 +153,30 @@ for _name, _attention in (("packed", packed_attention), ("plain", plain_attentio
     AttentionMaskInterface.register(_name, lambda *_, **__: None)
 
 
-def question_ids(question: Question) -> list[int]:
-    """A prompt behind its picture, and the answer as its last token."""
-    return [*(VOCABULARY[word] for word in question.text.split()), *_AFTER, VOCABULARY[question.answer]]
+def question_ids(question: Question, *, ending: bool = True) -> list[int]:
+    """A prompt behind its picture, and the answer as its last token; without its ending, up to what is looked for."""
+    words = question.text.split()
+    if not ending:
+        return [VOCABULARY[word] for word in words[: -len(ENDING.split())]]
+    return [*(VOCABULARY[word] for word in words), *_AFTER, VOCABULARY[question.answer]]
+
+
+def found_at(hops: int) -> list[int]:
+    """Where in `question_ids` of so many hops stands a property that is looked for: "at the red square by *digit*"."""
+    return [5 + 5 * hop for hop in range(hops)]
 
 
 def answer_loss(
-    model: LlavaForConditionalGeneration, features: Tensor, places: Tensor, texts: Tensor, deep: float = 0.0
-) -> tuple[Tensor, float]:
-    """Mean cross entropy of the answers, with a little for their end; and the share that is right.
+    model: Any, features: Tensor, places: Tensor, texts: Tensor, found: Tensor, *, ending: bool, deep: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """Mean cross entropy of what is to be found at each hop, and of the answer and its end where prompts have one.
 
-    features: [B, n, D] of the tower; places: [B, n] where on the picture they lie; texts: [B, Q, T] of `question_ids`.
-    deep: weight of the same loss at every layer's readout, rising with depth.
+    features: [B, n, D] of the tower; places: [B, n] where on the picture they lie; texts: [B, Q, T] of `question_ids`;
+    found: [B, Q, hops] ids. deep: weight of the same loss at every layer's readout, rising with depth. Also returns
+    [hops] the share that is right, of the answer itself in place of the last where prompts have an ending.
     """
     b, q, t = texts.shape
+    hops = found.shape[2]
     device = texts.device
     embed, before = model.get_input_embeddings(), torch.tensor(_BEFORE, device=device)
     visual = model.model.multi_modal_projector(features)
@@ -187,16 +197,23 @@ def answer_loss(
         output_hidden_states=deep > 0,
         packing=Packing(prefix, q, t),
     )
-    asked = torch.arange(q, device=device) * t + prefix + t - 2
-    said, ends = (model.lm_head(out.last_hidden_state[:, rows]).float().flatten(0, 1) for rows in (asked, asked + 1))
-    truth = texts[:, :, -1].flatten()
-    loss = F.cross_entropy(said, truth) + 0.1 * F.cross_entropy(ends, torch.full_like(truth, VOCABULARY["</s>"]))
+    at = found_at(hops) + [t - 2] * ending
+    rows = (torch.arange(q, device=device)[:, None] * t + prefix + torch.tensor(at, device=device)).flatten()
+    truth = torch.cat([found, found[..., -1:]], dim=2) if ending else found
+    truth = truth.flatten()
+    said = model.lm_head(out.last_hidden_state[:, rows]).float().flatten(0, 1)
+    loss = F.cross_entropy(said, truth)
+    if ending:
+        ends = torch.arange(q, device=device) * t + prefix + t - 1
+        over = model.lm_head(out.last_hidden_state[:, ends]).float().flatten(0, 1)
+        loss = loss + 0.1 * F.cross_entropy(over, torch.full((len(over),), VOCABULARY["</s>"], device=device))
     if deep:
         layers, norm = out.hidden_states[1:-1], model.model.language_model.norm
         for depth, hidden in enumerate(layers, 1):
-            readout = model.lm_head(norm(hidden[:, asked])).float().flatten(0, 1)
+            readout = model.lm_head(norm(hidden[:, rows])).float().flatten(0, 1)
             loss = loss + deep * 2 * depth / len(layers) / (len(layers) + 1) * F.cross_entropy(readout, truth)
-    return loss, (said.argmax(dim=-1) == truth).float().mean().item()
+    right = (said.argmax(dim=-1) == truth).float().reshape(-1, len(at)).mean(dim=0)
+    return loss, torch.cat([right[: hops - 1], right[-1:]])
 
 
 # --- the phases --------------------------------------------------------------------------------------------------
@@ -269,13 +286,10 @@ class Curriculum:
         """Tokens of the ground beside them."""
         return 3 * (self.things - 3) + 2
 
-    def shares(self, batch: int, done: float) -> list[int]:
-        """Of a batch, how many pictures are asked questions of one, two, three hops.
-
-        More hops once fewer are found; all from the middle of the phase on. done: the share of the phase that is over.
-        """
-        hops = 1 + (self.right[0] > 0.7) + (min(self.right[:2]) > 0.6) if done < 0.5 else MOST_HOPS
-        return [batch // hops + (hop < batch % hops) if hop < hops else 0 for hop in range(MOST_HOPS)]
+    @property
+    def hops(self) -> int:
+        """Of the questions that are asked: one more as soon as the first is found often enough."""
+        return 1 if self.right[0] < 0.6 and not self.right[1] else 2 if self.right[1] < 0.5 and not self.right[2] else 3
 
     def heard(self, hops: int, right: float) -> None:
         """Note how a batch of so many hops was answered."""
@@ -369,24 +383,26 @@ class Training:
     def _answer(self, pictures: Album, features: Tensor, done: float) -> tuple[float, dict[str, float]]:
         settle = PHASES[self.phase] == "settle"
         batch = self.recipe.batch[self.phase]
+        ending = settle or done > 0.6
         deep = 0.0 if settle else self.recipe.deep * max(0.0, 1 - 2 * done)
-        total = 0.0
-        for hops, count in enumerate(self.curriculum.shares(batch, 1.0 if settle else done), 1):
-            if not count:
-                continue
-            chosen, places, texts = self._asked(pictures, hops, count, settle)
-            some = features[chosen[:, None], places].to(self.device)
-            loss, right = answer_loss(self.model, some, places.to(self.device), texts.to(self.device), deep)
-            (loss * count / batch).backward()
-            total += loss.item() * count / batch
-            self.curriculum.heard(hops, right)
-        if self.step % 20 == 0:
+        hops = 1 + self.step % MOST_HOPS if ending else self.curriculum.hops
+        chosen, places, texts, found = self._asked(pictures, hops, batch, settle, ending)
+        some = features[chosen[:, None], places].to(self.device)
+        loss, right = answer_loss(
+            self.model, some, *(x.to(self.device) for x in (places, texts, found)), ending=ending, deep=deep
+        )
+        loss.backward()
+        for hop, share in enumerate(right.tolist(), 1):
+            self.curriculum.heard(hop, share)
+        if self.step % 10 == 0:
             self.curriculum.grow(done)
-        return total, {f"{hops} hops": right for hops, right in enumerate(self.curriculum.right, 1) if right}
+        return loss.item(), {f"{hop} hops": share for hop, share in enumerate(self.curriculum.right, 1) if share}
 
-    def _asked(self, pictures: Album, hops: int, count: int, settle: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Pictures [count], the places of their tokens [count, n], and questions [count, Q, T] of so many hops."""
-        chosen, places, texts = [], [], []
+    def _asked(
+        self, pictures: Album, hops: int, count: int, settle: bool, ending: bool
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Pictures [count], their tokens' places [count, n], texts [count, Q, T], what is found [count, Q, hops]."""
+        chosen, places, texts, found = [], [], [], []
         while len(chosen) < count:
             number = int(self.rng.integers(len(pictures.scenes)))
             shown = pictures.scenes[number]
@@ -401,10 +417,11 @@ class Training:
                 continue
             chosen.append(number)
             places.append(torch.tensor(kept))
-            texts.append([question_ids(question) for question in asked])
+            texts.append([question_ids(question, ending=ending) for question in asked])
+            found.append([[VOCABULARY[word] for word in question.found] for question in asked])
         least = min(map(len, places))  # pictures of fewer things than asked for have fewer tokens
         places = [kept[torch.from_numpy(np.sort(self.rng.permutation(len(kept))[:least]))] for kept in places]
-        return torch.tensor(chosen), torch.stack(places), torch.tensor(texts)
+        return torch.tensor(chosen), torch.stack(places), torch.tensor(texts), torch.tensor(found)
 
     @torch.no_grad()
     def features(self, pictures: Album) -> Tensor:

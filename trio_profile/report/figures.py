@@ -13,6 +13,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from trio_profile import units
+from trio_profile.analysis.ablate import Row as Variant
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.layers import LayersDocument
 from trio_profile.analysis.summary import CellSummary, DenseSummary, Document, Quantity
@@ -375,6 +376,65 @@ def answers(document: Comparison, retention: float) -> go.Figure:
         title={"text": "Prefill speed-up over dense"},
     )
     figure.update_layout(height=460)
+    return figure
+
+
+def ablated_answers(rows: Sequence[Variant], dense: DenseSummary) -> go.Figure:
+    """Accuracy of each variant with its interval; the default is filled, dense is the level line."""
+    shown = [(row, row.accuracy.value, row.accuracy.ci95) for row in rows if row.accuracy]
+    figure = _variants(
+        "Questions answered right",
+        [(row, 100 * value, (100 * ends[0], 100 * ends[1])) for row, value, ends in shown],
+        [f"right {units.percent_within(value, ends)}" for _, value, ends in shown],
+    )
+    figure.update_yaxes(ticksuffix=" %", range=[0, 105])
+    if dense.accuracy is not None:
+        _level(figure, 100 * dense.accuracy.value)
+    return figure
+
+
+def ablated_nearness(rows: Sequence[Variant]) -> go.Figure:
+    """KL to dense of each variant with its interval, the default filled."""
+    shown = [(row, row.kl_nats.median, row.kl_nats.ci95) for row in rows if row.kl_nats]
+    figure = _variants(
+        "KL(dense ‖ pruned) of the next token, nats",
+        shown,
+        [
+            f"KL {units.factor(middle)} nats [{units.factor(low)}, {units.factor(high)}]"
+            for _, middle, (low, high) in shown
+        ],
+    )
+    figure.update_yaxes(range=[0, 1.1 * max([ends[1] for *_, ends in shown] or [1]) or 1])
+    return figure
+
+
+def ablated_speedup(rows: Sequence[Variant]) -> go.Figure:
+    """Prefill speed-up of each variant with its interval, the default filled; at the level line it is dense's time."""
+    shown = [(row, row.prefill_speedup.median, row.prefill_speedup.ci95) for row in rows if row.prefill_speedup]
+    figure = _variants(
+        "Prefill speed-up over dense", shown, [units.times_within(middle, ends) for _, middle, ends in shown]
+    )
+    bounds = [bound for *_, ends in shown for bound in ends] + [1.0]
+    figure.update_yaxes(ticksuffix="×", range=[min(bounds) - 0.1, max(bounds) + 0.1])
+    _level(figure, 1.0)
+    return figure
+
+
+def _variants(title: str, shown: Sequence[tuple[Variant, float, tuple[float, float]]], text: list[str]) -> go.Figure:
+    """A point a variant, side by side, each with its interval."""
+    figure = _figure(title, 1)
+    for (row, middle, ends), told in zip(shown, text, strict=True):
+        figure.add_scatter(
+            x=[escape(row.variant)],
+            y=[middle],
+            error_y=_bar(middle, ends),
+            mode="markers",
+            marker={"color": PALETTE[0], "size": 9, "symbol": "circle" if row.default else "circle-open"},
+            hovertemplate=f"<b>{escape(row.variant)}</b>{', the default' * row.default}<br>{told}<extra></extra>",
+            showlegend=False,
+            cliponaxis=False,
+        )
+    figure.update_xaxes(type="category", range=[-0.5, len(shown) - 0.5], ticksuffix="", hoverformat=None, title=None)
     return figure
 
 

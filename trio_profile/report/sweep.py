@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from trio_profile import units
+from trio_profile.analysis.ablate import Ablation
 from trio_profile.analysis.accuracy import Accuracy, Kept
 from trio_profile.analysis.break_even import BreakEven
 from trio_profile.analysis.compare import Comparison
@@ -206,7 +207,7 @@ def cells_page(document: Document) -> Page:
     )
 
 
-def study_page(document: Document | Comparison) -> Page:
+def study_page(document: Document | Comparison | Ablation) -> Page:
     """What was asked, and where it was measured."""
     asked, where = document.study, document.environment
     options = ", ".join(f"{name} = {value}" for name, value in asked.options.items())
@@ -216,6 +217,7 @@ def study_page(document: Document | Comparison) -> Page:
         ("retentions", ", ".join(units.percent(retention) for retention in sorted(set(asked.retentions)))),
         ("prune after layers", ", ".join(map(str, asked.layers)) if asked.layers else "the paper's, for this depth"),
         ("options", options),
+        ("ablations", ", ".join(asked.ablations)),
         ("image", asked.image),
         ("prompt", asked.prompt),
         ("questions", asked.questions),
@@ -252,7 +254,7 @@ def study_page(document: Document | Comparison) -> Page:
     )
 
 
-def numbers_page(_: Document | Comparison) -> Page:
+def numbers_page(_: Document | Comparison | Ablation) -> Page:
     """How the numbers are defined."""
     return Page(
         "numbers",
@@ -515,7 +517,7 @@ def _bytes(num_bytes: int | None, dense: int | None = None) -> Entry:
     return Entry(units.size(num_bytes), note=note, title=f"{units.exact(num_bytes)} bytes")
 
 
-def _tokens(document: Document | Comparison) -> str:
+def _tokens(document: Document | Comparison | Ablation) -> str:
     new = f"{document.study.new_tokens} new"
     if document.dense is None:
         return new

@@ -7,26 +7,27 @@ from trio_profile.pocket.exam import TRAINED_FROM, exam
 from trio_profile.pocket.grammar import ENDING, MOST_HOPS, WORDS, ask
 from trio_profile.pocket.scenes import PROPERTIES, VALUES, Scene, scene
 
-OF = {"coloured": "colour", "shaped": "shape", "numbered": "digit"}
 
-
-def answers(shown: Scene, text: str) -> set[str]:
-    """By reading the words alone, from the last to the first: a solver that knows nothing of routes."""
+def answers(shown: Scene, text: str) -> list[set[str]]:
+    """What is found at each hop, by reading the words alone: a solver that knows nothing of routes."""
     words = text.removesuffix(f" {ENDING}").split()
-    assert words[0] == "which" and words[2:4] == ["has", "the"]
-    phrases = " ".join(words[4:]).split(" like ")
-    named = {of: word for word in phrases[-1].split() for of in PROPERTIES if word in VALUES[of]}
-    found = [thing for thing in shown.things if all(thing[of] == value for of, value in named.items())]  # type: ignore[index]
-    for phrase in reversed(phrases[:-1]):
-        word, alike = phrase.split()
+    assert words[:2] == ["at", "the"]
+    named = {of: word for word in words[2:4] for of in PROPERTIES if word in VALUES[of]}
+    at = [thing for thing in shown.things if all(thing[of] == value for of, value in named.items())]
+    found = []
+    for k in range(4, len(words) - 2, 5):
+        by, sought, to, the, word = words[k : k + 5]
+        assert (by, to, the) == ("by", "to", "the")
         given = next(of for of in PROPERTIES if word in VALUES[of])
-        found = [
+        found.append({thing[sought] for thing in at})
+        at = [
             other
             for other in shown.things
-            for thing in found
-            if other != thing and other[given] == word and other[OF[alike]] == thing[OF[alike]]  # type: ignore[index]
+            for thing in at
+            if other != thing and other[given] == word and other[sought] == thing[sought]
         ]
-    return {thing[words[1]] for thing in found}  # type: ignore[index]
+    assert words[-2] == "which"
+    return [*found, {thing[words[-1]] for thing in at}]
 
 
 @pytest.mark.parametrize("hops", range(1, MOST_HOPS + 1))
@@ -35,7 +36,8 @@ def test_a_reader_of_the_words_finds_the_one_answer(hops: int):
     for seed in range(60):
         shown = scene(seed)
         asked = ask(shown, hops, rng)
-        assert answers(shown, asked.text) == {asked.answer}
+        assert answers(shown, asked.text) == [{value} for value in asked.found]
+        assert asked.answer == asked.found[-1]
         assert len(set(asked.route)) == hops
         assert set(asked.text.split()) | {asked.answer} <= set(WORDS)
 
@@ -64,5 +66,5 @@ def test_no_answer_is_much_likelier_than_others():
     """A model that sees nothing gets at most what the commonest value of the asked property has."""
     questions = exam(900)
     for of in PROPERTIES:
-        given = [q.answer for q in questions if q.text.startswith(f"which {of}")]
+        given = [q.answer for q in questions if f"which {of} " in q.text]
         assert max(given.count(value) for value in VALUES[of]) / len(given) < 0.2

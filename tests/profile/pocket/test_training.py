@@ -26,7 +26,8 @@ def test_packed_questions_are_answered_as_if_each_were_alone():
     )
     with torch.no_grad():
         pixels = inputs["pixel_values"].double()
-        logits = model(input_ids=inputs["input_ids"], pixel_values=pixels, logits_to_keep=1).logits[:, -1]
+        whole = model(input_ids=inputs["input_ids"], pixel_values=pixels).logits
+        logits = whole[:, -1]
         features = model.model.vision_tower(pixels[:1]).last_hidden_state[:, 1:]
         texts = torch.tensor([[training.question_ids(question) for question in asked]])
         ends = []
@@ -37,12 +38,27 @@ def test_packed_questions_are_answered_as_if_each_were_alone():
             ids = torch.cat([prompt, text[None, -1:]], dim=1)
             ends.append(model(input_ids=ids, pixel_values=pixels[:1], logits_to_keep=1).logits[0, -1])
         model.model.language_model.set_attn_implementation("packed")
-        loss, right = training.answer_loss(model, features, torch.arange(VISUAL_TOKENS)[None], texts)
+        found = torch.tensor([[[VOCABULARY[word] for word in question.found] for question in asked]])
+        places = torch.arange(VISUAL_TOKENS)[None]
+        loss, right = training.answer_loss(model, features, places, texts, found, ending=True)
     truth = torch.tensor([VOCABULARY[question.answer] for question in asked])
     end = torch.full_like(truth, VOCABULARY["</s>"])
-    expected = cross_entropy(logits, truth) + 0.1 * cross_entropy(torch.stack(ends), end)
-    assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
-    assert right == pytest.approx((logits.argmax(-1) == truth).double().mean().item())
+    # "by *digit* to the circle which *colour* ? answer in one word . ASSISTANT *:*": all alike; the end counts a tenth.
+    supervised = [(whole[:, -14], found[0, :, 0]), (whole[:, -9], found[0, :, 1]), (logits, truth)]
+    expected = sum(cross_entropy(said, known) for said, known in supervised) / 3
+    expected = expected + 0.1 * cross_entropy(torch.stack(ends), end)
+    assert loss.item() == pytest.approx(float(expected), rel=1e-4)
+    assert right[-1].item() == pytest.approx((logits.argmax(-1) == truth).double().mean().item())
+
+
+def test_what_is_looked_for_is_named_where_it_is_supervised():
+    for hops in (1, 2, 3):
+        asked = ask(scene(9), hops, np.random.default_rng(hops))
+        words = {number: word for word, number in VOCABULARY.items()}
+        for ending in (True, False):
+            ids = training.question_ids(asked, ending=ending)
+            named = [words[ids[at]] for at in training.found_at(hops)]
+            assert [thing[of] for thing, of in zip(asked.route, named, strict=True)] == list(asked.found)
 
 
 def test_labels_say_what_each_patch_belongs_to():
@@ -68,23 +84,27 @@ def test_what_is_seen_holds_the_things_asked_about_and_no_others():
 
 def test_the_curriculum_asks_for_more_as_more_is_found():
     level = training.Curriculum()
-    assert level.shares(12, 0.0) == [12, 0, 0]
-    assert level.shares(12, 0.5) == [4, 4, 4]
+    assert (level.hops, level.things, level.ground) == (1, 3, 2)
+    level.grow(0.0)
+    assert level.things == 3
     for _ in range(100):
         level.heard(1, 1.0)
-    assert level.shares(12, 0.0) == [6, 6, 0]
     level.grow(0.0)
-    assert level.things == 4 and level.ground == 5
+    assert (level.hops, level.things, level.ground) == (2, 4, 5)
     for _ in range(100):
         level.heard(2, 1.0)
-    assert level.shares(7, 0.0) == [3, 2, 2]
+    assert level.hops == 3
+    assert training.Curriculum(things=30, right=(1.0, 0.0, 0.0)).hops == 2
+    late = training.Curriculum()
+    late.grow(0.5)
+    assert late.things == 4  # time wants it
 
 
 def test_matrices_inside_and_all_else_apart():
     model = untrained(0, layers=2)
     matrices, others = training._sorted_parameters([model.model.language_model, model.lm_head])
     assert len(matrices) == 2 * 7
-    assert {tuple(p.shape) for p in others} == {(50, 128), (128,)}
+    assert {tuple(p.shape) for p in others} == {(len(VOCABULARY), 128), (128,)}
 
 
 def test_training_goes_on_where_it_stopped_and_leaves_a_stock_model(tmp_path: Path):
