@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from trio_profile.cli import audit, check, compare, env, flops, gate, layers, methods, models, report, sweep
+from trio_profile.cli import audit, check, compare, env, flops, gate, layers, methods, models, report, sweep, theory
 
 app = typer.Typer(
     name="trio-profile",
@@ -21,7 +21,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _verb in (sweep, compare, flops, layers, audit, report, check, gate, methods, models, env):
+for _verb in (sweep, compare, flops, layers, theory, audit, report, check, gate, methods, models, env):
     app.command(_verb.__name__.rpartition(".")[2])(_verb.command)
 
 _INTERRUPTED = 130

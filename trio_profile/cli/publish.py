@@ -6,9 +6,10 @@ from trio_profile.analysis.compare import compare as comparison
 from trio_profile.analysis.layers import LayersDocument
 from trio_profile.analysis.reconciliation import FlopsDocument
 from trio_profile.analysis.summary import summarise
+from trio_profile.analysis.theory import TheoryDocument
 from trio_profile.cli import tables
 from trio_profile.cli.options import print_document
-from trio_profile.report import compare, flops, layers, sweep, write
+from trio_profile.report import compare, flops, layers, sweep, theory, write
 from trio_profile.store import Contents, keep
 
 
@@ -57,7 +58,20 @@ def publish_layers(document: LayersDocument, directory: Path | None, *, as_json:
         tables.print_layers(document)
 
 
+def publish_theory(document: TheoryDocument, directory: Path | None, *, as_json: bool) -> None:
+    """The same of the paper's theory, tested."""
+    if directory is not None:
+        keep(directory / THEORY, document)
+        document = document.model_copy(update={"report": str(write(theory.report(document), directory))})
+    if as_json:
+        print_document(document.model_dump_json(indent=2))
+    else:
+        tables.print_theory(document)
+
+
 FLOPS = "flops.json"
 """What `trio-profile flops --out` leaves beside its report."""
 LAYERS = "layers.json"
 """What `trio-profile layers --out` leaves beside its report and its trace."""
+THEORY = "theory.json"
+"""What `trio-profile theory --out` leaves beside its report."""
