@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from trio_core.errors import OptionError
 from trio_core.methods.trio import Trio
 from trio_core.schedule import check_layers
-from trio_profile.analysis.theory import TheoryDocument, by_depth, stage
+from trio_profile.analysis.theory import TheoryDocument, agreement_trend, by_depth, stage
 from trio_profile.environment import collect
 from trio_profile.errors import StudyError
 from trio_profile.profilers import theory
@@ -103,14 +103,16 @@ def _document(
     study: Study, here: Environment, trio: Trio, layers: tuple[int, ...], seen: list[Observed]
 ) -> TheoryDocument:
     removals = [removal for one in seen for removal in one.removals]
+    current, last = [one.by_layer.current for one in seen], [one.by_layer.last for one in seen]
     return TheoryDocument(
         environment=here,
         study=study,
         questions=len(seen),
-        visual_tokens=seen[0].by_layer.current.shape[1],
+        visual_tokens=current[0].shape[1],
         probe=trio.probe,
         rows=trio.rows,
         k_pos=trio.k_pos,
         stages=tuple(stage(layer, removals, study.seed) for layer in layers),
-        layers=by_depth([one.by_layer.current for one in seen], [one.by_layer.last for one in seen], study.seed),
+        layers=by_depth(current, last, study.seed),
+        agreement_trend=agreement_trend(current, last, study.seed),
     )

@@ -64,7 +64,8 @@ class LayerTheory(Record):
 class TheoryDocument(Record):
     """What `trio-profile theory --json` prints. questions: asked, or pictures drawn. visual_tokens: of the first.
 
-    probe, rows, k_pos: of the saliency in the bound, as options of TRIO. stages: where it was tested.
+    probe, rows, k_pos: of the saliency in the bound, as options of TRIO. stages: where it was tested. agreement_trend:
+    rank correlation of a layer's agreement with its number, the last layer left out, averaged over questions.
     """
 
     format: str = FORMAT
@@ -78,6 +79,7 @@ class TheoryDocument(Record):
     k_pos: int
     stages: tuple[StageTheory, ...]
     layers: tuple[LayerTheory, ...]
+    agreement_trend: Estimate | None
     report: str | None = None
 
 
@@ -107,7 +109,7 @@ def stage(layer: int, removals: Sequence[Removal], seed: int = 0) -> StageTheory
 
 def by_depth(current: Sequence[Values], last: Sequence[Values], seed: int = 0) -> tuple[LayerTheory, ...]:
     """Every layer, from saliencies [L, N] of each question: the layer's own, and by the last layer's loss."""
-    agreement = np.array([rank_correlation(a, b) for a, b in zip(current, last, strict=True)])
+    agreement = _agreement(current, last)
     overlap = np.array([top_overlap(a, b) for a, b in zip(current, last, strict=True)])
     counts = np.array([(a > a.mean(axis=-1, keepdims=True)).sum(axis=-1) for a in current], dtype=float)
     found: list[LayerTheory] = []
@@ -123,6 +125,15 @@ def by_depth(current: Sequence[Values], last: Sequence[Values], seed: int = 0) -
             )
         )
     return tuple(found)
+
+
+def agreement_trend(current: Sequence[Values], last: Sequence[Values], seed: int = 0) -> Estimate | None:
+    """Whether agreement grows with depth: 1 at every step, −1 falls at every step. Arguments as of `by_depth`."""
+    # The last layer agrees with itself by definition.
+    below = _agreement(current, last)[:, :-1]
+    depths = np.broadcast_to(np.arange(below.shape[1], dtype=float), below.shape)
+    whole = ~np.isnan(below).any(axis=1)
+    return mean(rank_correlation(below[whole], depths[whole]), seed)
 
 
 def rank_correlation(x: Values, y: Values) -> Values:
@@ -157,6 +168,11 @@ def estimate(questions: int, of: Callable[[NDArray[np.intp]], Values], seed: int
         return None
     low, high = np.quantile(drawn, [0.025, 0.975])
     return Estimate(value=float(value), ci95=(float(low), float(high)), samples=questions)
+
+
+def _agreement(current: Sequence[Values], last: Sequence[Values]) -> Values:
+    """[Q, L] rank correlation of the two saliencies."""
+    return np.array([rank_correlation(a, b) for a, b in zip(current, last, strict=True)])
 
 
 def _pooled(values: Values, some: NDArray[np.intp]) -> Values:

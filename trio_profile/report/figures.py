@@ -418,7 +418,7 @@ def bound(document: TheoryDocument) -> go.Figure:
     for stage, own in zip(document.stages, cycle(PALETTE), strict=False):
         # Nothing removed, or nothing moved, has no place on a logarithmic axis.
         shown = [removal for removal in stage.removals if removal.bound > 0 and removal.kl_nats > 0]
-        figure.add_scattergl(
+        figure.add_scatter(
             x=[removal.bound for removal in shown],
             y=[removal.kl_nats for removal in shown],
             mode="markers",

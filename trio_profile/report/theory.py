@@ -106,7 +106,7 @@ def counts_page(document: TheoryDocument) -> Page:
             Entry(units.percent_within(layer.top_overlap.value, layer.top_overlap.ci95)),
             Entry(
                 units.count(layer.above_mean.value),
-                title=" to ".join(units.count(end) for end in layer.above_mean.ci95),
+                note=" to ".join(units.count(end) for end in layer.above_mean.ci95),
             ),
         ]
         for layer in document.layers
@@ -146,7 +146,7 @@ def _stage_sentence(stage: StageTheory) -> str:
     after, found = f"After layer {stage.layer}", stage.same_kept
     if stage.spearman is None:
         return f"{after} nothing was removed, or nothing moved: the bound says nothing there."
-    pooled = f"over all removals {units.correlation(stage.spearman.value, stage.spearman.ci95)}"
+    pooled = f"term and divergence correlate by {units.correlation(stage.spearman.value, stage.spearman.ci95)}"
     if found is None:
         return f"{after}: {pooled}."
     low, high = found.ci95
@@ -157,7 +157,9 @@ def _stage_sentence(stage: StageTheory) -> str:
         if high < 0
         else "the term does not tell which choice diverges more"
     )
-    return f"{after}: {pooled}; at one number of tokens {units.correlation(found.value, found.ci95)}, {verdict}."
+    return (
+        f"{after}: {pooled}; among choices that keep as many, {units.correlation(found.value, found.ci95)}, {verdict}."
+    )
 
 
 def _depth_sentence(document: TheoryDocument) -> str:
@@ -165,14 +167,19 @@ def _depth_sentence(document: TheoryDocument) -> str:
     known = [(layer.layer, layer.last_layer_agreement) for layer in document.layers[:-1] if layer.last_layer_agreement]
     if not known:
         return "No layer's saliency can be held against the last layer's."
-    stages = [
-        f"{units.correlation(found.value, found.ci95)} at layer {layer}"
+    least = min(known, key=lambda one: one[1].value)[0]
+    named = {stage.layer for stage in document.stages} | {least}
+    parts = ", ".join(
+        f"{units.correlation(found.value, found.ci95)} at layer {layer}{', the least' if layer == least else ''}"
         for layer, found in known
-        if layer in {stage.layer for stage in document.stages}
-    ]
-    least = min(known, key=lambda one: one[1].value)
-    lowest = f"least at layer {least[0]}, {units.correlation(least[1].value, least[1].ci95)}"
-    return f"Agreement with the last layer: {', '.join([*stages, lowest])}."
+        if layer in named
+    )
+    said, trend = f"Agreement with the last layer is {parts}", document.agreement_trend
+    if trend is None:
+        return f"{said}."
+    low, high = trend.ci95
+    course = "grows" if low > 0 else "falls" if high < 0 else "neither grows nor falls"
+    return f"{said}; with depth it {course} (rank correlation {units.correlation(trend.value, trend.ci95)})."
 
 
 def _count_sentence(document: TheoryDocument) -> str:
