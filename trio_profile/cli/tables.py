@@ -300,7 +300,7 @@ def print_theory(document: TheoryDocument) -> None:
         stages.add_column(name, justify="right", no_wrap=True)
     for stage in document.stages:
         found = (stage.spearman, stage.within_question, stage.same_kept, stage.norms_same_kept)
-        stages.add_row(str(stage.layer), *(_correlation(one) for one in found))
+        stages.add_row(str(stage.layer), *(_correlation(one).replace(" ", "\n", 1) for one in found))
     console.print(stages, "")
     layers = _table(f"saliency by depth, {document.visual_tokens} visual tokens", "layer")
     for name in ("agrees with\nlast layer", "top 11 %\nin common", "above\nthe mean"):

@@ -61,7 +61,9 @@ def bound_page(document: TheoryDocument) -> Page:
         "goes with a larger divergence: 1 always, 0 not at all. Removing more makes both larger, whatever is chosen; "
         "only choices that keep as many tokens tell of the saliency, and beside them stands the term without it, (Σ "
         "‖h‖)². Least C is the smallest constant with which the bound holds in every removal; over that of the "
-        "median one, it says how loose the bound is. Intervals are 95 %, from other draws of the questions.",
+        "median one, it says how loose the bound is. With a constant that is free no removal refutes a bound; tested "
+        "is what the paper concludes from it, that removing what makes the term small keeps the output. Intervals "
+        "are 95 %, from other draws of the questions.",
         [
             Sentences("", sentences(document)[: len(document.stages)]),
             Chart(
