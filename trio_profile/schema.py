@@ -198,6 +198,22 @@ class Fidelity(Record):
     correct: tuple[bool, ...] = ()
 
 
+class Removal(Record):
+    """Tokens removed after one layer alone, by one choice, on one question; `kept` of its visual tokens stayed.
+
+    bound: (Σ s_i · ‖h_i‖)² over the removed tokens, the paper's bound on the divergence but for its constant. norms:
+    the same without saliency, (Σ ‖h_i‖)². kl_nats: KL(dense ‖ pruned) of the next token.
+    """
+
+    question: int
+    layer: int
+    choice: str
+    kept: int
+    bound: float
+    norms: float
+    kl_nats: float
+
+
 class Header(Record):
     """The first line of a store, and again whenever a later session goes on with it."""
 

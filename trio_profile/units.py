@@ -63,6 +63,11 @@ def factor(value: float) -> str:
     return _significant(value, 3)
 
 
+def correlation(value: float, bounds: Sequence[float]) -> str:
+    """A correlation and its interval, two decimals: `−0.31 [−0.42, −0.18]`."""
+    return f"{value:.2f} [{bounds[0]:.2f}, {bounds[1]:.2f}]".replace("-", "−")
+
+
 def milliseconds(value: float) -> str:
     """A duration in milliseconds with three significant digits."""
     return f"{_significant(value, 3)} ms"

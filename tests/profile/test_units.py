@@ -32,6 +32,11 @@ def test_a_share_has_the_digits_of_its_interval():
     assert units.percent_within(0.9084, (0.9084, 0.9084)) == "90.8 %"
 
 
+def test_a_correlation_has_two_decimals_and_a_true_minus():
+    assert units.correlation(-0.314, (-0.42, 0.08)) == "−0.31 [−0.42, 0.08]"
+    assert units.correlation(1.0, (1.0, 1.0)) == "1.00 [1.00, 1.00]"
+
+
 def test_a_speedup_has_the_digits_of_its_interval():
     assert units.times(1.2345, (1.20, 1.27)) == "1.23×"
     assert units.times(1.2345, (1.2310, 1.2351)) == "1.234×"

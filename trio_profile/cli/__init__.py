@@ -12,7 +12,21 @@ from typing import Any
 
 import typer
 
-from trio_profile.cli import ablate, audit, check, compare, env, flops, gate, layers, methods, models, report, sweep
+from trio_profile.cli import (
+    ablate,
+    audit,
+    check,
+    compare,
+    env,
+    flops,
+    gate,
+    layers,
+    methods,
+    models,
+    report,
+    sweep,
+    theory,
+)
 from trio_profile.cli import eval as evaluate
 
 app = typer.Typer(
@@ -22,7 +36,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _verb in (sweep, compare, ablate, flops, layers, evaluate, audit, report, check, gate, methods, models, env):
+for _verb in (
+    *(sweep, compare, ablate, flops, layers, theory, evaluate, audit),
+    *(report, check, gate, methods, models, env),
+):
     app.command(_verb.__name__.rpartition(".")[2])(_verb.command)
 
 _INTERRUPTED = 130

@@ -8,9 +8,10 @@ from trio_profile.analysis.evaluation import Evaluation
 from trio_profile.analysis.layers import LayersDocument
 from trio_profile.analysis.reconciliation import FlopsDocument
 from trio_profile.analysis.summary import summarise
+from trio_profile.analysis.theory import TheoryDocument
 from trio_profile.cli import tables
 from trio_profile.cli.options import print_document
-from trio_profile.report import ablate, compare, flops, layers, sweep, write
+from trio_profile.report import ablate, compare, flops, layers, sweep, theory, write
 from trio_profile.store import Contents, keep
 
 
@@ -80,9 +81,22 @@ def publish_evaluation(document: Evaluation, directory: Path | None, *, as_json:
         tables.print_evaluation(document)
 
 
+def publish_theory(document: TheoryDocument, directory: Path | None, *, as_json: bool) -> None:
+    """The same of the paper's theory, tested."""
+    if directory is not None:
+        keep(directory / THEORY, document)
+        document = document.model_copy(update={"report": str(write(theory.report(document), directory))})
+    if as_json:
+        print_document(document.model_dump_json(indent=2))
+    else:
+        tables.print_theory(document)
+
+
 FLOPS = "flops.json"
 """What `trio-profile flops --out` leaves beside its report."""
 LAYERS = "layers.json"
 """What `trio-profile layers --out` leaves beside its report and its trace."""
 EVALUATION = "evaluation.json"
 """What `trio-profile eval --out` leaves beside its answers."""
+THEORY = "theory.json"
+"""What `trio-profile theory --out` leaves beside its report."""

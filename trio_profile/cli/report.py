@@ -10,11 +10,12 @@ from trio_profile.cli.options import Json
 
 def command(
     directory: Annotated[
-        Path, typer.Argument(help="A directory of measurements.jsonl, flops.json, layers.json or audit.json.")
+        Path,
+        typer.Argument(help="A directory of measurements.jsonl, flops.json, layers.json, theory.json or audit.json."),
     ],
     json: Json = False,
 ) -> None:
-    """Rebuild the report of a study from its measurements, or of a count, a profile or an audit from its document."""
+    """Rebuild the report of a study from its measurements, or of any other from its document."""
     from trio_profile.cli.audit import AUDIT, publish_audit
     from trio_profile.store import Store
 
@@ -22,14 +23,17 @@ def command(
         return publish_audit(directory, as_json=json)
     from trio_profile.analysis.layers import LayersDocument
     from trio_profile.analysis.reconciliation import FlopsDocument
+    from trio_profile.analysis.theory import TheoryDocument
     from trio_profile.cli.publish import (
         FLOPS,
         LAYERS,
+        THEORY,
         publish,
         publish_ablation,
         publish_comparison,
         publish_flops,
         publish_layers,
+        publish_theory,
     )
     from trio_profile.store import kept
 
@@ -38,6 +42,8 @@ def command(
             return publish_flops(kept(directory / FLOPS, FlopsDocument), directory, as_json=json)
         if (directory / LAYERS).exists():
             return publish_layers(kept(directory / LAYERS, LayersDocument), directory, as_json=json)
+        if (directory / THEORY).exists():
+            return publish_theory(kept(directory / THEORY, TheoryDocument), directory, as_json=json)
     contents = Store(directory).read()
     if contents.study.verb == "compare":
         return publish_comparison(contents, directory, as_json=json)

@@ -25,8 +25,10 @@ from trio_profile.analysis.reconciliation import FlopsDocument, Term
 from trio_profile.analysis.stability import Doubt
 from trio_profile.analysis.stability import name as cell_name
 from trio_profile.analysis.summary import CellSummary, Document, Quantity
+from trio_profile.analysis.theory import Estimate, TheoryDocument
 from trio_profile.report.ablate import sentences as ablation_sentences
 from trio_profile.report.compare import sentences as comparison_sentences
+from trio_profile.report.theory import sentences as theory_sentences
 from trio_profile.report.verdict import sentences
 from trio_profile.schema import FORMAT, VERSION, Measurement, Shape, Study
 
@@ -375,6 +377,34 @@ def _difference(score: Score) -> str:
         return ""
     around = "" if score.ci95 is None else " [{:+.4f}, {:+.4f}]".format(*score.ci95)
     return f"{score.difference:+.4f}{around}"
+
+
+def print_theory(document: TheoryDocument) -> None:
+    """The bound's correlations at each stage, the saliencies at each layer, and what follows."""
+    console = Console()
+    stages = _table(f"{document.study.model}: the bound's term against KL, rank correlations", "after\nlayer")
+    for name in ("all\nremovals", "within a\nquestion", "as many\nkept", "the same,\nno saliency"):
+        stages.add_column(name, justify="right", no_wrap=True)
+    for stage in document.stages:
+        found = (stage.spearman, stage.within_question, stage.same_kept, stage.norms_same_kept)
+        stages.add_row(str(stage.layer), *(_correlation(one).replace(" ", "\n", 1) for one in found))
+    console.print(stages, "")
+    layers = _table(f"saliency by depth, {document.visual_tokens} visual tokens", "layer")
+    for name in ("agrees with\nlast layer", "top 11 %\nin common", "above\nthe mean"):
+        layers.add_column(name, justify="right", no_wrap=True)
+    for layer in document.layers:
+        overlap = units.percent_within(layer.top_overlap.value, layer.top_overlap.ci95)
+        agreement = _correlation(layer.last_layer_agreement)
+        layers.add_row(str(layer.layer), agreement, escape(overlap), units.count(layer.above_mean.value))
+    console.print(layers, "")
+    for sentence in theory_sentences(document):
+        console.print(escape(sentence))
+    if document.report:
+        console.print(f"report: {escape(document.report)}", soft_wrap=True)
+
+
+def _correlation(found: Estimate | None) -> str:
+    return "" if found is None else escape(units.correlation(found.value, found.ci95))
 
 
 def _alike(layers: Sequence[LayerTimes]) -> list[list[LayerTimes]]:

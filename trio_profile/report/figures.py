@@ -6,7 +6,7 @@ report.css gives text, grid and hover boxes the colours of the page.
 
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
-from itertools import accumulate
+from itertools import accumulate, cycle
 from math import log10
 from typing import Any
 
@@ -17,6 +17,7 @@ from trio_profile.analysis.ablate import Row as Variant
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.layers import LayersDocument
 from trio_profile.analysis.summary import CellSummary, DenseSummary, Document, Quantity
+from trio_profile.analysis.theory import TOP, Estimate, TheoryDocument
 from trio_profile.report.verdict import break_even, break_even_text, finished, realised
 
 PALETTE = ("#0e8f8a", "#d0702a", "#7d6bd0", "#c94f7c", "#3b82c4", "#7f8f2a", "#a06a4a")
@@ -469,6 +470,83 @@ def layers(document: LayersDocument) -> go.Figure:
         figure.add_vline(x=stage.layer + 0.5, line={"color": _INK, "width": 1, "dash": _DOTTED})
     figure.update_xaxes(range=[0, len(x) + 1], ticksuffix="", hoverformat=".0f", title={"text": "Decoder layer"})
     return figure
+
+
+def bound(document: TheoryDocument) -> go.Figure:
+    """The bound's term against the measured divergence, both logarithmic: a point a removal, a colour a stage."""
+    figure = _figure("KL(dense ‖ pruned) of the next token, nats", 1)
+    for stage, own in zip(document.stages, cycle(PALETTE), strict=False):
+        # Nothing removed, or nothing moved, has no place on a logarithmic axis.
+        shown = [removal for removal in stage.removals if removal.bound > 0 and removal.kl_nats > 0]
+        figure.add_scatter(
+            x=[removal.bound for removal in shown],
+            y=[removal.kl_nats for removal in shown],
+            mode="markers",
+            name=f"after layer {stage.layer}",
+            marker={"color": own, "size": 5, "opacity": 0.55},
+            text=[
+                f"<b>{escape(removal.choice)}</b>, question {removal.question + 1}, {removal.kept} kept"
+                for removal in shown
+            ],
+            hovertemplate="%{text}<br>term %{x:.3g}, KL %{y:.3g} nats<extra></extra>",
+        )
+    figure.update_xaxes(
+        type="log",
+        autorange=True,
+        ticksuffix="",
+        dtick=1,
+        exponentformat="power",
+        title={"text": "(Σ s · ‖h‖)² over the removed tokens"},
+    )
+    figure.update_yaxes(type="log", autorange=True, dtick=1, exponentformat="power")
+    figure.update_layout(height=460)
+    return figure
+
+
+def agreement(document: TheoryDocument) -> go.Figure:
+    """Each layer's own saliency against the last layer's: rank correlation and share of the top tokens in common."""
+    figure = _figure("Agreement with the last layer", 1.05)
+    _level(figure, 0)
+    lows = [0.0]
+    for name, own, found in (
+        ("rank correlation", PALETTE[0], [layer.last_layer_agreement for layer in document.layers]),
+        (f"top {units.percent(TOP, 0)} in common", PALETTE[1], [layer.top_overlap for layer in document.layers]),
+    ):
+        lows += [one.ci95[0] for one in found if one is not None]
+        _by_depth(figure, name, own, found, lambda one: units.correlation(one.value, one.ci95))
+    figure.add_hline(y=TOP, line={"color": PALETTE[1], "width": 1, "dash": _DOTTED})
+    figure.update_yaxes(range=[min(lows) - 0.05, 1.05])
+    _depth(figure, document)
+    return figure
+
+
+def above_mean(document: TheoryDocument) -> go.Figure:
+    """How many visual tokens of a question have a saliency above the layer's mean, by layer."""
+    found = [layer.above_mean for layer in document.layers]
+    figure = _figure("Visual tokens above the mean", 1.1 * max(one.ci95[1] for one in found))
+    _by_depth(figure, "above the mean", PALETTE[0], found, lambda one: f"{units.count(one.value)} tokens")
+    figure.update_layout(showlegend=False)
+    _depth(figure, document)
+    return figure
+
+
+def _by_depth(
+    figure: go.Figure, name: str, own: str, found: Sequence[Estimate | None], text: Callable[[Estimate], str]
+) -> None:
+    """A line over the layers with its interval; layers without a value are left out."""
+    there = [(float(layer), one) for layer, one in enumerate(found, start=1) if one is not None]
+    x = [layer for layer, _ in there]
+    _band(figure, x, [one.ci95[0] for _, one in there], [one.ci95[1] for _, one in there], own, name)
+    hover = [f"<b>{name}</b>, layer {layer:g}<br>{text(one)}" for layer, one in there]
+    _line(figure, name, x, [one.value for _, one in there], own, hover, group=name)
+
+
+def _depth(figure: go.Figure, document: TheoryDocument) -> None:
+    """Layers as x, the stages as upright lines."""
+    for stage in document.stages:
+        figure.add_vline(x=stage.layer + 0.5, line={"color": _INK, "width": 1, "dash": _DOTTED})
+    last = len(document.layers) + 1
+    figure.update_xaxes(range=[0, last], ticksuffix="", hoverformat=".0f", title={"text": "Decoder layer"})
 
 
 def _shortened(name: str) -> str:
