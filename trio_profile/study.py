@@ -104,6 +104,8 @@ def attempt(study: Study, shape: Shape) -> tuple[list[Planned], list[Measurement
 def _plan_cell(cell: Cell, study: Study, shape: Shape) -> Planned:
     cls = methods.find(cell.method)
     given = {**study.options, **cell.options}
+    if "retention" in given:
+        raise OptionError(f"option retention = {given['retention']!r}: retentions are a study's own; use --retention")
     # A study's options go to the methods that have them: --option threshold=0.9 means nothing to random.
     options = {name: _typed(cls, name, value) for name, value in given.items() if name in cls.option_names()}
     known = {name for method in study.methods for name in methods.find(method).option_names()}

@@ -6,7 +6,9 @@
    more and more of them: to look things up is learnt soon among three and late among thirty.
 3. *Settle.* All tokens of each picture, as the model will meet them.
 
-Many questions share one picture: its tokens are a prefix that they all read, and none reads another (`Packing`).
+Many questions share one picture: its tokens are a prefix that they all read, and none reads another (`Packing`). In the
+second phase the first layers often do not let them see it at all (`blindfold`). Left to itself, each word alone looks
+up what shares it, in the very first layer, where it knows nothing yet of the word beside it, and training stays there.
 """
 
 import time
@@ -44,7 +46,7 @@ class Recipe:
     pictures: rendered once, for all phases. batch: pictures in a step of each phase. questions: about each picture.
     rate: of learning, at its highest. deep: weight of the answers read off every layer, which fades out within the
     second phase: what a layer's readout says is to be the model's own doing in the end. patches: share of a thing's
-    patches that the decoder sees in that phase.
+    patches that the decoder sees in that phase. blind: in how many layers at the most its questions do not.
     """
 
     seed: int = 0
@@ -55,6 +57,7 @@ class Recipe:
     rate: float = 2e-3
     deep: float = 0.3
     patches: float = 0.75
+    blind: int = 3
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ class Packing:
 
 
 def packed_attention(
-    _module: nn.Module,
+    module: nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -125,11 +128,21 @@ def packed_attention(
     # Written out: the CPU's fused kernel takes several times as long backward.
     picture = _softmax(_causal(query[:, :, :p] @ key[:, :, :p].mT)) @ value[:, :, :p]
     asked, keys, values = (x[:, :, p:].unflatten(2, shape) for x in (query, key, value))
-    over_picture = asked.flatten(2, 3) @ key[:, :, :p].mT
+    over_picture = asked.flatten(2, 3) @ key[:, :, :p].mT + getattr(module, "gate", 0.0)
     own = _causal(asked @ keys.mT).flatten(2, 3)
     of_picture, of_own = _softmax(torch.cat([over_picture, own], dim=-1)).split([p, packing.length], dim=-1)
     questions = of_picture @ value[:, :, :p] + (of_own.unflatten(2, shape) @ values).flatten(2, 3)
     return torch.cat([picture, questions], dim=2).transpose(1, 2), None
+
+
+def blindfold(model: Any, layers: int) -> None:
+    """Keep questions from seeing the picture in so many of the first decoder layers; 0 lets them see it everywhere."""
+    for number, layer in enumerate(model.model.language_model.layers):
+        attention = layer.self_attn
+        if not hasattr(attention, "gate"):
+            # A buffer, so that a compiled layer takes it as an input and not as a constant.
+            attention.register_buffer("gate", torch.zeros((), device=model.device), persistent=False)
+        attention.gate.fill_(-torch.inf if number < layers else 0.0)
 
 
 def plain_attention(
@@ -330,6 +343,7 @@ class Training:
             self._load(directory / STATE)
         pictures = album(self.recipe.pictures)
         self._attention("plain", "packed")
+        blindfold(self.model, 0)
         if self.compiled:
             for layer in self.model.model.language_model.layers:
                 layer.forward = torch.compile(layer.forward, dynamic=True)
@@ -343,6 +357,7 @@ class Training:
             self.save(directory / STATE)
         for layer in self.model.model.language_model.layers:
             layer.__dict__.pop("forward", None)
+            del layer.self_attn.gate
         self._attention("sdpa", "sdpa")
         return self.model
 
@@ -386,6 +401,8 @@ class Training:
         ending = settle or done > 0.6
         deep = 0.0 if settle else self.recipe.deep * max(0.0, 1 - 2 * done)
         hops = 1 + self.step % MOST_HOPS if ending else self.curriculum.hops
+        sees = settle or self.rng.random() < max(0.15, 2 * done - 0.8)
+        blindfold(self.model, 0 if sees else int(self.rng.integers(1, self.recipe.blind + 1)))
         chosen, places, texts, found = self._asked(pictures, hops, batch, settle, ending)
         some = features[chosen[:, None], places].to(self.device)
         loss, right = answer_loss(

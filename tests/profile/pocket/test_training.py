@@ -51,6 +51,25 @@ def test_packed_questions_are_answered_as_if_each_were_alone():
     assert right[-1].item() == pytest.approx((logits.argmax(-1) == truth).double().mean().item())
 
 
+def test_a_blindfold_hides_the_picture_in_the_first_layers_alone():
+    model = untrained(0, layers=3).eval()
+    model.model.language_model.set_attn_implementation("packed")
+    asked = ask(scene(5), 1, np.random.default_rng(0))
+    texts, found = torch.tensor([[training.question_ids(asked)]]), torch.tensor([[[VOCABULARY[asked.answer]]]])
+    places = torch.arange(20)[None]
+    one, other = torch.randn(2, 1, 20, 96, generator=torch.Generator().manual_seed(0))
+    losses = []
+    for layers in (0, 2, 3):
+        training.blindfold(model, layers)
+        with torch.no_grad():
+            losses.append(
+                [training.answer_loss(model, f, places, texts, found, ending=True)[0].item() for f in (one, other)]
+            )
+    seen, late, never = losses
+    assert seen[0] != seen[1] and late[0] != late[1] and seen != late
+    assert never[0] == never[1]  # nothing of the picture is left
+
+
 def test_what_is_looked_for_is_named_where_it_is_supervised():
     for hops in (1, 2, 3):
         asked = ask(scene(9), hops, np.random.default_rng(hops))
