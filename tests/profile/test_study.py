@@ -107,5 +107,5 @@ def test_options_go_to_the_methods_that_have_them():
     assert cells[1].method.seed == 3
     with pytest.raises(OptionError, match="option 'colour' belongs to none of the methods trio"):
         plan(make(options={"colour": 1}), SHAPE)
-    with pytest.raises(OptionError, match="option retention = 0.5: retentions are a study's own; use --retention"):
+    with pytest.raises(OptionError, match="retentions are a study's own; use --retention"):
         plan(make(options={"retention": 0.5}), SHAPE)

@@ -301,8 +301,8 @@ class Curriculum:
 
     @property
     def hops(self) -> int:
-        """Of the questions that are asked: one more as soon as the first is found often enough."""
-        return 1 if self.right[0] < 0.6 and not self.right[1] else 2 if self.right[1] < 0.5 and not self.right[2] else 3
+        """Of the questions that are asked: one more as soon as those before are found often enough."""
+        return 1 if self.right[0] < 0.8 and not self.right[1] else 2 if self.right[1] < 0.7 and not self.right[2] else 3
 
     def heard(self, hops: int, right: float) -> None:
         """Note how a batch of so many hops was answered."""
@@ -310,8 +310,13 @@ class Curriculum:
         self.right = (*self.right[: hops - 1], before + 0.05 * (right - before), *self.right[hops:])
 
     def grow(self, done: float) -> None:
-        """One thing more, if those that are there are found, or time wants it."""
-        if (self.right[0] > 0.65 or self.things < MOST * done / 0.6) and self.things < MOST:
+        """One thing more, if every hop finds those that are there, or time wants it: each is learnt soon among few.
+
+        Four things for each hop are always there, for there to be a way.
+        """
+        found = min(self.right[: self.hops]) > 0.65
+        wanted = max(4 * self.hops, MOST * (done - 0.3) / 0.4)
+        if (found or self.things < wanted) and self.things < MOST:
             self.things += 1
 
 

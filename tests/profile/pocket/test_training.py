@@ -104,19 +104,21 @@ def test_what_is_seen_holds_the_things_asked_about_and_no_others():
 def test_the_curriculum_asks_for_more_as_more_is_found():
     level = training.Curriculum()
     assert (level.hops, level.things, level.ground) == (1, 3, 2)
-    level.grow(0.0)
-    assert level.things == 3
+    for _ in range(3):
+        level.grow(0.0)
+    assert level.things == 4
     for _ in range(100):
         level.heard(1, 1.0)
-    level.grow(0.0)
-    assert (level.hops, level.things, level.ground) == (2, 4, 5)
+    for _ in range(9):
+        level.grow(0.0)
+    assert (level.hops, level.things) == (2, 8)  # no further before two hops are found among them
     for _ in range(100):
         level.heard(2, 1.0)
     assert level.hops == 3
-    assert training.Curriculum(things=30, right=(1.0, 0.0, 0.0)).hops == 2
     late = training.Curriculum()
-    late.grow(0.5)
-    assert late.things == 4  # time wants it
+    for _ in range(40):
+        late.grow(0.7)
+    assert late.things == 30  # time wants it
 
 
 def test_matrices_inside_and_all_else_apart():
