@@ -140,7 +140,7 @@ def test_the_verb_adds_the_controls_and_report_rebuilds_it(tiny_study: Study, tm
         (["--method", "fastest"], "unknown method 'fastest'"),
         (["--retention", "0.3,x"], "--retention '0.3,x' is not a comma list"),
         (["--retention", "1.3"], "retentions.0 = 1.3"),
-        (["--pictures", "0"], "--pictures 0"),
+        (["--pictures", "0"], "--asked 0"),
         (["--budget-rule", "mean"], "budget rule 'mean': choose average, after-prune or final"),
         (["--method", "no.such:Method"], "method 'no.such:Method' cannot be imported"),
     ],

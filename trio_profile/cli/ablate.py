@@ -1,7 +1,7 @@
 """`trio-profile ablate`: the paper's ablations, TRIO with one option changed at a time, timed in turn."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -23,8 +23,7 @@ from trio_profile.cli.options import (
     Questions,
     Seed,
     TextTokens,
-    assignments,
-    numbers,
+    given,
     studied,
 )
 
@@ -65,34 +64,15 @@ def command(
 
     A variant that cannot run here is listed with its reason. Finished ones are not run again.
     """
+    fields = given(locals())
     from trio_profile import ablations, sweep
     from trio_profile.cli.progress import progress
     from trio_profile.cli.publish import publish_ablation
     from trio_profile.models import own_questions
 
-    given: dict[str, Any] = {
-        "verb": "ablate",
-        "model": model,
-        "retentions": numbers(retention, "--retention", float),
-        "layers": numbers(layers, "--layers", int),
-        "options": assignments(option) if option else None,
-        "image": str(image.resolve()) if image else None,
-        "prompt": prompt,
-        "questions": str(questions.resolve()) if questions else None,
-        "fidelity_inputs": asked,
-        "text_tokens": text_tokens,
-        "new_tokens": new_tokens,
-        "batch": batch,
-        "device": device,
-        "dtype": dtype,
-        "attention": attention,
-        "precision": precision,
-        "cell_seconds": cell_seconds,
-        "seed": seed,
-    }
     if asked is not None and asked < 1:
         raise typer.BadParameter(f"--asked {asked}: an ablation needs at least 1")
-    study = studied(given)
+    study = studied({**fields, "verb": "ablate"})
     study = study.model_copy(update={"ablations": ablations.of(study, only or ())})
     if asked is None and questions is None and own_questions(study) is None:
         study = study.model_copy(update={"fidelity_inputs": DRAWN})

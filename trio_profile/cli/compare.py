@@ -1,7 +1,7 @@
 """`trio-profile compare`: methods side by side at the same retentions, timed in turn in one process."""
 
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 import typer
 
@@ -22,8 +22,7 @@ from trio_profile.cli.options import (
     Questions,
     Seed,
     TextTokens,
-    assignments,
-    numbers,
+    given,
     studied,
 )
 
@@ -47,10 +46,12 @@ def command(
     image: Picture = None,
     prompt: Prompt = None,
     questions: Questions = None,
-    pictures: Annotated[
+    asked: Annotated[
         int | None,
         typer.Option(
-            help="Questions, or drawn pictures, held against dense. Default: all of a file, 200 of pocket, 8."
+            "--asked",
+            "--pictures",
+            help="Questions, or drawn pictures, held against dense. Default: all of a file, 200 of pocket, 8.",
         ),
     ] = None,
     text_tokens: TextTokens = None,
@@ -69,6 +70,7 @@ def command(
 
     `random` and `downsample` stand beside whatever is named. A method that cannot run here is listed with its reason.
     """
+    fields = given(locals())
     from trio_core import methods
     from trio_core.method import BudgetRule
     from trio_profile import sweep
@@ -77,36 +79,16 @@ def command(
     from trio_profile.models import own_questions
 
     named = list(method or methods.names())
-    options = assignments(option) if option else {}
+    options = fields.get("options", {})
     if budget_rule is not None:
-        options["budget_rule"] = budget_rule
         if budget_rule not in get_args(BudgetRule):
             raise typer.BadParameter(f"budget rule {budget_rule!r}: choose average, after-prune or final")
-    given: dict[str, Any] = {
-        "model": model,
-        "methods": tuple(dict.fromkeys([*named, *CONTROLS])),
-        "retentions": numbers(retention, "--retention", float),
-        "layers": numbers(layers, "--layers", int),
-        "options": options or None,
-        "image": str(image.resolve()) if image else None,
-        "prompt": prompt,
-        "questions": str(questions.resolve()) if questions else None,
-        "fidelity_inputs": pictures,
-        "verb": "compare",
-        "text_tokens": text_tokens,
-        "new_tokens": new_tokens,
-        "batch": batch,
-        "device": device,
-        "dtype": dtype,
-        "attention": attention,
-        "precision": precision,
-        "cell_seconds": cell_seconds,
-        "seed": seed,
-    }
-    if pictures is not None and pictures < 1:
-        raise typer.BadParameter(f"--pictures {pictures}: a comparison needs at least 1")
-    study = studied(given)
-    if pictures is None and questions is None and own_questions(study) is None:
+        options = options | {"budget_rule": budget_rule}
+    if asked is not None and asked < 1:
+        raise typer.BadParameter(f"--asked {asked}: a comparison needs at least 1")
+    compared = tuple(dict.fromkeys([*named, *CONTROLS]))
+    study = studied({**fields, "verb": "compare", "methods": compared, "options": options})
+    if asked is None and questions is None and own_questions(study) is None:
         study = study.model_copy(update={"fidelity_inputs": DRAWN})
     with progress() as watch:
         contents = sweep.run(study, out, watch=watch, refusals=True)

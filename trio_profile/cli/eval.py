@@ -16,8 +16,7 @@ from trio_profile.cli.options import (
     OneMethod,
     PruneAfter,
     Seed,
-    assignments,
-    numbers,
+    given,
     studied,
 )
 
@@ -45,6 +44,7 @@ def command(
 
     Needs the extra `eval`, which brings lmms-eval.
     """
+    fields = given(locals())
     from trio_profile.cli.progress import progress
     from trio_profile.cli.publish import publish_evaluation
     from trio_profile.store import appending, make_directory
@@ -52,18 +52,7 @@ def command(
     if limit is not None and limit < 1:
         raise typer.BadParameter(f"--limit {limit}: an evaluation needs at least 1 question")
     evaluation = _evaluation()
-    given: dict[str, Any] = {
-        "model": model,
-        "methods": (method,) if method else None,
-        "retentions": (retention,),
-        "layers": numbers(layers, "--layers", int),
-        "options": assignments(option) if option else None,
-        "device": device,
-        "dtype": dtype,
-        "attention": attention,
-        "seed": seed,
-    }
-    study = studied(given)
+    study = studied(fields)
     names = [name.strip() for name in tasks.split(",") if name.strip()]
     with ExitStack() as stack:
         keep = None

@@ -1,7 +1,7 @@
 """`trio-profile flops`: from the formula's figure to the counted one, term by term."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,8 +15,7 @@ from trio_profile.cli.options import (
     OneMethod,
     PruneAfter,
     TextTokens,
-    assignments,
-    numbers,
+    given,
 )
 
 
@@ -48,31 +47,19 @@ def command(
     json: Json = False,
 ) -> None:
     """Reconcile the claimed work of one prefill with what is counted, down to the last multiply-add."""
+    fields = given(locals())
     from trio_profile import flops, study
     from trio_profile.analysis.conventions import figure, find
     from trio_profile.cli.publish import publish_flops
     from trio_profile.store import make_directory
 
-    given: dict[str, Any] = {
-        "model": model,
-        "methods": (method,) if method else None,
-        "retentions": (retention,) if retention is not None else None,
-        "layers": numbers(layers, "--layers", int),
-        "options": assignments(option) if option else None,
-        "text_tokens": text_tokens,
-        "new_tokens": new_tokens,
-        "batch": batch,
-        "device": device,
-        "attention": attention,
-        "gamma": gamma,
-    }
     if method and retention is None:
         raise typer.BadParameter(f"--method {method} prunes to a retention: give --retention too")
     if convention and claimed is None:
         raise typer.BadParameter(f"--convention {convention} is for a printed figure: give --claimed too")
     claim = None if claimed is None else figure(claimed)
     against = None if convention is None else find(convention)
-    asked = study.make(**{name: value for name, value in given.items() if value is not None})
+    asked = study.make(**fields)
     if out is not None:
         make_directory(out)
     document = flops.run(asked, dense=retention is None, causal=causal, claim=claim, convention=against)

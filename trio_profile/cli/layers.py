@@ -1,7 +1,7 @@
 """`trio-profile layers`: where the time of one prefill goes, layer by layer, and why a claim did not become time."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -24,8 +24,7 @@ from trio_profile.cli.options import (
     PruneAfter,
     Seed,
     TextTokens,
-    assignments,
-    numbers,
+    given,
     studied,
 )
 
@@ -54,31 +53,11 @@ def command(
     json: Json = False,
 ) -> None:
     """Time every decoder layer and stage of one prefill, dense beside pruned."""
+    fields = given(locals()) | {"cell_seconds": seconds}
     from trio_profile import layers as timed
     from trio_profile.cli.publish import publish_layers
     from trio_profile.store import make_directory
 
-    given: dict[str, Any] = {
-        "model": model,
-        "methods": (method,) if method else None,
-        "retentions": (retention,),
-        "layers": numbers(layers, "--layers", int),
-        "options": assignments(option) if option else None,
-        "image": str(image.resolve()) if image else None,
-        "prompt": prompt,
-        "text_tokens": text_tokens,
-        "new_tokens": new_tokens,
-        "batch": batch,
-        "device": device,
-        "dtype": dtype,
-        "attention": attention,
-        "gamma": gamma,
-        "precision": precision,
-        "preroll_ms": preroll_ms,
-        "cold_l2": cold_l2,
-        "cell_seconds": seconds,
-        "seed": seed,
-    }
     if out is not None:
         make_directory(out)
-    publish_layers(timed.run(studied(given), out=out), out, as_json=json)
+    publish_layers(timed.run(studied(fields), out=out), out, as_json=json)

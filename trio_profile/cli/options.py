@@ -88,13 +88,44 @@ def print_document(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def studied(given: dict[str, Any]) -> "Study":
-    """A study of the options that were given, on CUDA in bfloat16 where there is one and nothing else was said."""
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """A verb's options that were given, as fields of a study: `given(locals())`, before anything else is named.
+
+    Options are named as the fields are, apart from those of which a verb takes one where a study takes several; what is
+    no field is the verb's own business. Raises BadParameter for text that cannot be read.
+    """
+    from trio_profile.schema import Study
+
+    fields: dict[str, Any] = {}
+    for name, value in options.items():
+        field, read = _READ.get(name, (name, lambda same: same))
+        if value not in (None, []) and field in Study.model_fields:
+            fields[field] = read(value)
+    return fields
+
+
+_READ: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "method": ("methods", lambda value: (value,) if isinstance(value, str) else tuple(value)),
+    "retention": (
+        "retentions",
+        lambda value: (value,) if isinstance(value, float) else numbers(value, "--retention", float),
+    ),
+    "layers": ("layers", lambda value: numbers(value, "--layers", int)),
+    "option": ("options", assignments),
+    "image": ("image", lambda path: str(path.resolve())),
+    "questions": ("questions", lambda path: str(path.resolve())),
+    "asked": ("fidelity_inputs", int),
+}
+"""Options whose name or whose value is not the field's: the field, and how the value is read."""
+
+
+def studied(fields: dict[str, Any]) -> "Study":
+    """A study of these fields, on CUDA in bfloat16 where there is one and nothing else was said."""
     import torch
 
     from trio_profile import study
 
-    fields = {name: value for name, value in given.items() if value is not None}
+    fields = dict(fields)
     fields.setdefault("device", "cuda" if torch.cuda.is_available() else "cpu")
     fields.setdefault("dtype", "bfloat16" if str(fields["device"]).startswith("cuda") else "float32")
     return study.make(**fields)

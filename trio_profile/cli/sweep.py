@@ -25,8 +25,7 @@ from trio_profile.cli.options import (
     Questions,
     Seed,
     TextTokens,
-    assignments,
-    numbers,
+    given,
     print_document,
     studied,
 )
@@ -74,40 +73,17 @@ def command(
     json: Json = False,
 ) -> None:
     """Sweep retentions: speed-up, work, cache and break-even, with a report. Finished cells are not run again."""
-    given: dict[str, Any] = {
-        "model": model,
-        "methods": tuple(method) if method else None,
-        "retentions": numbers(retention, "--retention", float),
-        "layers": numbers(layers, "--layers", int),
-        "options": assignments(option) if option else None,
-        "image": str(image.resolve()) if image else None,
-        "prompt": prompt,
-        "questions": str(questions.resolve()) if questions else None,
-        "fidelity_inputs": asked,
-        "text_tokens": text_tokens,
-        "new_tokens": new_tokens,
-        "batch": batch,
-        "device": device,
-        "dtype": dtype,
-        "attention": attention,
-        "gamma": gamma,
-        "precision": precision,
-        "preroll_ms": preroll_ms,
-        "cold_l2": cold_l2,
-        "cell_seconds": cell_seconds,
-        "seed": seed,
-    }
-    made = _study(study, {name: value for name, value in given.items() if value is not None})
+    made = _study(study, given(locals()))
     if dry_run:
         _dry_run(made, json)
         return
     _run(made, out, resume, json)
 
 
-def _study(file: Path | None, given: dict[str, Any]) -> "Study":
+def _study(file: Path | None, fields: dict[str, Any]) -> "Study":
     from trio_profile import study as studies
 
-    return studied({**(studies.read(file) if file else {}), **given})
+    return studied({**(studies.read(file) if file else {}), **fields})
 
 
 def _dry_run(asked: "Study", as_json: bool) -> None:

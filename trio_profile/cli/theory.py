@@ -1,7 +1,7 @@
 """`trio-profile theory`: the paper's bound on the divergence against what is measured, and its saliency by depth."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,8 +13,7 @@ from trio_profile.cli.options import (
     ModelName,
     Questions,
     Seed,
-    assignments,
-    numbers,
+    given,
     studied,
 )
 
@@ -48,24 +47,13 @@ def command(
 
     Also at every layer: its own saliency against the last layer's, and how many tokens are above the mean.
     """
+    fields = given(locals())
     from trio_profile import theory as tested
     from trio_profile.cli.progress import progress
     from trio_profile.cli.publish import THEORY, publish_theory
     from trio_profile.store import keep, make_directory
 
-    given: dict[str, Any] = {
-        "model": model,
-        "retentions": numbers(retention, "--retention", float) or tested.SHARES,
-        "layers": numbers(layers, "--layers", int),
-        "options": assignments(option) if option else None,
-        "questions": str(questions.resolve()) if questions else None,
-        "fidelity_inputs": asked,
-        "device": device,
-        "dtype": dtype,
-        "attention": attention,
-        "seed": seed,
-    }
-    study = studied(given)
+    study = studied({"retentions": tested.SHARES, **fields})
     if out is not None:
         make_directory(out)
     with progress() as watch:
