@@ -235,7 +235,7 @@ def test_differences_are_paired_with_the_default(known: Ablation):
 
 def test_sentences_say_what_stands_out(known: Ablation):
     told = pages.sentences(known.groups[0], 0.11)
-    assert told[0].startswith("k_pos 1 answers 12.5 points less [−17.9, −6.8]")
+    assert told[0].startswith("k_pos 1 answers 12.5 points less [−18.0, −6.7]")
     assert told[1] == "Not told apart from the default by their answers: 2."
     assert told[2].startswith("Not told apart by prefill time")
 

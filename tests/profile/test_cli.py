@@ -97,7 +97,7 @@ def test_dry_run_prints_cells_and_cost_and_measures_nothing(tmp_path, capsys):
     assert found["seconds"] == 50
     assert not out.exists()
     assert run(["sweep", "--dry-run", "--device", "cpu", "--out", str(out)]) == 0
-    assert "10 cells, 576 visual and 60 text tokens" in capsys.readouterr().out
+    assert "10 cells, 576 visual and 27 text tokens" in capsys.readouterr().out
 
 
 def test_models_check_tries_every_family_with_each_attention(capsys):
@@ -189,7 +189,7 @@ def test_methods_models_and_env(capsys):
         (["sweep", "--retention", "1.5"], "retentions.0 = 1.5"),
         (["sweep", "--retention", "0"], "retention 0"),
         (["sweep", "--retention", "nan"], "nan"),
-        (["sweep", "--retention", "0.02"], "lowest possible is 0.0330"),
+        (["sweep", "--retention", "0.02"], "lowest possible is 0.0642"),
         (["sweep", "--retention", "half"], "--retention 'half'"),
         (["sweep", "--layers", "1,40", "--retention", "0.5"], "(1, 40)"),
         (["sweep", "--layers", "10,1", "--retention", "0.5"], "must ascend"),

@@ -7,8 +7,9 @@
 3. *Settle.* All tokens of each picture, as the model will meet them.
 
 Many questions share one picture: its tokens are a prefix that they all read, and none reads another (`Packing`). In the
-second phase the first layers often do not let them see it at all (`blindfold`). Left to itself, each word alone looks
-up what shares it, in the very first layer, where it knows nothing yet of the word beside it, and training stays there.
+second phase layers often do not let them see it at all (`blindfold`). Left to itself, each word alone looks up what
+shares it, in the very first layer, where it knows nothing yet of the word beside it nor of what the hop before found,
+and training stays there.
 """
 
 import time
@@ -37,6 +38,11 @@ STATE = "training.pt"
 _BEFORE = [VOCABULARY[word] for word in ("<s>", "user", ":")]
 _AFTER = [VOCABULARY[word] for word in ("assistant", ":")]
 _SAVED_EVERY_S = 120.0
+_ENDING = 0.6
+"""How much of the second phase is over when prompts receive their ending, and ground is added."""
+_GROUND = 300
+_LONGEST = 64
+"""More than any question's words."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +52,13 @@ class Recipe:
     pictures: rendered once, for all phases. batch: pictures in a step of each phase. questions: about each picture.
     rate: of learning, at its highest. deep: weight of the answers read off every layer, which fades out within the
     second phase: what a layer's readout says is to be the model's own doing in the end. patches: share of a thing's
-    patches that the decoder sees in that phase. blind: in how many layers at the most its questions do not.
+    patches that the decoder sees in that phase. blind: in how many layers at the most a hop's words do not.
     """
 
     seed: int = 0
-    steps: tuple[int, int, int] = (1200, 6000, 1000)
+    steps: tuple[int, int, int] = (1200, 5000, 500)
     pictures: int = 4000
-    batch: tuple[int, int, int] = (8, 8, 6)
+    batch: tuple[int, int, int] = (8, 8, 4)
     questions: int = 16
     rate: float = 2e-3
     deep: float = 0.3
@@ -128,7 +134,9 @@ def packed_attention(
     # Written out: the CPU's fused kernel takes several times as long backward.
     picture = _softmax(_causal(query[:, :, :p] @ key[:, :, :p].mT)) @ value[:, :, :p]
     asked, keys, values = (x[:, :, p:].unflatten(2, shape) for x in (query, key, value))
-    over_picture = asked.flatten(2, 3) @ key[:, :, :p].mT + getattr(module, "gate", 0.0)
+    over_picture = asked.flatten(2, 3) @ key[:, :, :p].mT
+    if (gate := getattr(module, "gate", None)) is not None:
+        over_picture = over_picture + gate[: packing.length].repeat(packing.questions)[:, None].to(over_picture.dtype)
     own = _causal(asked @ keys.mT).flatten(2, 3)
     of_picture, of_own = _softmax(torch.cat([over_picture, own], dim=-1)).split([p, packing.length], dim=-1)
     questions = of_picture @ value[:, :, :p] + (of_own.unflatten(2, shape) @ values).flatten(2, 3)
@@ -136,13 +144,25 @@ def packed_attention(
 
 
 def blindfold(model: Any, layers: int) -> None:
-    """Keep questions from seeing the picture in so many of the first decoder layers; 0 lets them see it everywhere."""
-    for number, layer in enumerate(model.model.language_model.layers):
+    """Keep questions from seeing the picture in so many layers of each hop's share of them; 0 shows it everywhere.
+
+    The layers are shared out between the hops: the words of a question's second hop do not see the picture in the first
+    hop's third of the layers either, and meet in theirs what the first has found.
+    """
+    stack = model.model.language_model.layers
+    hop = torch.bucketize(torch.arange(_LONGEST), torch.tensor(found_at(MOST_HOPS - 1)))
+    for number, layer in enumerate(stack):
         attention = layer.self_attn
         if not hasattr(attention, "gate"):
             # A buffer, so that a compiled layer takes it as an input and not as a constant.
-            attention.register_buffer("gate", torch.zeros((), device=model.device), persistent=False)
-        attention.gate.fill_(-torch.inf if number < layers else 0.0)
+            attention.register_buffer("gate", torch.zeros(_LONGEST, device=model.device), persistent=False)
+        blind = (number < hop * _share(len(stack)) + layers) & (layers > 0)
+        attention.gate.copy_(torch.where(blind, -torch.inf, 0.0))
+
+
+def _share(layers: int) -> int:
+    """How many layers each hop has for itself."""
+    return layers // MOST_HOPS
 
 
 def plain_attention(
@@ -185,8 +205,8 @@ def answer_loss(
     """Mean cross entropy of what is to be found at each hop, and of the answer and its end where prompts have one.
 
     features: [B, n, D] of the tower; places: [B, n] where on the picture they lie; texts: [B, Q, T] of `question_ids`;
-    found: [B, Q, hops] ids. deep: weight of the same loss at every layer's readout, rising with depth. Also returns
-    [hops] the share that is right, of the answer itself in place of the last where prompts have an ending.
+    found: [B, Q, hops] ids. deep: weight of the same loss at the readouts of the layers after a hop's share of them.
+    Also returns [hops] the share that is right, of the answer itself in place of the last where prompts have an ending.
     """
     b, q, t = texts.shape
     hops = found.shape[2]
@@ -212,8 +232,7 @@ def answer_loss(
     )
     at = found_at(hops) + [t - 2] * ending
     rows = (torch.arange(q, device=device)[:, None] * t + prefix + torch.tensor(at, device=device)).flatten()
-    truth = torch.cat([found, found[..., -1:]], dim=2) if ending else found
-    truth = truth.flatten()
+    truth = (torch.cat([found, found[..., -1:]], dim=2) if ending else found).flatten()
     said = model.lm_head(out.last_hidden_state[:, rows]).float().flatten(0, 1)
     loss = F.cross_entropy(said, truth)
     if ending:
@@ -221,10 +240,13 @@ def answer_loss(
         over = model.lm_head(out.last_hidden_state[:, ends]).float().flatten(0, 1)
         loss = loss + 0.1 * F.cross_entropy(over, torch.full((len(over),), VOCABULARY["</s>"], device=device))
     if deep:
-        layers, norm = out.hidden_states[1:-1], model.model.language_model.norm
-        for depth, hidden in enumerate(layers, 1):
-            readout = model.lm_head(norm(hidden[:, rows])).float().flatten(0, 1)
-            loss = loss + deep * 2 * depth / len(layers) / (len(layers) + 1) * F.cross_entropy(readout, truth)
+        hop = torch.arange(len(at), device=device).repeat(b * q)
+        inner, norm = out.hidden_states[1:-1], model.model.language_model.norm
+        for depth, hidden in enumerate(inner, 1):
+            due = (hop + 1) * _share(len(inner) + 1) <= depth
+            readout = model.lm_head(norm(hidden[:, rows].flatten(0, 1)[due])).float()
+            if len(readout):
+                loss = loss + deep / len(inner) * F.cross_entropy(readout, truth[due])
     right = (said.argmax(dim=-1) == truth).float().reshape(-1, len(at)).mean(dim=0)
     return loss, torch.cat([right[: hops - 1], right[-1:]])
 
@@ -287,6 +309,10 @@ def visible(
     return chosen, sorted(kept)
 
 
+FOUND = 0.85
+"""Share of right answers from which on more is asked: above what guessing among the few that share a word gives."""
+
+
 @dataclass
 class Curriculum:
     """How much the decoder has to look through: more things as soon as it finds them. right: running, by hops."""
@@ -302,7 +328,10 @@ class Curriculum:
     @property
     def hops(self) -> int:
         """Of the questions that are asked: one more as soon as those before are found often enough."""
-        return 1 if self.right[0] < 0.8 and not self.right[1] else 2 if self.right[1] < 0.7 and not self.right[2] else 3
+        asked = 1
+        while asked < MOST_HOPS and (self.right[asked - 1] > FOUND or self.right[asked]):
+            asked += 1
+        return asked
 
     def heard(self, hops: int, right: float) -> None:
         """Note how a batch of so many hops was answered."""
@@ -314,7 +343,7 @@ class Curriculum:
 
         Four things for each hop are always there, for there to be a way.
         """
-        found = min(self.right[: self.hops]) > 0.65
+        found = min(self.right[: self.hops]) > FOUND
         wanted = max(4 * self.hops, MOST * (done - 0.3) / 0.4)
         if (found or self.things < wanted) and self.things < MOST:
             self.things += 1
@@ -403,12 +432,14 @@ class Training:
     def _answer(self, pictures: Album, features: Tensor, done: float) -> tuple[float, dict[str, float]]:
         settle = PHASES[self.phase] == "settle"
         batch = self.recipe.batch[self.phase]
-        ending = settle or done > 0.6
+        ending = settle or done > _ENDING
         deep = 0.0 if settle else self.recipe.deep * max(0.0, 1 - 2 * done)
-        hops = 1 + self.step % MOST_HOPS if ending else self.curriculum.hops
+        most = MOST_HOPS if ending else self.curriculum.hops
+        hops = 1 + self.step % MOST_HOPS if ending or self.step % 3 == 0 else most
+        hops = min(hops, most)
         sees = settle or self.rng.random() < max(0.15, 2 * done - 0.8)
         blindfold(self.model, 0 if sees else int(self.rng.integers(1, self.recipe.blind + 1)))
-        chosen, places, texts, found = self._asked(pictures, hops, batch, settle, ending)
+        chosen, places, texts, found = self._asked(pictures, hops, batch, settle, done)
         some = features[chosen[:, None], places].to(self.device)
         loss, right = answer_loss(
             self.model, some, *(x.to(self.device) for x in (places, texts, found)), ending=ending, deep=deep
@@ -421,7 +452,7 @@ class Training:
         return loss.item(), {f"{hop} hops": share for hop, share in enumerate(self.curriculum.right, 1) if share}
 
     def _asked(
-        self, pictures: Album, hops: int, count: int, settle: bool, ending: bool
+        self, pictures: Album, hops: int, count: int, settle: bool, done: float
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Pictures [count], their tokens' places [count, n], texts [count, Q, T], what is found [count, Q, hops]."""
         chosen, places, texts, found = [], [], [], []
@@ -432,14 +463,15 @@ class Training:
                 things, kept = list(shown.things), list(range(VISUAL_TOKENS))
             else:
                 level = self.curriculum
-                things, kept = visible(shown, level.things, self.recipe.patches, level.ground, self.rng)
+                ground = level.ground + round(_GROUND * max(0.0, done - _ENDING) / (1 - _ENDING))
+                things, kept = visible(shown, level.things, self.recipe.patches, ground, self.rng)
             try:
                 asked = [ask(shown, hops, self.rng, things) for _ in range(self.recipe.questions)]
             except ValueError:  # few things may share nothing: another picture
                 continue
             chosen.append(number)
             places.append(torch.tensor(kept))
-            texts.append([question_ids(question, ending=ending) for question in asked])
+            texts.append([question_ids(question, ending=settle or done > _ENDING) for question in asked])
             found.append([[VOCABULARY[word] for word in question.found] for question in asked])
         least = min(map(len, places))  # pictures of fewer things than asked for have fewer tokens
         places = [kept[torch.from_numpy(np.sort(self.rng.permutation(len(kept))[:least]))] for kept in places]
