@@ -9,7 +9,8 @@
 Many questions share one picture: its tokens are a prefix that they all read, and none reads another (`Packing`). In the
 second phase layers often do not let them see it at all (`blindfold`). Left to itself, each word alone looks up what
 shares it, in the very first layer, where it knows nothing yet of the word beside it nor of what the hop before found,
-and training stays there.
+and training stays there. Once prompts have their ending, half of them keep the words of the last hop from seeing it:
+the answer then has to be looked for where it is given, at the prompt's end, as larger models do.
 """
 
 import time
@@ -143,20 +144,23 @@ def packed_attention(
     return torch.cat([picture, questions], dim=2).transpose(1, 2), None
 
 
-def blindfold(model: Any, layers: int) -> None:
-    """Keep questions from seeing the picture in so many layers of each hop's share of them; 0 shows it everywhere.
+def blindfold(model: Any, layers: int, hops: int = 1, *, late: bool = False) -> None:
+    """Keep questions of so many hops from seeing the picture in so many layers of each hop's share; 0 shows it.
 
     The layers are shared out between the hops: the words of a question's second hop do not see the picture in the first
-    hop's third of the layers either, and meet in theirs what the first has found.
+    hop's third of the layers either, and meet in theirs what the first has found. late: the words of the last hop never
+    see it, so that the prompt's end has to look.
     """
     stack = model.model.language_model.layers
-    hop = torch.bucketize(torch.arange(_LONGEST), torch.tensor(found_at(MOST_HOPS - 1)))
+    at = torch.arange(_LONGEST)
+    hop = (at[:, None] > torch.tensor(found_at(hops - 1), dtype=torch.long)).sum(dim=1)
+    never = (hop == hops - 1) & (at <= found_at(hops)[-1]) & late
     for number, layer in enumerate(stack):
         attention = layer.self_attn
         if not hasattr(attention, "gate"):
             # A buffer, so that a compiled layer takes it as an input and not as a constant.
             attention.register_buffer("gate", torch.zeros(_LONGEST, device=model.device), persistent=False)
-        blind = (number < hop * _share(len(stack)) + layers) & (layers > 0)
+        blind = never | ((number < hop * _share(len(stack)) + layers) & (layers > 0))
         attention.gate.copy_(torch.where(blind, -torch.inf, 0.0))
 
 
@@ -200,13 +204,22 @@ def found_at(hops: int) -> list[int]:
 
 
 def answer_loss(
-    model: Any, features: Tensor, places: Tensor, texts: Tensor, found: Tensor, *, ending: bool, deep: float = 0.0
+    model: Any,
+    features: Tensor,
+    places: Tensor,
+    texts: Tensor,
+    found: Tensor,
+    *,
+    ending: bool,
+    late: bool = False,
+    deep: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """Mean cross entropy of what is to be found at each hop, and of the answer and its end where prompts have one.
 
     features: [B, n, D] of the tower; places: [B, n] where on the picture they lie; texts: [B, Q, T] of `question_ids`;
-    found: [B, Q, hops] ids. deep: weight of the same loss at the readouts of the layers after a hop's share of them.
-    Also returns [hops] the share that is right, of the answer itself in place of the last where prompts have an ending.
+    found: [B, Q, hops] ids. late: the words of the last hop see nothing and are not asked. deep: weight of the same
+    loss at the readouts of the layers after a hop's share of them. Also returns [hops] the share that is right, of the
+    answer itself in place of the last where prompts have an ending.
     """
     b, q, t = texts.shape
     hops = found.shape[2]
@@ -230,9 +243,9 @@ def answer_loss(
         output_hidden_states=deep > 0,
         packing=Packing(prefix, q, t),
     )
-    at = found_at(hops) + [t - 2] * ending
+    at = found_at(hops - late) + [t - 2] * ending
     rows = (torch.arange(q, device=device)[:, None] * t + prefix + torch.tensor(at, device=device)).flatten()
-    truth = (torch.cat([found, found[..., -1:]], dim=2) if ending else found).flatten()
+    truth = torch.cat([found[..., : hops - late], *[found[..., -1:]] * ending], dim=2).flatten()
     said = model.lm_head(out.last_hidden_state[:, rows]).float().flatten(0, 1)
     loss = F.cross_entropy(said, truth)
     if ending:
@@ -438,11 +451,12 @@ class Training:
         hops = 1 + self.step % MOST_HOPS if ending or self.step % 3 == 0 else most
         hops = min(hops, most)
         sees = settle or self.rng.random() < max(0.15, 2 * done - 0.8)
-        blindfold(self.model, 0 if sees else int(self.rng.integers(1, self.recipe.blind + 1)))
+        late = ending and self.rng.random() < 0.5
+        blindfold(self.model, 0 if sees else int(self.rng.integers(1, self.recipe.blind + 1)), hops, late=late)
         chosen, places, texts, found = self._asked(pictures, hops, batch, settle, done)
         some = features[chosen[:, None], places].to(self.device)
         loss, right = answer_loss(
-            self.model, some, *(x.to(self.device) for x in (places, texts, found)), ending=ending, deep=deep
+            self.model, some, *(x.to(self.device) for x in (places, texts, found)), ending=ending, late=late, deep=deep
         )
         loss.backward()
         for hop, share in enumerate(right.tolist(), 1):

@@ -70,6 +70,24 @@ def test_a_blindfold_hides_the_picture_in_the_first_layers_alone():
     assert never[0] == never[1]  # nothing of the picture is left
 
 
+def test_each_hop_has_its_own_share_of_the_layers():
+    model = untrained(0, layers=6)
+    words = 18  # "at the red square by digit", "to the circle by shape", "to the blue which digit", "? answer"
+
+    def first_seen() -> list[int]:
+        gates = torch.stack([layer.self_attn.gate[:words] for layer in model.model.language_model.layers])
+        return (gates == 0).cumsum(dim=0).eq(0).sum(dim=0).tolist()
+
+    training.blindfold(model, 1, hops=3)
+    assert first_seen() == [1] * 6 + [3] * 5 + [5] * 7
+    training.blindfold(model, 1, hops=3, late=True)
+    assert first_seen() == [1] * 6 + [3] * 5 + [6] * 5 + [5] * 2  # the end of the prompt looks for the last
+    training.blindfold(model, 0, hops=2, late=True)
+    assert first_seen() == [0] * 6 + [6] * 5 + [0] * 7
+    training.blindfold(model, 1, hops=1)
+    assert first_seen() == [1] * words
+
+
 def test_what_is_looked_for_is_named_where_it_is_supervised():
     for hops in (1, 2, 3):
         asked = ask(scene(9), hops, np.random.default_rng(hops))
