@@ -200,10 +200,11 @@ def _synthetic(study: Study, loaded: Loaded, adapter: Adapter, generator: torch.
     visual = loaded.builtin.visual_tokens
     text_tokens = study.text_tokens or DEFAULT_TEXT_TOKENS
     before = _before_picture(text_tokens)
-    # Ids that stand for something else than text would be found as pictures, or end the answer.
+    # Ids that stand for something else than text would be found as pictures, or end the answer: they lie at the ends.
     lowest = 8
-    highest = min(loaded.model.config.get_text_config().vocab_size, *adapter.placeholder_ids(), 32000)
-    text = torch.randint(lowest, highest if highest > lowest else 256, (study.batch, text_tokens), generator=generator)
+    pictures = (number for number in adapter.placeholder_ids() if number >= lowest)
+    highest = min(loaded.model.config.get_text_config().vocab_size, *pictures, 32000)
+    text = torch.randint(lowest, highest, (study.batch, text_tokens), generator=generator)
     span = torch.full((study.batch, visual), adapter.placeholder_ids()[0])
     ids = torch.cat([text[:, :before], span, text[:, before:]], dim=1)
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **picture}

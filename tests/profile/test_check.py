@@ -44,7 +44,7 @@ def test_json_is_one_document(stored, capsys):
     assert set(found) == {"format", "version", "environment", "study", "doubts"}
     assert found["environment"]["device_name"] == "NVIDIA H200"
     budget = next(doubt for doubt in found["doubts"] if doubt["kind"] == "budget")
-    assert budget["cell"] == {"method": "trio", "retention": 0.11}
+    assert budget["cell"] == {"method": "trio", "retention": 0.11, "options": {}}
     assert budget["found"] > budget["threshold"] == found["study"]["precision"]
     assert "7 pairs" in budget["sentence"] and budget["next_step"]
     assert run(["check", str(stored()), "--json", "--strict"]) == 1

@@ -80,7 +80,7 @@ def test_a_function_beside_its_base_passes_and_is_recorded(pytester):
 
 
 def test_a_slower_function_fails_in_one_line(pytester):
-    pytester.makepyfile(GATED.format(base=0.001, new=0.004))
+    pytester.makepyfile(GATED.format(base=0.005, new=0.02))
     result = run(pytester)
     result.assert_outcomes(failed=1)
     assert result.ret == 1
