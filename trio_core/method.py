@@ -91,9 +91,9 @@ class LayerShape:
         pairs = sum(n * n for n, share in zip(crops, shares(budget, crops), strict=True) if share)
         return pairs * (self.hidden if self.merged else self.vision_hidden)
 
-    def attention_row_macs(self, tokens: int) -> int:
-        """MACs of one row of a layer's attention: the keys of all tokens, one query, its scores."""
-        return tokens * self.hidden * self.kv_width + self.hidden * self.query_width + tokens * self.query_width
+    def attention_row_macs(self, tokens: int, rows: int = 1) -> int:
+        """MACs of so many rows of a layer's attention: the keys of all tokens, a row's query, its scores."""
+        return tokens * self.hidden * self.kv_width + rows * (self.hidden + tokens) * self.query_width
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ STATE = "training.pt"
 _BEFORE = [VOCABULARY[word] for word in ("<s>", "user", ":")]
 _AFTER = [VOCABULARY[word] for word in ("assistant", ":")]
 _SAVED_EVERY_S = 120.0
-_ENDING = 0.6
+_ENDING = 0.55
 """How much of the second phase is over when prompts receive their ending, and ground is added."""
 _GROUND = 300
 _LONGEST = 64
@@ -57,7 +57,7 @@ class Recipe:
     """
 
     seed: int = 0
-    steps: tuple[int, int, int] = (1200, 5000, 500)
+    steps: tuple[int, int, int] = (1200, 3200, 400)
     pictures: int = 4000
     batch: tuple[int, int, int] = (8, 8, 4)
     questions: int = 16
