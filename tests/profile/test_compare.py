@@ -104,6 +104,39 @@ def test_the_front_is_of_one_retention(compared: Comparison):
     assert told[1].startswith("Nearest to dense: b")
 
 
+def test_answers_are_paired_with_the_reference_method():
+    """200 questions: one method loses 30 that trio answers and gains 5, one swaps four, one gains 20."""
+    stands = [True] * 120 + [False] * 80
+    others = {
+        "trio": stands,
+        "random": [False] * 30 + [True] * 95 + [False] * 75,
+        "lookahead": [False] * 4 + [True] * 120 + [False] * 76,
+        "scope": [True] * 140 + [False] * 60,
+    }
+    dense = examples.dense().model_copy(update={"correct": (True,) * 150 + (False,) * 50})
+
+    def cell(method: str, correct: list[bool]) -> Measurement:
+        seen = Fidelity(kl_nats=(0.1,) * 200, top1=tuple(correct), same=tuple(correct), correct=tuple(correct))
+        return examples.measurement(method, 0.3).model_copy(update={"fidelity": seen})
+
+    study = examples.study(tuple(others), retentions=(0.3,), verb="compare")
+    found = compare(study, examples.environment(), dense, [cell(*pair) for pair in others.items()])
+    assert found.reference == "trio"
+    apart = {row.method: row.reference_difference for row in found.rows}
+    assert apart.pop("trio") is None
+    assert {method: seen and seen.value for method, seen in apart.items()} == pytest.approx(
+        {"random": -0.125, "lookahead": 0.0, "scope": 0.1}
+    )
+    assert pages.sentences(found, 0.3)[-3:] == [
+        "More answers right than trio, the interval of the paired difference above 0: scope.",
+        "Not told apart from trio by their answers: lookahead.",
+        "Fewer right than trio: random.",
+    ]
+    assert "less trio" in pages.comparison_page(found, 0.3).blocks[-1].columns
+    alone = compare(examples.study(("scope", "random"), retentions=(0.3,)), examples.environment(), dense, [])
+    assert alone.reference == "scope"
+
+
 # --- the report and the verb -----------------------------------------------------------------------------------------
 
 

@@ -1,9 +1,6 @@
 """The document of `trio-profile ablate`: a method with one option changed at a time, held against it as it stands."""
 
-import numpy as np
-from numpy.typing import NDArray
-
-from trio_profile.analysis.accuracy import Difference, by_question, difference
+from trio_profile.analysis.accuracy import Difference, difference, right
 from trio_profile.analysis.summary import CellSummary, DenseSummary, summarise_cell, summarise_dense
 from trio_profile.schema import FORMAT, VERSION, Cell, Dense, Environment, Measurement, Options, Record, Study
 
@@ -62,13 +59,13 @@ def ablate(study: Study, environment: Environment, dense: Dense | None, measurem
     """Derive the ablations of a study's first method from its records; what was not measured yet is left out."""
     seen = {measurement.cell.id: measurement for measurement in measurements}
     summaries = {key: summarise_cell(measurement, study, dense) for key, measurement in seen.items()}
-    right = {key: _right(measurement, dense) for key, measurement in seen.items()}
+    shares = {key: right(measurement, dense) for key, measurement in seen.items()}
 
     def row(group: str, variant: str, options: Options, retention: float) -> Row | None:
         here, stands = (Cell(method=study.methods[0], retention=retention, options=o).id for o in (options, {}))
         if here not in seen:
             return None
-        mine, its = right[here], right.get(stands)
+        mine, its = shares[here], shares.get(stands)
         return Row(
             **dict(summaries[here]),
             variant=variant,
@@ -93,10 +90,3 @@ def ablate(study: Study, environment: Environment, dense: Dense | None, measurem
     return Ablation(
         environment=environment, study=study, dense=summarise_dense(dense) if dense else None, groups=groups
     )
-
-
-def _right(measurement: Measurement, dense: Dense | None) -> NDArray[np.float64] | None:
-    """Whether each question was answered as is known; None where no answer is."""
-    if dense is None or not dense.correct or measurement.fidelity is None or not measurement.fidelity.correct:
-        return None
-    return by_question(measurement.fidelity.correct, len(dense.correct))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from trio_profile.analysis.break_even import first_crossing, isotonic
 from trio_profile.intervals import difference_interval, share_interval
-from trio_profile.schema import Record
+from trio_profile.schema import Dense, Measurement, Record
 
 SHARES = (0.99, 0.97, 0.95)
 """Of the dense accuracy: what a pruned model may be asked to keep."""
@@ -24,7 +24,7 @@ class Accuracy(Record):
 
 
 class Difference(Record):
-    """Pruned accuracy less dense, over the same questions, with a paired 95 % interval."""
+    """One accuracy less another over the same questions, with a paired 95 % interval."""
 
     value: float
     ci95: tuple[float, float]
@@ -49,6 +49,13 @@ def by_question(correct: Sequence[bool], questions: int) -> NDArray[np.float64]:
     return np.asarray(correct, dtype=float).reshape(-1, questions).mean(axis=0)
 
 
+def right(measurement: Measurement, dense: Dense | None) -> NDArray[np.float64] | None:
+    """`by_question` of what a cell answered; None where no answer is known."""
+    if dense is None or not dense.correct or measurement.fidelity is None or not measurement.fidelity.correct:
+        return None
+    return by_question(measurement.fidelity.correct, len(dense.correct))
+
+
 def accuracy(shares: NDArray[np.float64]) -> Accuracy:
     """Of questions; one that a draw answers in two of three seeds counts two thirds."""
     count, samples = float(shares.sum()), len(shares)
@@ -61,9 +68,9 @@ def by_kind(shares: NDArray[np.float64], kinds: Sequence[str]) -> dict[str, Accu
     return {name: accuracy(shares[[kind == name for kind in kinds]]) for name in names}
 
 
-def difference(pruned: NDArray[np.float64], dense: NDArray[np.float64]) -> Difference:
-    """Of paired shares."""
-    differences = (pruned - dense).tolist()
+def difference(shares: NDArray[np.float64], others: NDArray[np.float64]) -> Difference:
+    """The first less the second, paired by question."""
+    differences = (shares - others).tolist()
     return Difference(
         value=float(np.mean(differences)), ci95=difference_interval(differences), samples=len(differences)
     )

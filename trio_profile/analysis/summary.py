@@ -16,6 +16,7 @@ from trio_profile.analysis.accuracy import (
     by_question,
     difference,
     kept,
+    right,
 )
 from trio_profile.analysis.break_even import BreakEven, exact_break_even, measured_break_even
 from trio_profile.intervals import median, median_interval, ratio_interval, share_interval
@@ -242,7 +243,7 @@ def summarise_cell(measurement: Measurement, study: Study, dense: Dense | None) 
         update={
             **timed,
             **_summarise_fidelity(measurement.fidelity),
-            **_summarise_answers(measurement.fidelity, dense),
+            **_summarise_answers(measurement, dense),
             "remark": measurement.remark,
             "retention": measurement.retention,
             "layers": measurement.layers,
@@ -279,14 +280,14 @@ def _share(seen: Sequence[bool]) -> Share:
     return Share(share=sum(seen) / len(seen), ci95=share_interval(sum(seen), len(seen)), samples=len(seen))
 
 
-def _summarise_answers(fidelity: Fidelity | None, dense: Dense | None) -> dict[str, Any]:
+def _summarise_answers(measurement: Measurement, dense: Dense | None) -> dict[str, Any]:
     """Accuracy, where answers are known."""
-    if fidelity is None or dense is None or not dense.correct or not fidelity.correct:
+    shares = right(measurement, dense)
+    if shares is None or dense is None:
         return {}
-    shares, whole = (by_question(correct, len(dense.correct)) for correct in (fidelity.correct, dense.correct))
     return {
         "accuracy": accuracy(shares),
-        "accuracy_difference": difference(shares, whole),
+        "accuracy_difference": difference(shares, by_question(dense.correct, len(dense.correct))),
         "accuracy_by_kind": by_kind(shares, dense.kinds),
     }
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from trio_profile import units
 from trio_profile.analysis.ablate import Ablation
 from trio_profile.analysis.ablate import Row as Variant
-from trio_profile.analysis.accuracy import Accuracy
+from trio_profile.analysis.accuracy import Accuracy, Difference
 from trio_profile.analysis.break_even import BreakEven
 from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.conventions import Match
@@ -56,7 +56,8 @@ def print_comparison(document: Comparison) -> None:
             f"{document.study.model} at {units.percent(retention)}: speed-up, and cost against dense", "method"
         )
         table.columns[0].no_wrap = True
-        answers = ("right",) if document.dense is not None and document.dense.accuracy is not None else ()
+        known = document.dense is not None and document.dense.accuracy is not None
+        answers = ("right", f"points to\n{document.reference}") if known else ()
         for name in ("prefill", "total", "choice,\nms", "MACs", "KV", "KL,\nnats", "same\ntop", *answers):
             table.add_column(name, justify="right", no_wrap=True)
         for row in document.at(retention):
@@ -96,8 +97,12 @@ def _comparison_row(row: Row, document: Comparison) -> list[str]:
         share(row.kv_bytes, dense.kv_bytes if dense else None),
         "" if row.kl_nats is None else units.factor(row.kl_nats.median),
         "" if row.top1_agreement is None else units.percent(row.top1_agreement.share, 0),
-        *([_accuracy(row.accuracy)] if row.accuracy is not None else []),
+        *([_accuracy(row.accuracy), _points(row.reference_difference)] if row.accuracy is not None else []),
     ]
+
+
+def _points(apart: Difference | None) -> str:
+    return "" if apart is None else escape(units.points_within(apart.value, apart.ci95))
 
 
 def print_ablation(document: Ablation) -> None:
@@ -126,13 +131,9 @@ def print_ablation(document: Ablation) -> None:
 
 
 def _variant(row: Variant, document: Ablation, known: bool) -> list[str]:
-    dense, apart = document.dense, row.default_difference
+    dense = document.dense
     return [
-        *(
-            [_accuracy(row.accuracy), "" if apart is None else escape(units.points_within(apart.value, apart.ci95))]
-            if known
-            else []
-        ),
+        *([_accuracy(row.accuracy), _points(row.default_difference)] if known else []),
         "" if row.kl_nats is None else units.factor(row.kl_nats.median),
         _speedup(row.prefill_speedup),
         *(

@@ -1,6 +1,7 @@
 """The report of a comparison: methods side by side at each retention, and what could not be run."""
 
 from trio_profile import units
+from trio_profile.analysis.accuracy import Difference
 from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.summary import Quantity
 from trio_profile.report import figures, verdict
@@ -111,7 +112,23 @@ def sentences(document: Comparison, retention: float) -> list[str]:
             f"{units.percent_within(best_row.accuracy.value, best_row.accuracy.ci95)}, "
             f"at {_speedup(best_row.prefill_speedup)}."
         )
+        found += _told_apart(document.reference, answered)
     return found
+
+
+def _told_apart(reference: str, rows: list[Row]) -> list[str]:
+    """Which methods answer more than the reference, which as much as far as these questions can tell, which fewer."""
+    sides: dict[str, list[str]] = {"more": [], "": [], "less": []}
+    for row in rows:
+        if row.reference_difference is not None:
+            low, high = row.reference_difference.ci95
+            sides["more" if low > 0 else "less" if high < 0 else ""].append(row.method)
+    said = {
+        "more": f"More answers right than {reference}, the interval of the paired difference above 0",
+        "": f"Not told apart from {reference} by their answers",
+        "less": f"Fewer right than {reference}",
+    }
+    return [f"{said[side]}: {', '.join(names)}." for side, names in sides.items() if names]
 
 
 def _table(document: Comparison, rows: list[Row]) -> Table:
@@ -136,7 +153,7 @@ def _table(document: Comparison, rows: list[Row]) -> Table:
         for row in rows
     ]
     known = dense is not None and dense.accuracy is not None
-    columns = (*COLUMNS, "right", "less dense") if known else COLUMNS
+    columns = (*COLUMNS, "right", "less dense", f"less {document.reference}") if known else COLUMNS
     return Table("Fastest prefill first; work and bytes over dense", columns, entries)
 
 
@@ -144,7 +161,18 @@ def _answers(row: Row) -> list[Entry]:
     if row.accuracy is None or row.accuracy_difference is None:
         return []
     right = units.percent_within(row.accuracy.value, row.accuracy.ci95)
-    return [Entry(units.percent(row.accuracy.value), title=right), Entry(verdict.points(row.accuracy_difference))]
+    apart = row.reference_difference
+    return [
+        Entry(units.percent(row.accuracy.value), title=right),
+        Entry(verdict.points(row.accuracy_difference)),
+        Entry(verdict.points(apart) if apart else "–", tone=_side(apart)),
+    ]
+
+
+def _side(apart: Difference | None) -> str:
+    if apart is None:
+        return ""
+    return "gain" if apart.ci95[0] > 0 else "loss" if apart.ci95[1] < 0 else ""
 
 
 def without_choice(row: Row) -> int | None:
