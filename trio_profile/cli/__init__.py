@@ -44,6 +44,8 @@ for _verb in (
 
 _INTERRUPTED = 130
 """What typer makes of Ctrl-C."""
+_RESUMED = ("sweep", "compare", "ablate")
+"""Verbs whose finished cells are not run again."""
 
 # typer carries click within itself from some version on; the base of its usage errors is found wherever it lives.
 _UsageError: Any = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
@@ -74,7 +76,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if code == _INTERRUPTED:
-        print("trio-profile: interrupted; what was measured is kept, and the same command goes on", file=sys.stderr)
+        verb = next(iter(sys.argv[1:] if arguments is None else arguments), "")
+        kept = "; what was measured is kept, and the same command goes on" if verb in _RESUMED else ""
+        print(f"trio-profile: interrupted{kept}", file=sys.stderr)
     return code if isinstance(code, int) else 0
 
 
