@@ -223,12 +223,19 @@ def _llava_picture(side: int) -> Callable[[int, torch.Generator], Inputs]:
     return picture
 
 
-def _llava_next_picture(batch: int, generator: torch.Generator) -> Inputs:
-    """672 × 672: a base crop and 2 × 2 tiles. 2880 patch tokens and 48 newlines enter the decoder."""
-    return {
-        "pixel_values": torch.randn(batch, 5, 3, 336, 336, generator=generator),
-        "image_sizes": torch.tensor([[672, 672]] * batch),
-    }
+def _llava_next_picture(height: int, width: int) -> Callable[[int, torch.Generator], Inputs]:
+    """A base crop and 2 × 2 tiles, of which what the picture does not cover is left out.
+
+    672 × 672: 2880 patch tokens and 48 newlines enter the decoder. 448 × 640, a photograph: 2208 and 34.
+    """
+
+    def picture(batch: int, generator: torch.Generator) -> Inputs:
+        return {
+            "pixel_values": torch.randn(batch, 5, 3, 336, 336, generator=generator),
+            "image_sizes": torch.tensor([[height, width]] * batch),
+        }
+
+    return picture
 
 
 def _qwen_picture(batch: int, generator: torch.Generator) -> Inputs:
@@ -434,14 +441,21 @@ BUILTIN: dict[str, Builtin] = {
         "LLaVA-NeXT-7B at its true size: a 672 × 672 picture, 2928 visual tokens with its row ends",
         LlavaNextForConditionalGeneration,
         partial(_llava_next_config, _vicuna_7b, 32000),
-        _llava_next_picture,
+        _llava_next_picture(672, 672),
         2928,
+    ),
+    "llava-next-7b-photo": Builtin(
+        "LLaVA-NeXT-7B with a photograph of 640 × 448: 2242 visual tokens, near POPE's average of 2250",
+        LlavaNextForConditionalGeneration,
+        partial(_llava_next_config, _vicuna_7b, 32000),
+        _llava_next_picture(448, 640),
+        2242,
     ),
     "llava-next-34b": Builtin(
         "LLaVA-NeXT-34B at its true size, the same picture, grouped keys",
         LlavaNextForConditionalGeneration,
         partial(_llava_next_config, _yi_34b, 64000),
-        _llava_next_picture,
+        _llava_next_picture(672, 672),
         2928,
     ),
     "qwen2.5-vl-7b": Builtin(

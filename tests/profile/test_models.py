@@ -50,8 +50,9 @@ def test_declared_visual_tokens_are_what_the_tower_makes(name: str):
         assert int(picture["image_grid_thw"].prod()) // 4 == builtin.visual_tokens
         assert len(picture["pixel_values"]) == int(picture["image_grid_thw"].prod())
     elif name.startswith("llava-next"):
-        # 5 crops of 24 × 24, and a newline for each of the tiles' 48 rows; nothing is padding in a square.
-        assert builtin.visual_tokens == 5 * 24 * 24 + 48
+        # A base crop of 24 × 24, and rows of 48 with a newline each: all 48 of a square, 34 of a photograph.
+        rows = 34 if name.endswith("photo") else 48
+        assert builtin.visual_tokens == 24 * 24 + rows * (48 + 1)
         assert picture["pixel_values"].shape == (1, 5, 3, 336, 336)
     else:
         features = model.get_image_features(pixel_values=picture["pixel_values"].to("meta")).pooler_output
@@ -67,17 +68,20 @@ def test_true_sizes(name: str, parameters: int):
     assert sum(p.numel() for p in without_weights(BUILTIN[name]).parameters()) == parameters
 
 
-def test_next_pads_its_picture_as_the_library_counts_it():
+@pytest.mark.parametrize(("name", "size"), [("llava-next-7b", (672, 672)), ("llava-next-7b-photo", (448, 640))])
+def test_next_pads_its_picture_as_the_library_counts_it(name: str, size: tuple[int, int]):
     from transformers import LlavaNextProcessor
 
     processor = LlavaNextProcessor.__new__(LlavaNextProcessor)
     processor.patch_size = 14
     processor.vision_feature_select_strategy = "default"
     processor.num_additional_image_tokens = 1
-    config = BUILTIN["llava-next-7b"].config()
+    config = BUILTIN[name].config()
     processor.image_processor = type("P", (), {"image_grid_pinpoints": config.image_grid_pinpoints})()
     # The count includes the class token, which the processor then takes off.
-    assert processor._get_number_of_features(672, 672, 336, 336) - 1 == BUILTIN["llava-next-7b"].visual_tokens
+    assert processor._get_number_of_features(*size, 336, 336) - 1 == BUILTIN[name].visual_tokens
+    picture = BUILTIN[name].picture(2, torch.Generator())
+    assert picture["image_sizes"].tolist() == [list(size)] * 2
 
 
 @pytest.mark.parametrize(
