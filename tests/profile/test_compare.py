@@ -113,7 +113,8 @@ def test_answers_are_paired_with_the_reference_method():
         "lookahead": [False] * 4 + [True] * 120 + [False] * 76,
         "scope": [True] * 140 + [False] * 60,
     }
-    dense = examples.dense().model_copy(update={"correct": (True,) * 150 + (False,) * 50})
+    kinds = ("1 hop", "2 hops") * 100
+    dense = examples.dense().model_copy(update={"correct": (True,) * 150 + (False,) * 50, "kinds": kinds})
 
     def cell(method: str, correct: list[bool]) -> Measurement:
         seen = Fidelity(kl_nats=(0.1,) * 200, top1=tuple(correct), same=tuple(correct), correct=tuple(correct))
@@ -133,6 +134,19 @@ def test_answers_are_paired_with_the_reference_method():
         "Fewer right than trio: random.",
     ]
     assert "less trio" in pages.comparison_page(found, 0.3).blocks[-1].columns
+    assert list(found.answered) == ["scope", "lookahead", "trio", "random"]
+    whole, kinds = pages.answers_page(found).blocks
+    assert [[entry.text for entry in row] for row in whole.rows[2:4]] == [
+        [name, "60 % [53, 67]"] for name in ("lookahead", "trio")
+    ]
+    assert [row[1].note for row in whole.rows] == [
+        "",
+        "+10.0 [+5.6, +14.2]",
+        "+0.0 [−3.1, +3.1]",
+        "",
+        "−12.5 [−18.0, −6.7]",
+    ]
+    assert kinds.columns == ("Method", "1 hop", "2 hops") and len(kinds.rows) == 5
     alone = compare(examples.study(("scope", "random"), retentions=(0.3,)), examples.environment(), dense, [])
     assert alone.reference == "scope"
 

@@ -38,6 +38,15 @@ class Comparison(Record):
         return [row for row in self.rows if row.nominal_retention == retention and row.status == "done"]
 
     @property
+    def answered(self) -> dict[str, dict[float, Row]]:
+        """By method and nominal retention, the rows whose answers are known to be right or wrong; most right first."""
+        found: dict[str, dict[float, Row]] = {}
+        for row in self.rows:
+            if row.accuracy is not None:
+                found.setdefault(row.method, {})[row.nominal_retention] = row
+        return dict(sorted(found.items(), key=lambda pair: -_mean_accuracy(pair[1])))
+
+    @property
     def refusals(self) -> list[Row]:
         """What could not be run."""
         return [row for row in self.rows if row.status != "done"]
@@ -72,6 +81,11 @@ def compare(study: Study, environment: Environment, dense: Dense | None, measure
         ]
     rows += [Row(**dict(cell)) for cell in document.cells if cell.status != "done"]
     return Comparison(environment=environment, study=study, dense=document.dense, reference=reference, rows=rows)
+
+
+def _mean_accuracy(rows: dict[float, Row]) -> float:
+    right = [row.accuracy.value for row in rows.values() if row.accuracy is not None]
+    return sum(right) / len(right)
 
 
 def _speedup(cell: CellSummary) -> float:

@@ -66,6 +66,8 @@ def print_comparison(document: Comparison) -> None:
         for sentence in comparison_sentences(document, retention):
             console.print(escape(sentence))
         console.print("")
+    if document.answered and len(set(document.study.retentions)) > 1:
+        console.print(_answers_by_retention(document), "")
     if any(row.pareto for row in document.rows):
         console.print(
             "*: nothing at this retention is both faster in prefill and nearer to dense."
@@ -99,6 +101,21 @@ def _comparison_row(row: Row, document: Comparison) -> list[str]:
         "" if row.top1_agreement is None else units.percent(row.top1_agreement.share, 0),
         *([_accuracy(row.accuracy), _points(row.reference_difference)] if row.accuracy is not None else []),
     ]
+
+
+def _answers_by_retention(document: Comparison) -> Table:
+    retentions = sorted(set(document.study.retentions))
+    table = _table(f"questions answered right, and points to {document.reference}", "method")
+    for retention in retentions:
+        table.add_column(units.percent(retention), justify="right")
+    for method, by_retention in document.answered.items():
+        fields = []
+        for retention in retentions:
+            row = by_retention.get(retention)
+            apart = None if row is None else row.reference_difference
+            fields.append("\n".join(filter(None, (_accuracy(row and row.accuracy), _points(apart)))))
+        table.add_row(escape(method), *fields)
+    return table
 
 
 def _points(apart: Difference | None) -> str:

@@ -1,7 +1,7 @@
 """The report of a comparison: methods side by side at each retention, and what could not be run."""
 
 from trio_profile import units
-from trio_profile.analysis.accuracy import Difference
+from trio_profile.analysis.accuracy import Accuracy, Difference
 from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.summary import Quantity
 from trio_profile.report import figures, verdict
@@ -33,7 +33,13 @@ def report(document: Comparison) -> Report:
         subject=f"{len(study.methods)} methods",
         model=study.model,
         facts=facts,
-        pages=[*pages, refusals_page(document), study_page(document), numbers_page(document)],
+        pages=[
+            *pages,
+            *([answers_page(document)] if document.answered else []),
+            refusals_page(document),
+            study_page(document),
+            numbers_page(document),
+        ],
         data=document.model_dump_json(),
     )
 
@@ -61,6 +67,49 @@ def comparison_page(document: Comparison, retention: float) -> Page:
         "Downsample is the mean of neighbouring patches; what is drawn at random was drawn with several seeds.",
         blocks,
     )
+
+
+def answers_page(document: Comparison) -> Page:
+    """Method by retention: how many answers are right, of which kind, and how many more than the reference's."""
+    dense, retentions = document.dense, sorted(set(document.study.retentions))
+    assert dense is not None and dense.accuracy is not None
+    kinds = list(dense.accuracy_by_kind)
+    asked = [Entry("dense"), *[_right(dense.accuracy)] * len(retentions)]
+    rows = [
+        [Entry(method), *(_right_apart(by_retention.get(retention)) for retention in retentions)]
+        for method, by_retention in document.answered.items()
+    ]
+    blocks = [
+        Table(f"Right, and points to {document.reference}", ("Method", *map(units.percent, retentions)), [asked, *rows])
+    ]
+    for retention in retentions if kinds else []:
+        rows = [
+            [Entry(method), *(_right(by_retention[retention].accuracy_by_kind.get(kind)) for kind in kinds)]
+            for method, by_retention in document.answered.items()
+            if retention in by_retention
+        ]
+        asked = [Entry("dense"), *(_right(dense.accuracy_by_kind[kind]) for kind in kinds)]
+        blocks.append(Table(f"By kind of question, at {units.percent(retention)}", ("Method", *kinds), [asked, *rows]))
+    return Page(
+        "answers",
+        "Answers",
+        f"{dense.accuracy.samples} questions, the same for every method and retention, with 95 % intervals. A "
+        f"difference to {document.reference} is paired question by question: where its interval holds 0, these "
+        "questions do not tell the two apart. A method that draws at random was tried with several seeds.",
+        blocks,
+    )
+
+
+def _right(found: Accuracy | None) -> Entry:
+    return Entry("–" if found is None else units.percent_within(found.value, found.ci95))
+
+
+def _right_apart(row: Row | None) -> Entry:
+    if row is None or row.accuracy is None:
+        return Entry("–", tone="absent")
+    apart = row.reference_difference
+    note = "" if apart is None else units.points_within(apart.value, apart.ci95)
+    return Entry(units.percent_within(row.accuracy.value, row.accuracy.ci95), note=note, tone=_side(apart))
 
 
 def refusals_page(document: Comparison) -> Page:
