@@ -17,6 +17,7 @@ from trio_profile.cli import run
 from trio_profile.profilers import theory as profiler
 from trio_profile.report import theory as pages
 from trio_profile.schema import Removal, Study
+from trio_profile.study import make
 from trio_profile.workload import Workload, build
 
 K_POS, LAYER = 4, 3
@@ -105,6 +106,16 @@ def test_the_model_is_left_as_it_was_even_under_inference_mode(workload: Workloa
     np.testing.assert_array_equal(again.last, found.last)
     assert hooks() == before
     assert all(parameter.grad is None for parameter in workload.model.parameters())
+
+
+def test_questions_are_put_as_every_other_profiler_puts_them():
+    work = build(make(model="pocket", fidelity_inputs=10))
+    samples = list(profiler.inputs(work, 0, 0))
+    assert len(samples) == 10
+    for numbers, together in work.asked():
+        for row, number in enumerate(numbers):
+            assert torch.equal(samples[number]["input_ids"][0], together["input_ids"][row])
+            assert torch.equal(samples[number]["pixel_values"][0], together["pixel_values"][row])
 
 
 def test_the_last_layer_agrees_with_itself(found: profiler.ByLayer):
