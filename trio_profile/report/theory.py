@@ -13,7 +13,7 @@ def report(document: TheoryDocument) -> Report:
     """All pages of it."""
     study = document.study
     return Report(
-        subject="the paper's theory",
+        subject="The paper's theory",
         model=study.model,
         facts=[
             document.environment.device_name,
