@@ -1,10 +1,10 @@
-"""How the pocket model was trained, in three phases that a CPU can afford.
+"""How the pocket model was trained, in two phases that a CPU can afford.
 
 1. *See.* The vision tower and the projector learn to say of each patch what it belongs to, in the decoder's own word
    embeddings.
 2. *Answer.* The tower stands still and its features are kept. The decoder learns from a part of each picture's things,
-   more and more of them: to look things up is learnt soon among three and late among thirty.
-3. *Settle.* All tokens of each picture, as the model will meet them.
+   more and more of them, and then from more and more of the ground: to look things up is learnt soon among three and
+   late among thirty.
 
 Many questions share one picture: its tokens are a prefix that they all read, and none reads another (`Packing`). In the
 second phase layers often do not let them see it at all (`blindfold`). Left to itself, each word alone looks up what
@@ -31,8 +31,8 @@ from trio_profile.pocket.exam import TRAINED_FROM
 from trio_profile.pocket.grammar import ENDING, MOST_HOPS, Question, ask
 from trio_profile.pocket.scenes import MOST, PROPERTIES, VALUES, Scene, Thing, render, scene
 
-Phase = Literal["see", "answer", "settle"]
-PHASES: tuple[Phase, ...] = ("see", "answer", "settle")
+Phase = Literal["see", "answer"]
+PHASES: tuple[Phase, ...] = ("see", "answer")
 STATE = "training.pt"
 """What training leaves in its directory to go on from."""
 
@@ -50,16 +50,16 @@ _LONGEST = 64
 class Recipe:
     """Everything that decides what comes out, but the machine. steps: of each phase.
 
-    pictures: rendered once, for all phases. batch: pictures in a step of each phase. questions: about each picture.
+    pictures: rendered once, for both phases. batch: pictures in a step of each phase. questions: about each picture.
     rate: of learning, at its highest. deep: weight of the answers read off every layer, which fades out within the
     second phase: what a layer's readout says is to be the model's own doing in the end. patches: share of a thing's
     patches that the decoder sees in that phase. blind: in how many layers at the most a hop's words do not.
     """
 
     seed: int = 0
-    steps: tuple[int, int, int] = (1200, 3200, 400)
+    steps: tuple[int, int] = (1200, 3200)
     pictures: int = 4000
-    batch: tuple[int, int, int] = (8, 8, 4)
+    batch: tuple[int, int] = (8, 8)
     questions: int = 16
     rate: float = 2e-3
     deep: float = 0.3
@@ -365,7 +365,7 @@ class Curriculum:
 class Training:
     """A run of the recipe, which can be saved after any step and gone on with.
 
-    minutes: the time for all phases in place of the recipe's steps, shared out in their proportion.
+    minutes: the time for both phases in place of the recipe's steps, shared out in their proportion.
     """
 
     def __init__(
@@ -418,7 +418,7 @@ class Training:
         saved = time.monotonic()
         while (done := self.step / steps if limit is None else self.seconds / limit) < 1:
             started = time.monotonic()
-            rate = self.recipe.rate * min(1.0, (self.step + 1) / 50) * _decay(done, PHASES[self.phase])
+            rate = self.recipe.rate * min(1.0, (self.step + 1) / 50) * _decay(done)
             for optimizer in self.optimizers:
                 for group in optimizer.param_groups:
                     group["lr"] = rate
@@ -443,17 +443,16 @@ class Training:
         return loss.item(), right
 
     def _answer(self, pictures: Album, features: Tensor, done: float) -> tuple[float, dict[str, float]]:
-        settle = PHASES[self.phase] == "settle"
         batch = self.recipe.batch[self.phase]
-        ending = settle or done > _ENDING
-        deep = 0.0 if settle else self.recipe.deep * max(0.0, 1 - 2 * done)
+        ending = done > _ENDING
+        deep = self.recipe.deep * max(0.0, 1 - 2 * done)
         most = MOST_HOPS if ending else self.curriculum.hops
         hops = 1 + self.step % MOST_HOPS if ending or self.step % 3 == 0 else most
         hops = min(hops, most)
-        sees = settle or self.rng.random() < max(0.15, 2 * done - 0.8)
+        sees = self.rng.random() < max(0.15, 2 * done - 0.8)
         late = ending and self.rng.random() < 0.5
         blindfold(self.model, 0 if sees else int(self.rng.integers(1, self.recipe.blind + 1)), hops, late=late)
-        chosen, places, texts, found = self._asked(pictures, hops, batch, settle, done)
+        chosen, places, texts, found = self._asked(pictures, hops, batch, done)
         some = features[chosen[:, None], places].to(self.device)
         loss, right = answer_loss(
             self.model, some, *(x.to(self.device) for x in (places, texts, found)), ending=ending, late=late, deep=deep
@@ -465,27 +464,22 @@ class Training:
             self.curriculum.grow(done)
         return loss.item(), {f"{hop} hops": share for hop, share in enumerate(self.curriculum.right, 1) if share}
 
-    def _asked(
-        self, pictures: Album, hops: int, count: int, settle: bool, done: float
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _asked(self, pictures: Album, hops: int, count: int, done: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Pictures [count], their tokens' places [count, n], texts [count, Q, T], what is found [count, Q, hops]."""
         chosen, places, texts, found = [], [], [], []
         while len(chosen) < count:
             number = int(self.rng.integers(len(pictures.scenes)))
             shown = pictures.scenes[number]
-            if settle:
-                things, kept = list(shown.things), list(range(VISUAL_TOKENS))
-            else:
-                level = self.curriculum
-                ground = level.ground + round(_GROUND * max(0.0, done - _ENDING) / (1 - _ENDING))
-                things, kept = visible(shown, level.things, self.recipe.patches, ground, self.rng)
+            level = self.curriculum
+            ground = level.ground + round(_GROUND * max(0.0, done - _ENDING) / (1 - _ENDING))
+            things, kept = visible(shown, level.things, self.recipe.patches, ground, self.rng)
             try:
                 asked = [ask(shown, hops, self.rng, things) for _ in range(self.recipe.questions)]
             except ValueError:  # few things may share nothing: another picture
                 continue
             chosen.append(number)
             places.append(torch.tensor(kept))
-            texts.append([question_ids(question, ending=settle or done > _ENDING) for question in asked])
+            texts.append([question_ids(question, ending=done > _ENDING) for question in asked])
             found.append([[VOCABULARY[word] for word in question.found] for question in asked])
         least = min(map(len, places))  # pictures of fewer things than asked for have fewer tokens
         places = [kept[torch.from_numpy(np.sort(self.rng.permutation(len(kept))[:least]))] for kept in places]
@@ -541,9 +535,9 @@ class Training:
             optimizer.load_state_dict(kept)
 
 
-def _decay(done: float, phase: Phase) -> float:
-    """The rate over its highest: level and then straight down; in the last phase from a quarter."""
-    return (0.25 if phase == "settle" else 1.0) * min(1.0, 1.6 * (1 - done) + 0.01)
+def _decay(done: float) -> float:
+    """The rate over its highest: level and then straight down."""
+    return min(1.0, 1.6 * (1 - done) + 0.01)
 
 
 def _sorted_parameters(modules: Sequence[nn.Module]) -> tuple[list[nn.Parameter], list[nn.Parameter]]:

@@ -13,7 +13,7 @@ from trio_profile.pocket.checkpoint import TEMPLATE, VISUAL_TOKENS, VOCABULARY, 
 from trio_profile.pocket.grammar import ask
 from trio_profile.pocket.scenes import PROPERTIES, VALUES, render, scene
 
-SMALL = training.Recipe(steps=(2, 4, 2), pictures=12, batch=(2, 3, 2), questions=2)
+SMALL = training.Recipe(steps=(2, 4), pictures=12, batch=(2, 3), questions=2)
 
 
 def test_packed_questions_are_answered_as_if_each_were_alone():
