@@ -168,7 +168,7 @@ def _cells(document: Document, method: str) -> Table:
     remark = next((f" ({cell.remark})" for cell in document.cells if cell.method == method and cell.remark), "")
     table = _table(f"{method}{remark} on {document.study.model}: speed-up, and cost against dense")
     answers = ("right",) if document.dense is not None and document.dense.accuracy is not None else ()
-    for name in ("retention", "prefill", "total", "counted\nMACs", "f(n)\nMACs", "KV\ncache", *answers):
+    for name in ("reten-\ntion", "prefill", "total", "counted\nMACs", "f(n)\nMACs", "KV\ncache", *answers):
         table.add_column(name, justify="right", no_wrap=True)
     for cell in document.cells:
         if cell.method == method:
@@ -192,7 +192,7 @@ def _row(cell: CellSummary, document: Document) -> list[str]:
 
 
 def _accuracy(found: Accuracy | None) -> str:
-    return "" if found is None else units.percent(found.value)
+    return "" if found is None else units.percent(found.value, 0 if found.value == 1 else 1)
 
 
 def _table(title: str, *columns: str) -> Table:
