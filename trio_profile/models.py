@@ -27,15 +27,14 @@ from transformers import (
     LlavaProcessor,
     PreTrainedConfig,
     PreTrainedModel,
-    PreTrainedTokenizerFast,
     Qwen2_5_VLConfig,
     Qwen2_5_VLForConditionalGeneration,
 )
-from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.utils import logging as transformers_logging
 
 from trio_profile import units
 from trio_profile.errors import StudyError
+from trio_profile.pocket.checkpoint import SPECIALS, llava_processor
 from trio_profile.pocket.exam import RECIPE, exam
 from trio_profile.questions import Question
 from trio_profile.schema import Study
@@ -287,26 +286,11 @@ def _pocket_deep_config() -> LlavaConfig:
 
 def _pocket_deep_processor() -> LlavaProcessor:
     """CLIP's preprocessing at 192 pixels, and a tokenizer of single bytes: nothing to download."""
-    specials = ["<pad>", "<s>", "</s>", "<unk>", "<image>"]
-    vocabulary = [*specials, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    vocabulary = [*SPECIALS, *sorted(pre_tokenizers.ByteLevel.alphabet())]
     tokenizer = Tokenizer(tokenizer_models.BPE(vocab={text: i for i, text in enumerate(vocabulary)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # pyright: ignore[reportAttributeAccessIssue]
     tokenizer.decoder = decoders.ByteLevel()  # pyright: ignore[reportAttributeAccessIssue]
-    return LlavaProcessor(
-        image_processor=CLIPImageProcessorPil(size={"shortest_edge": 192}, crop_size={"height": 192, "width": 192}),
-        tokenizer=PreTrainedTokenizerFast(
-            tokenizer_object=tokenizer,
-            pad_token="<pad>",
-            bos_token="<s>",
-            eos_token="</s>",
-            unk_token="<unk>",
-            additional_special_tokens=["<image>"],
-        ),
-        patch_size=8,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        image_token="<image>",
-    )
+    return llava_processor(tokenizer, 192, 8)
 
 
 def _clip_l_336() -> CLIPVisionConfig:

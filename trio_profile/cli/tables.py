@@ -154,7 +154,7 @@ def _variant(row: Variant, document: Ablation, known: bool) -> list[str]:
         *([_accuracy(row.accuracy), _points(row.default_difference)] if known else []),
         "" if row.kl_nats is None else units.factor(row.kl_nats.median),
         _speedup(row.prefill_speedup),
-        units.percent(row.counted_macs / dense.counted_macs) if dense and row.counted_macs else "",
+        units.percent(row.counted_macs / dense.counted_macs, 0) if dense and row.counted_macs else "",
     ]
 
 

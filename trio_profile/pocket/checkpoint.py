@@ -65,8 +65,13 @@ def processor() -> LlavaProcessor:
     tokenizer.post_processor = processors.TemplateProcessing(  # pyright: ignore[reportAttributeAccessIssue]
         single="<s> $A", special_tokens=[("<s>", VOCABULARY["<s>"])]
     )
+    return llava_processor(tokenizer, SIDE, PATCH)
+
+
+def llava_processor(tokenizer: Tokenizer, side: int, patch: int) -> LlavaProcessor:
+    """LLaVA's processor with CLIP's preprocessing at so many pixels. tokenizer: knows `SPECIALS`."""
     return LlavaProcessor(
-        image_processor=CLIPImageProcessorPil(size={"shortest_edge": SIDE}, crop_size={"height": SIDE, "width": SIDE}),
+        image_processor=CLIPImageProcessorPil(size={"shortest_edge": side}, crop_size={"height": side, "width": side}),
         tokenizer=PreTrainedTokenizerFast(
             tokenizer_object=tokenizer,
             pad_token="<pad>",
@@ -75,7 +80,7 @@ def processor() -> LlavaProcessor:
             unk_token="<unk>",
             additional_special_tokens=["<image>"],
         ),
-        patch_size=PATCH,
+        patch_size=patch,
         vision_feature_select_strategy="default",
         num_additional_image_tokens=1,
         image_token="<image>",
