@@ -293,9 +293,9 @@ def _summarise_answers(measurement: Measurement, dense: Dense | None) -> dict[st
 
 
 def _kept(dense: Dense | None, done: list[Measurement]) -> dict[str, Kept]:
-    """From which retention on a method keeps each share of the dense accuracy; nothing where no answers are known."""
+    """From which retention on a method keeps each share of the dense accuracy; nothing where none is known or right."""
     told = [m for m in done if m.fidelity is not None and m.fidelity.correct and m.retention is not None]
-    if dense is None or not dense.correct or len(told) < 2:
+    if dense is None or not any(dense.correct) or len(told) < 2:
         return {}
     reached = [m.retention.realised for m in told if m.retention is not None]
     shares = [by_question(m.fidelity.correct, len(dense.correct)) for m in told if m.fidelity is not None]
