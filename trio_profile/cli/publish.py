@@ -1,6 +1,8 @@
 """What every verb that has measurements ends with: the report written, the document printed."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from trio_profile.analysis.ablate import ablate as ablation
 from trio_profile.analysis.compare import compare as comparison
@@ -12,84 +14,75 @@ from trio_profile.analysis.theory import TheoryDocument
 from trio_profile.cli import tables
 from trio_profile.cli.options import print_document
 from trio_profile.report import ablate, compare, flops, layers, sweep, theory, write
+from trio_profile.report.blocks import Report
+from trio_profile.schema import Record
 from trio_profile.store import Contents, keep
+
+D = TypeVar("D", bound=Record)
 
 
 def publish(contents: Contents, directory: Path, *, as_json: bool) -> None:
     """Write the report of what a store holds; print its document, as JSON or as tables, and what was dropped."""
     document = summarise(contents.study, contents.environment, contents.dense, contents.measurements)
-    # The report embeds the document without this path, which means nothing on another machine.
-    document = document.model_copy(update={"report": str(write(sweep.report(document), directory))})
     tables.warn(contents.dropped)
-    if as_json:
-        print_document(document.model_dump_json(indent=2))
-    else:
-        tables.print_document(document)
+    _show(_reported(document, sweep.report, directory), tables.print_document, as_json)
 
 
 def publish_comparison(contents: Contents, directory: Path, *, as_json: bool) -> None:
     """The same of a store whose study compares methods."""
     document = comparison(contents.study, contents.environment, contents.dense, contents.measurements)
-    document = document.model_copy(update={"report": str(write(compare.report(document), directory))})
     tables.warn(contents.dropped)
-    if as_json:
-        print_document(document.model_dump_json(indent=2))
-    else:
-        tables.print_comparison(document)
+    _show(_reported(document, compare.report, directory), tables.print_comparison, as_json)
 
 
 def publish_ablation(contents: Contents, directory: Path, *, as_json: bool) -> None:
     """The same of a store whose study changes a method's options."""
     document = ablation(contents.study, contents.environment, contents.dense, contents.measurements)
-    document = document.model_copy(update={"report": str(write(ablate.report(document), directory))})
     tables.warn(contents.dropped)
-    if as_json:
-        print_document(document.model_dump_json(indent=2))
-    else:
-        tables.print_ablation(document)
+    _show(_reported(document, ablate.report, directory), tables.print_ablation, as_json)
 
 
 def publish_flops(document: FlopsDocument, directory: Path | None, *, as_json: bool, unit: str = "macs") -> None:
     """Keep the document and write its report if a directory is named; print it, as JSON or as tables."""
     if directory is not None:
         keep(directory / FLOPS, document)
-        document = document.model_copy(update={"report": str(write(flops.report(document), directory))})
-    if as_json:
-        print_document(document.model_dump_json(indent=2))
-    else:
-        tables.print_flops(document, 2 if unit == "flops" else 1)
+        document = _reported(document, flops.report, directory)
+    _show(document, lambda shown: tables.print_flops(shown, 2 if unit == "flops" else 1), as_json)
 
 
 def publish_layers(document: LayersDocument, directory: Path | None, *, as_json: bool) -> None:
     """The same of a prefill's times."""
     if directory is not None:
         keep(directory / LAYERS, document)
-        document = document.model_copy(update={"report": str(write(layers.report(document), directory))})
-    if as_json:
-        print_document(document.model_dump_json(indent=2))
-    else:
-        tables.print_layers(document)
-
-
-def publish_evaluation(document: Evaluation, directory: Path | None, *, as_json: bool) -> None:
-    """Keep the document of an evaluation if a directory is named; print it, as JSON or as tables."""
-    if directory is not None:
-        keep(directory / EVALUATION, document)
-    if as_json:
-        print_document(document.model_dump_json(indent=2))
-    else:
-        tables.print_evaluation(document)
+        document = _reported(document, layers.report, directory)
+    _show(document, tables.print_layers, as_json)
 
 
 def publish_theory(document: TheoryDocument, directory: Path | None, *, as_json: bool) -> None:
     """The same of the paper's theory, tested."""
     if directory is not None:
         keep(directory / THEORY, document)
-        document = document.model_copy(update={"report": str(write(theory.report(document), directory))})
+        document = _reported(document, theory.report, directory)
+    _show(document, tables.print_theory, as_json)
+
+
+def publish_evaluation(document: Evaluation, directory: Path | None, *, as_json: bool) -> None:
+    """Keep the document of an evaluation if a directory is named; print it, as JSON or as tables."""
+    if directory is not None:
+        keep(directory / EVALUATION, document)
+    _show(document, tables.print_evaluation, as_json)
+
+
+def _reported(document: D, report: Callable[[D], Report], directory: Path) -> D:
+    """The document with the path of its report, which is embedded there without: elsewhere the path means nothing."""
+    return document.model_copy(update={"report": str(write(report(document), directory))})
+
+
+def _show(document: D, table: Callable[[D], None], as_json: bool) -> None:
     if as_json:
         print_document(document.model_dump_json(indent=2))
     else:
-        tables.print_theory(document)
+        table(document)
 
 
 FLOPS = "flops.json"

@@ -7,7 +7,7 @@ from trio_profile.analysis.ablate import Ablation, Group, Row
 from trio_profile.analysis.summary import DenseSummary
 from trio_profile.report import figures, verdict
 from trio_profile.report.blocks import Chart, Entry, Page, Report, Sentences, Table
-from trio_profile.report.sweep import numbers_page, study_page
+from trio_profile.report.sweep import numbers_page, of_study, study_page
 
 GROUPS = {
     "k_pos": (
@@ -47,22 +47,9 @@ GROUPS = {
 
 def report(document: Ablation) -> Report:
     """All pages of it."""
-    study, dense = document.study, document.dense
-    facts = [document.environment.device_name, study.dtype, f"{study.attention} attention", f"batch {study.batch}"]
-    if dense is not None:
-        facts += [f"{dense.visual_tokens} visual + {dense.text_tokens} text tokens", f"{dense.num_layers} layers"]
-    return Report(
-        subject=f"Ablations of {study.methods[0]}",
-        model=study.model,
-        facts=facts,
-        pages=[
-            *(group_page(document, group) for group in document.groups),
-            refusals_page(document),
-            study_page(document),
-            numbers_page(document),
-        ],
-        data=document.model_dump_json(),
-    )
+    pages = [group_page(document, group) for group in document.groups]
+    pages += [refusals_page(document), study_page(document), numbers_page(document)]
+    return of_study(document, f"Ablations of {document.study.methods[0]}", pages)
 
 
 def group_page(document: Ablation, group: Group) -> Page:

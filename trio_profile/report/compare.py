@@ -6,7 +6,7 @@ from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.summary import Quantity
 from trio_profile.report import figures, verdict
 from trio_profile.report.blocks import Chart, Entry, Page, Report, Sentences, Table
-from trio_profile.report.sweep import numbers_page, study_page
+from trio_profile.report.sweep import numbers_page, of_study, study_page
 
 COLUMNS = (
     "Method",
@@ -24,24 +24,10 @@ COLUMNS = (
 
 def report(document: Comparison) -> Report:
     """All pages of it."""
-    study, dense = document.study, document.dense
-    facts = [document.environment.device_name, study.dtype, f"{study.attention} attention", f"batch {study.batch}"]
-    if dense is not None:
-        facts += [f"{dense.visual_tokens} visual + {dense.text_tokens} text tokens", f"{dense.num_layers} layers"]
-    pages = [comparison_page(document, retention) for retention in sorted(set(study.retentions))]
-    return Report(
-        subject=f"{len(study.methods)} methods",
-        model=study.model,
-        facts=facts,
-        pages=[
-            *pages,
-            *([answers_page(document)] if document.answered else []),
-            refusals_page(document),
-            study_page(document),
-            numbers_page(document),
-        ],
-        data=document.model_dump_json(),
-    )
+    pages = [comparison_page(document, retention) for retention in sorted(set(document.study.retentions))]
+    pages += [answers_page(document)] if document.answered else []
+    pages += [refusals_page(document), study_page(document), numbers_page(document)]
+    return of_study(document, f"{len(document.study.methods)} methods", pages)
 
 
 def comparison_page(document: Comparison, retention: float) -> Page:

@@ -25,17 +25,16 @@ NAMES = {
 
 def report(document: Document) -> Report:
     """All pages of a sweep's report."""
+    return of_study(document, ", ".join(document.study.methods), [page(document) for page in PAGES])
+
+
+def of_study(document: Document | Comparison | Ablation, subject: str, pages: Sequence[Page]) -> Report:
+    """The report of any study: its pages under a heading that says on what, and where, it was measured."""
     study, dense = document.study, document.dense
     facts = [document.environment.device_name, study.dtype, f"{study.attention} attention", f"batch {study.batch}"]
     if dense is not None:
         facts += [f"{dense.visual_tokens} visual + {dense.text_tokens} text tokens", f"{dense.num_layers} layers"]
-    return Report(
-        subject=", ".join(study.methods),
-        model=study.model,
-        facts=facts,
-        pages=[page(document) for page in PAGES],
-        data=document.model_dump_json(),
-    )
+    return Report(subject=subject, model=study.model, facts=facts, pages=pages, data=document.model_dump_json())
 
 
 def verdict_page(document: Document) -> Page:
