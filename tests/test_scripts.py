@@ -1,4 +1,4 @@
-"""`scripts/gpu` at toy size: slices that are resumed, what it leaves behind, and its exit codes."""
+"""`scripts/gpu` at toy size: slices that are resumed, what it leaves, its exit codes; what `train_pocket` refuses."""
 
 import runpy
 import subprocess
@@ -10,8 +10,32 @@ import pytest
 
 from tests.profile.checkpoints import save_tiny_llava
 from trio_profile.cli import run
+from trio_profile.models import BUILTIN
 
 SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "gpu"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--out", "OUT", "--minutes", "nan"), "--minutes nan: must be above 0"),
+        (("--out", "OUT", "--minutes", "inf"), "--minutes inf: must be above 0"),
+        (("--out", "OUT", "--seed", "-1"), "--seed -1: must be 0 or above"),
+        (("--out", "OUT", "--device", "warp"), "device 'warp' is none that torch knows"),
+        (("--exam", "OUT"), "holds no recipe.json: it was not trained on these questions"),
+        (("--exam", "POCKET", "--questions", "20000"), "fidelity_inputs = 20000"),
+        (("--exam", "POCKET", "--questions", "3"), "3 questions with answers; an interval needs at least 10"),
+        ((), "name --out DIR to train, or --exam DIR to examine"),
+    ],
+)
+def test_training_refuses_in_one_line(arguments, says, tmp_path, monkeypatch, capsys):
+    known = {"OUT": str(tmp_path), "POCKET": str(BUILTIN["pocket"].checkpoint)}
+    monkeypatch.setattr(sys, "argv", ["train_pocket", *(known.get(part, part) for part in arguments)])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(SCRIPT.with_name("train_pocket")), run_name="__main__")
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "training.pt").exists()
 
 
 @pytest.fixture(scope="module")

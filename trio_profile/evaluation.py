@@ -32,7 +32,7 @@ from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.profilers.latency import timed
 from trio_profile.schema import Study
 from trio_profile.study import plan
-from trio_profile.workload import ask, placed, placeholder, prepare
+from trio_profile.workload import ask, padding, placed, prepare
 
 Side = Literal["pruned", "dense"]
 MOST_NEW_TOKENS = 1024
@@ -174,8 +174,7 @@ class InTurn(lmms):
         )
 
     def _answer(self, question: Question) -> Answered:
-        text = question.text.replace(placeholder(self.loaded.processor), "").strip()
-        inputs = placed(ask(self.loaded.processor, question.pictures, text), self.loaded.model)
+        inputs = placed(ask(self.loaded.processor, question.pictures, question.text), self.loaded.model)
         try:
             if not self.answers:
                 self._in_turn(question, inputs)  # warm-up
@@ -227,7 +226,7 @@ class InTurn(lmms):
                     temperature=None,
                     top_p=None,
                     top_k=None,
-                    pad_token_id=tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
+                    pad_token_id=padding(self.loaded.processor),
                 )
             )
 

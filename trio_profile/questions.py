@@ -6,12 +6,15 @@ A file of them is JSON Lines, one question a line, its picture beside the file:
 """
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from trio_profile.errors import StudyError
@@ -30,23 +33,38 @@ class Question:
     kind: str = ""
 
     def is_answered_by(self, said: str) -> bool:
-        """Whether what was said is the answer, whatever its case, its spaces and its full stop."""
-        return self.answer is not None and plain(said) == plain(self.answer)
+        """Whether what was said is the answer, or begins with it as a sentence or a line of its own.
+
+        Case, spaces and a full stop at the end do not count.
+        """
+        if self.answer is None:
+            return False
+        answer, sentences = plain(self.answer), plain(re.sub(r"\s*\n\s*", ". ", said.strip()))
+        return plain(said) == answer or sentences == answer or sentences.startswith(f"{answer}. ")
 
 
 def plain(text: str) -> str:
-    """Text as answers are compared: lower case, single spaces, no full stop."""
+    """Text as answers are compared: lower case, single spaces, no full stop at the end."""
     return " ".join(text.lower().split()).rstrip(".").rstrip()
 
 
 def open_picture(path: str | Path) -> Image.Image:
-    """A picture file as RGB. Raises StudyError for a file that is missing, not a picture, or cut off."""
+    """A picture file as RGB. Raises StudyError for a file that is missing, not a picture, cut off, or too deep."""
     try:
-        return Image.open(Path(path)).convert("RGB")
+        return _eight_bits(Image.open(Path(path))).convert("RGB")
     except FileNotFoundError as error:
         raise StudyError(f"image {str(path)!r} does not exist") from error
-    except (UnidentifiedImageError, OSError, Image.DecompressionBombError, ValueError) as error:
+    except (UnidentifiedImageError, OSError, Image.DecompressionBombError, ValueError, SyntaxError) as error:
         raise StudyError(f"image {str(path)!r} is no picture that can be read: {error}") from error
+
+
+def _eight_bits(picture: Image.Image) -> Image.Image:
+    """A grey picture of 16 bits brought to 8, where Pillow's own conversion clips. Raises ValueError for 32 bits."""
+    if picture.mode in ("I", "F"):  # whose range no file says
+        raise ValueError("one channel of 32 bits; save it with 8 or 16")
+    if picture.mode.startswith("I;16"):
+        return Image.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
+    return picture
 
 
 def read(path: Path) -> list[Question]:
@@ -55,17 +73,18 @@ def read(path: Path) -> list[Question]:
     Raises StudyError naming the line for what is no question, and for a file that is missing or holds too few.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not by `splitlines`, which knows ends of lines that may stand in a JSON text.
+        lines = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError as error:
         raise StudyError(f"questions {path} do not exist") from error
     except (OSError, UnicodeDecodeError) as error:
         raise StudyError(f"questions {path} cannot be read: {error}") from error
-    found = [_question(line, f"{path}, line {n}", path.parent) for n, line in enumerate(lines, 1) if line.strip()]
-    if not found:
+    by_line = {n: _question(line, f"{path}, line {n}", path.parent) for n, line in enumerate(lines, 1) if line.strip()}
+    if not (found := list(by_line.values())):
         raise StudyError(f'questions {path} is empty: write one a line, {{"image": …, "question": …, "answer": …}}')
-    unanswered = [n for n, question in enumerate(found, 1) if question.answer is None]
+    unanswered = [n for n, question in by_line.items() if question.answer is None]
     if unanswered and len(unanswered) < len(found):
-        raise StudyError(f"questions {path}: question {unanswered[0]} has no answer, and others have; give all or none")
+        raise StudyError(f"questions {path}, line {unanswered[0]}: no answer, and others have one; give all or none")
     enough(len(found), str(path), answered=not unanswered)
     return found
 
@@ -74,6 +93,16 @@ def enough(count: int, where: str, *, answered: bool) -> None:
     """Raises StudyError where there are fewer answers than an interval of their accuracy needs."""
     if answered and count < FEWEST:
         raise StudyError(f"{where}: {count} questions with answers; an interval needs at least {FEWEST}")
+
+
+def digest(questions: Iterable[Question]) -> str:
+    """What tells these questions, with their answers and the pixels of their pictures, from any others."""
+    found = sha256()
+    for question in questions:
+        picture = question.picture()
+        found.update(repr((question.text, question.answer, question.kind, picture.size)).encode())
+        found.update(picture.tobytes())
+    return found.hexdigest()[:16]
 
 
 def _question(line: str, where: str, directory: Path) -> Question:

@@ -189,9 +189,11 @@ class Fidelity(Record):
     """How near the pruned model is to the dense one, question by question, and seed by seed if the method has one.
 
     kl_nats: KL(dense ‖ pruned) of the next-token distribution. top1: whether the likeliest token is the same. same:
-    whether the generated answer is, of questions; correct: whether it is the known one.
+    whether the generated answer is, of questions; correct: whether it is the known one. draws: so many times each
+    question stands in them, all of them once before any a second time.
     """
 
+    draws: int = 1
     kl_nats: tuple[float, ...]
     top1: tuple[bool, ...]
     same: tuple[bool, ...] = ()
@@ -232,6 +234,7 @@ class Dense(Record):
     one prefill; host_waits: times the host needed a tensor's value. distinct_ratios: prefill times of pictures not seen
     before over those of the study's own, paired; about 1 unless something keeps what it made of a picture. correct:
     whether each question was answered as is known, and kinds: of which kind it is, in the order of every Fidelity.
+    questions: the digest of a file of them.
     """
 
     record: Literal["dense"] = "dense"
@@ -249,6 +252,7 @@ class Dense(Record):
     distinct_ratios: tuple[float, ...] = ()
     correct: tuple[bool, ...] = ()
     kinds: tuple[str, ...] = ()
+    questions: str = ""
 
 
 class Retention(Record):

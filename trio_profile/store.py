@@ -173,14 +173,24 @@ def kept(path: Path, kind: type[_Kept]) -> _Kept:
 def appending(path: Path) -> Iterator[Callable[[Record], None]]:
     """Begin a file of records, one a line, and yield what writes the next, there to be read at once.
 
+    What the file held before goes with the first record, and not before: whatever ends without any leaves it alone.
     Raises StoreError when it cannot be written.
     """
     try:
-        file = path.open("w", encoding="utf-8", buffering=1)
+        file = path.open("a", encoding="utf-8", buffering=1)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror}; choose another --out") from error
+    begun = False
+
+    def write(record: Record) -> None:
+        nonlocal begun
+        if not begun:
+            file.truncate(0)
+            begun = True
+        print(record.model_dump_json(), file=file)
+
     with file:
-        yield lambda record: print(record.model_dump_json(), file=file)
+        yield write
 
 
 def make_directory(directory: Path) -> None:

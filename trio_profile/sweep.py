@@ -11,8 +11,10 @@ from trio_core.errors import TrioError
 from trio_core.method import Method
 from trio_profile import cost_model, environment
 from trio_profile import study as studies
+from trio_profile.errors import StoreError
 from trio_profile.profilers import fidelity, flops_counted, kv_cache, latency, launches, memory, power
 from trio_profile.profilers.clock import Clock, clock_for
+from trio_profile.questions import digest
 from trio_profile.schema import Cell, Dense, Measurement, Retention, Shape, Study
 from trio_profile.store import Contents, Store
 from trio_profile.study import Planned
@@ -58,9 +60,15 @@ def run(
         if measurement.cell in todo:
             _keep(measurement, store, contents, todo)
     watch(0, total, "dense")
+    asked = digest(workload.questions) if study.questions is not None else ""
+    if contents.dense is not None and contents.dense.questions != asked:
+        raise StoreError(
+            f"{directory} was asked other questions than {study.questions} holds now; choose another --out"
+        )
     against = _reference(workload, study)
     if contents.dense is None:
-        contents.dense = measure_dense(workload, study.seed, clock, against=against)
+        dense = measure_dense(workload, study.seed, clock, against=against)
+        contents.dense = dense.model_copy(update={"questions": asked})
         store.append(contents.dense)
 
     def by_block(planned: Planned) -> tuple[float, int]:

@@ -46,6 +46,9 @@ def run(
         raise StudyError(f"--asked {asked}: an interval over questions needs at least {FEWEST}")
     study = study.model_copy(update={"fidelity_inputs": asked, "batch": 1})
     workload = build(study)
+    if 0 < len(workload.questions) < FEWEST:
+        where = study.questions or study.image or study.model
+        raise StudyError(f"{where}: {len(workload.questions)} questions; an interval over them needs at least {FEWEST}")
     trio = _trio(study, workload)
     layers = _layers(study, trio, workload.shape.num_layers)
     here, total = collect(study.device), len(workload.questions) or asked

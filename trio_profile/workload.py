@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jinja2 import TemplateError
 from PIL import Image
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -27,7 +28,7 @@ DEFAULT_PROMPT = "Describe this picture."
 DEFAULT_TEXT_TOKENS = 60
 OWN_QUESTIONS = 200
 """How many questions a model that has its own is asked, where nothing else is said."""
-ASKED_TOGETHER = 16
+ASKED_TOGETHER = 8
 """Questions of one length in a batch, at the most."""
 _BEFORE_PICTURE = 35
 """Tokens of LLaVA's prompt before its picture: the begin token and 34 of the system line. [methods.md, 0.1]."""
@@ -62,17 +63,27 @@ class Workload:
         }
         return replace(self, inputs=inputs)
 
-    def asked(self) -> Iterator[tuple[list[int], Inputs]]:
-        """The questions as inputs, those of one size together; with each batch, which of the questions it holds."""
+    def asked(self, number: int) -> Inputs:
+        """The inputs of one question, on the CPU. Raises StudyError, naming it, for what the processor refuses."""
+        question = self.questions[number]
+        try:
+            return ask(self.processor, [question.picture()], question.text)
+        except StudyError as error:
+            raise StudyError(f"question {number + 1}, {question.text[:60]!r}: {error}") from error
+
+    def asked_together(self) -> Iterator[tuple[list[int], Inputs]]:
+        """The questions, those of one size in batches; with each batch, which of the questions it holds."""
         alike: dict[tuple[Any, ...], list[tuple[int, Inputs]]] = {}
-        for number, question in enumerate(self.questions):
-            inputs = ask(self.processor, [question.picture()], question.text)
+        for number in range(len(self.questions)):
+            inputs = self.asked(number)
             alike.setdefault(tuple(value.shape for value in inputs.values()), []).append((number, inputs))
         for group in alike.values():
             for start in range(0, len(group), ASKED_TOGETHER):
                 some = group[start : start + ASKED_TOGETHER]
-                joined = {name: torch.cat([inputs[name] for _, inputs in some]) for name in some[0][1]}
-                yield [number for number, _ in some], placed(joined, self.model)
+                yield (
+                    [number for number, _ in some],
+                    {name: torch.cat([inputs[name] for _, inputs in some]) for name in some[0][1]},
+                )
 
     @torch.no_grad()
     def prefill(self, *, use_cache: bool = True) -> Any:
@@ -155,6 +166,12 @@ def questions_of(study: Study, loaded: Loaded) -> tuple[Question, ...]:
     return tuple(found)
 
 
+def padding(processor: Any) -> int:
+    """The token behind an answer that ended before others of its batch, which is no word."""
+    tokenizer = getattr(processor, "tokenizer", processor)
+    return tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+
+
 def answer_tokens(processor: Any, question: Question) -> int:
     """How many tokens the known answer takes, its end included."""
     return len(_answer_ids(processor, question.answer or "")) + 1
@@ -229,17 +246,20 @@ def _processed(study: Study, loaded: Loaded, generator: torch.Generator) -> Inpu
 
 
 def ask(processor: Any, pictures: Sequence[Image.Image], text: str) -> Inputs:
-    """The inputs of one question about any number of pictures, which come first.
+    """The inputs of one question about any number of pictures, which come first, wherever the text says that they are.
 
     Raises StudyError for what the processor refuses.
     """
-    return encode(processor, pictures, [_prompt(processor, text, len(pictures))])
+    return encode(processor, pictures, [_prompt(processor, text.replace(placeholder(processor), ""), len(pictures))])
 
 
 def encode(processor: Any, pictures: Sequence[Image.Image], texts: Sequence[str]) -> Inputs:
     """Pictures and prompts as the checkpoint's own processor prepares them. Raises StudyError for what it refuses."""
+    begin = getattr(getattr(processor, "tokenizer", None), "bos_token", None)
+    # A chat template may have written the token already that a tokenizer puts before any text.
+    options = {"add_special_tokens": False} if begin and all(text.startswith(begin) for text in texts) else {}
     try:
-        encoded = processor(images=list(pictures) or None, text=list(texts), return_tensors="pt")
+        encoded = processor(images=list(pictures) or None, text=list(texts), return_tensors="pt", **options)
     except (ValueError, TypeError, IndexError) as error:
         raise StudyError(f"{type(processor).__name__} refuses this picture or prompt: {error}") from error
     return {name: value for name, value in encoded.items() if isinstance(value, Tensor)}
@@ -251,10 +271,17 @@ def _random_picture(generator: torch.Generator) -> Image.Image:
 
 
 def _prompt(processor: Any, prompt: str, pictures: int = 1) -> str:
-    """The prompt in the checkpoint's own chat template; LLaVA-1.5's form where it has none."""
+    """The prompt in the checkpoint's own chat template; LLaVA-1.5's form where it has none.
+
+    Raises StudyError for a template that cannot be filled.
+    """
+    prompt = prompt.strip()
     if getattr(processor, "chat_template", None):
         content = [{"type": "image"}] * pictures + [{"type": "text", "text": prompt}]
-        return processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
+        try:
+            return processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
+        except (TemplateError, TypeError, ValueError, KeyError, IndexError) as error:
+            raise StudyError(f"the chat template of {type(processor).__name__} refuses a question: {error}") from error
     shown = f"{placeholder(processor)}\n" * pictures
     return f"USER: {shown}{prompt} ASSISTANT:"
 

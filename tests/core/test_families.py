@@ -67,6 +67,11 @@ def listening(model: PreTrainedModel) -> Iterator[list[list[tuple[Tensor, dict[s
             handle.remove()
 
 
+def hooks(model: PreTrainedModel) -> list[tuple[int, ...]]:
+    """The numbers of all hooks of each layer."""
+    return [(*layer._forward_hooks, *layer._forward_pre_hooks) for layer in adapter_for(model).layers]
+
+
 def extended(family: str, one: dict[str, Tensor], tokens: list[int]) -> dict[str, Tensor]:
     """The sample with new tokens behind it, as the model's own `generate` would describe them."""
     new = torch.tensor([tokens], dtype=torch.long)
@@ -143,6 +148,8 @@ def check(
 
     oracle: the same model with masks that can be indexed, where its own cannot.
     """
+    if family == "video_llava":
+        tiny.needs(5, 21, "generate refuses Video-LLaVA's pictures")
     inputs = tiny.batch(samples)
     # A placeholder that the model itself writes would ask for a picture when the oracle reads it.
     options = {"suppress_tokens": PLACEHOLDERS, "return_dict_in_generate": True, "output_logits": True}
@@ -193,13 +200,14 @@ def test_at_full_retention_it_is_the_model_bit_by_bit_and_so_it_is_afterwards(fa
     model, one = tiny.model(family, attention), tiny.sample(family)
     with torch.no_grad():
         dense = model(**one, use_cache=False).logits
+        before = hooks(model)  # the library has some of its own
         with prune(model, "random", retention=1.0):
             pruned = model(**one, use_cache=False).logits
         assert torch.equal(pruned, dense)
         with prune(model, "random", retention=0.5, layers=LAYERS):
             assert not torch.equal(model(**one, use_cache=False).logits, dense)
         assert torch.equal(model(**one, use_cache=False).logits, dense)
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in adapter_for(model).layers)
+    assert hooks(model) == before
 
 
 @pytest.mark.parametrize("family", [family for family in tiny.FAMILIES if not family.startswith("qwen")])

@@ -283,6 +283,7 @@ def test_pictures_after_a_cached_beginning_are_refused(family):
 
 
 def test_a_second_picture_in_a_later_chunk_is_refused():
+    tiny.needs(5, 23, "chunks after the first go without their pictures")
     model, one = tiny.model("llava"), tiny.sample("llava")  # a word stands between its two pictures, in place 19
     with (
         prune(model, "grid", retention=0.5),
@@ -452,6 +453,7 @@ def test_a_dense_cache_goes_on_dense():
 
 
 def test_a_cache_that_was_reset_is_filled_anew(pruned_cache):
+    tiny.needs(5, 18, "a cache that was reset keeps its length")
     model, cache = pruned_cache
     lengths = [layer.keys.shape[-2] for layer in cache.layers]
     cache.reset()

@@ -7,7 +7,10 @@ LLaVA-1.5 with as many keys as queries, the others with grouped keys.
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
 
+import pytest
 import torch
+import transformers
+from packaging.version import Version
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -44,6 +47,12 @@ KERNELS = [(family, attention) for family in FAMILIES for attention in families[
 """Every family with each attention that its decoder has here."""
 WORDS = 90
 """Text tokens are 1 … WORDS - 1; 0 is padding."""
+
+
+def needs(major: int, minor: int, fault: str) -> None:
+    """Skip what a fault of an older transformers breaks, dense too."""
+    if Version(transformers.__version__).release < (major, minor):
+        pytest.skip(f"before transformers {major}.{minor}, {fault}")
 
 
 @cache

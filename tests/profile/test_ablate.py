@@ -14,6 +14,7 @@ from trio_profile import ablations, report, sweep
 from trio_profile.analysis.ablate import PRINTED, Ablation, ablate
 from trio_profile.analysis.gate_evidence import of_study
 from trio_profile.analysis.stability import name
+from trio_profile.analysis.summary import Quantity
 from trio_profile.cli import run
 from trio_profile.errors import StudyError
 from trio_profile.models import BUILTIN, num_layers
@@ -238,6 +239,21 @@ def test_sentences_say_what_stands_out(known: Ablation):
     assert told[0].startswith("k_pos 1 answers 12.5 points less [−18.0, −6.7]")
     assert told[1] == "Not told apart from the default by their answers: 2."
     assert told[2].startswith("Not told apart by prefill time")
+
+
+def test_two_variants_that_differ_in_time_are_told_though_a_third_is_uncertain(known: Ablation):
+    """The least median, 1.4×, is that of an interval which holds all others."""
+    speeds = [(2.2, (2.1, 2.3)), (1.5, (1.4, 1.6)), (1.4, (0.3, 2.3))]
+    rows = [
+        row.model_copy(update={"prefill_speedup": Quantity(median=middle, ci95=ci95, samples=20, stopped="budget")})
+        for row, (middle, ci95) in zip(known.groups[0].rows, speeds, strict=True)
+    ]
+    [told] = pages._speeds(rows)
+    assert (
+        told
+        == f"In prefill {rows[0].variant}, 2.2× [2.1, 2.3] over dense, is faster than {rows[1].variant}, 1.5× [1.4, 1.6]."
+    )
+    assert pages._speeds(rows[1:]) == ["Not told apart by prefill time."]
 
 
 def test_a_default_that_was_not_measured_leaves_no_difference():

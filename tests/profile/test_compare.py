@@ -1,6 +1,7 @@
 """`trio-profile compare`: one document of methods side by side, its front, its report, and what is refused."""
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -8,11 +9,13 @@ from hypothesis import strategies as st
 
 from tests.profile import examples
 from trio_profile import report, sweep
+from trio_profile.analysis.accuracy import Accuracy
 from trio_profile.analysis.compare import Comparison, compare
 from trio_profile.analysis.pareto import front
 from trio_profile.cli import run
 from trio_profile.cli.compare import CONTROLS
 from trio_profile.report import compare as pages
+from trio_profile.report.blocks import Table
 from trio_profile.schema import Fidelity, Measurement, Pair, Study
 from trio_profile.store import Contents, to_toml
 
@@ -61,7 +64,7 @@ def test_rows_are_sorted_and_hold_a_cell_s_names(compared: Comparison):
     assert trio.kl_nats is not None and trio.kl_nats.samples == 1  # a picture of one's own is the only one
     assert trio.top1_agreement is not None and trio.top1_agreement.samples == 1
     drawn = next(row for row in done if row.method == "random")
-    assert drawn.kl_nats is not None and drawn.kl_nats.samples == 3
+    assert drawn.kl_nats is not None and drawn.kl_nats.samples == 1
     assert any(row.pareto for row in done)
 
 
@@ -155,14 +158,21 @@ def test_answers_are_paired_with_the_reference_method():
 
 
 def test_the_report_shows_every_method_and_escapes_its_name(compared: Comparison, tmp_path):
-    evil = compared.model_copy(
-        update={"rows": [*compared.rows, compared.rows[-1].model_copy(update={"reason": "<script>alert(1)</script>"})]}
-    )
-    text = report.write(pages.report(evil), tmp_path).read_text()
-    assert "<script>alert(1)" not in text
+    named = {"method": "<script>alert(1)</script>"}
+    rows = [*compared.rows, *(row.model_copy(update=named) for row in (compared.at(0.3)[0], compared.rows[-1]))]
+    text = report.write(pages.report(compared.model_copy(update={"rows": rows})), tmp_path).read_text()
+    assert "<script>alert(1)" not in text and "&lt;script&gt;alert(1)" in text
     assert "What could not be run" in text and "At 30.0 %" in text
-    for row in compared.at(0.3):
-        assert f">{row.method}<" in text or f"{row.method} " in text
+    cells = {found.strip() for found in re.findall(r"<t[dh][^>]*>([^<]*)", text)}
+    assert {row.method for row in compared.at(0.3)} <= cells
+
+
+def test_a_row_without_answers_is_as_wide_as_the_others(compared: Comparison):
+    assert compared.dense is not None
+    known = compared.dense.model_copy(update={"accuracy": Accuracy(value=1.0, ci95=(0.9, 1.0), samples=40)})
+    page = pages.comparison_page(compared.model_copy(update={"dense": known}), 0.3)
+    [table] = [block for block in page.blocks if isinstance(block, Table) and "Fastest" in block.caption]
+    assert {len(row) for row in table.rows} == {len(table.columns)} and table.columns[-1] == "less trio"
 
 
 def test_the_verb_adds_the_controls_and_report_rebuilds_it(tiny_study: Study, tmp_path, capsys):

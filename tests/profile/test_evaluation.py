@@ -256,8 +256,12 @@ def test_the_verb_prints_one_document_and_keeps_the_answers(evaluation, argument
     assert json.loads((out / "evaluation.json").read_text()) == found
     lines = (out / "answers.jsonl").read_text().splitlines()
     assert [Answered.model_validate_json(line).document for line in lines] == list(range(6))
-    assert run([*arguments, "--no-dense", "--limit", "2"]) == 0
+    assert run([*arguments, "--out", str(out), "--tasks", "typo"]) == 2
+    assert (out / "answers.jsonl").read_text().splitlines() == lines
+    capsys.readouterr()
+    assert run([*arguments, "--no-dense", "--limit", "2", "--out", str(out)]) == 0
     assert "exact_match" in capsys.readouterr().out
+    assert len((out / "answers.jsonl").read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize("evaluation", ["stand-in"], indirect=True)  # lmms-eval reads all its tasks each time

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch.nn.functional import kl_div
 from trio_core import prune
 from trio_core.methods.grid import Grid
 from trio_core.methods.random import Random
-from trio_profile.errors import StudyError
+from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.profilers import fidelity
 from trio_profile.study import make
 from trio_profile.workload import Workload, ask, build
@@ -53,8 +54,10 @@ def test_pictures_differ_and_the_first_is_the_workload_s(tiny_workload: Workload
 def test_a_draw_is_tried_with_several_seeds(against: fidelity.Reference):
     found = fidelity.measure(Random(retention=0.4, seed=5), against)
     assert len(found.kl_nats) == len(found.top1) == 3 * fidelity.SEEDS
+    # Of the first picture the second draw is the first one of the next seed.
     alone = fidelity.measure(Random(retention=0.4, seed=6), against)
-    assert alone.kl_nats[:3] == found.kl_nats[3:6]
+    assert alone.kl_nats[0] == found.kl_nats[3]
+    assert found.draws == fidelity.SEEDS
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +107,75 @@ def test_nothing_dropped_answers_alike(quiz: Workload):
     assert all(whole.same) and whole.correct == found.correct and max(whole.kl_nats) == 0.0
     drawn = fidelity.measure(Random(retention=0.5), found)
     assert len(drawn.correct) == len(drawn.same) == 12 * fidelity.SEEDS
+
+
+def test_no_one_draw_speaks_for_all_questions(quiz: Workload, monkeypatch: pytest.MonkeyPatch):
+    seeds: list[int] = []
+    say = fidelity._say
+
+    def saying(workload, inputs, method, tokens):
+        seeds.append(method.seed)
+        return say(workload, inputs, method, tokens)
+
+    found = fidelity.reference(quiz, 0, 0)
+    assert fidelity.measure(Grid(retention=1.0), found).draws == 1
+    monkeypatch.setattr(fidelity, "_say", saying)
+    assert fidelity.measure(Random(retention=0.5, seed=100), found).draws == fidelity.SEEDS
+    assert len(seeds) == len(set(seeds)) == fidelity.SEEDS * len(found.batches)
+
+
+def test_a_batch_that_does_not_fit_is_halved(quiz: Workload, monkeypatch: pytest.MonkeyPatch):
+    found, said, sizes = fidelity.reference(quiz, 0, 0), fidelity._said, list[int]()
+    whole = fidelity.measure(Grid(retention=0.4), found)
+
+    def scarce(workload, inputs, *how):
+        sizes.append(len(inputs["input_ids"]))
+        if sizes[-1] > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return said(workload, inputs, *how)
+
+    monkeypatch.setattr(fidelity, "_said", scarce)
+    alone = fidelity.measure(Grid(retention=0.4), found)
+    assert sizes[:7] == [4, 2, 1, 1, 2, 1, 1]
+    assert (alone.correct, alone.same, alone.top1) == (whole.correct, whole.same, whole.top1)
+    assert alone.kl_nats == pytest.approx(whole.kl_nats, abs=1e-5)
+
+
+def test_rows_of_three_samples_are_split_between_them(quiz: Workload, monkeypatch: pytest.MonkeyPatch):
+    """A picture may be several rows; Qwen's are patches, one sample's behind another's."""
+    seen: list[list[int]] = []
+
+    def scarce(_workload, inputs, *_):
+        if len(inputs["input_ids"]) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        seen.append(inputs["pixel_values"].tolist())
+        return fidelity.Said(torch.zeros(1, 2))
+
+    monkeypatch.setattr(fidelity, "_said", scarce)
+    inputs = {"input_ids": torch.zeros(3, 5), "pixel_values": torch.arange(12)}
+    assert fidelity._say(quiz, inputs, None, 0).next_token.shape == (3, 2)
+    assert seen == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+
+
+def test_a_question_that_does_not_fit_alone_is_refused(quiz: Workload, monkeypatch: pytest.MonkeyPatch):
+    def scarce(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(fidelity, "_said", scarce)
+    with pytest.raises(MeasurementError, match="does not fit into the memory of cpu; choose a smaller --dtype"):
+        fidelity.reference(quiz, 0, 0)
+
+
+def test_logits_that_are_not_finite_are_refused(quiz: Workload):
+    found = fidelity.reference(quiz, 0, 0)
+    head: Any = quiz.model.lm_head
+    whole = head.weight.data.clone()
+    try:
+        head.weight.data[3, 3] = torch.nan
+        with pytest.raises(MeasurementError, match="logits in float32 are not finite; choose another --dtype"):
+            fidelity.measure(Grid(retention=0.4), found)
+    finally:
+        head.weight.data = whole
 
 
 def test_an_answer_that_cannot_be_spelt_is_refused(tmp_path: Path, photograph: Path):

@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from trio_profile import sweep
 from trio_profile.analysis.summary import summarise
 from trio_profile.errors import StoreError
 from trio_profile.profilers import latency
+from trio_profile.schema import Header
 from trio_profile.store import Store, to_toml
 
 
@@ -145,6 +147,34 @@ def test_another_study_in_the_way_is_refused_before_the_model_is_loaded(tiny_stu
     monkeypatch.setattr(sweep, "build", lambda _: pytest.fail("the model was loaded for nothing"))
     with pytest.raises(StoreError, match="another study: seed"):
         sweep.run(tiny_study.model_copy(update={"seed": 7}), tmp_path)
+
+
+def test_a_file_of_questions_that_has_changed_is_refused(tiny_study, photograph, tmp_path):
+    def write(count):
+        lines = [{"image": str(photograph), "question": f"What is this, {n}?", "answer": "a cat"} for n in range(count)]
+        (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+    study = tiny_study.model_copy(update={"questions": str(tmp_path / "questions.jsonl"), "retentions": (0.4,)})
+    write(10)
+    contents = sweep.run(study, tmp_path / "out")
+    assert contents.dense.questions and len(contents.dense.correct) == 10
+    write(20)
+    more = study.model_copy(update={"retentions": (0.4, 0.8)})
+    (tmp_path / "out" / "measurements.jsonl").write_text(
+        "".join(
+            f"{line}\n"
+            for line in [
+                Header(study=more, environment=contents.environment).model_dump_json(exclude_none=True),
+                contents.dense.model_dump_json(exclude_none=True),
+            ]
+        )
+    )
+    with pytest.raises(
+        StoreError, match=r"was asked other questions than .*questions\.jsonl holds now; choose another"
+    ):
+        sweep.run(more, tmp_path / "out")
+    write(10)
+    assert [m.status for m in sweep.run(more, tmp_path / "out").measurements] == ["done", "done"]
 
 
 def test_kill_9_loses_at_most_the_cell_in_flight(tiny_study, tmp_path):

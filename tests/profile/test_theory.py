@@ -112,7 +112,7 @@ def test_questions_are_put_as_every_other_profiler_puts_them():
     work = build(make(model="pocket", fidelity_inputs=10))
     samples = list(profiler.inputs(work, 0, 0))
     assert len(samples) == 10
-    for numbers, together in work.asked():
+    for numbers, together in work.asked_together():
         for row, number in enumerate(numbers):
             assert torch.equal(samples[number]["input_ids"][0], together["input_ids"][row])
             assert torch.equal(samples[number]["pixel_values"][0], together["pixel_values"][row])
@@ -300,6 +300,17 @@ def test_the_verb_prints_one_document_and_its_report_is_rebuilt(capsys, tmp_path
     assert "agrees with" in capsys.readouterr().out and (tmp_path / "report.html").exists()
 
 
+def test_no_constant_holds_where_a_term_of_nothing_moved_something():
+    removals = [
+        Removal(question=q, layer=1, choice="trio", kept=3, bound=bound, norms=1.0, kl_nats=kl)
+        for q, (bound, kl) in enumerate([(0.0, 1.0), (1.0, 2.0), (2.0, 1.0)])
+    ]
+    assert analysis.stage(1, removals).least_constant is None
+    assert analysis.stage(1, removals).median_ratio == 1.25
+    still = [removals[0].model_copy(update={"kl_nats": 0.0}), *removals[1:]]
+    assert analysis.stage(1, still).least_constant == 2.0
+
+
 def test_what_was_asked_before_an_interruption_is_kept(checkpoint, monkeypatch):
     kept: list[analysis.TheoryDocument] = []
     whole = profiler.by_layer
@@ -330,9 +341,12 @@ def test_what_was_asked_before_an_interruption_is_kept(checkpoint, monkeypatch):
         (["--option", "k_pos=400"], "k_pos 400"),
         (["--attention", "flex_attention"], "no way back on a CPU"),
         (["--questions", "nowhere.jsonl"], "nowhere.jsonl"),
+        (["--questions", "one.jsonl"], "one.jsonl: 1 questions; an interval over them needs at least 10"),
     ],
 )
-def test_bad_input_is_one_line(capsys, checkpoint, arguments: list[str], says: str):
+def test_bad_input_is_one_line(capsys, checkpoint, photograph, monkeypatch, tmp_path, arguments: list[str], says: str):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.jsonl").write_text(json.dumps({"image": str(photograph), "question": "What is it?"}))
     assert run(line(checkpoint, *arguments)) == 2
     errors = [text for text in capsys.readouterr().err.splitlines() if "error:" in text]
     assert len(errors) == 1 and says in errors[0]

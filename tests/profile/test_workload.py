@@ -1,12 +1,15 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
+from PIL import Image
 
 from tests.profile.checkpoints import VISUAL_TOKENS
 from trio_core import prune
 from trio_profile.errors import StudyError
 from trio_profile.questions import open_picture
 from trio_profile.schema import Study
-from trio_profile.workload import build, shape_of
+from trio_profile.workload import ask, build, padding, shape_of
 
 
 def test_a_checkpoint_with_a_photograph(tiny_workload, tiny_study):
@@ -18,8 +21,6 @@ def test_a_checkpoint_with_a_photograph(tiny_workload, tiny_study):
 
 
 def test_pictures_matter(tiny_study, tiny_workload, tmp_path):
-    from PIL import Image
-
     Image.new("RGB", (20, 20), "red").save(tmp_path / "red.png")
     other = build(tiny_study.model_copy(update={"image": str(tmp_path / "red.png")}))
     assert not torch.equal(other.prefill().logits, tiny_workload.prefill().logits)
@@ -98,8 +99,6 @@ def test_pictures_that_are_none(tmp_path, photograph):
 
 @pytest.mark.parametrize("mode", ["L", "P", "RGBA", "1", "CMYK"])
 def test_pictures_of_other_modes_become_rgb(tmp_path, mode):
-    from PIL import Image
-
     file = tmp_path / ("picture.tif" if mode == "CMYK" else "picture.png")
     Image.new(mode, (30, 20)).save(file)
     assert open_picture(str(file)).mode == "RGB"
@@ -113,6 +112,55 @@ def test_a_true_size_model_without_tokenizer_refuses_a_prompt(monkeypatch):
     monkeypatch.setattr(workload, "load", lambda *_, **__: Loaded(without_weights(builtin), None, builtin))
     with pytest.raises(StudyError, match="no tokenizer; a picture or a prompt needs a checkpoint, --model DIR"):
         build(Study(model="llava-1.5-7b", prompt="What?"))
+
+
+@pytest.fixture(scope="module")
+def processor():
+    return build(Study(fidelity_inputs=10)).processor
+
+
+GREY = Image.new("RGB", (20, 20), "grey")
+TURN = "USER: <image>\n{{ messages[0]['content'][1]['text'] }} ASSISTANT:"
+
+
+def test_a_chat_template_that_begins_the_text_itself_does_not_begin_it_twice(processor, monkeypatch):
+    plain = ask(processor, [GREY], "which digit ?")
+    monkeypatch.setattr(processor, "chat_template", "{{ bos_token }}" + TURN)
+    assert torch.equal(ask(processor, [GREY], "which digit ?")["input_ids"], plain["input_ids"])
+    assert (plain["input_ids"] == processor.tokenizer.bos_token_id).sum() == 1
+
+
+def test_a_placeholder_in_the_text_is_the_picture_s_own(processor):
+    plain = ask(processor, [GREY], "which digit ?")
+    assert torch.equal(ask(processor, [GREY], "<image>\nwhich digit ?")["input_ids"], plain["input_ids"])
+
+
+@pytest.mark.parametrize(
+    "template", ["{{ messages[0]['content'] + 'x' }}", "{{ raise_exception('one text, please') }}", "{% if %}"]
+)
+def test_a_chat_template_that_refuses_is_named(processor, monkeypatch, template):
+    monkeypatch.setattr(processor, "chat_template", template)
+    with pytest.raises(StudyError, match="the chat template of LlavaProcessor refuses a question"):
+        ask(processor, [GREY], "which digit ?")
+
+
+def test_padding_is_no_word(processor):
+    assert padding(processor) == processor.tokenizer.pad_token_id == 0
+    assert padding(SimpleNamespace(tokenizer=SimpleNamespace(pad_token_id=None, eos_token_id=7))) == 7
+
+
+def test_a_question_that_the_processor_refuses_is_named(processor, monkeypatch):
+    def refuses(*_, text, **__):
+        if "digit" in text[0]:
+            raise ValueError("no digits")
+        return encoded(text)
+
+    workload = build(Study(fidelity_inputs=10))
+    encoded = lambda text: processor(images=[GREY], text=text, return_tensors="pt")  # noqa: E731
+    monkeypatch.setattr(type(workload.processor), "__call__", refuses)
+    number = next(n for n, question in enumerate(workload.questions) if "digit" in question.text)
+    with pytest.raises(StudyError, match=rf"question {number + 1}, .*: LlavaProcessor refuses .* no digits"):
+        workload.asked(number)
 
 
 def test_a_model_without_a_visual_span(tiny_study, monkeypatch):

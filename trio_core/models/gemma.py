@@ -3,6 +3,8 @@
 from typing import ClassVar
 
 import torch
+import transformers
+from packaging.version import Version
 from torch import Tensor, nn
 from transformers import PreTrainedConfig
 
@@ -64,6 +66,10 @@ class Gemma3(Gemma):
         )
 
 
+LIMITS_LOGITS_FROM = (5, 23)
+"""The release of transformers from which on PaliGemma's logits have Gemma 2's limit; before it they went without."""
+
+
 class PaliGemma(Gemma):
     """PaliGemma: the picture comes first, and the whole prompt sees all of itself."""
 
@@ -76,10 +82,11 @@ class PaliGemma(Gemma):
         return {"token_type_ids": (torch.arange(ids.shape[1], device=ids.device) >= prompt).long().expand_as(ids)}
 
     def readout(self, hidden: HiddenBSD) -> LogitsBPV:
-        """With Gemma 2's limit of the logits where there is one."""
+        """With Gemma 2's limit of the logits where the model as it is installed has one."""
         logits = super().readout(hidden)
         limit = getattr(self.model.config.get_text_config(), "final_logit_softcapping", None)
-        return logits if limit is None else (logits / limit).tanh() * limit
+        limited = Version(transformers.__version__).release >= LIMITS_LOGITS_FROM
+        return logits if limit is None or not limited else (logits / limit).tanh() * limit
 
     @classmethod
     def toy_text(cls) -> PreTrainedConfig:

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trio_profile.analysis.break_even import first_crossing, isotonic
+from trio_profile.analysis.break_even import isotonic
 from trio_profile.intervals import difference_interval, share_interval
 from trio_profile.schema import Dense, Measurement, Record
 
@@ -32,10 +32,12 @@ class Difference(Record):
 
 
 class Kept(Record):
-    """The least retention from which on a share of the dense accuracy is kept.
+    """The least of the sweep's retentions from which on a share of the dense accuracy is kept.
 
-    status: `crossing` at `retention`; `always` or `never` at the retentions of the sweep; `inconclusive` when the
-    questions allow both. ci95: from other draws of the questions. prefill_speedup: there.
+    status: `crossing` at `retention`; `always` from the first on, `never` at any; `inconclusive` when the questions
+    allow both, or none keeps it and they allow that one does. ci95: from other draws of the questions; it ends at 1
+    where they allow that none measured keeps the share, since all tokens kept are the dense model. prefill_speedup: at
+    `retention`.
     """
 
     status: Literal["crossing", "always", "never", "inconclusive"]
@@ -44,9 +46,9 @@ class Kept(Record):
     prefill_speedup: float | None = None
 
 
-def by_question(correct: Sequence[bool], questions: int) -> NDArray[np.float64]:
-    """[questions] each one's share of right answers over the seeds, which follow one another in `correct`."""
-    return np.asarray(correct, dtype=float).reshape(-1, questions).mean(axis=0)
+def by_question(values: Sequence[bool] | Sequence[float], questions: int) -> NDArray[np.float64]:
+    """[questions] each one's mean over the draws of a method, which follow one another in `values`."""
+    return np.asarray(values, dtype=float).reshape(-1, questions).mean(axis=0)
 
 
 def right(measurement: Measurement, dense: Dense | None) -> NDArray[np.float64] | None:
@@ -86,36 +88,37 @@ def kept(
 ) -> Kept:
     """From which retention on `share` of the dense accuracy is kept, by a fit that never falls with retention.
 
-    The interval draws the questions anew, the same ones at every retention and for dense.
+    The interval draws the questions anew, the same ones at every retention and for dense. As for a difference of
+    shares, one question is added that dense alone answers and one that the pruned model alone does, so that answers
+    that all agree still leave a doubt.
     """
     order = np.argsort(retentions)
     x = np.asarray(retentions, dtype=float)[order]
     if len(x) == 0 or dense.sum() == 0:
         return Kept(status="inconclusive")
     right = np.stack([pruned[i] for i in order])
-    found = _reaches(x, right.mean(axis=1), dense.mean(), share)
-    drawn = np.random.default_rng(seed).integers(len(dense), size=(_RESAMPLES, len(dense)))
-    crossings = np.array([_reaches(x, right[:, some].mean(axis=1), dense[some].mean(), share) for some in drawn])
-    always, never = np.isneginf(crossings).mean(), np.isposinf(crossings).mean()
+    found = _first(right.mean(axis=1), dense.mean(), share)
+    doubted = np.column_stack([right, np.zeros(len(x)), np.ones(len(x))])
+    whole = np.append(dense, (1.0, 0.0))
+    drawn = np.random.default_rng(seed).integers(len(whole), size=(_RESAMPLES, len(whole)))
+    firsts = np.array([_first(doubted[:, some].mean(axis=1), whole[some].mean(), share) for some in drawn])
+    always, never = (firsts == 0).mean(), (firsts == len(x)).mean()
     if always >= 0.975:
         return Kept(status="always", retention=float(x[0]))
     if never >= 0.975:
         return Kept(status="never")
-    if always >= 0.025 and never >= 0.025:
+    if found == len(x) or (always >= 0.025 and never >= 0.025):
         return Kept(status="inconclusive")
-    low, high = np.quantile(np.clip(crossings, x[0], x[-1]), [0.025, 0.975])
-    at = float(np.clip(found, x[0], x[-1]))
-    times = isotonic([1 / speedups[i] for i in order])
+    low, high = np.append(x, 1.0)[np.quantile(firsts, [0.025, 0.975], method="inverted_cdf")]
     return Kept(
         status="crossing",
-        retention=at,
+        retention=float(x[found]),
         ci95=(float(low), float(high)),
-        prefill_speedup=float(1 / np.interp(at, x, times)),
+        prefill_speedup=speedups[order[found]],
     )
 
 
-def _reaches(x: NDArray[np.float64], right: NDArray[np.float64], dense: float, share: float) -> float:
-    """Where the fitted accuracy first is `share` of the dense one; −inf where it is from the start, +inf nowhere."""
-    if dense == 0:
-        return np.inf
-    return first_crossing(x, right / (share * dense), np.ones(len(x)))
+def _first(right: NDArray[np.float64], dense: float, share: float) -> int:
+    """The first place where accuracies, fitted never to fall, are `share` of the dense one; past the end if nowhere."""
+    enough = np.asarray(isotonic(right.tolist())) >= share * dense - 1e-12
+    return int(enough.argmax()) if dense and enough.any() else len(right)

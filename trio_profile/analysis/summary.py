@@ -1,9 +1,9 @@
 """The document that `--json` prints and the report embeds: quantities derived from raw samples, and the break-even."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from trio_profile.analysis.accuracy import (
@@ -87,10 +87,11 @@ class CellSummary(Record):
     method's own work (selection_macs) included. ttft_ms: to the first token; tpot_ms: each further one. host_ms: what
     the host takes to issue a prefill, where the device has a clock of its own. vision_ms, projector_ms, selection_ms:
     parts of the prefill. peak_memory_bytes: beyond weights and inputs; working_memory_bytes: without a cache as well.
-    launches: operators in one prefill; host_waits: in them. kl_nats: median over pictures of KL(dense ‖ pruned) of the
-    next token's distribution; top1_agreement: share of them with the same likeliest token; answer_agreement: with the
-    same generated answer. accuracy: share of questions answered as is known, and by kind; accuracy_difference: less
-    the dense model's on the same questions. discarded: pairs a slow GPU spoilt.
+    launches: operators in one prefill; host_waits: in them. kl_nats: median over questions or pictures of KL(dense ‖
+    pruned) of the next token's distribution, each the mean over its draws; top1_agreement: share of them with the same
+    likeliest token; answer_agreement: with the same generated answer. accuracy: share of questions answered as is
+    known, and by kind; accuracy_difference: less the dense model's on the same questions. discarded: pairs a slow GPU
+    spoilt.
     """
 
     method: str
@@ -267,17 +268,19 @@ def summarise_cell(measurement: Measurement, study: Study, dense: Dense | None) 
 def _summarise_fidelity(fidelity: Fidelity | None) -> dict[str, Quantity | Share]:
     if fidelity is None:
         return {}
+    questions = len(fidelity.kl_nats) // fidelity.draws
     found: dict[str, Quantity | Share] = {
-        "kl_nats": Quantity.of(list(fidelity.kl_nats), "budget"),
-        "top1_agreement": _share(fidelity.top1),
+        "kl_nats": Quantity.of(by_question(fidelity.kl_nats, questions).tolist(), "budget"),
+        "top1_agreement": _share(by_question(fidelity.top1, questions)),
     }
     if fidelity.same:
-        found["answer_agreement"] = _share(fidelity.same)
+        found["answer_agreement"] = _share(by_question(fidelity.same, questions))
     return found
 
 
-def _share(seen: Sequence[bool]) -> Share:
-    return Share(share=sum(seen) / len(seen), ci95=share_interval(sum(seen), len(seen)), samples=len(seen))
+def _share(seen: NDArray[np.float64]) -> Share:
+    count, samples = float(seen.sum()), len(seen)
+    return Share(share=count / samples, ci95=share_interval(count, samples), samples=samples)
 
 
 def _summarise_answers(measurement: Measurement, dense: Dense | None) -> dict[str, Any]:

@@ -33,7 +33,8 @@ class StageTheory(Record):
     over all removals. within_question: over those of a question, averaged over questions. same_kept: over choices that
     keep as many tokens of a question, averaged likewise; what removing more does to both is left out.
     norms_same_kept: that of the term without saliency. least_constant: the smallest C for which the bound holds in
-    every removal; median_ratio: divergence over term in the middle one. Both None where no term is above 0.
+    every removal, None where a term of 0 moved something, which no C allows; median_ratio: divergence over term in the
+    middle one of the terms above 0. Both None where there is no such term.
     """
 
     layer: int
@@ -101,7 +102,7 @@ def stage(layer: int, removals: Sequence[Removal], seed: int = 0) -> StageTheory
         within_question=mean(rank_correlation(bound, kl), seed),
         same_kept=mean(_at_same_kept(bound, kl, kept), seed),
         norms_same_kept=mean(_at_same_kept(norms, kl, kept), seed),
-        least_constant=float(ratios.max()) if len(ratios) else None,
+        least_constant=float(ratios.max()) if len(ratios) and not (kl[~told] > 0).any() else None,
         median_ratio=float(np.median(ratios)) if len(ratios) else None,
         removals=tuple(own),
     )

@@ -19,7 +19,6 @@ from trio_profile.pocket.scenes import PATCH, SIDE
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>", "<image>")
 VOCABULARY = {word: i for i, word in enumerate((*SPECIALS, *WORDS))}
 VISUAL_TOKENS = (SIDE // PATCH) ** 2
-TEMPLATE = "USER: <image>\n{question} ASSISTANT:"
 
 
 def config(layers: int = 16, hidden: int = 128) -> LlavaConfig:

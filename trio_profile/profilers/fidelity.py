@@ -6,7 +6,7 @@ says how far the next token moved; on weights that were never trained that is wh
 computation, and nothing of answers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -16,9 +16,10 @@ from torch import Tensor
 
 from trio_core.method import Method
 from trio_core.pruning import prune
+from trio_profile.errors import MeasurementError
 from trio_profile.models import Inputs
 from trio_profile.schema import Fidelity
-from trio_profile.workload import Workload, answer_tokens
+from trio_profile.workload import Workload, answer_tokens, padding, placed
 
 SEEDS = 3
 """A method that draws is tried with so many seeds; one draw says little of it."""
@@ -34,7 +35,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs that run together. numbers: which of the questions, or of the drawn pictures, each sample is."""
+    """Inputs that run together, kept on the CPU. numbers: which of the questions, or drawn pictures, each sample is."""
 
     numbers: tuple[int, ...]
     inputs: Inputs
@@ -65,7 +66,8 @@ def reference(workload: Workload, pictures: int, seed: int) -> Reference:
     if workload.questions:
         tokens = _answer_length(workload)
         batches = [
-            Batch(tuple(numbers), inputs, _say(workload, inputs, None, tokens)) for numbers, inputs in workload.asked()
+            Batch(tuple(numbers), inputs, _say(workload, inputs, None, tokens))
+            for numbers, inputs in workload.asked_together()
         ]
         return Reference(workload, tuple(batches), tokens)
     generator = torch.Generator().manual_seed(seed)
@@ -81,13 +83,20 @@ def reference(workload: Workload, pictures: int, seed: int) -> Reference:
 
 
 def measure(method: Method, against: Reference) -> Fidelity:
-    """Prune every batch. The values come in the order of the questions, and once more for each seed of a draw."""
+    """Prune every batch. The values come in the order of the questions, and once more for each seed of a draw.
+
+    Raises MeasurementError for logits that are not finite.
+    """
     kl: tuple[float, ...] = ()
     top1: tuple[bool, ...] = ()
     same: tuple[bool, ...] = ()
     correct: tuple[bool, ...] = ()
-    for one in _seeds(method):
-        said = [(batch, _say(against.workload, batch.inputs, one, against.new_tokens)) for batch in against.batches]
+    draws = SEEDS if _draws(method) else 1
+    for draw in range(draws):
+        said = [
+            (batch, _say(against.workload, batch.inputs, _drawn(method, draw, batch), against.new_tokens))
+            for batch in against.batches
+        ]
         kl += in_order((batch.numbers, kl_nats(batch.dense.next_token, pruned.next_token)) for batch, pruned in said)
         top1 += in_order(
             (batch.numbers, (batch.dense.next_token.argmax(-1) == pruned.next_token.argmax(-1)).tolist())
@@ -98,7 +107,7 @@ def measure(method: Method, against: Reference) -> Fidelity:
             for batch, pruned in said
         )
         correct += in_order((batch.numbers, _correct(against.workload, batch, pruned)) for batch, pruned in said)
-    return Fidelity(kl_nats=kl, top1=top1, same=same, correct=correct)
+    return Fidelity(draws=draws, kl_nats=kl, top1=top1, same=same, correct=correct)
 
 
 def kl_nats(dense: Tensor, pruned: Tensor) -> list[float]:
@@ -126,21 +135,46 @@ def _correct(workload: Workload, batch: Batch, said: Said) -> Sequence[bool]:
     return [question.is_answered_by(answer) for question, answer in zip(asked, said.answers, strict=True)]
 
 
-def _seeds(method: Method) -> Iterator[Method]:
-    if "seed" not in {field.name for field in fields(method)}:
-        yield method
-        return
+def _draws(method: Method) -> bool:
+    return "seed" in {field.name for field in fields(method)}
+
+
+def _drawn(method: Method, draw: int, batch: Batch) -> Method:
+    """The method with a seed of this draw and batch, so that no one draw of tokens speaks for all questions."""
+    if not _draws(method):
+        return method
     drawn: Any = method
-    for seed in range(SEEDS):
-        yield replace(drawn, seed=drawn.seed + seed)
+    return replace(drawn, seed=drawn.seed + SEEDS * batch.numbers[0] + draw)
+
+
+def _say(workload: Workload, inputs: Inputs, method: Method | None, new_tokens: int) -> Said:
+    """What the model says to a batch; where that does not fit into memory, half a batch at a time."""
+    samples = len(inputs["input_ids"])
+    try:
+        return _said(workload, inputs, method, new_tokens)
+    except torch.OutOfMemoryError as error:
+        if samples == 1:
+            if method is not None:
+                raise
+            raise MeasurementError(
+                f"a question does not fit into the memory of {workload.device}; choose a smaller --dtype, or --asked 0"
+            ) from error
+    torch.cuda.empty_cache()
+    # Each sample has as many rows of a tensor as any other, since only questions of one size stand together.
+    parts = [samples // 2, samples - samples // 2]
+    rows = {name: value.split([len(value) // samples * part for part in parts]) for name, value in inputs.items()}
+    halves = ({name: value[half] for name, value in rows.items()} for half in (0, 1))
+    first, second = (_say(workload, half, method, new_tokens) for half in halves)
+    return Said(torch.cat([first.next_token, second.next_token]), first.answers + second.answers)
 
 
 @torch.no_grad()
-def _say(workload: Workload, inputs: Inputs, method: Method | None, new_tokens: int) -> Said:
+def _said(workload: Workload, inputs: Inputs, method: Method | None, new_tokens: int) -> Said:
+    inputs = placed(inputs, workload.model)
     with nullcontext() if method is None else prune(workload.model, method):
         if not new_tokens:
             logits = workload.model(**inputs, use_cache=False, logits_to_keep=1).logits[:, -1]
-            return Said(logits.double().log_softmax(dim=-1))
+            return Said(_log_softmax(workload, logits))
         model: Any = workload.model
         out = model.generate(
             **inputs,
@@ -148,10 +182,16 @@ def _say(workload: Workload, inputs: Inputs, method: Method | None, new_tokens: 
             do_sample=False,
             return_dict_in_generate=True,
             output_logits=True,
-            pad_token_id=workload.processor.tokenizer.pad_token_id or 0,
+            pad_token_id=padding(workload.processor),
         )
     answers = out.sequences[:, inputs["input_ids"].shape[1] :]
-    return Said(
-        out.logits[0].double().log_softmax(dim=-1),
-        tuple(workload.processor.tokenizer.batch_decode(answers, skip_special_tokens=True)),
-    )
+    tokenizer = workload.processor.tokenizer
+    return Said(_log_softmax(workload, out.logits[0]), tuple(tokenizer.batch_decode(answers, skip_special_tokens=True)))
+
+
+def _log_softmax(workload: Workload, logits: Tensor) -> Tensor:
+    if not logits.isfinite().all():
+        raise MeasurementError(
+            f"logits in {str(workload.model.dtype).removeprefix('torch.')} are not finite; choose another --dtype"
+        )
+    return logits.double().log_softmax(dim=-1)

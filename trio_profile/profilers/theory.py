@@ -29,7 +29,7 @@ from trio_profile.errors import StudyError
 from trio_profile.models import Inputs
 from trio_profile.profilers.fidelity import SEEDS, kl_nats
 from trio_profile.schema import Removal
-from trio_profile.workload import Workload, ask, placed
+from trio_profile.workload import Workload, placed
 
 Values = NDArray[np.float64]
 
@@ -61,8 +61,8 @@ class Lowest(Trio):
 
 def inputs(workload: Workload, drawn: int, seed: int) -> Iterator[Inputs]:
     """One sample after the other: the workload's questions; without them its own picture and further drawn ones."""
-    for question in workload.questions:
-        yield placed(ask(workload.processor, [question.picture()], question.text), workload.model)
+    for number in range(len(workload.questions)):
+        yield placed(workload.asked(number), workload.model)
     if not workload.questions:
         generator = torch.Generator().manual_seed(seed)
         yield workload.inputs

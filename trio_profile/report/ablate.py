@@ -115,11 +115,11 @@ def _speeds(rows: Sequence[Row]) -> list[str]:
     timed = [(row, row.prefill_speedup) for row in rows if row.prefill_speedup is not None]
     if len(timed) < 2:
         return []
-    (slow, least), *_, (fast, most) = sorted(timed, key=lambda pair: pair[1].median)
+    (slow, least), (fast, most) = min(timed, key=lambda pair: pair[1].ci95[1]), max(timed, key=lambda p: p[1].ci95[0])
     low, high = (units.times_within(speedup.median, speedup.ci95) for speedup in (least, most))
     if most.ci95[0] > least.ci95[1]:
-        return [f"Fastest in prefill is {fast.variant}, {high} over dense; slowest is {slow.variant}, {low}."]
-    return [f"Not told apart by prefill time: the least is {low} over dense, the most {high}."]
+        return [f"In prefill {fast.variant}, {high} over dense, is faster than {slow.variant}, {low}."]
+    return ["Not told apart by prefill time."]
 
 
 def _charts(document: Ablation, group: Group, retention: float, rows: Sequence[Row]) -> list[Chart]:

@@ -168,6 +168,7 @@ def _told_apart(reference: str, rows: list[Row]) -> list[str]:
 
 def _table(document: Comparison, rows: list[Row]) -> Table:
     dense = document.dense
+    known = dense is not None and dense.accuracy is not None
     entries = [
         [
             Entry(row.method, note=", ".join(part for part in ("on the front" * row.pareto, row.remark) if part)),
@@ -183,18 +184,17 @@ def _table(document: Comparison, rows: list[Row]) -> Table:
                 units.percent(row.top1_agreement.share, 0) if row.top1_agreement else "–",
                 note=f"of {row.top1_agreement.samples}" if row.top1_agreement else "",
             ),
-            *_answers(row),
+            *_answers(row, known=known),
         ]
         for row in rows
     ]
-    known = dense is not None and dense.accuracy is not None
     columns = (*COLUMNS, "right", "less dense", f"less {document.reference}") if known else COLUMNS
     return Table("Fastest prefill first; work and bytes over dense", columns, entries)
 
 
-def _answers(row: Row) -> list[Entry]:
+def _answers(row: Row, *, known: bool) -> list[Entry]:
     if row.accuracy is None or row.accuracy_difference is None:
-        return []
+        return [Entry("–")] * 3 if known else []
     right = units.percent_within(row.accuracy.value, row.accuracy.ci95)
     apart = row.reference_difference
     return [

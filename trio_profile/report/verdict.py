@@ -178,7 +178,7 @@ def _answers(document: Document, cell: CellSummary) -> Iterator[str]:
 def points(found: Difference) -> str:
     """A difference of accuracies: `58.0 points less [−64.1, −51.2]`."""
     bounds = f"[{100 * found.ci95[0]:+.1f}, {100 * found.ci95[1]:+.1f}]".replace("-", "−")
-    if found.value == 0:
+    if round(100 * found.value, 1) == 0:
         return f"no difference {bounds}"
     return f"{abs(100 * found.value):.1f} points {'more' if found.value > 0 else 'less'} {bounds}"
 
@@ -193,7 +193,7 @@ def _kept(document: Document, method: str) -> Iterator[str]:
 
 
 def kept_text(found: Kept) -> str:
-    """`from a retention of 40 % [33, 52] on (prefill 1.62×)`, `at every retention measured`, `at none`, `open`."""
+    """`from a retention of 44 % [33, 55] on (prefill 1.62×)`, `at every retention measured`, `at none`, `open`."""
     if found.status == "crossing" and found.retention is not None and found.ci95 is not None:
         faster = "" if found.prefill_speedup is None else f" (prefill {units.times(found.prefill_speedup)})"
         return f"from a retention of {units.percent_within(found.retention, found.ci95)} on{faster}"

@@ -6,6 +6,7 @@ import pytest
 from trio_profile.pocket.exam import TRAINED_FROM, exam
 from trio_profile.pocket.grammar import ENDING, MOST_HOPS, WORDS, ask
 from trio_profile.pocket.scenes import PROPERTIES, VALUES, Scene, scene
+from trio_profile.pocket.training import album
 
 
 def answers(shown: Scene, text: str) -> list[set[str]]:
@@ -58,8 +59,12 @@ def test_the_exam_is_three_kinds_in_turn_each_of_another_picture_and_held_out():
     questions = exam(9)
     assert [question.kind for question in questions] == ["3 hops", "1 hop", "2 hops"] * 3
     assert len({question.picture().tobytes() for question in questions}) == 9
-    assert TRAINED_FROM > 10_000
     assert [question.text for question in exam(4)] == [question.text for question in questions[:4]]
+
+
+def test_no_picture_of_the_exam_is_trained_on():
+    assert album(3).scenes == tuple(scene(TRAINED_FROM + number) for number in range(3))
+    assert TRAINED_FROM > 10_000  # the most that a study may ask
 
 
 def test_no_answer_is_much_likelier_than_others():

@@ -50,10 +50,14 @@ def test_it_is_a_stock_checkpoint_of_this_configuration(directory: Path):
 
 
 def test_held_out_questions_are_answered(against: fidelity.Reference):
-    """`scripts/train_pocket --exam` says how many of more; each bound lies five standard errors below that."""
+    """`scripts/train_pocket --exam` has all of 900; of 30 of a kind one may be lost to another machine's rounding."""
     shares = by_question(against.correct, QUESTIONS)
-    assert accuracy(shares).value > 0.8
-    assert by_kind(shares, against.kinds)["1 hop"].value > 0.85
+    assert accuracy(shares).value > 0.98
+    assert {kind: found.value > 0.95 for kind, found in by_kind(shares, against.kinds).items()} == {
+        "1 hop": True,
+        "2 hops": True,
+        "3 hops": True,
+    }
 
 
 def test_a_random_choice_loses_forty_points(against: fidelity.Reference):

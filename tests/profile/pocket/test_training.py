@@ -7,35 +7,35 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from trio_profile import workload
 from trio_profile.errors import StudyError
 from trio_profile.pocket import training
-from trio_profile.pocket.checkpoint import TEMPLATE, VISUAL_TOKENS, VOCABULARY, processor, untrained
+from trio_profile.pocket.checkpoint import VISUAL_TOKENS, VOCABULARY, processor, untrained
 from trio_profile.pocket.grammar import ask
 from trio_profile.pocket.scenes import PROPERTIES, VALUES, render, scene
 
 SMALL = training.Recipe(steps=(2, 4), pictures=12, batch=(2, 3), questions=2)
 
 
+def test_pictures_are_prepared_as_the_processor_does():
+    pictures = training.album(3)
+    seen = [workload.ask(processor(), [render(shown)], "which digit ?")["pixel_values"] for shown in pictures.scenes]
+    assert torch.allclose(pictures.prepared([0, 1, 2]), torch.cat(seen), atol=1e-6)
+
+
 def test_packed_questions_are_answered_as_if_each_were_alone():
     model, shown = untrained(0, layers=3).double().eval(), scene(5)
     asked = [ask(shown, 2, np.random.default_rng(i)) for i in range(4)]
-    inputs = processor()(
-        images=[render(shown)] * 4,
-        text=[TEMPLATE.format(question=question.text) for question in asked],
-        return_tensors="pt",
-    )
+    prompts = [workload.ask(processor(), [render(shown)], question.text) for question in asked]
     with torch.no_grad():
-        pixels = inputs["pixel_values"].double()
-        whole = model(input_ids=inputs["input_ids"], pixel_values=pixels).logits
+        pixels = torch.cat([prompt["pixel_values"] for prompt in prompts]).double()
+        whole = model(input_ids=torch.cat([prompt["input_ids"] for prompt in prompts]), pixel_values=pixels).logits
         logits = whole[:, -1]
         features = model.model.vision_tower(pixels[:1]).last_hidden_state[:, 1:]
         texts = torch.tensor([[training.question_ids(question) for question in asked]])
         ends = []
-        for question, text in zip(asked, texts[0], strict=True):
-            prompt = processor()(
-                images=render(shown), text=TEMPLATE.format(question=question.text), return_tensors="pt"
-            )["input_ids"]
-            ids = torch.cat([prompt, text[None, -1:]], dim=1)
+        for prompt, text in zip(prompts, texts[0], strict=True):
+            ids = torch.cat([prompt["input_ids"], text[None, -1:]], dim=1)
             ends.append(model(input_ids=ids, pixel_values=pixels[:1], logits_to_keep=1).logits[0, -1])
         model.model.language_model.set_attn_implementation("packed")
         found = torch.tensor([[[VOCABULARY[word] for word in question.found] for question in asked]])
