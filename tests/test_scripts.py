@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.profile.checkpoints import save_tiny_llava
+from trio_core.methods import names
 from trio_profile.cli import run
+from trio_profile.cli.compare import CONTROLS
 from trio_profile.models import BUILTIN
 
 SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "gpu"
@@ -67,17 +69,39 @@ def test_the_toy_study_runs_and_is_not_run_twice(places):
     table = (out / "table.txt").read_text()
     assert table in found.stdout
     lines = [line.split() for line in table.splitlines()]
-    assert {tuple(line) for line in lines if line[-1] == "done"} == {
-        (name, "done") for name in ("tests", "sweep", "layers", "compare")
-    }
+    assert {line[0] for line in lines if line[1] == "done,"} == {"sweep", "layers", "compare"}
     assert sum(line[0] == "trio" for line in lines) == 2 + 1 + 1  # two cells and their break-even; one compared
     with tarfile.open(out / "gpu.tar.gz") as archive:
         names = archive.getnames()
     assert {"gpu/sweep/study/measurements.jsonl", "gpu/layers/study/layers.json"} <= set(names)
+    assert not any(name.endswith("report.html") for name in names) and (work / "sweep/study/report.html").exists()
     assert "=== sweep" in (out / "log.txt").read_text()
     before = (work / "sweep" / "log.txt").read_bytes()
     assert gpu("--toy", model, "--work", work, "--out", out).returncode == 0
     assert (work / "sweep" / "log.txt").read_bytes() == before
+
+
+def test_what_was_packed_is_gone_on_with_elsewhere(places):
+    model, work, out = places
+    assert gpu("--unpack", out / "gpu.tar.gz", "--work", work.parent / "elsewhere").returncode == 0
+    found = gpu("--toy", model, "--work", work.parent / "elsewhere", "--out", work.parent / "out-2", "--seconds", "0")
+    assert found.returncode == 0
+    assert found.stdout.strip() == (out / "table.txt").read_text().strip()
+    wrong = gpu("--unpack", model, "--work", work.parent / "elsewhere")
+    assert wrong.returncode == 2 and "cannot be unpacked" in wrong.stderr
+
+
+def test_tests_that_fail_are_not_run_again(tmp_path):
+    """The slice is of a file that is not there in a copy of the script."""
+    script = tmp_path / "scripts" / "gpu"
+    script.parent.mkdir()
+    script.write_text(SCRIPT.read_text())
+    (tmp_path / "tests" / "profile").mkdir(parents=True)
+    (tmp_path / "tests" / "profile" / "test_units.py").write_text("def test_it(): assert False")
+    command = [sys.executable, str(script), "--toy", "none", "--only", "tests", "--out", str(tmp_path / "out")]
+    first, second = (subprocess.run(command, capture_output=True, text=True, timeout=120) for _ in range(2))
+    assert first.returncode == 1 and "failed: tests" in first.stderr
+    assert second.returncode == 0 and "tests failed, " in second.stdout
 
 
 def test_a_slice_that_fails_is_named_and_the_others_run(tmp_path):
@@ -100,7 +124,10 @@ def test_the_slices_are_listed_and_their_names_checked(tmp_path):
 
 def test_every_sweep_of_the_full_study_can_be_planned(capsys):
     """Names, options and retentions are right: a dry run on a CPU takes them."""
-    sweeps = [one.arguments for one in runpy.run_path(str(SCRIPT))["SLICES"] if one.arguments[0] == "sweep"]
+    slices = runpy.run_path(str(SCRIPT))["SLICES"]
+    sweeps = [one.arguments for one in slices if one.arguments[0] == "sweep"]
+    compared = [one.arguments for one in slices if one.arguments[0] == "compare"]
     assert len(sweeps) >= 6
+    assert {word for arguments in compared for word in arguments} >= set(names()) - set(CONTROLS)
     for arguments in sweeps:
         assert run([*("cpu" if word == "cuda" else word for word in arguments), "--dry-run", "--json"]) == 0

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
-from trio_core.tensors import LeftBSD, MaskBS, MaskBT
+from trio_core.tensors import LeftBSD, MaskBS, MaskBT, sent
 from trio_core.view import Picture
 
 
@@ -67,7 +67,7 @@ def shrink(
     smaller = Frame(
         frame.index.gather(1, rows),
         alive.gather(1, rows),
-        frame.dropped + torch.tensor(gone, device=rows.device),
+        frame.dropped + sent(torch.tensor(gone), rows.device),
         frame.full_length,
         hides=min(lengths) < width,
     )

@@ -14,7 +14,7 @@ from functools import partial
 from inspect import signature
 from itertools import pairwise
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 import torch
 from torch import Tensor, nn
@@ -31,10 +31,11 @@ from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
 from trio_core.schedule import Schedule, check_layers
 from trio_core.spans import span
-from trio_core.tensors import HiddenBSD, LeftBSD, differentiable
+from trio_core.tensors import HiddenBSD, LeftBSD, differentiable, sent
 from trio_core.view import Embeddings, Encoder, Picture, Selection, Signal, View, last_rows
 
 _pruned_now: WeakSet[PreTrainedModel] = WeakSet()
+_checked: WeakKeyDictionary[PreTrainedModel, dict[Method, set[int]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ class _Run:
         self.method = method
         self.trace = trace
         self.running: _Pass | None = None
-        self.checked: set[int] = set()
+        self.checked = _checked_before(adapter.model, method)
         self.schedules: dict[int, Schedule] = {}
         self.frames_of: WeakKeyDictionary[Any, dict[int, Frame]] = WeakKeyDictionary()
         self.parameters = list(signature(adapter.model.forward).parameters)
@@ -262,7 +263,7 @@ class _Run:
                 )
             pictures.append(
                 Picture(
-                    rows.to(input_ids.device),
+                    sent(rows, input_ids.device),
                     torch.arange(len(rows), device=input_ids.device),
                     len(rows),
                     text_after,
@@ -407,7 +408,7 @@ class _Run:
         return self.tower.seen([len(picture.rows) for picture in pictures])
 
     def _check_selection(self, boundary: int, selection: Selection, pictures: Sequence[Picture], width: int) -> None:
-        """Hold the method to its budget; in a context's first prefill also to its order, which the host waits for."""
+        """Hold the method to its budget; the first time on a model also to its order, which the host waits for."""
         method = f"method {self.method.name!r}"
         if len(selection.kept) != len(pictures):
             raise TrioError(f"{method} chose for {len(selection.kept)} samples of a batch of {len(pictures)}")
@@ -457,8 +458,11 @@ class _Run:
                 "the tokens that are left; load the model with sdpa or eager"
             )
         window = None if now.prefill else _window(kwargs["past_key_values"].layers[index])
+        mask, compact = kwargs.get("attention_mask"), self.method.positions == "compact"
+        if mask is None and not (now.prefill or compact or frame.hides or window):
+            return kwargs  # a step that hides nothing: its positions are its own, and the cache knows how much it holds
         if "attention_mask" in kwargs:
-            mask, attention = kwargs["attention_mask"], self.adapter.attention
+            attention = self.adapter.attention
             cut["attention_mask"] = self._once(
                 frame,
                 mask,
@@ -466,7 +470,6 @@ class _Run:
                 window,
             )
         rotary, positions = kwargs["position_embeddings"], kwargs.get("position_ids")
-        compact = self.method.positions == "compact"
         if positions is not None and (now.prefill or compact):
             cut["position_ids"] = positions = self._once(frame, positions, partial(self._placed, positions, frame))
         if compact:
@@ -508,6 +511,14 @@ class _Run:
         return self.adapter.rotary(hidden, positions, index)
 
 
+def _checked_before(model: PreTrainedModel, method: Method) -> set[int]:
+    """The boundaries after which this method's order was found to hold on this model, in whatever context."""
+    try:
+        return _checked.setdefault(model, {}).setdefault(method, set())
+    except TypeError:  # of a method that holds what cannot be hashed nothing is remembered
+        return set()
+
+
 def _check_cache(cache: Any) -> None:
     if cache.is_compileable:
         raise UnsupportedInput(
@@ -540,7 +551,15 @@ def _count_the_dropped(cache: Any, frames: dict[int, Frame]) -> None:
         if layer.is_sliding:
             layer.cumulative_length += dropped
         else:
-            layer.get_seq_length = lambda layer=layer, dropped=dropped: _held(layer) + dropped
+            # By a weak reference: a cache that held itself would stay until the collector comes by.
+            layer.get_seq_length = partial(_length, ref(layer), dropped)
+
+
+def _length(layer: ref[Any], dropped: int) -> int:
+    """The sequence's length, by a layer that holds all of it but `dropped` tokens."""
+    if (alive := layer()) is None:
+        raise UnsupportedInput("this cache is a copy of one that is gone: decode with the cache that was filled")
+    return _held(alive) + dropped
 
 
 def _layer_call(adapter: Adapter, layer: nn.Module, hidden: HiddenBSD, kwargs: dict[str, Any]) -> LayerCall:

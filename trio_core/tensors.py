@@ -7,6 +7,7 @@ The names are checked at run time only under test (`pytest --shapes`); elsewhere
 
 from typing import Any
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -27,6 +28,13 @@ PlacesBN = Int[Tensor, "B N"]
 ScoresBN = Float[Tensor, "B N"]
 RowsBP = Int[Tensor, "B P"]
 Loss = Float[Tensor, ""]
+
+
+def sent(values: Tensor, device: torch.device) -> Tensor:
+    """Numbers of the host's on a device; on CUDA without a wait for its stream, as there is from pageable memory."""
+    if device.type != "cuda" or values.is_cuda:
+        return values.to(device)
+    return values.pin_memory().to(device, non_blocking=True)
 
 
 def differentiable(value: Any) -> Any:

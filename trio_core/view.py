@@ -12,7 +12,7 @@ from torch import Tensor
 from trio_core.errors import OptionError
 from trio_core.layer import LayerCall, Readout
 from trio_core.schedule import Schedule
-from trio_core.tensors import HiddenBSD, MaskBS, PlacesBN, RowsBP
+from trio_core.tensors import HiddenBSD, MaskBS, PlacesBN, RowsBP, sent
 
 Probe = Literal["next", "current"]
 Rows = Literal["last", "shifted"]
@@ -97,7 +97,7 @@ class Encoder:
             if number >= 0:
                 members.setdefault(number, []).append(index)
         device = self.hidden.device
-        return [(number, torch.tensor(indices, device=device)) for number, indices in members.items()]
+        return [(number, sent(torch.tensor(indices), device)) for number, indices in members.items()]
 
     def by_token(self, sample: int, values: Tensor) -> Tensor:
         """[C, M, …] by patch → [V0, …] by visual token of one sample; at a newline zero."""

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import torch
+from torch.nn.attention import SDPBackend
 
 from trio_profile.schema import Environment
 
@@ -30,6 +31,7 @@ def collect(device: str = "cpu") -> Environment:
         cuda=torch.version.cuda if on_gpu else None,
         driver=_driver() if on_gpu else None,
         device_memory_bytes=properties.total_memory if properties else None,
+        sdpa=_sdpa() if on_gpu else None,
         commit=_commit(),
     )
 
@@ -48,6 +50,17 @@ def _host_memory() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
         return None
+
+
+def _sdpa() -> str | None:
+    """Which depends on the versions of torch and cuDNN, and on TORCH_CUDNN_SDPA_DEPRIORITIZED."""
+    names = {backend.value: name.lower() for name, backend in SDPBackend.__members__.items()}
+    try:
+        order = torch._C._get_sdp_priority_order()  # pyright: ignore[reportAttributeAccessIssue]
+    except AttributeError:
+        return None
+    kernels = [names.get(number, str(number)).removesuffix("_attention") for number in order]
+    return ", ".join(name for name in kernels if name != "overrideable") + f"; cuDNN {torch.backends.cudnn.version()}"
 
 
 def _driver() -> str | None:

@@ -110,7 +110,10 @@ class Cell(Record):
 
 
 class Environment(Record):
-    """Where it was measured. `identity` is what must agree for two records to stand in one store."""
+    """Where it was measured. `identity` is what must agree for two records to stand in one store.
+
+    sdpa: on CUDA, the kernels of `scaled_dot_product_attention` in the order in which torch prefers them.
+    """
 
     hostname: str
     system: str
@@ -125,6 +128,7 @@ class Environment(Record):
     cuda: str | None = None
     driver: str | None = None
     device_memory_bytes: int | None = None
+    sdpa: str | None = None
     commit: str | None = None
 
     @property

@@ -452,6 +452,27 @@ def test_a_dense_cache_goes_on_dense():
             assert torch.equal(model(input_ids=WORD, past_key_values=cache).logits, expected)
 
 
+def test_a_cache_goes_when_its_last_user_does():
+    """Without the collector, which is off while times are taken."""
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    gc.collect()
+    gc.disable()
+    try:
+        with torch.no_grad(), prune(model, "divprune", retention=0.4):
+            gone = weakref.ref(model(**one).past_key_values.layers[0])
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_a_copy_of_a_cache_that_is_gone_is_refused():
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    with torch.no_grad(), prune(model, "divprune", retention=0.4):
+        copied = copy.deepcopy(model(**one).past_key_values)
+        with pytest.raises(UnsupportedInput, match="a copy of one that is gone: decode with the cache that was filled"):
+            model(input_ids=WORD, past_key_values=copied)
+
+
 def test_a_cache_that_was_reset_is_filled_anew(pruned_cache):
     tiny.needs(5, 18, "a cache that was reset keeps its length")
     model, cache = pruned_cache

@@ -105,7 +105,7 @@ def waits_per_stage(side: int, method: Method) -> list[int]:
             marks.append(mode.counts.total())
 
     with prune(model, method), torch.no_grad():
-        model(**inputs)  # the first prefill of a context also checks what the method kept
+        model(**inputs)  # the first prefill on a model also checks what the method kept
         with listening(note), mode:
             model(**inputs)
     return [left - entered for entered, left in zip(marks[::2], marks[1::2], strict=True)]

@@ -504,7 +504,7 @@ def marks_of(model: PreTrainedModel, one: dict[str, Tensor], method: VisionZip, 
             marks.append(total())
 
     with prune(model, method), torch.no_grad():
-        model(**one)  # the first prefill of a context also checks what the method kept
+        model(**one)  # the first prefill on a model also checks what the method kept
         with listening_to_spans(note), counter:
             model(**one)
     return [left - entered for entered, left in list(pairwise(marks))[::2]]

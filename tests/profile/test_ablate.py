@@ -249,10 +249,8 @@ def test_two_variants_that_differ_in_time_are_told_though_a_third_is_uncertain(k
         for row, (middle, ci95) in zip(known.groups[0].rows, speeds, strict=True)
     ]
     [told] = pages._speeds(rows)
-    assert (
-        told
-        == f"In prefill {rows[0].variant}, 2.2× [2.1, 2.3] over dense, is faster than {rows[1].variant}, 1.5× [1.4, 1.6]."
-    )
+    fast, slow = rows[0].variant, rows[1].variant
+    assert told == f"In prefill {fast}, 2.20× [2.10, 2.30] over dense, is faster than {slow}, 1.5× [1.4, 1.6]."
     assert pages._speeds(rows[1:]) == ["Not told apart by prefill time."]
 
 

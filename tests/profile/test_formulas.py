@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
+from trio_profile.profilers import formulas
 from trio_profile.profilers.formulas import supplied
 
 Q, K = (2, 7, 6, 16), (2, 9, 3, 16)
@@ -73,6 +74,24 @@ def test_without_the_packages_only_what_is_there_is_supplied():
         "aten._scaled_dot_product_flash_attention_for_cpu",
         "aten._scaled_dot_product_flash_attention_for_cpu_backward",
     }
+
+
+def test_grouped_keys_are_counted_where_torch_refuses_them(monkeypatch):
+    """As in torch 2.11, whose formula takes no keys of fewer heads."""
+
+    def refuses(query, key, _value):
+        assert query[1] == key[1]
+        return sdpa_flop_count(query, key, key)
+
+    monkeypatch.setattr(formulas, "sdpa_flop_count", refuses)
+    found = {str(op): formula for op, formula in supplied().items()}
+    kernels = {f"aten._scaled_dot_product_{name}_attention" for name in ("flash", "efficient", "cudnn")}
+    assert kernels | {f"{name}_backward" for name in kernels} <= set(found)
+    q, k, grad = drawn(*heads_first(Q)), drawn(*heads_first(K)), drawn(*heads_first(Q))
+    forward = sdpa_flop_count(q.shape, k.shape, k.shape)
+    backward = sdpa_backward_flop_count(grad.shape, q.shape, k.shape, k.shape)
+    for name in kernels:
+        assert found[name](q, k, k) == forward and found[f"{name}_backward"](grad, q, k, k) == backward
 
 
 def test_flash_attention_counts_as_sdpa_does(flash):

@@ -1,5 +1,6 @@
 """What only a GPU can show; where the same holds on a CPU, it is held there too, so that the test itself is tried."""
 
+import re
 import statistics
 import time
 import warnings
@@ -104,11 +105,11 @@ def test_cuda_sees_no_more_waits_in_a_choice_than_are_counted_without_it(name: s
     """torch itself says where the host waited; three stages of at most eleven waits each with NMS, three in tests."""
     work, chooses = workload("cuda"), method(name)
     with prune(work.model, chooses):
-        work.prefill()  # a context's first prefill also checks what the method kept
+        work.prefill()  # the first prefill on a model also checks what the method kept
         with warnings.catch_warnings(record=True) as heard, listening(_debugged):
             warnings.simplefilter("always")
             work.prefill()
-    waits = [str(one.message) for one in heard if "synchroniz" in str(one.message)]
+    waits = [str(one.message) for one in heard if "called a synchronizing" in str(one.message)]
     counted = launches.measure(work, chooses).host_waits - launches.measure(work, None).host_waits
     assert len(waits) <= min(most, counted), waits
 
@@ -138,7 +139,8 @@ def test_the_flash_kernel_runs_in_every_layer_dense_and_pruned(name: str):
             kernels = _kernels(work)
     else:
         kernels = _kernels(work)
-    flash = [kernel for kernel in kernels if "flash" in kernel.lower() and "fwd" in kernel.lower()]
+    # FlashAttention's own say `flash_fwd`, cuDNN's `flash_fprop`.
+    flash = [kernel for kernel in kernels if re.search("flash.*(fwd|fprop)", kernel.lower())]
     assert len(flash) >= work.shape.num_layers, sorted(set(kernels))
     assert not any("mem_efficient" in kernel or "fmha_cutlass" in kernel for kernel in kernels)
 
@@ -179,6 +181,8 @@ def test_the_cache_holds_what_the_schedule_says(device: str, name: str):
 @every_device
 def test_a_pruned_prefill_peaks_no_higher_than_dense(device: str):
     work = workload(device)
+    with prune(work.model, Trio(retention=0.333)):
+        work.prefill()  # the first backward takes a workspace, for good
     dense, pruned = memory.measure(work, None), memory.measure(work, Trio(retention=0.333))
     assert 0 < pruned.working_bytes <= pruned.peak_bytes
     assert pruned.peak_bytes <= dense.peak_bytes

@@ -1,17 +1,18 @@
 """Latency on a fake clock; counts, cache and memory on real, tiny models against figures worked out elsewhere."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
 from transformers import DynamicCache
 
-from trio_core import Schedule, Trio
+from trio_core import Schedule, Trio, prune
 from trio_core.methods.grid import Grid
 from trio_core.methods.random import Random
 from trio_profile.errors import StudyError
 from trio_profile.profilers import clock as clocks
-from trio_profile.profilers import flops_counted, kv_cache, latency, launches, memory, power
+from trio_profile.profilers import flops_counted, gpu, kv_cache, latency, launches, memory, power
 from trio_profile.schema import Pair
 from trio_profile.towers import beside_the_decoder
 
@@ -54,9 +55,9 @@ def measured(workload, method, **how) -> latency.Latency:
 
 
 def test_one_run_marks_the_first_forward_and_the_whole(tiny_workload):
-    # Marks in order: generate begins, the first module begins, the tower, the projector, the first forward ends,
-    # generate ends.
-    times = latency.run(tiny_workload, FakeClock([0, 1, 1, 3, 1, 2, 5, 20]))
+    # Marks in order: generate begins, the clock is prepared and has been, which counts for nothing, the first module
+    # begins, the tower, the projector, the first forward ends, generate ends.
+    times = latency.run(tiny_workload, FakeClock([0, 1, 50, 1, 3, 1, 2, 5, 20]))
     assert (times.prefill_ms, times.ttft_ms, times.total_ms) == (12, 13, 33)
     assert times.parts == {"vision": 3, "projector": 2}
     assert times.host_ms is not None and times.host_ms > 0  # beside a clock that is not the host's own
@@ -74,8 +75,8 @@ def test_a_prefill_begins_with_the_vision_tower(tiny_workload):
         latency.run(tiny_workload, clock)
     finally:
         handle.remove()
-    assert events.index("tower") == 3  # generate, the first module and the tower itself begin before it
-    assert events.count("mark") == 8
+    assert events.index("tower") == 4  # generate, preparing, the first module and the tower itself begin before it
+    assert events.count("mark") == 9
 
 
 def test_the_timing_hooks_leave_nothing(tiny_workload):
@@ -94,11 +95,11 @@ def test_pruning_happens_inside_what_is_timed(tiny_workload, monkeypatch):
     chosen = Grid.select
     monkeypatch.setattr(Grid, "select", lambda self, view: events.append("select") or chosen(self, view))
     pair = latency._round(tiny_workload, {0: Grid(retention=0.4)}, clock, Turns([None, 0]))[0]
-    # Dense: eight marks. Pruned: as many, and around each choice two.
+    # Dense: nine marks. Pruned: as many, and around each choice two.
     chosen_at = [number for number, event in enumerate(events) if event == "select"]
     assert len(chosen_at) > 0
-    assert len(events) == 8 + 8 + 3 * len(chosen_at)
-    assert all(13 < number < len(events) - 2 for number in chosen_at)
+    assert len(events) == 9 + 9 + 3 * len(chosen_at)
+    assert all(15 < number < len(events) - 2 for number in chosen_at)
     assert pair.dense_first
 
 
@@ -165,9 +166,12 @@ class FakeGpu:
 
     def __init__(self, clocks: list[int], watts: float = 100.0, strangers: tuple[int, ...] = ()):
         self.clocks, self.watts, self.seconds, self.strangers = clocks, watts, 0.0, strangers
+        self.read: list[int] = []
+        self.why: tuple[str, ...] = ("temperature",)
 
     def clock_mhz(self) -> int:
-        return self.clocks.pop(0) if len(self.clocks) > 1 else self.clocks[0]
+        self.read.append(self.clocks.pop(0) if len(self.clocks) > 1 else self.clocks[0])
+        return self.read[-1]
 
     def full_clock_mhz(self) -> int:
         return 2000
@@ -176,7 +180,7 @@ class FakeGpu:
         return self.watts * self.seconds
 
     def slowed_by(self) -> tuple[str, ...]:
-        return ("temperature",) if self.clocks[0] < 2000 else ()
+        return self.why if min(self.read[-2:]) < 2000 else ()
 
     def others(self) -> tuple[int, ...]:
         return self.strangers
@@ -199,6 +203,40 @@ def test_pairs_of_a_slowed_gpu_are_discarded_and_counted(tiny_workload):
     assert rests == pytest.approx([0.075, 0.1125])
     assert len(found.pairs) == 6
     assert all(pair.clock_mhz == 2000 for pair in found.pairs)
+
+
+def test_a_clock_that_is_low_without_a_reason_was_idle_between_rounds(tiny_workload):
+    idle = FakeGpu([345])
+    idle.why = ()
+    found = measured(tiny_workload, Grid(retention=0.4), clock=FakeClock(), gpu=idle, sleep=pytest.fail)
+    assert (found.discarded, len(found.pairs)) == (0, 6)
+
+
+def test_nvml_that_does_not_tell_is_asked_for_nothing_else():
+    class Refuses:
+        NVML_CLOCK_SM = 1
+
+        class NVMLError(Exception):
+            pass
+
+        def __getattr__(self, name):
+            def refuse(*_):
+                raise self.NVMLError("not supported")
+
+            return refuse if name.startswith("nvmlDevice") else 1
+
+    found = object.__new__(gpu.NvmlGpu)
+    found._nvml, found._handle, found._me, found._full = Refuses(), None, 7, 2000
+    assert (found.clock_mhz(), found.slowed_by(), found.others()) == (None, (), ())
+
+
+@pytest.mark.parametrize(("pids", "others"), [([7], ()), ([7, 9], (9,)), ([41], ()), ([41, 43], (43,)), ([], ())])
+def test_a_container_may_number_this_process_otherwise(pids, others):
+    running = [SimpleNamespace(pid=pid) for pid in pids]
+    found = object.__new__(gpu.NvmlGpu)
+    found._me, found._handle = 7, None
+    found._nvml = SimpleNamespace(nvmlDeviceGetComputeRunningProcesses=lambda _: running, NVMLError=KeyError)
+    assert found.others() == others
 
 
 def test_warm_up_goes_on_until_two_rounds_agree(tiny_workload, monkeypatch):
@@ -488,3 +526,14 @@ def test_distinct_pictures_are_timed_in_turn_with_the_repeated_one(tiny_workload
     ratios = latency.distinct_ratios(tiny_workload, seed=0, clock=clock)
     assert ratios == (31.0,) * 6
     assert len(kept) == 13
+
+
+def test_a_choice_is_held_to_its_order_once_on_a_model(tiny_workload):
+    """The host waits for the check, and a context is opened for every run that is timed."""
+    chooses, model = Random(retention=0.4, seed=977), tiny_workload.model
+    waits: list[int] = []
+    for _ in range(2):
+        with prune(model, chooses), launches.Counter() as counter:
+            tiny_workload.prefill()
+        waits.append(counter.counted.host_waits)
+    assert waits[0] == waits[1] + 3  # three stages

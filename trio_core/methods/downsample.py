@@ -11,6 +11,7 @@ from trio_core.errors import OptionError
 from trio_core.merging import cluster_means
 from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
 from trio_core.selection import merge_by_crop, shares
+from trio_core.tensors import sent
 from trio_core.view import Encoder, Selection, Signal, View
 
 
@@ -58,7 +59,7 @@ def _crop(encoder: Encoder, crop: int, patch: Tensor, budget: int) -> tuple[Tens
     whole = rows * columns == len(patch)  # else no rectangle is left of the crop: runs of the raster order
     cell = cells(rows, columns, budget) if whole else cells(1, len(patch), budget)
     first = [cell.index(number) for number in range(budget)]
-    stays, group = (torch.tensor(numbers, device=patch.device) for numbers in (first, cell))
+    stays, group = (sent(torch.tensor(numbers), patch.device) for numbers in (first, cell))
     return stays, cluster_means(hidden, group, budget)
 
 

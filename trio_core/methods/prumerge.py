@@ -10,7 +10,7 @@ from torch import Tensor
 from trio_core.errors import OptionError, UnsupportedModel
 from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
 from trio_core.selection import merge_by_crop, shares, stride
-from trio_core.tensors import FeaturesND, KeptK, KeysNE, ScoresN
+from trio_core.tensors import FeaturesND, KeptK, KeysNE, ScoresN, sent
 from trio_core.view import Encoder, Selection, Signal, View
 
 NEIGHBOURS = 32
@@ -94,7 +94,7 @@ def attended(attention: ScoresN, count: int, *, plus: bool) -> KeptK:
     rank = torch.empty_like(place).index_copy_(0, attention.argsort(descending=True, stable=True), place)
     sampled = torch.zeros_like(place, dtype=torch.bool)
     if samples:
-        sampled.index_fill_(0, stride(total, samples).to(place.device), True)
+        sampled.index_fill_(0, sent(stride(total, samples), place.device), True)
     order = torch.where(rank < count - samples, rank, torch.where(sampled, total + place, 2 * total + rank))
     return order.argsort()[:count]
 

@@ -12,7 +12,7 @@ from trio_core.errors import OptionError
 from trio_core.method import LayerShape, Method, Reference, Sizes
 from trio_core.schedule import Layers
 from trio_core.selection import stride, top_k
-from trio_core.tensors import FeaturesND, KeptK, ScoresN
+from trio_core.tensors import FeaturesND, KeptK, ScoresN, sent
 from trio_core.view import Selection, Signal, View
 
 
@@ -143,4 +143,4 @@ def recover(scores: ScoresN, budget: int, share: float) -> KeptK:
         return best
     pruned = torch.ones_like(scores, dtype=torch.bool).index_fill(0, best, False)
     left = pruned.int().argsort(descending=True, stable=True)[: len(scores) - len(best)]
-    return torch.cat([best, left[stride(len(left), again).to(left.device)]]).sort().values
+    return torch.cat([best, left[sent(stride(len(left), again), left.device)]]).sort().values

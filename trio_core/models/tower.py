@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from trio_core.errors import UnsupportedInput
+from trio_core.tensors import sent
 from trio_core.view import Encoder
 
 
@@ -107,7 +108,7 @@ class ClipTower(Tower):
             attend=lambda: _cls_row(passed["query"], passed["key"], heads),
             keys=key_CSHE[:, 1:],
             grid=(side, patches // side),
-            places=places.to(hidden.device).split(visual_tokens),
+            places=sent(places, hidden.device).split(visual_tokens),
             project=self.project,
             attend_last=attend_last if "last_key" in passed else None,
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.flop_counter import sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils.flop_counter import sdpa_flop_count
 
 OUR_FORMULA, TORCHS_FORMULA = "trio-profile", "torch"
 Formula = Callable[..., int]
@@ -19,12 +19,20 @@ Formula = Callable[..., int]
 def supplied() -> dict[Any, Formula]:
     """Operators that are registered here and now, each with our formula; takes an operator's own arguments."""
     found: dict[Any, Formula] = {}
-    for name, formula in _FORMULAS.items():
+    for name, formula in (_FORMULAS if _knows_grouped_keys() else _FORMULAS | _GROUPED).items():
         namespace, operator = name.split("::")
         packet = getattr(getattr(torch.ops, namespace), operator, None)
         if packet is not None:
             found[packet] = formula
     return found
+
+
+def _knows_grouped_keys() -> bool:
+    """Whether torch's own formula takes keys of fewer heads; before pytorch#177188 it does not (2.11)."""
+    try:
+        return sdpa_flop_count((1, 2, 1, 1), (1, 1, 1, 1), (1, 1, 1, 1)) > 0
+    except AssertionError:
+        return False
 
 
 def _raw(formula: Formula) -> Formula:
@@ -35,13 +43,13 @@ def _raw(formula: Formula) -> Formula:
 
 @_raw
 def _heads_first(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> int:
-    """Attention of [B, H, S, E], as SDPA lays it out."""
-    return sdpa_flop_count(query.shape, key.shape, value.shape)
+    """Attention of [B, H, S, E], as SDPA lays it out; keys may have fewer heads."""
+    return _flash(*(part.transpose(1, 2) for part in (query, key, value)))
 
 
 @_raw
-def _heads_first_backward(grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> int:
-    return sdpa_backward_flop_count(grad_out.shape, query.shape, key.shape, value.shape)
+def _heads_first_backward(_grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> int:
+    return _flash_backward(_grad, *(part.transpose(1, 2) for part in (query, key, value)))
 
 
 @_raw
@@ -99,3 +107,10 @@ _FORMULAS: dict[str, Formula] = {
     "flash_attn_3::_flash_attn_forward": _flash_3,
     "flash_attn_3::fwd": _flash_3,
 }
+
+_GROUPED: dict[str, Formula] = {
+    f"aten::_scaled_dot_product_{kernel}_attention{direction}": formula
+    for kernel in ("flash", "efficient", "cudnn")
+    for direction, formula in (("", _heads_first), ("_backward", _heads_first_backward))
+}
+"""SDPA's kernels on CUDA, for a torch whose own formula refuses grouped keys."""

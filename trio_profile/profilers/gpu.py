@@ -1,5 +1,6 @@
 """What a GPU says of itself beside the work: energy, clocks, why it slows down, and who else is on it. NVML only."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -27,8 +28,8 @@ class Gpu(Protocol):
         """Joules since the driver was loaded; counts on in steps of some 10 to 100 ms."""
         ...
 
-    def clock_mhz(self) -> int:
-        """The SM clock now."""
+    def clock_mhz(self) -> int | None:
+        """The SM clock now; None where it does not tell."""
         ...
 
     def full_clock_mhz(self) -> int:
@@ -76,21 +77,30 @@ class NvmlGpu:
         except self._nvml.NVMLError as error:
             raise NotAvailable(f"this GPU has no energy counter: {error}") from error
 
-    def clock_mhz(self) -> int:
-        """The SM clock now."""
-        return self._nvml.nvmlDeviceGetClockInfo(self._handle, self._nvml.NVML_CLOCK_SM)
+    def clock_mhz(self) -> int | None:
+        """The SM clock now; None where it does not tell."""
+        return self._asked(None, self._nvml.nvmlDeviceGetClockInfo, self._nvml.NVML_CLOCK_SM)
 
     def full_clock_mhz(self) -> int:
         """The highest SM clock."""
         return self._full
 
     def slowed_by(self) -> tuple[str, ...]:
-        """Why it is slower than it could be."""
-        mask = self._nvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle)
+        """Why it is slower than it could be; nothing where it does not tell."""
+        mask = self._asked(0, self._nvml.nvmlDeviceGetCurrentClocksEventReasons)
         reasons = ((getattr(self._nvml, f"nvmlClocksEventReason{name}", 0), words) for name, words in SLOWED.items())
         return tuple(words for bit, words in reasons if bit and mask & bit)
 
     def others(self) -> tuple[int, ...]:
-        """Compute processes on it that are not this one."""
-        running = self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
-        return tuple(process.pid for process in running if process.pid != self._me)
+        """Compute processes on it that are not this one; nothing where it does not tell."""
+        running = self._asked((), self._nvml.nvmlDeviceGetComputeRunningProcesses)
+        pids = {process.pid for process in running}
+        # A container may number its processes otherwise than the driver: who alone is on it is this one.
+        return tuple(sorted(pids - {self._me})) if self._me in pids else tuple(sorted(pids))[1:]
+
+    def _asked(self, otherwise: Any, question: Callable[..., Any], *arguments: Any) -> Any:
+        """What NVML answers, or `otherwise` where this machine does not have it told."""
+        try:
+            return question(self._handle, *arguments)
+        except self._nvml.NVMLError:
+            return otherwise

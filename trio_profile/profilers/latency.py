@@ -80,7 +80,7 @@ def measure(
     A method has enough once the interval of its prefill speed-up is as narrow as asked, or its time is spent; the
     others go on. precision: half width of the median's 95 % interval over the median. seconds: of measured time for a
     method, dense divided among them, warm-up apart. Rounds that a GPU sampled below three quarters of its clock are
-    discarded; after two in a row it is given time to cool.
+    discarded where it says why it is slow; after two in a row it is given time to cool.
     """
     clock, gpu = clock or clock_for(workload.device), gpu or _gpu(workload)
     order = random.Random(seed)
@@ -94,10 +94,11 @@ def measure(
             pairs = _round(workload, {which: methods[which] for which in sampled}, clock, order, gpu)
             for which, pair in pairs.items():
                 spent_ms[which] += pair.dense_total_ms / len(pairs) + pair.total_ms
+            slowed_by = gpu.slowed_by() if gpu is not None else ()
+            reasons.update(slowed_by)
             if gpu is not None:
-                reasons.update(gpu.slowed_by())
                 strangers.update(gpu.others())
-            if _slowed(pairs, gpu) and discarded < MOST_DISCARDED:
+            if _slowed(pairs, gpu, slowed_by) and discarded < MOST_DISCARDED:
                 discarded, in_a_row = discarded + 1, in_a_row + 1
                 if in_a_row > 2:
                     sleep(min(0.05 * 1.5 ** (in_a_row - 2), 5.0))
@@ -137,6 +138,7 @@ def run(workload: Workload, clock: Clock) -> Times:
 
 def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any], clock: Clock) -> Times:
     """One call that generates with the model, whatever it asks of it."""
+    prepared: list[Any] = []
     marks: list[Any] = []
     host = None if isinstance(clock, HostClock) else HostClock()
     host_marks: list[int] = []
@@ -147,6 +149,9 @@ def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any],
             host_marks.append(host.mark())
 
     def first_module(*_: Any) -> None:
+        # Not before `generate`, which waits for the device on its way here.
+        prepared.append(clock.mark())
+        clock.prepare()
         mark()
         before.remove()
 
@@ -160,17 +165,17 @@ def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any],
     after = model.register_forward_hook(first_forward)
     try:
         with _parts(adapter, clock) as parts:
-            clock.prepare()
             start = clock.mark()
             generate()
             end = clock.mark()
     finally:
         before.remove()
         after.remove()
+    preparing_ms = clock.elapsed_ms(prepared[0], marks[0])
     return Times(
         prefill_ms=clock.elapsed_ms(*marks),
-        ttft_ms=clock.elapsed_ms(start, marks[1]),
-        total_ms=clock.elapsed_ms(start, end),
+        ttft_ms=clock.elapsed_ms(start, marks[1]) - preparing_ms,
+        total_ms=clock.elapsed_ms(start, end) - preparing_ms,
         host_ms=None if host is None else host.elapsed_ms(*host_marks),
         parts=parts.milliseconds(),
     )
@@ -240,7 +245,8 @@ def _round(
     for which in turns:
         with nullcontext() if which is None else prune(workload.model, methods[which]):
             times[which] = run(workload, clock)
-    slowest = None if gpu is None or clock_before is None else min(clock_before, gpu.clock_mhz())
+    clock_after = gpu.clock_mhz() if gpu else None
+    slowest = None if clock_before is None or clock_after is None else min(clock_before, clock_after)
     dense = times[None]
     return {
         which: Pair(
@@ -279,9 +285,10 @@ def _warm_up(workload: Workload, methods: Sequence[Method], clock: Clock, second
     return count
 
 
-def _slowed(pairs: Mapping[int, Pair], gpu: Gpu | None) -> bool:
+def _slowed(pairs: Mapping[int, Pair], gpu: Gpu | None, reasons: Sequence[str]) -> bool:
+    """Whether the GPU ran slowly for a reason that it gives: between rounds an idle one lowers its clock, too."""
     clocks = [pair.clock_mhz for pair in pairs.values() if pair.clock_mhz is not None]
-    return gpu is not None and bool(clocks) and clocks[0] < LEAST_CLOCK * gpu.full_clock_mhz()
+    return gpu is not None and bool(reasons and clocks) and clocks[0] < LEAST_CLOCK * gpu.full_clock_mhz()
 
 
 def _gpu(workload: Workload) -> Gpu | None:

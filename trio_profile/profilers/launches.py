@@ -36,7 +36,7 @@ class Launches:
 def measure(workload: Workload, method: Method | None) -> Launches:
     """Count over one prefill, dense (method None) or pruned."""
     with nullcontext() if method is None else prune(workload.model, method):
-        # A context's first prefill also holds the method to its order, for which the host waits.
+        # The first prefill on a model also holds the method to its order, for which the host waits.
         workload.prefill()
         with Counter() as counter:
             workload.prefill()

@@ -67,6 +67,7 @@ def measure(workload: Workload, method: Method | None, clock: Clock) -> tuple[Ti
     with nullcontext() if method is None else prune(workload.model, method) as trace:
         # Inside, so that a layer's region begins after the stage before it.
         with _listening(workload, clock) as recorder:
+            clock.prepare()
             workload.prefill()
         return recorder.timeline(), trace
 
@@ -74,6 +75,7 @@ def measure(workload: Workload, method: Method | None, clock: Clock) -> tuple[Ti
 def bare(workload: Workload, method: Method | None, clock: Clock) -> float:
     """Milliseconds of the same prefill without a mark inside it."""
     with nullcontext() if method is None else prune(workload.model, method):
+        clock.prepare()
         start = clock.mark()
         workload.prefill()
         return clock.elapsed_ms(start, clock.mark())
