@@ -11,6 +11,7 @@ from plotly.offline import get_plotlyjs
 
 from tests.profile.examples import answered, document, environment, failed, measurement, study
 from trio_profile import report
+from trio_profile.analysis.accuracy import Kept
 from trio_profile.analysis.break_even import BreakEven
 from trio_profile.analysis.summary import Document
 from trio_profile.cli import tables
@@ -419,3 +420,12 @@ def test_a_browser_would_have_told_of_an_error(tmp_path: Path):
     (tmp_path / "page.html").write_text("<script>throw Error('seen')</script>")
     _, console = browse(tmp_path / "page.html", tmp_path / "profile")
     assert any("seen" in line for line in console)
+
+
+@pytest.mark.parametrize(
+    ("ci95", "text", "note"),
+    [((0.22, 0.22), "22.0 %", "prefill 1.50×"), ((0.22, 1.0), "22 %", "[22, 100], prefill 1.50×")],
+)
+def test_the_cheapest_retention_stands_with_its_interval_and_what_it_saves(ci95, text, note):
+    found = sweep._kept_entry(Kept(status="crossing", retention=0.22, ci95=ci95, prefill_speedup=1.5))
+    assert (found.text, found.note) == (text, note)

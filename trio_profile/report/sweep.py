@@ -115,9 +115,11 @@ def _kept_table(document: Document) -> Table:
 def _kept_entry(found: Kept) -> Entry:
     if found.status != "crossing" or found.retention is None or found.ci95 is None:
         return Entry(verdict.kept_text(found))
-    text, _, bounds = units.percent_within(found.retention, found.ci95).partition(" [")
-    faster = "" if found.prefill_speedup is None else f", prefill {units.times(found.prefill_speedup)}"
-    return Entry(text, note=f"[{bounds}{faster}")
+    text, within, bounds = units.percent_within(found.retention, found.ci95).partition(" [")
+    notes = [f"[{bounds}"] if within else []
+    if found.prefill_speedup is not None:
+        notes.append(f"prefill {units.times(found.prefill_speedup)}")
+    return Entry(text, note=", ".join(notes))
 
 
 def _answers_table(document: Document) -> Table:
