@@ -65,19 +65,20 @@ def test_where_a_share_is_kept_by_hand():
     assert shuffled == found
 
 
-@pytest.mark.parametrize(("share", "true"), [(0.99, 0.22), (0.97, 0.22), (0.85, 0.11), (0.8, 0.11)])
-@pytest.mark.parametrize("questions", [50, 200])
-def test_the_interval_holds_where_a_share_is_kept(share: float, true: float, questions: int):
-    """200 draws of questions; dense answers all, and pruning 86, 99.5 and 100 % of them."""
+@pytest.mark.parametrize(
+    ("questions", "share", "true"), [(200, 0.99, 0.22), (200, 0.97, 0.22), (200, 0.85, 0.11), (50, 0.97, 0.22)]
+)
+def test_the_interval_holds_where_a_share_is_kept(questions: int, share: float, true: float):
+    """100 draws of questions; dense answers all, and pruning 86, 99.5 and 100 % of them."""
     held = 0
-    for trial in range(200):
+    for trial in range(100):
         pruned = curve(np.random.default_rng(trial), [0.86, 0.995, 1.0], questions)
         found = kept([0.11, 0.22, 0.33], pruned, np.ones(questions), share, [2.0, 1.5, 1.2])
         if found.status == "crossing" and found.ci95 is not None:
             held += found.ci95[0] <= true <= found.ci95[1]
         else:
             held += found.status == "inconclusive" or (found.status == "always" and true == 0.11)
-    assert held / 200 >= 0.93
+    assert held / 100 >= 0.93
 
 
 def test_all_answers_alike_still_leave_a_doubt():
