@@ -35,7 +35,10 @@ class Said:
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs that run together, kept on the CPU. numbers: which of the questions, or drawn pictures, each sample is."""
+    """Inputs that run together. numbers: which of the questions, or of the drawn pictures, each sample is.
+
+    inputs: of questions on the CPU, since there may be many.
+    """
 
     numbers: tuple[int, ...]
     inputs: Inputs

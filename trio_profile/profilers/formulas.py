@@ -48,8 +48,8 @@ def _heads_first(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) 
 
 
 @_raw
-def _heads_first_backward(_grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> int:
-    return _flash_backward(_grad, *(part.transpose(1, 2) for part in (query, key, value)))
+def _heads_first_backward(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> int:
+    return _flash_backward(grad, *(part.transpose(1, 2) for part in (query, key, value)))
 
 
 @_raw
