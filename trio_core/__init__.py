@@ -4,10 +4,11 @@
     with prune(model, Trio(retention=0.111)) as trace:
         model.generate(**inputs)
 
-`methods` is the registry (`methods.names()`, `methods.find(name)`); `Schedule` turns a retention into budgets. Nothing
-that needs torch is imported before it is used.
+`methods` is the registry (`methods.names()`, `methods.find(name)`); `Schedule` turns a retention into budgets. A method
+of your own subclasses `Method` or `ScoreMethod`. Nothing that needs torch is imported before it is used.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from trio_core.errors import (
@@ -18,33 +19,60 @@ from trio_core.errors import (
     UnsupportedInput,
     UnsupportedModel,
 )
-from trio_core.schedule import Schedule
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.schedule import Schedule
 
 if TYPE_CHECKING:
     from trio_core import methods
+    from trio_core.methods.method import Method, Reference, ScoreMethod, Stage
     from trio_core.methods.trio import Trio
+    from trio_core.methods.view import Picture, Sample, Selection, Signal, View
     from trio_core.pruning import prune
+    from trio_core.rules.selection import nms_select, top_k
+    from trio_core.trace import StageTrace, Trace
 
 __all__ = [
+    "LayerShape",
+    "Method",
     "OptionError",
+    "Picture",
+    "Reference",
     "RetentionError",
+    "Sample",
     "Schedule",
+    "ScoreMethod",
+    "Selection",
+    "Signal",
+    "Sizes",
+    "Stage",
+    "StageTrace",
+    "Trace",
     "Trio",
     "TrioError",
     "UnknownName",
     "UnsupportedInput",
     "UnsupportedModel",
+    "View",
     "methods",
+    "nms_select",
     "prune",
+    "top_k",
 ]
 
-_LAZY = {"prune": "trio_core.pruning", "Trio": "trio_core.methods.trio", "methods": "trio_core.methods"}
+_PLACES = {
+    "trio_core.pruning": ("prune",),
+    "trio_core.trace": ("StageTrace", "Trace"),
+    "trio_core.methods.trio": ("Trio",),
+    "trio_core.methods.method": ("Method", "Reference", "ScoreMethod", "Stage"),
+    "trio_core.methods.view": ("Picture", "Sample", "Selection", "Signal", "View"),
+    "trio_core.rules.selection": ("nms_select", "top_k"),
+}
+_LAZY = {name: place for place, names in _PLACES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "methods":
+        return import_module("trio_core.methods")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    module = import_module(_LAZY[name])
-    return module if name == "methods" else getattr(module, name)
+    return getattr(import_module(_LAZY[name]), name)

@@ -22,53 +22,21 @@ from torch.nn.attention.flex_attention import BlockMask
 from transformers import PreTrainedModel
 
 from trio_core import methods
-from trio_core.checking import vouch
+from trio_core.engine.checking import vouch
+from trio_core.engine.frames import Frame, cut_mask, renumbered, shrink, take_rows
 from trio_core.errors import OptionError, TrioError, UnsupportedInput, UnsupportedModel
-from trio_core.frames import Frame, cut_mask, renumbered, shrink, take_rows
-from trio_core.layer import LayerCall
-from trio_core.method import Method
+from trio_core.methods.method import Method
+from trio_core.methods.view import Embeddings, Picture, Selection, Signal, View, last_rows
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
-from trio_core.schedule import Schedule, check_layers
+from trio_core.rules.attention import LayerCall
+from trio_core.rules.schedule import Schedule, check_layers
 from trio_core.spans import span
-from trio_core.tensors import HiddenBSD, LeftBSD, differentiable, sent
-from trio_core.view import Embeddings, Encoder, Picture, Selection, Signal, View, last_rows
+from trio_core.tensors import HiddenBSD, LeftBSD, differentiable, to_device
+from trio_core.trace import StageTrace, Trace
 
 _pruned_now: WeakSet[PreTrainedModel] = WeakSet()
 _checked: WeakKeyDictionary[PreTrainedModel, dict[Method, set[int]]] = WeakKeyDictionary()
-
-
-@dataclass(frozen=True)
-class StageTrace:
-    """What one stage did, on the picture's own token numbering 0 … V0 − 1.
-
-    layer: 1-based. tokens_before, tokens_after: visual tokens of the longest sample, in and out.
-    kept[b]: [K] numbers that sample b kept, ascending. scores[b]: [V0] the method's scores, NaN where a token was gone
-    already; None when the method does not score or nothing had to go.
-    """
-
-    layer: int
-    tokens_before: int
-    tokens_after: int
-    kept: tuple[Tensor, ...]
-    scores: tuple[Tensor, ...] | None
-
-
-@dataclass
-class Trace:
-    """What pruning did in the latest prefill. `stages` fill in order; `schedules[b]` is what sample b was due."""
-
-    stages: list[StageTrace] = field(default_factory=list)
-    schedules: tuple[Schedule, ...] = ()
-
-    @property
-    def realised_retention(self) -> float:
-        """Kept share of the visual tokens that were there, averaged over layers and samples."""
-        if not self.schedules:
-            raise TrioError("no prefill has run in this context yet: nothing was realised")
-        layers = self.schedules[0].num_layers
-        kept = sum(sum(schedule.tokens_by_layer) for schedule in self.schedules)
-        return kept / (layers * sum(schedule.visual_tokens for schedule in self.schedules))
 
 
 @contextmanager
@@ -263,7 +231,7 @@ class _Run:
                 )
             pictures.append(
                 Picture(
-                    sent(rows, input_ids.device),
+                    to_device(rows, input_ids.device),
                     torch.arange(len(rows), device=input_ids.device),
                     len(rows),
                     text_after,
@@ -324,8 +292,6 @@ class _Run:
             return hidden, frame
         with span("selection"), torch.no_grad():
             selection = self.method.select(self._view(boundary, layer, hidden, frame, pictures, kwargs))
-        if selection.schedules is not None:
-            pictures = self._planned_anew(boundary, pictures, selection.schedules)
         self._check_selection(boundary, selection, pictures, int(hidden.shape[-1]))
         with span("compaction"):
             now.lengths = [n - len(p.rows) + p.budget for n, p in zip(now.lengths, pictures, strict=True)]
@@ -337,27 +303,6 @@ class _Run:
         numbers = tuple(p.number[kept] for p, kept in zip(pictures, selection.kept, strict=True))
         self._record(boundary, before, max(p.budget for p in pictures), numbers, selection, pictures)
         return hidden, smaller
-
-    def _planned_anew(
-        self, boundary: int, pictures: tuple[Picture, ...], schedules: tuple[Schedule, ...]
-    ) -> tuple[Picture, ...]:
-        """The pictures under the schedules that a method chose on the way, which change nothing of what has been."""
-        if len(schedules) != len(pictures):
-            raise TrioError(
-                f"method {self.method.name!r} planned for {len(schedules)} samples of a batch of {len(pictures)}"
-            )
-        for sample, (picture, new) in enumerate(zip(pictures, schedules, strict=True)):
-            passed = picture.schedule.layers.index(boundary)
-            was, now = ((s.layers, s.visual_tokens, s.num_layers, s.budgets[:passed]) for s in (picture.schedule, new))
-            if was != now:
-                raise TrioError(
-                    f"method {self.method.name!r} planned {new} in sample {sample}, after layer {boundary}; only the "
-                    f"budgets from there on may differ from {picture.schedule}"
-                )
-        self.trace.schedules = schedules
-        return tuple(
-            replace(p, schedule=s, budget=s.budget_after(boundary)) for p, s in zip(pictures, schedules, strict=True)
-        )
 
     def _embeddings(self, hidden: HiddenBSD) -> tuple[Embeddings, ...]:
         now = self.now
@@ -383,29 +328,20 @@ class _Run:
         now, needs = self.now, self.method.needs
         assert now.full is not None
         valid = (frame or now.full).valid
-        calls: dict[str, LayerCall] = {}
+        signals: dict[Signal, Any] = {}
         if Signal.LAYERS in needs:
-            calls["next"] = _layer_call(self.adapter, layer, hidden, self._cut(kwargs, frame, hidden, boundary))
-            if now.previous is not None:
-                calls["current"] = now.previous
-        return View(
-            boundary,
-            hidden,
-            valid,
-            padded=bool(min(now.lengths) < hidden.shape[1]),  # a tracer's sizes are tensors
-            pictures=pictures,
-            calls=calls,
-            readout=self.adapter.readout if Signal.READOUT in needs else None,
-            encoder=self._encoder(boundary, pictures),
-            embeddings=now.embeddings,
-            norm=self.adapter.final_norm if Signal.NORM in needs else None,
-        )
-
-    def _encoder(self, boundary: int, pictures: tuple[Picture, ...]) -> Encoder | None:
-        """What the tower saw; its patches are those of the whole picture, so only before the decoder."""
-        if self.tower is None or boundary > 0:
-            return None
-        return self.tower.seen([len(picture.rows) for picture in pictures])
+            calls = {"next": _layer_call(self.adapter, layer, hidden, self._cut(kwargs, frame, hidden, boundary))}
+            signals[Signal.LAYERS] = calls if now.previous is None else {**calls, "current": now.previous}
+        if Signal.READOUT in needs:
+            signals[Signal.READOUT] = self.adapter.readout
+        if Signal.NORM in needs:
+            signals[Signal.NORM] = self.adapter.final_norm
+        if Signal.EMBEDDINGS in needs:
+            signals[Signal.EMBEDDINGS] = now.embeddings
+        if self.tower is not None and boundary == 0:
+            signals[Signal.ENCODER] = self.tower.seen([len(picture.rows) for picture in pictures])
+        padded = bool(min(now.lengths) < hidden.shape[1])  # a tracer's sizes are tensors
+        return View(boundary, hidden, valid, padded, pictures, signals)
 
     def _check_selection(self, boundary: int, selection: Selection, pictures: Sequence[Picture], width: int) -> None:
         """Hold the method to its budget; the first time on a model also to its order, which the host waits for."""

@@ -30,27 +30,28 @@ RowsBP = Int[Tensor, "B P"]
 Loss = Float[Tensor, ""]
 
 
-def sent(values: Tensor, device: torch.device) -> Tensor:
-    """Numbers of the host's on a device; on CUDA without a wait for its stream, as there is from pageable memory."""
+def to_device(values: Tensor, device: torch.device) -> Tensor:
+    """Copy a host tensor to `device`. On CUDA the copy is asynchronous (pinned memory)."""
     if device.type != "cuda" or values.is_cuda:
         return values.to(device)
     return values.pin_memory().to(device, non_blocking=True)
 
 
 def differentiable(value: Any) -> Any:
-    """The value, copied where it was made under `inference_mode`: such tensors cannot be saved for a backward pass.
+    """The value in a form that autograd can save: tensors made under `inference_mode` are copied.
 
-    Takes tensors, tuples of them, and anything else as it is. To be called outside `inference_mode`.
+    value: a tensor, a tuple of values, or anything else, which is returned as it is. Call it outside `inference_mode`.
     """
     if isinstance(value, tuple):
         return tuple(differentiable(part) for part in value)
     return value.clone() if isinstance(value, Tensor) and value.is_inference() else value
 
 
-def watched(hidden: Tensor) -> Tensor:
-    """The same values, their gradient to be asked for; `hidden` stays without one. To be called with gradients enabled.
+def with_gradient(values: Tensor) -> Tensor:
+    """The same values as a new tensor that requires a gradient; `values` stays without one.
 
-    A view and so no leaf: torch's FLOP counter cannot differentiate by a leaf that a module is fed.
+    The result is a view of a leaf and no leaf itself: torch's FLOP counter cannot differentiate with respect to a leaf
+    that a module receives. Call it with gradients enabled.
     """
-    leaf = differentiable(hidden.detach()).requires_grad_()
+    leaf = differentiable(values.detach()).requires_grad_()
     return leaf.view_as(leaf)

@@ -1,7 +1,7 @@
 """The paper's ablations of TRIO: which options are tried, one group at a time, all else as it stands.
 
 Source: arXiv 2602.04657, tables "Ablation on K_pos", "Ablation on NMS and τ" and "Sensitivity of nearby pruning-layer
-choices"; the two readings of probe and rows, the two ways to the saliency and the confidence-aware schedule are ours.
+choices". The two readings of probe and rows and the two ways to compute the saliency are ours.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from itertools import product
 from typing import Any, get_args
 
 from trio_core.methods.trio import Trio
-from trio_core.schedule import Layers, default_layers
-from trio_core.view import Probe, Rows
+from trio_core.methods.view import Probe, Rows
+from trio_core.rules.schedule import Layers, default_layers
 from trio_profile.errors import StudyError
 from trio_profile.models import num_layers
 from trio_profile.schema import Options, Study
@@ -37,7 +37,6 @@ def of(study: Study, only: Sequence[str] = ()) -> dict[str, dict[str, Options]]:
             for probe, rows in product(get_args(Probe), get_args(Rows))
         },
         "saliency": {way: {"saliency": way} for way in ("tail", "autograd")},
-        "confidence": {"off": {"confidence": False}, "on": {"confidence": True}},
     }
     if unknown := [name for name in only if name not in groups]:
         raise StudyError(f"ablation {unknown[0]!r}: choose {', '.join(groups)}")

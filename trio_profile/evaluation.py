@@ -21,7 +21,7 @@ from lmms_eval.evaluator import simple_evaluate  # pyright: ignore[reportMissing
 from lmms_eval.tasks import TaskManager  # pyright: ignore[reportMissingImports]
 from PIL import Image
 
-from trio_core.method import Method
+from trio_core.methods.method import Method
 from trio_core.models import adapter_for
 from trio_core.pruning import prune
 from trio_profile import environment

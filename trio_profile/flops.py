@@ -3,7 +3,7 @@
 from dataclasses import replace
 from decimal import Decimal
 
-from trio_core.method import Method
+from trio_core.methods.method import Method
 from trio_core.pruning import prune
 from trio_profile import cost_model
 from trio_profile.analysis.conventions import Convention, Prefill, explain, match

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trio_core.pruning import Trace
+from trio_core.trace import Trace
 from trio_profile import cost_model
 from trio_profile.analysis.attribution import Part, attribute
 from trio_profile.analysis.layers import Bounds, LayersDocument, LayerTimes, PartTimes, StageTimes, Totals

@@ -9,9 +9,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from trio_core import methods
 from trio_core.errors import OptionError, TrioError
-from trio_core.method import LayerShape, Method, Stage
-from trio_core.schedule import Schedule
-from trio_core.view import Signal
+from trio_core.methods.method import Method, Stage
+from trio_core.methods.view import Signal
+from trio_core.rules.cost import LayerShape
+from trio_core.rules.schedule import Schedule
 from trio_profile import cost_model
 from trio_profile.errors import StudyError
 from trio_profile.schema import Cell, Measurement, Shape, Study

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from trio_core.errors import TrioError
-from trio_core.method import Method
+from trio_core.methods.method import Method
 from trio_profile import cost_model, environment
 from trio_profile import study as studies
 from trio_profile.errors import StoreError

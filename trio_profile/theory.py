@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from trio_core.errors import OptionError
 from trio_core.methods.trio import Trio
-from trio_core.schedule import check_layers
+from trio_core.rules.schedule import check_layers
 from trio_profile.analysis.theory import TheoryDocument, agreement_trend, by_depth, stage
 from trio_profile.environment import collect
 from trio_profile.errors import StudyError
@@ -91,8 +91,8 @@ def _trio(study: Study, workload: Workload) -> Trio:
     method = plan(study.model_copy(update={"retentions": (1.0,)}), workload.shape)[0].method
     if not isinstance(method, Trio):
         raise OptionError(f"method {method.name!r}: the theory is TRIO's; leave the method out")
-    if method.tokens != "visual" or method.confidence:
-        raise OptionError("the bound is over visual tokens that stay as many as asked: leave tokens and confidence out")
+    if method.tokens != "visual":
+        raise OptionError("the bound is over visual tokens: leave the option tokens out")
     return method
 
 

@@ -12,7 +12,7 @@ import pytest
 from transformers import PreTrainedConfig
 
 from trio_core import RetentionError, Schedule, methods, prune
-from trio_core.method import Method
+from trio_core.methods.method import Method
 from trio_core.methods.trio import Trio
 from trio_profile import cost_model, models
 from trio_profile.profilers import flops_counted, kv_cache
@@ -106,22 +106,6 @@ def test_the_four_readings(
     benchmark.extra_info.update(
         over_released=interleaved(prefill(deep, released), prefill(deep, reading), 15),
         kept_in_common=[len(a & b) / len(a) for a, b in zip(*kept, strict=True)],
-    )
-
-
-@pytest.mark.benchmark(group="confidence-aware schedule")
-def test_confidence_over_plain_trio(benchmark, interleaved, deep: Workload):
-    """What asking for the pseudo-labels' confidence costs, and how it spends the same average."""
-    plain, sure = Trio(retention=RETENTION), Trio(retention=RETENTION, confidence=True)
-    traces = []
-    for method in (plain, sure):
-        with prune(deep.model, method) as trace:
-            deep.prefill()
-        traces.append(trace)
-    benchmark.extra_info.update(
-        over_plain=interleaved(prefill(deep, plain), prefill(deep, sure), 15),
-        budgets=[[len(stage.kept[0]) for stage in trace.stages] for trace in traces],
-        retentions=[trace.realised_retention for trace in traces],
     )
 
 

@@ -12,9 +12,9 @@ import pytest
 import torch
 from transformers import PreTrainedConfig
 
-from trio_core import equations
-from trio_core.layer import LayerCall
-from trio_core.saliency import tail_saliency
+from trio_core.rules import equations
+from trio_core.rules.attention import LayerCall
+from trio_core.rules.saliency import tail_saliency
 from trio_profile import models
 from trio_profile.schema import Study
 from trio_profile.workload import build

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from trio_core import equations
-from trio_core.selection import cosine, dpp_map, facility_location, farthest_point, nms_select
+from trio_core.rules import equations
+from trio_core.rules.selection import cosine, dpp_map, facility_location, farthest_point, nms_select
 
 KINDS = ("random", "clustered", "duplicates")
 

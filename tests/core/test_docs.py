@@ -16,9 +16,9 @@ import torch
 from tests.core import tiny
 from tests.profile.checkpoints import VISUAL_TOKENS, save_tiny_llava
 from trio_core import OptionError, UnsupportedModel, methods, prune
-from trio_core.method import Method, registry
+from trio_core.methods.method import Method, registry
+from trio_core.methods.view import Signal
 from trio_core.models import adapter_for
-from trio_core.view import Signal
 from trio_profile.cli import run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "methods.md").read_text()
@@ -83,7 +83,7 @@ def test_its_tests_pass(package, name):
     ("name", "was", "wrong"),
     [
         ("test_the_rule_by_hand", "** power * (1 -", "** power * (2 -"),
-        ("test_a_sample_does_not_know_its_neighbours", "view.features(b)", "view.hidden.flatten(0, 1)[5:21]"),
+        ("test_a_sample_does_not_know_its_neighbours", "sample.features", "view.hidden.flatten(0, 1)[5:21]"),
         ("test_what_is_declared_is_what_is_counted", "sizes.visual * shape.hidden", "sizes.tokens * shape.hidden"),
     ],
 )

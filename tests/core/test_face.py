@@ -8,16 +8,31 @@ import pytest
 import trio_core
 
 FACE = [
+    "LayerShape",
+    "Method",
     "OptionError",
+    "Picture",
+    "Reference",
     "RetentionError",
+    "Sample",
     "Schedule",
+    "ScoreMethod",
+    "Selection",
+    "Signal",
+    "Sizes",
+    "Stage",
+    "StageTrace",
+    "Trace",
     "Trio",
     "TrioError",
     "UnknownName",
     "UnsupportedInput",
     "UnsupportedModel",
+    "View",
     "methods",
+    "nms_select",
     "prune",
+    "top_k",
 ]
 
 
@@ -39,7 +54,9 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
         _ = trio_core.pruner
 
 
-@pytest.mark.parametrize("module", ["trio_core", "trio_core.schedule", "trio_core.errors", "trio_core.spans"])
+@pytest.mark.parametrize(
+    "module", ["trio_core", "trio_core.rules.schedule", "trio_core.rules.cost", "trio_core.errors", "trio_core.spans"]
+)
 def test_importing_does_not_import_torch(module):
     lines = f"import sys, {module}; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", lines], check=False).returncode == 0

@@ -16,9 +16,9 @@ from trio_core import (
     TrioError,
     prune,
 )
-from trio_core.method import Method
 from trio_core.methods.grid import Grid
-from trio_core.pruning import Trace
+from trio_core.methods.method import Method
+from trio_core.trace import Trace
 
 METHODS = ("grid", "random", "trio")
 LAYERS = (1, 3, 4)

@@ -14,11 +14,12 @@ from packaging.version import Version
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from trio_core.layer import AttentionLayer, LayerCall, RmsNorm
+from trio_core.methods.view import Embeddings, Picture, Signal, View
 from trio_core.models.adapter import families
+from trio_core.models.encoder import Encoder
 from trio_core.models.toy import IMAGE, NUM_LAYERS, VIDEO, VISION_END, VISION_START, VOCABULARY
-from trio_core.schedule import Schedule
-from trio_core.view import Embeddings, Encoder, Picture, View
+from trio_core.rules.attention import AttentionLayer, LayerCall, RmsNorm
+from trio_core.rules.schedule import Schedule
 
 __all__ = ["IMAGE", "NUM_LAYERS", "VIDEO", "VISION_END", "VISION_START", "VOCABULARY"]
 
@@ -164,7 +165,7 @@ class NoNorm(RmsNorm):
     """A norm that does nothing, forwards or back."""
 
     def __init__(self):
-        super().__init__(lambda rows: rows, torch.ones(1), 0.0)
+        super().__init__(lambda rows: rows, 0.0)
 
     def backward(self, values: Tensor, slope: Tensor) -> Tensor:  # noqa: ARG002
         return slope
@@ -190,14 +191,10 @@ class ToyLayer(torch.nn.Module):
         return AttentionLayer(
             norm=NoNorm(),
             query=lambda rows: (rows @ self.query).unsqueeze(2),
-            key_weight=self.key.T,
-            key_bias=None,
-            key_norm=None,
-            value_weight=self.value.T,
-            value_bias=None,
+            key=lambda rows: (rows @ self.key).unsqueeze(2),
+            value=lambda rows: (rows @ self.value).unsqueeze(2),
             output=lambda rows: rows,
             finish=lambda residual, attended: residual + attended,
-            key_heads=1,
             scaling=1.0,
         )
 
@@ -249,11 +246,13 @@ def toy_view(
         valid,
         padded,
         tuple(pictures),
-        calls,
-        lambda hidden: hidden @ head,
-        encoder,
-        embeddings,
-        lambda hidden: 3 * hidden,
+        {
+            Signal.LAYERS: calls,
+            Signal.READOUT: lambda hidden: hidden @ head,
+            Signal.ENCODER: encoder,
+            Signal.EMBEDDINGS: embeddings,
+            Signal.NORM: lambda hidden: 3 * hidden,
+        },
     )
 
 

@@ -23,7 +23,7 @@ from trio_profile.schema import Cell, Dense, Fidelity, Measurement, Study
 from trio_profile.store import Contents, Store, to_toml
 from trio_profile.study import make, plan, read
 
-GROUPS = ["k_pos", "threshold", "layers", "probe", "saliency", "confidence"]
+GROUPS = ["k_pos", "threshold", "layers", "probe", "saliency"]
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_each_variant_is_trio_with_one_thing_changed(model: str):
     for variants in asked.ablations.values():
         assert list(variants.values()).count({}) == 1
     planned = plan(asked, examples.shape(num_layers=num_layers(model)))
-    assert len({repr(cell.method) for cell in planned}) == len(planned) == 1 + 7 + 6 + 7 + 3 + 1 + 1
+    assert len({repr(cell.method) for cell in planned}) == len(planned) == 1 + 7 + 6 + 7 + 3 + 1
     stands = planned[0].method
     assert stands == methods.find("trio")(retention=0.3)
     for cell in planned[1:]:
@@ -285,15 +285,12 @@ def test_the_report_has_a_page_a_group_and_escapes_names(known: Ablation, ablate
 def test_the_verb_prints_a_document_or_tables_and_is_rebuilt(tiny_study: Study, tmp_path, capsys):
     out = tmp_path / "out"
     line = ["ablate", "--model", tiny_study.model, "--image", tiny_study.image, "--prompt", "What is this?"]
-    line += ["--new-tokens", "2", "--retention", "0.6", "--only", "confidence", "--only", "saliency", "--device", "cpu"]
+    line += ["--new-tokens", "2", "--retention", "0.6", "--only", "saliency", "--device", "cpu"]
     line += ["--cell-seconds", "0.01", "--precision", "0.5", "--out", str(out)]
     assert run([*line, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert {"format", "version", "environment", "study", "dense", "groups", "report"} == set(document)
-    assert [[row["variant"] for row in group["rows"]] for group in document["groups"]] == [
-        ["tail", "autograd"],
-        ["off", "on"],
-    ]
+    assert [[row["variant"] for row in group["rows"]] for group in document["groups"]] == [["tail", "autograd"]]
     tail, autograd = document["groups"][0]["rows"]
     assert tail["default"] and not autograd["default"] and autograd["options"] == {"saliency": "autograd"}
     assert autograd["selection_macs"] > tail["selection_macs"]
@@ -304,13 +301,13 @@ def test_the_verb_prints_a_document_or_tables_and_is_rebuilt(tiny_study: Study, 
     assert (out / "report.html").read_text() == first
     assert run(line) == 0
     printed = capsys.readouterr().out
-    assert "saliency on" in printed and "tail *" in printed and "confidence on" in printed
+    assert "saliency on" in printed and "tail *" in printed
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--only", "depth"], "ablation 'depth': choose k_pos, threshold, layers, probe, saliency, confidence"),
+        (["--only", "depth"], "ablation 'depth': choose k_pos, threshold, layers, probe, saliency"),
         (["--retention", "0.3,x"], "--retention '0.3,x' is not a comma list"),
         (["--retention", "1.3"], "retentions.0 = 1.3"),
         (["--asked", "0"], "--asked 0: an ablation needs at least 1"),

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from trio_core.method import registry
+from trio_core.methods.method import registry
 from trio_profile.cli import run
 
 
@@ -145,9 +145,7 @@ def test_a_method_of_the_users_own_where_they_stand(sweep_arguments, tmp_path, c
     (tmp_path / "longest.py").write_text(
         "from dataclasses import dataclass\n"
         "from typing import ClassVar\n"
-        "from trio_core.method import Method, Reference\n"
-        "from trio_core.selection import top_k\n"
-        "from trio_core.view import Selection\n"
+        "from trio_core import Method, Reference, Selection, top_k\n"
         "@dataclass(frozen=True, kw_only=True)\n"
         "class Longest(Method):\n"
         "    name: ClassVar[str] = 'longest'\n"

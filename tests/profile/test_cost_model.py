@@ -1,6 +1,6 @@
 import pytest
 
-from trio_core.schedule import PUBLISHED, Schedule
+from trio_core.rules.schedule import PUBLISHED, Schedule
 from trio_profile.cost_model import (
     fastv_inference,
     fastv_macs,

@@ -12,7 +12,7 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from trio_core import Trio, methods, prune
-from trio_core.method import Method
+from trio_core.methods.method import Method
 from trio_core.spans import listening, span
 from trio_profile.profilers import gpu, kv_cache, latency, launches, memory
 from trio_profile.profilers.clock import CudaClock, clock_for

@@ -337,7 +337,7 @@ def test_what_was_asked_before_an_interruption_is_kept(checkpoint, monkeypatch):
         (["--retention", "1.5"], "retentions.0 = 1.5"),
         (["--retention", "0"], "retention 0"),
         (["--option", "probe=previous"], "probe"),
-        (["--option", "tokens=all"], "leave tokens"),
+        (["--option", "tokens=all"], "leave the option tokens out"),
         (["--option", "k_pos=400"], "k_pos 400"),
         (["--attention", "flex_attention"], "no way back on a CPU"),
         (["--questions", "nowhere.jsonl"], "nowhere.jsonl"),

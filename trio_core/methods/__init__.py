@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 from inspect import isabstract
 
 from trio_core.errors import OptionError, UnknownName
-from trio_core.method import Method, registry
+from trio_core.methods.method import Method, registry
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
@@ -43,5 +43,5 @@ def _load(path: str) -> type[Method]:
         why = str(error).partition("\n")[0] or type(error).__name__
         raise OptionError(f"method {path!r} cannot be imported ({why}); name it as package.module:ClassName") from error
     if not (isinstance(found, type) and issubclass(found, Method)) or isabstract(found):
-        raise OptionError(f"method {path!r} is not a subclass of trio_core.method.Method that defines `select`")
+        raise OptionError(f"method {path!r} is not a subclass of trio_core.Method that defines `select`")
     return found

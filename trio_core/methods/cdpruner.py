@@ -10,10 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.selection import cosine, crop_by_crop, crops_to_keep_of, dpp_map, shares
+from trio_core.methods.crops import crop_by_crop, crops_to_keep_of
+from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.view import Selection, Signal, View
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.schedule import shares
+from trio_core.rules.selection import cosine, dpp_map
 from trio_core.tensors import FeaturesND, KeptK, ScoresN
-from trio_core.view import Selection, Signal, View
 
 
 @torch.no_grad()
@@ -88,7 +91,6 @@ class CDPruner(Method):
 
     def select(self, view: View) -> Selection:
         """Relevance over all crops of a picture together, diversity crop by crop; the scores are the relevances."""
-        assert view.encoder is not None
         kept, scores = [], []
         for sample, picture in enumerate(view.pictures):
             features = view.features(sample)
@@ -122,7 +124,6 @@ class CDPruner(Method):
             wide = torch.promote_types(embedded.visual.dtype, torch.float32)
             visual, text = embedded.visual[patches].to(wide), embedded.text.to(wide).mean(dim=0, keepdim=True)
             return (F.normalize(visual, dim=-1) @ F.normalize(text, dim=-1).T)[:, 0]
-        assert view.encoder is not None
         hidden = view.encoder.by_token(sample, view.encoder.hidden)[patches]
         return -_clip_cosine(self.clip, self.question, hidden)
 

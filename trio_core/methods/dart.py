@@ -7,13 +7,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trio_core.attention import plain_keys, rotate, rotate_back
 from trio_core.errors import OptionError
-from trio_core.method import LayerShape, Method, Reference, Sizes
-from trio_core.schedule import Layers
-from trio_core.selection import top_k
+from trio_core.methods.method import Method, Reference
+from trio_core.methods.view import Selection, Signal, View, last_rows
+from trio_core.rules.attention import rotate, rotate_back
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.schedule import Layers
+from trio_core.rules.selection import top_k
 from trio_core.tensors import FeaturesND, KeptK, KeysNE
-from trio_core.view import Selection, Signal, View, last_rows
 
 
 @torch.no_grad()
@@ -94,11 +95,10 @@ class Dart(Method):
 
     def select(self, view: View) -> Selection:
         """The keys are those of the layer that has just run, the hidden states what it made."""
-        assert view.norm is not None
         call = view.probed("current")
         layer = call.attention()
         cos, sin = (part.expand(len(view.valid), -1, -1) for part in call.rotary)
-        keys = rotate(plain_keys(layer, layer.norm(call.hidden)), cos, sin)
+        keys = rotate(layer.key(layer.norm(call.hidden)), cos, sin)
         # An L1 norm, unlike attention, tells a shift of all positions, such as padding at the left may be. So they
         # count from the sample's first token, whose rotation is taken back; at position 0 it is none.
         first = view.valid.int().argmax(dim=1)[:, None, None].expand(-1, 1, cos.shape[-1])

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.selection import farthest_point
-from trio_core.view import Selection, View
+from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.view import Selection, View
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.selection import farthest_point
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,14 @@ import torch
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.merging import cluster_means
-from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.selection import merge_by_crop, shares
-from trio_core.tensors import sent
-from trio_core.view import Encoder, Selection, Signal, View
+from trio_core.methods.crops import merge_by_crop
+from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.view import Selection, Signal, View
+from trio_core.models.encoder import Encoder
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.merging import cluster_means
+from trio_core.rules.schedule import shares
+from trio_core.tensors import to_device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +62,7 @@ def _crop(encoder: Encoder, crop: int, patch: Tensor, budget: int) -> tuple[Tens
     whole = rows * columns == len(patch)  # else no rectangle is left of the crop: runs of the raster order
     cell = cells(rows, columns, budget) if whole else cells(1, len(patch), budget)
     first = [cell.index(number) for number in range(budget)]
-    stays, group = (sent(torch.tensor(numbers), patch.device) for numbers in (first, cell))
+    stays, group = (to_device(torch.tensor(numbers), patch.device) for numbers in (first, cell))
     return stays, cluster_means(hidden, group, budget)
 
 

@@ -5,10 +5,12 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.selection import crop_by_crop, top_k
+from trio_core.methods.crops import crop_by_crop
+from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.view import Selection, Signal, View
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.selection import top_k
 from trio_core.tensors import AttentionHN, KeptK
-from trio_core.view import Selection, Signal, View
 
 
 def fastervlm(attention: AttentionHN, budget: int) -> KeptK:
@@ -39,7 +41,6 @@ class FasterVLM(Method):
     def select(self, view: View) -> Selection:
         """Rank crop by crop; the scores are the averaged attention, zero at newlines."""
         encoder = view.encoder
-        assert encoder is not None
 
         def choose(crop: int, _there: Tensor, patch: Tensor, budget: int) -> KeptK:
             return fastervlm(encoder.attention[crop][:, patch], budget)

@@ -3,15 +3,16 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trio_core.attention import attention_row
-from trio_core.method import LayerShape, Method, Reference, Sizes
-from trio_core.schedule import Layers
-from trio_core.selection import top_k
-from trio_core.view import Selection, Signal, View
+from trio_core.methods.method import Reference, ScoreMethod
+from trio_core.methods.view import Signal, View
+from trio_core.rules.attention import attention_row
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.schedule import Layers
+from trio_core.tensors import ScoresBS
 
 
 @dataclass(frozen=True, kw_only=True)
-class FastV(Method):
+class FastV(ScoreMethod):
     """Keep the visual tokens that the last token attends to most in the layer that has just run, all heads averaged.
 
     Only that one row of that one layer is computed, beside the model's own kernel, whatever it is.
@@ -31,11 +32,9 @@ class FastV(Method):
         """After two layers, in a decoder of any depth."""
         return (2,)
 
-    def select(self, view: View) -> Selection:
-        """Rank by the last token's row of attention; ties go to the lower index."""
-        row_BS = attention_row(view.probed("current"), view.supervised_rows(1, "last"), view.valid)
-        scores = tuple(row_BS[b, picture.rows] for b, picture in enumerate(view.pictures))
-        return Selection(tuple(top_k(s, p.budget) for s, p in zip(scores, view.pictures, strict=True)), scores)
+    def score(self, view: View) -> ScoresBS:
+        """[B, S]: the last token's row of attention in the layer that has just run, averaged over the heads."""
+        return attention_row(view.probed("current"), view.supervised_rows(1, "last"), view.valid)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the one row."""

@@ -9,13 +9,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trio_core.attention import attend_each
 from trio_core.errors import OptionError
-from trio_core.method import LayerShape, Method, Reference, Sizes
-from trio_core.schedule import Layers, Schedule, check_layers, check_retention
-from trio_core.selection import top_k
+from trio_core.methods.method import Method, Reference
+from trio_core.methods.view import Selection, Signal, View, last_rows
+from trio_core.rules.attention import attend_each
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.schedule import Layers, Schedule, check_layers, check_retention
+from trio_core.rules.selection import top_k
 from trio_core.tensors import ScoresN
-from trio_core.view import Selection, Signal, View, last_rows
 
 BLOCK = 128
 """Rows of attention that are held at a time."""

@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 import torch
 
 from trio_core.errors import OptionError
-from trio_core.method import Method, Reference
-from trio_core.selection import stride
-from trio_core.tensors import KeptK, sent
-from trio_core.view import Picture, Selection, View
+from trio_core.methods.method import Method, Reference
+from trio_core.methods.view import Picture, Selection, View
+from trio_core.rules.selection import stride
+from trio_core.tensors import KeptK, to_device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Grid(Method):
 
     def select(self, view: View) -> Selection:
         """The same places for every sample of the same length."""
-        return Selection(tuple(sent(self._places(picture), view.hidden.device) for picture in view.pictures))
+        return Selection(tuple(to_device(self._places(picture), view.hidden.device) for picture in view.pictures))
 
     def _places(self, picture: Picture) -> KeptK:
         count = len(picture.rows)

@@ -8,10 +8,13 @@ import torch
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.selection import cosine, crops_to_keep_of
+from trio_core.methods.crops import crops_to_keep_of
+from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.view import Selection, Signal, View
+from trio_core.models.encoder import Encoder
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.selection import cosine
 from trio_core.tensors import FeaturesND, KeptK, ScoresN
-from trio_core.view import Encoder, Selection, Signal, View
 
 
 def chunk_sizes(count: int, chunks: int) -> list[int]:
@@ -122,7 +125,6 @@ class HoloV(Method):
 
     def select(self, view: View) -> Selection:
         """One allocation over all crops, one behind the other."""
-        assert view.encoder is not None
         return Selection(tuple(self._sample(view, view.encoder, b) for b in range(len(view.pictures))))
 
     def _sample(self, view: View, encoder: Encoder, sample: int) -> KeptK:

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trio_core.attention import attend
 from trio_core.errors import OptionError
-from trio_core.method import LayerShape, Method, Reference, Sizes
-from trio_core.selection import nms_select, top_k
-from trio_core.view import Probe, Rows, Selection, Signal, View
+from trio_core.methods.method import Method, Reference
+from trio_core.methods.view import Probe, Rows, Selection, Signal, View
+from trio_core.rules.attention import attend
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.selection import nms_select, top_k
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,14 +7,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trio_core.attention import plain_keys, rotate
 from trio_core.errors import OptionError
-from trio_core.merging import cluster_means
-from trio_core.method import LayerShape, Method, Reference, Sizes
-from trio_core.schedule import Layers, default_layers
-from trio_core.selection import cosine, top_k
+from trio_core.methods.method import Method, Reference
+from trio_core.methods.view import Selection, Signal, View
+from trio_core.rules.attention import rotate
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.merging import cluster_means
+from trio_core.rules.schedule import Layers, default_layers
+from trio_core.rules.selection import cosine, top_k
 from trio_core.tensors import KeptK, KeysNE
-from trio_core.view import Selection, Signal, View
 
 RECOVERY = 1.5
 """How many cutoffs away from a centre a dropped token may lie and still be merged into it."""
@@ -113,7 +114,7 @@ class Pact(Method):
         call = view.probed("next")
         layer = call.attention()
         normed = layer.norm(call.hidden)
-        query, keys = layer.query(normed), plain_keys(layer, normed)
+        query, keys = layer.query(normed), layer.key(normed)
         rotated = rotate(keys, *call.rotary).flatten(2)
         place = torch.arange(view.valid.shape[1], device=view.valid.device)
         kept, scores, features = [], [], []

@@ -8,10 +8,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.errors import OptionError, UnsupportedModel
-from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.selection import merge_by_crop, shares, stride
-from trio_core.tensors import FeaturesND, KeptK, KeysNE, ScoresN, sent
-from trio_core.view import Encoder, Selection, Signal, View
+from trio_core.methods.crops import merge_by_crop
+from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.view import Selection, Signal, View
+from trio_core.models.encoder import Encoder
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.schedule import shares
+from trio_core.rules.selection import stride
+from trio_core.tensors import FeaturesND, KeptK, KeysNE, ScoresN, to_device
 
 NEIGHBOURS = 32
 """Tokens that each chosen one takes in."""
@@ -48,7 +52,6 @@ class PruMerge(Method):
 
     def select(self, view: View) -> Selection:
         """Choose and merge crop by crop in the tower's features, and project what is left."""
-        assert view.encoder is not None
         if any(p.budget < len(p.rows) for p in view.pictures) and view.encoder.attend_last is None:
             raise UnsupportedModel(
                 "prumerge ranks patches by what the CLS token attends to in the tower's last layer, and this vision "
@@ -94,7 +97,7 @@ def attended(attention: ScoresN, count: int, *, plus: bool) -> KeptK:
     rank = torch.empty_like(place).index_copy_(0, attention.argsort(descending=True, stable=True), place)
     sampled = torch.zeros_like(place, dtype=torch.bool)
     if samples:
-        sampled.index_fill_(0, sent(stride(total, samples), place.device), True)
+        sampled.index_fill_(0, to_device(stride(total, samples), place.device), True)
     order = torch.where(rank < count - samples, rank, torch.where(sampled, total + place, 2 * total + rank))
     return order.argsort()[:count]
 

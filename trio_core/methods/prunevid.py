@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trio_core.attention import plain_keys
 from trio_core.errors import OptionError
-from trio_core.merging import cluster_means
-from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.schedule import Layers, default_layers
-from trio_core.selection import top_k
+from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.view import Selection, Signal, View, last_rows
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.merging import cluster_means
+from trio_core.rules.schedule import Layers, default_layers
+from trio_core.rules.selection import top_k
 from trio_core.tensors import FeaturesND, KeptK
-from trio_core.view import Selection, Signal, View, last_rows
 
 NEIGHBOURS = 7
 """Of which a token's density is made, itself one of them."""
@@ -191,7 +191,7 @@ class PruneVid(Method):
         call = view.probed("current")
         layer = call.attention()
         normed = layer.norm(call.hidden)
-        keys, scores = plain_keys(layer, normed), []
+        keys, scores = layer.key(normed), []
         for sample, picture in enumerate(view.pictures):
             valid = view.valid[sample : sample + 1]
             text = last_rows(valid, picture.text_after, padded=view.padded)[0]

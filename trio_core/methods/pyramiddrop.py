@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trio_core.attention import attention_row
-from trio_core.method import LayerShape, Method, Reference, Sizes
-from trio_core.schedule import Layers, default_layers
-from trio_core.selection import top_k
-from trio_core.view import Selection, Signal, View
+from trio_core.methods.method import Method, Reference
+from trio_core.methods.view import Selection, Signal, View
+from trio_core.rules.attention import attention_row
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.schedule import Layers, default_layers
+from trio_core.rules.selection import top_k
 
 
 @dataclass(frozen=True, kw_only=True)

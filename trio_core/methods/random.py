@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import torch
 
-from trio_core.method import Method, Reference
-from trio_core.tensors import sent
-from trio_core.view import Selection, View
+from trio_core.methods.method import Method, Reference
+from trio_core.methods.view import Selection, View
+from trio_core.tensors import to_device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class Random(Method):
     def select(self, view: View) -> Selection:
         """Draw each sample's tokens from its own generator."""
         return Selection(
-            tuple(sent(self._draw(view.layer, len(p.rows), p.budget), view.hidden.device) for p in view.pictures)
+            tuple(to_device(self._draw(view.layer, len(p.rows), p.budget), view.hidden.device) for p in view.pictures)
         )
 
     def _draw(self, layer: int, count: int, budget: int) -> torch.Tensor:

@@ -7,10 +7,12 @@ from typing import ClassVar
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.selection import cosine, crop_by_crop, facility_location
+from trio_core.methods.crops import crop_by_crop
+from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.view import Selection, Signal, View
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.selection import cosine, facility_location
 from trio_core.tensors import FeaturesND, KeptK, ScoresN
-from trio_core.view import Selection, Signal, View
 
 
 def scope(hidden: FeaturesND, attention: ScoresN, budget: int, alpha: float = 1.0) -> KeptK:
@@ -55,7 +57,6 @@ class Scope(Method):
     def select(self, view: View) -> Selection:
         """Crop by crop, in the tower's features."""
         encoder = view.encoder
-        assert encoder is not None
 
         def choose(crop: int, _there: Tensor, patch: Tensor, budget: int) -> KeptK:
             attention = encoder.attention[crop].sum(dim=0)

@@ -6,14 +6,14 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from trio_core.attention import attend, rotate
 from trio_core.errors import OptionError
-from trio_core.layer import LayerCall
-from trio_core.method import LayerShape, Method, Reference, Sizes
-from trio_core.schedule import Layers, Schedule, default_layers
-from trio_core.selection import top_k
+from trio_core.methods.method import Method, Reference
+from trio_core.methods.view import Selection, Signal, View, last_rows
+from trio_core.rules.attention import LayerCall, attend, rotate
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.schedule import Layers, Schedule, default_layers
+from trio_core.rules.selection import top_k
 from trio_core.tensors import FeaturesND, KeptK, MergedKD, ScoresN
-from trio_core.view import Selection, Signal, View, last_rows
 
 HEADS = 14
 """Heads that SparseVLM+ listens to, whatever the model has."""

@@ -8,11 +8,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.merging import cluster_means
-from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.selection import merge_by_crop, shares
+from trio_core.methods.crops import merge_by_crop
+from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.view import Selection, Signal, View
+from trio_core.models.encoder import Encoder
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.merging import cluster_means
+from trio_core.rules.schedule import shares
 from trio_core.tensors import FeaturesND, KeptK, KeysNE, MergedKD
-from trio_core.view import Encoder, Selection, Signal, View
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.method import LayerShape, Method, Reference, Sizes
-from trio_core.schedule import Layers
-from trio_core.selection import stride, top_k
-from trio_core.tensors import FeaturesND, KeptK, ScoresN, sent
-from trio_core.view import Selection, Signal, View
+from trio_core.methods.method import Method, Reference
+from trio_core.methods.view import Selection, Signal, View
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.schedule import Layers
+from trio_core.rules.selection import stride, top_k
+from trio_core.tensors import FeaturesND, KeptK, ScoresN, to_device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,4 +144,4 @@ def recover(scores: ScoresN, budget: int, share: float) -> KeptK:
         return best
     pruned = torch.ones_like(scores, dtype=torch.bool).index_fill(0, best, False)
     left = pruned.int().argsort(descending=True, stable=True)[: len(scores) - len(best)]
-    return torch.cat([best, left[sent(stride(len(left), again), left.device)]]).sort().values
+    return torch.cat([best, left[to_device(stride(len(left), again), left.device)]]).sort().values

@@ -6,16 +6,16 @@ from typing import ClassVar, Literal
 
 import torch
 
-from trio_core import equations
 from trio_core.errors import OptionError
-from trio_core.layer import LayerCall, Readout
-from trio_core.method import LayerShape, Method, Reference, Sizes
-from trio_core.saliency import tail_saliency
-from trio_core.schedule import Schedule
-from trio_core.selection import nms_select, top_k
+from trio_core.methods.method import Method, Reference
+from trio_core.methods.view import Probe, Rows, Selection, Signal, View
+from trio_core.rules import equations
+from trio_core.rules.attention import LayerCall, Readout
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.saliency import tail_saliency
+from trio_core.rules.selection import nms_select, top_k
 from trio_core.spans import span
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, RowsBP, ScoresBN, differentiable
-from trio_core.view import Picture, Probe, Rows, Selection, Signal, View
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +30,6 @@ class Trio(Method):
     rows: `last` supervises the last k_pos rows (the paper), `shifted` the k_pos before the last (the public code).
     tokens: `all` lets text tokens compete with the visual ones, as the paper says its procedure could; the supervised
     rows, the last token and the first stay out of it. Retention and numbering then count text in.
-    confidence: the first stage that drops keeps 2 − c times its budget, c being the mean probability of the
-    pseudo-labels there, and the later ones as much less as keeps the average: ours, for the failure that the paper
-    describes, a label guessed at a shallow layer. It needs the `tail`, and the host waits for c.
     """
 
     k_pos: int = 4
@@ -42,7 +39,6 @@ class Trio(Method):
     probe: Probe = "next"
     rows: Rows = "last"
     tokens: Literal["visual", "all"] = "visual"
-    confidence: bool = False
 
     name: ClassVar[str] = "trio"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS, Signal.READOUT})
@@ -68,11 +64,9 @@ class Trio(Method):
         ):
             if getattr(self, option) not in known:
                 raise OptionError(f"{option} {getattr(self, option)!r}: choose {' or '.join(known)}")
-        if self.confidence and (self.saliency != "tail" or self.budgets is not None):
-            raise OptionError("confidence plans anew around an average: it needs retention, and saliency 'tail'")
 
     @property
-    def takes_apart(self) -> bool:
+    def needs_layer_parts(self) -> bool:
         """Autograd runs the layer as it is."""
         return self.saliency == "tail"
 
@@ -88,62 +82,45 @@ class Trio(Method):
         """Score all tokens in one pass over the batch, then choose sample by sample; features are the probed input."""
         probed = view.probed(self.probe)
         rows_BP = view.supervised_rows(self.k_pos, self.rows)
-        scores_BN, schedules = self._saliency(view, probed, rows_BP)
-        scores = tuple(scores_BN[b, : len(picture.rows)] for b, picture in enumerate(view.pictures))
-        budgets = [
-            picture.budget if schedules is None else schedules[b].budget_after(view.layer)
-            for b, picture in enumerate(view.pictures)
-        ]
+        scores_BN = self._saliency(view, probed, rows_BP)
+        scores = tuple(scores_BN[s.index, : len(s.rows)] for s in view.samples)
         with span("nms"):
             kept = tuple(
-                nms_select(scores[b], probed.hidden[b, picture.rows], budgets[b], self.threshold)
+                nms_select(scores[s.index], probed.hidden[s.index, s.rows], s.budget, self.threshold)
                 if self.nms
-                else top_k(scores[b], budgets[b])
-                for b, picture in enumerate(view.pictures)
+                else top_k(scores[s.index], s.budget)
+                for s in view.samples
             )
-        return Selection(kept, scores, schedules=schedules)
+        return Selection(kept, scores)
 
-    def _saliency(self, view: View, probed: LayerCall, rows_BP: RowsBP) -> tuple[ScoresBN, tuple[Schedule, ...] | None]:
-        """Scores, and the schedules that the pseudo-labels' confidence asks for, if it may."""
-        assert view.readout is not None
-        if self.saliency == "autograd":
-            scores_BS = equations.saliency(partial(_logits, view.readout, probed, rows_BP), probed.hidden)
-            return scores_BS.gather(1, view.visual), None
-        scores_BN, confidence_B = tail_saliency(probed, view.readout, rows_BP, view.valid, view.visual)
-        if not self.confidence:
-            return scores_BN, None
-        return scores_BN, tuple(
-            _replanned(picture, view.layer, sure)
-            for picture, sure in zip(view.pictures, confidence_B.tolist(), strict=True)
-        )
+    def _saliency(self, view: View, probed: LayerCall, rows_BP: RowsBP) -> ScoresBN:
+        """[B, N]: the saliency of the visual tokens."""
+        if self.saliency == "tail":
+            return tail_saliency(probed, view.readout, rows_BP, view.valid, view.visual)
+        scores_BS = equations.saliency(partial(_logits, view.readout, probed, rows_BP), probed.hidden)
+        return scores_BS.gather(1, view.visual)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the scores, forward and backward, and of an NMS that compares every pair of visual tokens once.
 
-        Frozen weights ask for no gradients, so a linear costs as much backward as forward. `tail`: forward, the keys,
-        scores and sums over all tokens, back, the sums again and the rest for visual ones; queries, values, output,
-        FFN and head for k_pos rows. `autograd`: the whole layer; attention two products forward and four back.
+        Frozen weights ask for no gradients, so a linear costs as much backward as forward.
+        `tail`: for each token its key and, for every supervised row and head, its score and its share of the row's sum,
+        all forward and backward. For each visual token the sums once more. For each supervised row query, output, FFN
+        and head; and the whole value projection for each of its heads' sums.
+        `autograd`: the whole layer; attention has two products forward and four backward.
         """
         d, rows, tokens, visual = shape.hidden, self.k_pos, sizes.tokens, sizes.visual
         feed_forward = shape.ffn_matrices * d * shape.intermediate
         suppression = visual * visual * d if self.nms else 0
         if self.saliency == "tail":
             scores, sums = rows * shape.query_width, rows * shape.heads * d
-            each_token, each_visual = d * shape.kv_width + scores + 2 * sums, scores + sums + d * shape.kv_width
-            each_row = 5 * d * shape.query_width + 2 * feed_forward + 2 * d * shape.vocabulary
-            return tokens * each_token + visual * each_visual + rows * each_row + suppression
+            each_token = 2 * (d * shape.kv_width + scores + sums)
+            each_row = 3 * d * shape.query_width + 2 * (shape.heads * d * shape.kv_width)
+            each_row += 2 * feed_forward + 2 * d * shape.vocabulary
+            return tokens * each_token + visual * sums + rows * each_row + suppression
         each_token = 2 * d * shape.query_width + 2 * d * shape.kv_width + feed_forward
         attention = 2 * tokens * tokens * shape.query_width
         return 2 * tokens * each_token + 3 * attention + 2 * rows * d * shape.vocabulary + suppression
-
-
-def _replanned(picture: Picture, layer: int, sure: float) -> Schedule:
-    """The sample's schedule with 2 − sure times the budget at its first stage that drops; as it was at later ones."""
-    schedule = picture.schedule
-    stage = schedule.layers.index(layer)
-    if len(picture.rows) < schedule.visual_tokens:
-        return schedule
-    return schedule.shifted(stage, round((2 - sure) * schedule.budgets[stage]))
 
 
 def _logits(readout: Readout, probed: LayerCall, rows_BP: RowsBP, hidden: HiddenBSD) -> LogitsBPV:

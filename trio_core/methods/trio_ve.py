@@ -4,11 +4,12 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from trio_core.errors import OptionError
-from trio_core.method import LayerShape, Reference, Sizes, Stage
+from trio_core.methods.method import Reference, Stage
 from trio_core.methods.scope import Scope
 from trio_core.methods.trio import Trio
-from trio_core.schedule import Layers, Schedule, default_layers
-from trio_core.view import Picture, Selection, Signal, View
+from trio_core.methods.view import Selection, Signal, View
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.schedule import Layers, default_layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,24 +49,8 @@ class TrioVe(Trio):
         """SCOPE before the first layer; from there on TRIO, to whom what SCOPE left is the whole picture."""
         if view.layer == 0:
             return self._scope().select(view)
-        if not self.confidence:  # which alone reads the schedule
-            return super().select(view)
-        selection = super().select(replace(view, pictures=tuple(_of_the_decoder(p) for p in view.pictures)))
-        assert selection.schedules is not None
-        planned = zip(view.pictures, selection.schedules, strict=True)
-        return replace(selection, schedules=tuple(_of_both(picture.schedule, new) for picture, new in planned))
+        return super().select(view)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:
         """MACs of SCOPE's choice before the decoder, of TRIO's within it."""
         return (self._scope() if layer == 0 else super()).overhead(shape, layer, sizes)
-
-
-def _of_the_decoder(picture: Picture) -> Picture:
-    """With the schedule from the first decoder layer on, which begins with what the encoder's stage left."""
-    whole = picture.schedule
-    return replace(picture, schedule=Schedule(whole.layers[1:], whole.budgets[1:], whole.budgets[0], whole.num_layers))
-
-
-def _of_both(whole: Schedule, decoder: Schedule) -> Schedule:
-    """The decoder's schedule, planned anew, behind the encoder's stage as it was."""
-    return replace(whole, budgets=(whole.budgets[0], *decoder.budgets))

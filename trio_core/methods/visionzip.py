@@ -7,10 +7,13 @@ import torch
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.merging import contextual
-from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.selection import shares, top_k
-from trio_core.view import Encoder, Selection, Signal, View
+from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.view import Selection, Signal, View
+from trio_core.models.encoder import Encoder
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.merging import contextual
+from trio_core.rules.schedule import shares
+from trio_core.rules.selection import top_k
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +50,6 @@ class VisionZip(Method):
 
     def select(self, view: View) -> Selection:
         """Choose and merge crop by crop in the tower's features, and project what is left."""
-        assert view.encoder is not None
         kept, features = [], []
         for sample, (places, picture) in enumerate(zip(view.encoder.places, view.pictures, strict=True)):
             if picture.budget == len(picture.rows):  # a small picture beside larger ones: nothing is to be merged

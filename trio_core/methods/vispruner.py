@@ -7,10 +7,12 @@ import torch
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.method import LayerShape, Method, Reference, Sizes, Stage
-from trio_core.selection import cosine, crop_by_crop
+from trio_core.methods.crops import crop_by_crop
+from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.view import Selection, Signal, View
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.selection import cosine
 from trio_core.tensors import FeaturesND, KeptK, ScoresN
-from trio_core.view import Selection, Signal, View
 
 _AT_ONCE = 8
 """Tokens that a round of matching drops at the most."""
@@ -77,7 +79,6 @@ class VisPruner(Method):
     def select(self, view: View) -> Selection:
         """Crop by crop, in the tower's features."""
         encoder = view.encoder
-        assert encoder is not None
 
         def choose(crop: int, _there: Tensor, patch: Tensor, budget: int) -> KeptK:
             attention = encoder.attention[crop].mean(dim=0)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.method import Method, Reference
-from trio_core.schedule import Layers, Schedule, default_layers
-from trio_core.view import Selection, View
+from trio_core.methods.method import Method, Reference
+from trio_core.methods.view import Selection, View
+from trio_core.rules.schedule import Layers, Schedule, default_layers
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
-from trio_core.layer import AttentionLayer, RmsNorm
-from trio_core.method import LayerShape
 from trio_core.models import toy
-from trio_core.models.tower import Tower
+from trio_core.models.encoder import Tower
+from trio_core.models.layer import part, take_apart
+from trio_core.rules.attention import AttentionLayer
+from trio_core.rules.cost import LayerShape
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS
 
 adapters: dict[str, type["Adapter"]] = {}
@@ -83,7 +84,7 @@ class Adapter:
     @property
     def causal(self) -> bool:
         """Whether attention without a mask looks back only; PaliGemma's looks both ways."""
-        return getattr(self._part(self.layers[0], "self_attn"), "is_causal", True)
+        return getattr(part(self.layers[0], "self_attn"), "is_causal", True)
 
     @property
     def window(self) -> int | None:
@@ -133,7 +134,7 @@ class Adapter:
             kv_width=config.num_key_value_heads * width,
             heads=config.num_attention_heads,
             vocabulary=config.vocab_size,
-            ffn_matrices=3 if hasattr(self._part(self.layers[0], "mlp"), "gate_proj") else 2,
+            ffn_matrices=3 if hasattr(part(self.layers[0], "mlp"), "gate_proj") else 2,
         )
 
     def attention_layer(self, layer: nn.Module) -> AttentionLayer:
@@ -142,48 +143,13 @@ class Adapter:
             raise UnsupportedModel(
                 f"queries scale with their position: {self.family} cannot be taken apart; use saliency 'autograd'"
             )
-        attention = self._part(layer, "self_attn")
-        query, key, value = (self._part(attention, name) for name in ("q_proj", "k_proj", "v_proj"))
-        query_norm, key_norm = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
-        width = attention.head_dim
-
-        def query_heads(rows: Tensor) -> Tensor:
-            heads = query(rows).unflatten(-1, (-1, width))
-            return heads if query_norm is None else query_norm(heads)
-
-        return AttentionLayer(
-            norm=self.rms_norm(self._part(layer, "input_layernorm")),
-            query=query_heads,
-            key_weight=key.weight,
-            key_bias=key.bias,
-            key_norm=None if key_norm is None else self.rms_norm(key_norm),
-            value_weight=value.weight,
-            value_bias=value.bias,
-            output=self._part(attention, "o_proj"),
-            finish=partial(self.finish, layer),
-            key_heads=value.weight.shape[0] // width,
-            scaling=attention.scaling,
-            softcap=getattr(attention, "attn_logit_softcapping", None),
-        )
-
-    def rms_norm(self, module: nn.Module) -> RmsNorm:
-        """A norm module with its formula: as in Llama, Mistral, Qwen. Gemma counts its weight from one."""
-        eps = "variance_epsilon" if hasattr(module, "variance_epsilon") else "eps"
-        return RmsNorm(module, self._part(module, "weight"), self._part(module, eps))
+        return take_apart(layer, partial(self.finish, layer))
 
     def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
         """The layer's rows [B, P, D] once attention is done: residual, norm, FFN, residual."""
         share = getattr(layer, "residual_multiplier", 1)  # Granite's
         middle = residual + attended * share
-        return middle + self._part(layer, "mlp")(self._part(layer, "post_attention_layernorm")(middle)) * share
-
-    def _part(self, module: nn.Module, name: str) -> Any:
-        part = getattr(module, name, None)
-        if part is None:
-            raise UnsupportedModel(
-                f"{type(module).__name__} has no {name!r}: {self.family} cannot be taken apart; use saliency 'autograd'"
-            )
-        return part
+        return middle + part(layer, "mlp")(part(layer, "post_attention_layernorm")(middle)) * share
 
     def rotary(self, hidden: HiddenBSD, position_ids: Tensor, index: int = 0) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         """Cosines and sines [B, S, head_dim] for position ids [B, S], as layer `index` takes them."""

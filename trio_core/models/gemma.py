@@ -8,25 +8,21 @@ from packaging.version import Version
 from torch import Tensor, nn
 from transformers import PreTrainedConfig
 
-from trio_core.layer import RmsNorm
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
+from trio_core.models.layer import part
 from trio_core.tensors import HiddenBSD, LogitsBPV
 
 
 class Gemma(Adapter):
     """A Gemma decoder of any generation, as its layers show."""
 
-    def rms_norm(self, module: nn.Module) -> RmsNorm:
-        """The weight is counted from one."""
-        return RmsNorm(module, 1 + self._part(module, "weight"), self._part(module, "eps"))
-
     def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
         """From Gemma 2 on, a norm after attention and FFN as well as before."""
         if not hasattr(layer, "pre_feedforward_layernorm"):
             return super().finish(layer, residual, attended)
         after_attention, before, ffn, after = (
-            self._part(layer, name)
+            part(layer, name)
             for name in ("post_attention_layernorm", "pre_feedforward_layernorm", "mlp", "post_feedforward_layernorm")
         )
         middle = residual + after_attention(attended)

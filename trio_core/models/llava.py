@@ -11,10 +11,10 @@ from torch import nn
 from transformers import PreTrainedConfig
 
 from trio_core.errors import UnsupportedModel
-from trio_core.method import LayerShape
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
-from trio_core.models.tower import ClipTower, PackedTower, Tower
+from trio_core.models.encoder import ClipTower, PackedTower, Tower
+from trio_core.rules.cost import LayerShape
 
 
 class Clip(Adapter):

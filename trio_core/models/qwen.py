@@ -10,13 +10,12 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig
 
-from trio_core.attention import rotate
 from trio_core.errors import UnsupportedInput, UnsupportedModel
-from trio_core.method import LayerShape
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
-from trio_core.models.tower import Tower
-from trio_core.view import Encoder
+from trio_core.models.encoder import Encoder, Tower
+from trio_core.rules.attention import rotate
+from trio_core.rules.cost import LayerShape
 
 _ROWS = 256
 """Query rows whose weights `received` holds at once."""

@@ -32,7 +32,7 @@ def command(
     model: ModelName = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="k_pos, threshold, layers, probe, saliency or confidence; repeatable. Default: all."),
+        typer.Option(help="k_pos, threshold, layers, probe or saliency; repeatable. Default: all."),
     ] = None,
     retention: Annotated[str, typer.Option(help="Comma list: shares of the visual tokens kept.")] = "0.111",
     layers: PruneAfter = None,

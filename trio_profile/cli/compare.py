@@ -72,7 +72,7 @@ def command(
     """
     fields = given(locals())
     from trio_core import methods
-    from trio_core.method import BudgetRule
+    from trio_core.methods.method import BudgetRule
     from trio_profile import sweep
     from trio_profile.cli.progress import progress
     from trio_profile.cli.publish import publish_comparison

@@ -20,7 +20,8 @@ def command(json: Json = False) -> None:
     from rich.table import Table
 
     from trio_core import methods
-    from trio_core.method import LayerShape, Method
+    from trio_core.methods.method import Method
+    from trio_core.rules.cost import LayerShape
     from trio_profile import units
     from trio_profile.cost_model import layer_macs
 

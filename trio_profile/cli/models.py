@@ -7,7 +7,7 @@ import typer
 from trio_profile.cli.options import Json, print_document
 
 if TYPE_CHECKING:
-    from trio_core.checking import Check
+    from trio_core.engine.checking import Check
 
 CheckFamilies = Annotated[
     bool,
@@ -55,7 +55,7 @@ def _list(json: bool) -> None:
 def _check(json: bool) -> None:
     import json as encoder
 
-    from trio_core.checking import self_check
+    from trio_core.engine.checking import self_check
     from trio_core.models import families
     from trio_core.pruning import prune
     from trio_profile.cli.tables import print_checks, warn

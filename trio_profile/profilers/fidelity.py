@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trio_core.method import Method
+from trio_core.methods.method import Method
 from trio_core.pruning import prune
 from trio_profile.errors import MeasurementError
 from trio_profile.models import Inputs

@@ -20,11 +20,12 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from trio_core.method import Method, Stage
+from trio_core.methods.method import Method, Stage
+from trio_core.methods.view import Selection, View
 from trio_core.models.adapter import Adapter
-from trio_core.pruning import Trace, prune
+from trio_core.pruning import prune
 from trio_core.spans import listening
-from trio_core.view import Selection, View
+from trio_core.trace import Trace
 from trio_profile.profilers.formulas import OUR_FORMULA, TORCHS_FORMULA, supplied
 from trio_profile.schema import Counted
 from trio_profile.towers import beside_the_decoder

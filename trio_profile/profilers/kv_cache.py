@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from trio_core.method import Method
+from trio_core.methods.method import Method
 from trio_core.pruning import prune
 from trio_profile import cost_model
 from trio_profile.schema import Shape

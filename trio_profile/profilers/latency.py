@@ -19,7 +19,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 from transformers import PreTrainedModel
 
-from trio_core.method import Method
+from trio_core.methods.method import Method
 from trio_core.models.adapter import Adapter
 from trio_core.pruning import prune
 from trio_core.spans import listening

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from trio_core.method import Method
+from trio_core.methods.method import Method
 from trio_core.pruning import prune
 from trio_profile.workload import Workload
 

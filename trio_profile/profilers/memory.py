@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from trio_core.method import Method
+from trio_core.methods.method import Method
 from trio_core.pruning import prune
 from trio_profile.workload import Workload
 

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 
 import torch
 
-from trio_core.method import Method
+from trio_core.methods.method import Method
 from trio_core.pruning import prune
 from trio_profile.profilers.gpu import Gpu, NotAvailable, gpu_for
 from trio_profile.schema import Energy

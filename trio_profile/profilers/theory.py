@@ -17,14 +17,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from trio_core.method import Method
+from trio_core.methods.method import Method
 from trio_core.methods.random import Random
 from trio_core.methods.trio import Trio
+from trio_core.methods.view import Rows, Selection, View
 from trio_core.pruning import prune
-from trio_core.saliency import loss_slope
-from trio_core.selection import top_k
-from trio_core.tensors import watched
-from trio_core.view import Rows, Selection, View
+from trio_core.rules.saliency import loss_slope
+from trio_core.rules.selection import top_k
+from trio_core.tensors import with_gradient
 from trio_profile.errors import StudyError
 from trio_profile.models import Inputs
 from trio_profile.profilers.fidelity import SEEDS, kl_nats
@@ -82,7 +82,7 @@ def by_layer(workload: Workload, sample: Inputs, k_pos: int, rows: Rows) -> ByLa
 
     def enter(_layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         hidden, rest = (args[0], args[1:]) if args else (kwargs.pop("hidden_states"), ())
-        entering.append(hidden if entering else watched(hidden))
+        entering.append(hidden if entering else with_gradient(hidden))
         return (entering[-1], *rest), kwargs
 
     def leave(_layer: nn.Module, _args: Any, output: Any) -> None:
@@ -159,7 +159,7 @@ def choices(trio: Trio, layer: int, share: float, seed: int) -> Iterator[tuple[s
 def _saliency(logits: Tensor, hidden: Sequence[Tensor], visual: Tensor) -> list[Tensor]:
     """[N] of each hidden [1, S, D]: the norm of the proxy loss's gradient at the visual tokens."""
     # At a scale that no confident label loses, as TRIO's own saliency has it.
-    slope, log_scale, _ = loss_slope(logits.detach())
+    slope, log_scale = loss_slope(logits.detach())
     gradients = torch.autograd.grad(logits, hidden, slope, retain_graph=True)
     return [_norms(gradient[0, visual]) * log_scale.exp() for gradient in gradients]
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from trio_core.method import Method
-from trio_core.pruning import Trace, prune
+from trio_core.methods.method import Method
+from trio_core.pruning import prune
 from trio_core.spans import listening
+from trio_core.trace import Trace
 from trio_profile.profilers.clock import Clock
 from trio_profile.towers import beside_the_decoder
 from trio_profile.workload import Workload

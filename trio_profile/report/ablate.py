@@ -36,11 +36,6 @@ GROUPS = {
         "autograd is the paper's procedure, a forward and backward of the whole probed layer; tail redoes it for the "
         "supervised rows alone. Both choose the same tokens, to rounding: what differs is the cost.",
     ),
-    "confidence": (
-        "Confidence-aware schedule",
-        "on keeps more at the first stage, and less later, where the proxy is not sure of its own labels. The average "
-        "stays; it is not the paper's.",
-    ),
 }
 """Title of each ablation, and what is changed in it."""
 

@@ -1,0 +1,158 @@
+"""Flash attention's contract, on a CPU: transformers' own un-padding around kernels written in plain torch.
+
+The library hands a flash kernel no masks with four dimensions: it un-pads by a [batch, keys] mask, takes causality from
+the order of what is left, and mistakes position ids with gaps for packed sequences.
+"""
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import (
+    AttentionInterface,
+    AttentionMaskInterface,
+    PreTrainedModel,
+    modeling_flash_attention_utils,
+)
+from transformers.integrations.flash_attention import flash_attention_forward
+from transformers.masking_utils import flash_attention_mask
+
+from tests.core import tiny
+from tests.core.models.test_families import TOKENS, check, windowed
+from tests.core.test_pruning import LAYERS, check_against_reference, check_second_turn
+from trio_core import Trio, UnsupportedInput, prune
+from trio_core.methods.grid import Grid
+
+NAME = "flash_on_cpu"
+METHOD = Trio(retention=0.5, layers=LAYERS)
+
+
+def one_sequence(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    causal: bool,
+    softmax_scale: float,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    **_,
+) -> Tensor:
+    """[Q, H, X] queries over [K, H', X] keys; the last query stands at the last key."""
+    groups = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
+    scores = torch.einsum("qhx,khx->hqk", query, key) * softmax_scale
+    if softcap:
+        scores = softcap * (scores / softcap).tanh()
+    every, behind = torch.ones(scores.shape[1:], dtype=torch.bool), scores.shape[2] - scores.shape[1]
+    if causal:
+        scores = scores.masked_fill(every.triu(behind + 1), -torch.inf)
+    if window_size[0] >= 0:
+        scores = scores.masked_fill(every.tril(behind - window_size[0] - 1), -torch.inf)
+    return torch.einsum("hqk,khx->qhx", scores.softmax(dim=-1), value)
+
+
+def flash(query: Tensor, key: Tensor, value: Tensor, **options) -> Tensor:
+    return torch.stack([one_sequence(*parts, **options) for parts in zip(query, key, value, strict=True)])
+
+
+def flash_varlen(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    **options,
+) -> Tensor:
+    options |= {"window_size": window_size, "softcap": softcap}  # named above, since transformers reads the signature
+    queries = query.split(cu_seqlens_q.diff().tolist())
+    keys, values = (part.split(cu_seqlens_k.diff().tolist()) for part in (key, value))
+    return torch.cat([one_sequence(*parts, **options) for parts in zip(queries, keys, values, strict=True)])
+
+
+@pytest.fixture(autouse=True)
+def plain_kernels(monkeypatch) -> None:
+    AttentionInterface.register(NAME, flash_attention_forward)
+    AttentionMaskInterface.register(NAME, flash_attention_mask)
+    library = modeling_flash_attention_utils
+    kernels = flash, flash_varlen, None, library._pad_input, library._unpad_input
+    monkeypatch.setattr(library, "_lazy_imports", lambda *_, **__: kernels)
+
+    def packed(*_) -> None:
+        raise AssertionError("position ids with gaps were taken for packed sequences")
+
+    monkeypatch.setattr(library, "_prepare_from_posids", packed)
+
+
+def named(model: PreTrainedModel, name: str) -> PreTrainedModel:
+    """A copy that calls its attention so; none of those can be installed here."""
+    model = copy.deepcopy(model)
+    model.config.get_text_config()._attn_implementation = name
+    return model
+
+
+@pytest.mark.parametrize(
+    "name", ["flash_attention_2", "flash_attention_3", "flash_attention_4", "kernels-community/vllm-flash-attn3"]
+)
+def test_each_version_by_its_name(name, monkeypatch):
+    for interface, function in (
+        (AttentionInterface, flash_attention_forward),
+        (AttentionMaskInterface, flash_attention_mask),
+    ):
+        monkeypatch.setitem(interface._global_mapping, name, function)
+    samples = [tiny.sample("llava", "large"), tiny.sample("llava", "small", after=30, seed=1)]
+    check_against_reference(named(tiny.model("llava"), name), samples, METHOD)
+
+
+class TestWindow:
+    """The kernel counts a window over the keys it is handed; the mask of other attention counts dropped ones too."""
+
+    @staticmethod
+    def model(window: int) -> PreTrainedModel:
+        return windowed("gemma3", NAME, window)
+
+    def test_that_is_never_full_does_nothing(self):
+        one = tiny.sample("gemma3")
+        check("gemma3", self.model(one["input_ids"].shape[1] + TOKENS - 1), [one])
+
+    def test_the_kernel_has_one(self):
+        one = tiny.sample("gemma3")
+        narrow, wide = (self.model(window)(**one).logits for window in (8, 256))
+        assert not torch.equal(narrow, wide)
+
+    @pytest.mark.parametrize("outgrown_by", ["the prompt", "a new token"])
+    def test_that_is_outgrown_is_refused_with_the_way_out(self, outgrown_by):
+        one = tiny.sample("gemma3")
+        length = one["input_ids"].shape[1] + (outgrown_by == "a new token")
+        model = self.model(length - 1)
+        says = rf"^a window of {length - 1} tokens over {length}: {NAME} would .*; load the model with sdpa or eager$"
+        with pytest.raises(UnsupportedInput, match=says), prune(model, METHOD):
+            model.generate(**one, max_new_tokens=3, min_new_tokens=3)
+        with prune(model, "random", retention=1.0):
+            model.generate(**one, max_new_tokens=3, min_new_tokens=3)
+
+
+@pytest.mark.parametrize("family", tiny.BY_HAND)
+class TestReference:
+    def test_one_sample(self, family):
+        check_against_reference(tiny.model(family, NAME), [tiny.sample(family)], METHOD)
+
+    def test_one_sample_whose_first_token_goes(self, family):
+        """Its position ids begin past 0, and have gaps: not a packed sequence."""
+        method = Grid(budgets=(5, 3, 2), layers=LAYERS)
+        trace = check_against_reference(tiny.model(family, NAME), [tiny.sample(family, before=0)], method)
+        assert trace.stages[0].kept[0][0] > 0
+
+    def test_left_padded_batch_with_unequal_spans(self, family):
+        samples = [tiny.sample(family, "large"), tiny.sample(family, "small", after=30, seed=1)]
+        check_against_reference(tiny.model(family, NAME), samples, METHOD)
+
+    @pytest.mark.parametrize("before", [0, 3])
+    def test_unequal_spans_without_padding(self, family, before):
+        samples = tiny.unequal_spans(family, before)
+        check_against_reference(tiny.model(family, NAME), samples, METHOD)
+
+    def test_a_padded_second_turn(self, family):
+        check_second_turn(tiny.model(family, NAME), family)

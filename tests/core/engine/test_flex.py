@@ -1,0 +1,97 @@
+"""Flex attention: the library's rule for who sees whom, asked of the tokens that are left.
+
+Compiling takes far longer than a toy runs. So torch's own uncompiled form of the kernel stands in, but for one test.
+"""
+
+import shutil
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.attention import flex_attention
+from transformers import PreTrainedModel, masking_utils
+from transformers.integrations import flex_attention as library
+
+from tests.core import tiny
+from tests.core.models.test_families import EARLY, METHOD, apart, check, listening, windowed
+from trio_core import Trio, UnsupportedModel, prune
+from trio_core.trace import Trace
+
+FAMILIES = ("llava", "fastvlm", "idefics3", "gemma3", "paligemma", "paligemma2")
+"""One for each kind of decoder and mask; the library has no flex attention for Qwen-VL's."""
+
+
+def uncompiled(query: Tensor, key: Tensor, value: Tensor, training: bool, **options) -> Tensor:
+    return flex_attention.flex_attention(query, key, value, **options)
+
+
+def block_mask(_compile: bool, **options) -> flex_attention.BlockMask:
+    return flex_attention.create_block_mask(**options)
+
+
+@pytest.fixture
+def plain(monkeypatch) -> None:
+    monkeypatch.setattr(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
+    monkeypatch.setattr(library, "compile_friendly_flex_attention", uncompiled)
+    monkeypatch.setattr(masking_utils, "create_block_mask", block_mask)
+
+
+def two(family: str) -> list[dict[str, Tensor]]:
+    return [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
+
+
+def pruned(model: PreTrainedModel, method: Trio, inputs: dict[str, Tensor]) -> tuple[Tensor, Trace]:
+    with torch.no_grad(), prune(model, method) as trace:
+        return model(**inputs, use_cache=False).logits, trace
+
+
+@pytest.mark.usefixtures("plain")
+class TestUncompiled:
+    @pytest.mark.parametrize(
+        ("family", "method"),
+        [*((family, METHOD) for family in FAMILIES), *((f, EARLY) for f in ("llava", "gemma3", "paligemma2"))],
+    )
+    def test_a_padded_batch_with_unequal_pictures(self, family, method):
+        check(family, tiny.model(family, "flex_attention"), two(family), method, oracle=tiny.model(family))
+
+    @pytest.mark.parametrize("family", ["llava", "gemma3"])
+    def test_dropped_tokens_that_fill_a_batch_up_are_hidden(self, family):
+        check(family, tiny.model(family, "flex_attention"), tiny.unequal_spans(family), oracle=tiny.model(family))
+
+    @pytest.mark.parametrize("family", ["gemma3", "paligemma2"])
+    @pytest.mark.parametrize("window", [8, 24, 47])
+    def test_windows_that_slide(self, family, window):
+        model, oracle = (windowed(family, attention, window) for attention in ("flex_attention", "eager"))
+        check(family, model, two(family), oracle=oracle)
+
+    @pytest.mark.parametrize("family", ["llava", "gemma3"])
+    def test_at_full_retention_it_is_the_model_bit_by_bit(self, family):
+        model, one = tiny.model(family, "flex_attention"), tiny.sample(family)
+        with torch.no_grad(), listening(model) as calls:
+            dense = model(**one, use_cache=False).logits
+        assert isinstance(calls[0][0][1]["attention_mask"], flex_attention.BlockMask)
+        assert torch.equal(pruned(model, Trio(retention=1.0), one)[0], dense)
+
+    @pytest.mark.parametrize("family", ["llava", "gemma3", "paligemma"])
+    def test_tail_saliency_is_that_of_other_attention(self, family):
+        inputs = tiny.batch(two(family))
+        ours, expected = (pruned(tiny.model(family, name), METHOD, inputs)[1] for name in ("flex_attention", None))
+        for stage, wanted in zip(ours.stages, expected.stages, strict=True):
+            for b in range(2):
+                assert torch.equal(stage.kept[b], wanted.kept[b])
+                assert apart(stage.scores[b].nan_to_num(), wanted.scores[b].nan_to_num()) < 1e-5
+
+    def test_autograd_on_a_cpu_is_refused_with_the_way_out(self):
+        with pytest.raises(UnsupportedModel, match=r"'flex_attention' has no way back on a CPU .* use saliency 'tail'"):
+            pruned(
+                tiny.model("llava", "flex_attention"), Trio(retention=0.5, saliency="autograd"), tiny.sample("llava")
+            )
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++")
+@pytest.mark.filterwarnings("ignore:_compile flag:DeprecationWarning")
+def test_the_compiled_kernel_itself():
+    """All tokens go before the decoder: one length, and so one kernel."""
+    one = tiny.sample("llava")
+    ours, expected = (pruned(tiny.model("llava", name), EARLY, one)[0] for name in ("flex_attention", "sdpa"))
+    assert apart(ours, expected) < 1e-5

@@ -1,0 +1,508 @@
+"""`prune` leaves no trace: the model that comes out is the one that went in, after success, failure and refusal alike.
+
+Refusals name the thing, its value and the way out, in one line.
+"""
+
+import copy
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, PreTrainedModel, StaticCache
+
+from tests.core import tiny
+from tests.core.methods.test_methods import BUILT_IN
+from tests.core.tiny import BY_HAND
+from trio_core import (
+    OptionError,
+    RetentionError,
+    Trio,
+    UnknownName,
+    UnsupportedInput,
+    UnsupportedModel,
+    methods,
+    prune,
+)
+from trio_core.methods.grid import Grid
+from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.view import Selection, View
+
+LAYERS = (1, 3, 4)
+
+# --- nothing stays behind --------------------------------------------------------------------------------------------
+
+
+def snapshot(model: PreTrainedModel) -> dict[str, Any]:
+    """All that pruning could leave behind on a model."""
+
+    def hooks(module: torch.nn.Module) -> dict[str, list[int]]:
+        return {key: list(value) for key, value in vars(module).items() if "hook" in key and isinstance(value, dict)}
+
+    return {
+        "attributes": {name: sorted(vars(module)) for name, module in model.named_modules()},
+        "hooks": {name: hooks(module) for name, module in model.named_modules()},
+        "training": {name: module.training for name, module in model.named_modules()},
+        "parameters": {name: (p.requires_grad, p.grad is None, id(p)) for name, p in model.named_parameters()},
+        "weights": {name: value.clone() for name, value in model.state_dict().items()},
+        "attention": [part._attn_implementation for part in (model.config, model.config.get_text_config())],
+        "config": model.config.to_dict(),
+    }
+
+
+def same(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    weights = before["weights"], after["weights"]
+    return all(before[key] == after[key] for key in before if key != "weights") and all(
+        torch.equal(weights[0][name], weights[1][name]) for name in weights[0]
+    )
+
+
+@pytest.fixture(params=BY_HAND)
+def untouched(request) -> Iterator[tuple[PreTrainedModel, dict[str, Tensor]]]:
+    """A model and a sample; afterwards the model must be the one that came in, and work as it did."""
+    model, one = tiny.model(request.param), tiny.sample(request.param)
+    with torch.no_grad():
+        dense = model(
+            **one, output_hidden_states=True, output_attentions=False
+        ).logits  # installs transformers' own hooks
+    before = snapshot(model)
+    yield model, one
+    assert same(before, snapshot(model))
+    with torch.no_grad():
+        assert torch.equal(model(**one).logits, dense)
+
+
+def test_a_snapshot_sees_a_hook_and_an_attribute():
+    model = tiny.model("llava")
+    before = snapshot(model)
+    handle = model.model.language_model.layers[2].register_forward_pre_hook(lambda *_: None)
+    assert not same(before, snapshot(model))
+    handle.remove()
+    model.model.language_model.left_behind = 1
+    assert not same(before, snapshot(model))
+    del model.model.language_model.left_behind
+    assert same(before, snapshot(model))
+
+
+def test_nothing_stays_after_generate(untouched):
+    model, one = untouched
+    with prune(model, Trio(retention=0.5, layers=LAYERS)):
+        model.generate(**one, max_new_tokens=4)
+
+
+def test_nothing_stays_after_a_forward_with_gradients(untouched):
+    model, one = untouched
+    with prune(model, Trio(retention=0.5, layers=LAYERS, probe="current")):
+        model(**one)
+
+
+def test_nothing_stays_after_an_exception_in_a_layer(untouched):
+    model, one = untouched
+    layer = model.get_submodule("model.language_model.layers.4")
+
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError("inside a layer")
+
+    handle = layer.register_forward_hook(fail)
+    method = Trio(retention=0.5, layers=LAYERS)
+    with pytest.raises(ZeroDivisionError), torch.no_grad(), prune(model, method):
+        model(**one)
+    with torch.no_grad(), prune(model, method) as trace:
+        with pytest.raises(ZeroDivisionError):
+            model(**one)
+        handle.remove()
+        with pytest.raises(UnsupportedInput, match="calls of the whole model"):
+            model.model(**one)  # nor is the broken forward taken up again
+        again = model(**one).logits  # the same context goes on
+        assert len(trace.stages) == len(LAYERS)
+    with torch.no_grad(), prune(model, method):
+        assert torch.equal(model(**one).logits, again)
+
+
+def test_nothing_stays_after_an_exception_in_the_block(untouched):
+    model, _ = untouched
+    with pytest.raises(KeyError), prune(model, "grid", retention=0.5):
+        raise KeyError("in the block")
+
+
+def test_a_model_is_pruned_once_at_a_time(untouched):
+    model, one = untouched
+    method = Grid(retention=0.5, layers=LAYERS)
+    with torch.no_grad(), prune(model, method):
+        once = model(**one).logits
+        with (
+            pytest.raises(OptionError, match="is being pruned already: leave that context first"),
+            prune(model, method),
+        ):
+            pass
+        assert torch.equal(model(**one).logits, once)
+        other = tiny.model("llava" if "Next" in type(model).__name__ else "llava_next")
+        with prune(other, method):
+            pass
+    with prune(model, method):
+        pass
+
+
+def test_a_context_does_not_keep_caches_alive():
+    model = tiny.model("llava")
+    with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)):
+        cache = weakref.ref(model(**tiny.sample("llava")).past_key_values)
+        gc.collect()
+        assert cache() is None
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+def run(**changes: Any) -> Callable[[PreTrainedModel, dict[str, Tensor]], None]:
+    """Prune by TRIO with some options changed, on the sample as it is."""
+
+    def go(model: PreTrainedModel, one: dict[str, Tensor]) -> None:
+        with torch.no_grad(), prune(model, "trio", **{"retention": 0.5, "layers": LAYERS, **changes}):
+            model(**one)
+
+    return go
+
+
+@pytest.mark.parametrize(
+    ("go", "error", "message"),
+    [
+        (run(retention=0.0), RetentionError, r"retention 0.0 is outside \(0, 1\]"),
+        (run(retention=-1.0), RetentionError, "retention -1.0 is outside"),
+        (run(retention=1.5), RetentionError, "retention 1.5 is outside"),
+        (run(retention=float("nan")), RetentionError, "retention nan is outside"),
+        (run(retention=0.1), RetentionError, r"retention 0.1 cannot be reached: .* the lowest possible is 0\.\d+"),
+        (run(layers=(1, 6)), OptionError, r"layers \(1, 6\): a decoder of 6 layers can be pruned after layers 1 … 5"),
+        (run(layers=(3, 1)), OptionError, r"layers \(3, 1\) must ascend"),
+        (run(layers=(3, 3)), OptionError, r"layers \(3, 3\) must ascend"),
+        (run(layers=(0, 1)), OptionError, r"layers \(0, 1\) are 1-based"),
+        (run(layers=()), OptionError, r"layers \(\) is empty"),
+        (run(retention=None, budgets=(5, 6, 7)), OptionError, r"budgets \(5, 6, 7\) of \d+ tokens"),
+        (run(retention=None, budgets=(5,)), OptionError, r"budgets \(5,\) and layers \(1, 3, 4\) differ in length"),
+        (run(threshold=2.0), OptionError, "threshold 2.0 is outside"),
+        (
+            run(k_pos=11),
+            OptionError,
+            r"k_pos 11 with rows 'last' reaches past the \d+ text tokens after a picture: lower",
+        ),
+        (run(k_pos=10, rows="shifted"), OptionError, "k_pos 10 with rows 'shifted' reaches past"),
+        (run(keep=3), OptionError, "method 'trio' has no option 'keep'; it has: retention, layers"),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(untouched, go, error, message):
+    with pytest.raises(error, match=message) as caught:
+        go(*untouched)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_lowest_retention_that_the_message_states_works(untouched):
+    model, one = untouched
+    with pytest.raises(RetentionError) as caught:
+        run(retention=0.01)(model, one)
+    lowest = float(str(caught.value).rsplit(" ", 1)[1])
+    run(retention=lowest)(model, one)
+
+
+def test_unknown_methods_are_refused(untouched):
+    model, _ = untouched
+    with pytest.raises(UnknownName, match=r"unknown method 'tiro'; known: .*trio"), prune(model, "tiro", retention=0.5):
+        pass
+    for path in ("no_such_package:Thing", "trio_core.pruning:Trace"):
+        with pytest.raises(OptionError, match=path), prune(model, path, retention=0.5):
+            pass
+    with pytest.raises(OptionError, match=r"options .'retention'. come with a name"):
+        prune(model, Trio(retention=0.5), retention=0.4).__enter__()
+
+
+def test_an_unknown_model_class_is_refused():
+    config = LlamaConfig(
+        hidden_size=8, intermediate_size=8, num_hidden_layers=2, num_attention_heads=1, vocab_size=8, pad_token_id=0
+    )
+    model = LlamaForCausalLM(config)
+    before = snapshot(model)
+    with (
+        pytest.raises(UnsupportedModel, match="model class LlamaForCausalLM is not known"),
+        prune(model, "grid", retention=0.5),
+    ):
+        pass
+    assert same(before, snapshot(model))
+
+
+def test_inputs_that_cannot_be_pruned_are_refused(untouched):
+    model, one = untouched
+    tokens = one["input_ids"].shape[1]
+    text = {"input_ids": torch.ones(1, 5, dtype=torch.long)}
+    embeddings = {"inputs_embeds": torch.randn(1, 5, 32)}
+    square = {**one, "attention_mask": torch.ones(1, 1, tokens, tokens, dtype=torch.bool)}
+    static = {**one, "past_key_values": StaticCache(config=model.config.get_text_config(), max_cache_len=200)}
+    for inputs, message in (
+        (text, "sample 0 of the batch has no visual tokens"),
+        (embeddings, "pass input_ids, not inputs_embeds alone"),
+        (square, r"attention_mask with 4 dimensions: pass the \[batch, tokens\] mask"),
+        (static, "cache StaticCache fixes one length for all layers; pruning needs transformers' DynamicCache"),
+    ):
+        with (
+            torch.no_grad(),
+            prune(model, "grid", retention=0.5, layers=LAYERS),
+            pytest.raises(UnsupportedInput, match=message) as caught,
+        ):
+            model(**inputs)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_sample_of_text_among_pictures_is_refused_by_number():
+    model, one = tiny.model("llava"), tiny.sample("llava", "small")
+    inputs = {name: torch.cat([value, value]) for name, value in one.items()}
+    inputs["input_ids"][1] = 1
+    with prune(model, "grid", retention=0.5), pytest.raises(UnsupportedInput, match="sample 1 of the batch"):
+        model(**inputs)
+
+
+@pytest.mark.parametrize("family", BY_HAND)
+def test_generate_with_a_static_cache_is_refused(family):
+    model, one = tiny.model(family), tiny.sample(family)
+    with prune(model, "grid", retention=0.5), pytest.raises(UnsupportedInput, match="cache StaticCache"):
+        model.generate(**one, max_new_tokens=3, cache_implementation="static")
+
+
+@pytest.mark.parametrize("family", BY_HAND)
+def test_pictures_after_a_cached_beginning_are_refused(family):
+    model, one = tiny.model(family), tiny.sample(family)
+    with torch.no_grad(), prune(model, "grid", retention=0.5, layers=LAYERS):
+        cache = model(**one).past_key_values
+        with pytest.raises(UnsupportedInput, match="pixel_values after a cached beginning"):
+            model(**{**one, "attention_mask": None}, past_key_values=cache)
+        with pytest.raises(
+            UnsupportedInput, match="sample 0 of the batch ends with its picture: give the text behind it"
+        ):
+            model.generate(**one, max_new_tokens=3, prefill_chunk_size=10)
+
+
+def test_a_second_picture_in_a_later_chunk_is_refused():
+    tiny.needs(5, 23, "chunks after the first go without their pictures")
+    model, one = tiny.model("llava"), tiny.sample("llava")  # a word stands between its two pictures, in place 19
+    with (
+        prune(model, "grid", retention=0.5),
+        pytest.raises(UnsupportedInput, match="mm_encoder_outputs after a cached"),
+    ):
+        model.generate(**one, max_new_tokens=3, prefill_chunk_size=20)
+
+
+def test_an_attention_we_do_not_know_is_refused():
+    model = copy.deepcopy(tiny.model("llava"))
+    model.config.get_text_config()._attn_implementation = "sage_attention"
+    before = snapshot(model)
+    with (
+        pytest.raises(
+            UnsupportedModel, match=r"'sage_attention': its masks .* with eager, sdpa, flex_attention or flash"
+        ),
+        prune(model, "grid", retention=0.5),
+    ):
+        pass
+    assert same(before, snapshot(model))
+
+
+def test_compact_positions_are_refused_where_they_have_three_axes():
+    with (
+        pytest.raises(UnsupportedModel, match=r"'compact' are not defined for Qwen2.5-VL, .* use 'original'"),
+        prune(tiny.model("qwen2_5_vl"), "grid", retention=0.5, positions="compact"),
+    ):
+        pass
+
+
+def test_a_method_of_the_encoder_stage_has_one_place():
+    @dataclass(frozen=True, kw_only=True)
+    class Encoder(Grid):
+        stage: ClassVar[Stage] = Stage.ENCODER
+
+    with pytest.raises(OptionError, match=r"layers \(1, 3\): it acts before the decoder, which is layers \(0,\)"):
+        Encoder(retention=0.5, layers=(1, 3))
+
+
+LOOKING = {
+    "trio": {},
+    "trio without NMS": {"nms": False},
+    "trio by autograd": {"saliency": "autograd"},
+    "trio among all": {"tokens": "all"},
+    "fastv": {},
+    "pyramiddrop": {},
+    "divprune": {},
+}
+"""The methods that look at what the hidden states hold; VisionZip looks at the tower's."""
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("name", LOOKING)
+def test_broken_hidden_states_are_refused(name, broken, untouched):
+    """All of the picture, and one number of one of its tokens."""
+    model, one = untouched
+
+    def break_one(_layer: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        hidden = (args[0] if args else kwargs["hidden_states"]).clone()
+        hidden[0, tiny.visual_rows(one)[0], 0] = broken
+        return ((hidden, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": hidden})
+
+    method = methods.find(name.partition(" ")[0])(retention=0.5, **LOOKING[name])
+    first = model.get_submodule("model.language_model.layers.0")
+    message = "NaN or infinity: the hidden states that entered the stage are broken"
+    with torch.no_grad():
+        with prune(model, method), pytest.raises(OptionError, match=message) as caught:
+            model(**{**one, "pixel_values": one["pixel_values"] * broken})
+        assert "\n" not in str(caught.value)
+        handle = first.register_forward_pre_hook(break_one, with_kwargs=True)
+        try:
+            with prune(model, method), pytest.raises(OptionError, match=message):
+                model(**one)
+        finally:
+            handle.remove()
+
+
+@pytest.mark.parametrize("untouched", BY_HAND, indirect=True)
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_what_no_method_can_prune_is_refused_by_each(untouched, name):
+    """No placeholders for the picture, a picture behind all words, no tokens to keep; more than there are keeps all."""
+    model, one = untouched
+    method = methods.find(name)
+    layers = method(retention=1.0).default_layers(6)[:1]
+    text = {**one, "input_ids": one["input_ids"].where(one["input_ids"] < tiny.IMAGE, 1)}
+    end = int(tiny.visual_rows(one)[-1]) + 1
+    ends = {n: v[:, :end] if n in ("input_ids", "attention_mask", "mm_token_type_ids") else v for n, v in one.items()}
+    for options, inputs, error, message in (
+        ({"retention": 0.5}, text, UnsupportedInput, "sample 0 of the batch has no visual tokens"),
+        ({"retention": 0.5}, ends, UnsupportedInput, "sample 0 of the batch ends with its picture"),
+        ({"budgets": (0,), "layers": layers}, one, OptionError, r"budgets \(0,\): keep at least 1 token"),
+        ({"budgets": (-3,), "layers": layers}, one, OptionError, r"budgets \(-3,\): keep at least 1 token"),
+    ):
+        with torch.no_grad(), prune(model, method(**options)), pytest.raises(error, match=message) as caught:
+            model(**inputs)
+        assert "\n" not in str(caught.value)
+    with torch.no_grad():
+        with prune(model, method(budgets=(9999,), layers=layers)) as trace:
+            kept = model(**one).logits
+        assert torch.equal(kept, model(**one).logits)
+    assert trace.realised_retention == 1
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_places_before_the_first_layer_are_for_methods_that_act_there(name):
+    method = methods.find(name)
+    with pytest.raises(OptionError) as caught:
+        method(retention=0.5, layers=(0,) if method.stage is Stage.DECODER else (2,))
+    assert "\n" not in str(caught.value)
+    assert f"{name}: layers" in str(caught.value)
+
+
+def test_a_call_of_the_decoder_alone_is_refused():
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    with prune(model, "grid", retention=0.5), pytest.raises(UnsupportedInput, match="calls of the whole model"):
+        model.model(**one)
+
+
+# --- caches that are not what they were ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pruned_cache() -> Iterator[tuple[PreTrainedModel, DynamicCache]]:
+    """In an open context: the model and the cache of a prefill."""
+    model = tiny.model("llava")
+    with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)):
+        yield model, model(**tiny.sample("llava")).past_key_values
+
+
+WORD = torch.tensor([[5]])
+
+
+def test_a_copied_cache_is_refused(pruned_cache):
+    model, cache = pruned_cache
+    with pytest.raises(UnsupportedInput, match="is not as this context's prefill left it"):
+        model(input_ids=WORD, past_key_values=copy.deepcopy(cache))
+    model(input_ids=WORD, past_key_values=cache)
+
+
+def test_a_cache_cut_back_to_the_prompt_goes_on_and_cut_into_it_is_refused(pruned_cache):
+    model, cache = pruned_cache
+    first = model(input_ids=WORD, past_key_values=cache).logits
+    model(input_ids=WORD, past_key_values=cache)
+    cache.crop(-2)
+    assert torch.equal(model(input_ids=WORD, past_key_values=cache).logits, first)
+    cache.crop(-2)
+    with pytest.raises(UnsupportedInput, match="is not as this context's prefill left it"):
+        model(input_ids=WORD, past_key_values=cache)
+
+
+def test_a_cache_of_another_context_is_refused():
+    model = tiny.model("llava")
+    with torch.no_grad():
+        with prune(model, Trio(retention=0.5, layers=LAYERS)):
+            cache = model(**tiny.sample("llava")).past_key_values
+        with prune(model, Trio(retention=0.5, layers=LAYERS)), pytest.raises(UnsupportedInput, match="this context's"):
+            model(input_ids=WORD, past_key_values=cache)
+
+
+def test_a_dense_cache_goes_on_dense():
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    with torch.no_grad():
+        cache = model(**one).past_key_values
+        expected = model(input_ids=WORD, past_key_values=copy.deepcopy(cache)).logits
+        with prune(model, Trio(retention=0.5, layers=LAYERS)):
+            assert torch.equal(model(input_ids=WORD, past_key_values=cache).logits, expected)
+
+
+def test_a_cache_goes_when_its_last_user_does():
+    """Without the collector, which is off while times are taken."""
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    gc.collect()
+    gc.disable()
+    try:
+        with torch.no_grad(), prune(model, "divprune", retention=0.4):
+            gone = weakref.ref(model(**one).past_key_values.layers[0])
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_a_copy_of_a_cache_that_is_gone_is_refused():
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    with torch.no_grad(), prune(model, "divprune", retention=0.4):
+        copied = copy.deepcopy(model(**one).past_key_values)
+        with pytest.raises(UnsupportedInput, match="a copy of one that is gone: decode with the cache that was filled"):
+            model(input_ids=WORD, past_key_values=copied)
+
+
+def test_a_cache_that_was_reset_is_filled_anew(pruned_cache):
+    tiny.needs(5, 18, "a cache that was reset keeps its length")
+    model, cache = pruned_cache
+    lengths = [layer.keys.shape[-2] for layer in cache.layers]
+    cache.reset()
+    model(**tiny.sample("llava"), past_key_values=cache)
+    assert [layer.keys.shape[-2] for layer in cache.layers] == lengths
+    model(input_ids=WORD, past_key_values=cache)
+
+
+# --- a method of the user's own, in the model ------------------------------------------------------------------------
+
+
+def test_methods_are_known_by_name_and_by_instance():
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    with torch.no_grad():
+        with prune(model, "grid", retention=0.5, layers=LAYERS):
+            by_name = model(**one).logits
+        with prune(model, methods.find("grid")(retention=0.5, layers=LAYERS)):
+            assert torch.equal(model(**one).logits, by_name)
+
+
+def test_an_exception_in_a_method_leaves_nothing(untouched):
+    @dataclass(frozen=True, kw_only=True)
+    class Failing(Method):
+        reference: ClassVar[Reference] = Reference(title="none")
+
+        def select(self, view: View) -> Selection:  # noqa: ARG002
+            raise ZeroDivisionError("in the method")
+
+    model, one = untouched
+    with pytest.raises(ZeroDivisionError), prune(model, Failing(retention=0.5, layers=LAYERS)):
+        model(**one)

@@ -1,0 +1,256 @@
+"""CDPruner: by hand, against the determinants themselves, and inside the models by either relevance."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from transformers import CLIPConfig, CLIPModel, CLIPTokenizer
+
+from tests.core import tiny
+from tests.core.methods import choices
+from tests.core.models.test_families import listening
+from trio_core import OptionError, prune
+from trio_core.methods.cdpruner import CDPruner, cdpruner, relevance_of
+from trio_core.rules.schedule import Schedule
+
+FEATURES = torch.tensor([(1, 0), (0.9, 0.1), (0, 1), (0.1, 0.9), (0.7, 0.7), (-1, 0)])
+COSINES = torch.tensor([0.10, 0.12, 0.20, 0.25, 0.15, 0.30])
+QUESTION = "what is it and where"
+"""As letters and word ends 18 tokens with their frame: three segments of the toy's 8."""
+
+
+# --- worked by hand --------------------------------------------------------------------------------------------------
+
+
+def test_the_cards_relevance():
+    assert relevance_of(-COSINES).tolist() == pytest.approx([1, 0.9, 0.5, 0.25, 0.75, 5e-6], rel=1e-2)
+    assert relevance_of(-COSINES.double())[5].item() == pytest.approx(5e-6)  # 10⁻⁶ over the range
+    assert relevance_of(torch.tensor([0.3, 0.3])).tolist() == [1, 1]
+    assert relevance_of(torch.tensor([0.3, torch.nan])).isnan().all()
+
+
+@pytest.mark.parametrize(("budget", "kept"), [(1, [0]), (2, [0, 4])])
+def test_the_cards_example(budget, kept):
+    """Token 1, second in relevance, is rejected as a duplicate of 0."""
+    assert cdpruner(FEATURES, relevance_of(-COSINES), budget).tolist() == kept
+
+
+def test_what_a_low_rank_leaves_open_goes_by_relevance():
+    """Two directions: after a token of each nothing is left to gain."""
+    features = torch.tensor([(1.0, 0), (2, 0), (0, 1), (0, 3), (0, 1)])
+    relevances = torch.tensor([0.2, 0.9, 0.5, 0.8, 1.0])
+    assert [cdpruner(features, relevances, k).tolist() for k in (1, 2, 3, 4, 5)] == [
+        [4],
+        [1, 4],
+        [1, 3, 4],
+        [1, 2, 3, 4],
+        [0, 1, 2, 3, 4],
+    ]
+    assert cdpruner(torch.ones(4, 2), torch.ones(4), 3).tolist() == [0, 1, 2]  # ties to the lower index
+    assert cdpruner(torch.zeros(4, 2), torch.tensor([0.1, 0.3, 0.3, 0.2]), 2).tolist() == [1, 2]
+
+
+# --- the plain form --------------------------------------------------------------------------------------------------
+
+
+def plain(features: Tensor, relevances: Tensor, budget: int) -> list[int]:
+    """Always the token that makes the determinant of the kept ones' kernel largest, computed anew for each."""
+    unit = torch.nn.functional.normalize(features.double(), dim=-1)
+    kernel = relevances.double()[:, None] * (unit @ unit.T) * relevances.double()
+    kept: list[int] = []
+    for _ in range(budget):
+        free = [i for i in range(len(features)) if i not in kept]
+        volume = {i: float(torch.linalg.slogdet(kernel[[*kept, i]][:, [*kept, i]])[1]) for i in free}
+        kept.append(max(free, key=lambda i: volume[i]))
+    return kept
+
+
+@given(st.integers(0, 10_000), st.integers(1, 14), st.data())
+def test_it_is_the_largest_determinant(seed, count, data):
+    budget = data.draw(st.integers(1, min(count, 5)))  # the rank is 6
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(count, 6, generator=generator, dtype=torch.float64)
+    likeness = torch.randn(count, generator=generator, dtype=torch.float64)
+    relevances = (likeness - likeness.min() + 1e-6) / (likeness.max() - likeness.min()) if count > 1 else likeness + 9
+    assert cdpruner(features, relevances, budget).tolist() == sorted(plain(features, relevances, budget))
+
+
+# --- inside the models -----------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def behind(family: str, one: dict[str, Tensor]) -> Tensor:
+    """[D] the mean of what enters the first layer behind the picture."""
+    with listening(tiny.model(family)) as calls:
+        tiny.model(family)(**one, use_cache=False)
+    return calls[0][0][0][0, int(tiny.visual_rows(one)[-1]) + 1 :].double().mean(dim=0)
+
+
+def chosen_from(seen: choices.Seen, budget: int, likeness: dict[tuple[int, int], float]) -> list[int]:
+    """The rule crop by crop; likeness of all crops is brought to one range."""
+    low, high = min(likeness.values()), max(likeness.values())
+    kept = []
+    for crop, share in choices.due(seen.crops, budget).items():
+        patches = sorted(seen.crops[crop])
+        relevances = torch.tensor([(likeness[crop, p] - low + 1e-6) / (high - low) for p in patches])
+        kept += [seen.crops[crop][patches[i]] for i in plain(seen.projected[crop][patches], relevances, share)]
+    return kept
+
+
+@pytest.mark.parametrize("retention", [0.17, 0.3, 0.6])
+@choices.families
+def test_inside_the_models_by_the_embeddings(family, retention):
+    def expected(seen: choices.Seen, budget: int, one: dict[str, Tensor]) -> list[int]:
+        text = behind(family, one)
+        places = [(crop, patch) for crop, there in seen.crops.items() for patch in there]
+        return chosen_from(
+            seen, budget, {p: float(torch.cosine_similarity(seen.projected[p], text, dim=0)) for p in places}
+        )
+
+    choices.holds_in(family, CDPruner(retention=retention), expected)
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory) -> Path:
+    """A checkpoint with the toys' width, whose words are spelt, and whose text tower takes 8 tokens."""
+    directory = tmp_path_factory.mktemp("clip")
+    letters = [chr(i) for i in range(ord("a"), ord("z") + 1)]
+    tokens = [*letters, *[f"{letter}</w>" for letter in letters], "<|startoftext|>", "<|endoftext|>"]
+    CLIPTokenizer(vocab={token: i for i, token in enumerate(tokens)}, merges=[]).save_pretrained(directory)
+    sizes = {"intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
+    text = {**sizes, "vocab_size": 54, "hidden_size": 16, "max_position_embeddings": 8}
+    text |= {"bos_token_id": 52, "eos_token_id": 53, "pad_token_id": 53}
+    vision = {**sizes, "hidden_size": 32, "image_size": 16, "patch_size": 4}
+    model = CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=12))
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.copy_(0.5 * torch.randn(weights.shape, generator=generator))
+    model.save_pretrained(directory)
+    return directory
+
+
+def in_clip(directory: Path, hidden: Tensor) -> Tensor:
+    """[N] minus the cosine of patches with the question, a segment at a time."""
+    model, spell = CLIPModel.from_pretrained(directory), "abcdefghijklmnopqrstuvwxyz"
+    ids = [52]
+    for word in QUESTION.split():
+        ids += [spell.index(letter) for letter in word]
+        ids[-1] += 26  # the last letter of a word ends it
+    ids.append(53)
+    assert len(ids) == 18
+    patches = model.visual_projection(model.vision_model.post_layernorm(hidden.float()))
+    found = []
+    for start in (0, 8, 16):
+        segment = ids[start : start + 8]
+        there = [1] * len(segment) + [0] * (8 - len(segment))
+        inputs = {
+            "input_ids": torch.tensor([segment + [0] * (8 - len(segment))]),
+            "attention_mask": torch.tensor([there]),
+        }
+        text = model.get_text_features(**inputs).pooler_output[0]
+        found.append(-torch.cosine_similarity(patches, text, dim=-1))
+    return torch.stack(found).mean(dim=0)
+
+
+@choices.with_cls
+def test_inside_the_models_by_clip(family, clip):
+    @torch.no_grad()
+    def expected(seen: choices.Seen, budget: int, _one: object) -> list[int]:
+        places = [(crop, patch) for crop, there in seen.crops.items() for patch in there]
+        likeness = in_clip(clip, torch.stack([seen.hidden[place] for place in places])).tolist()
+        return chosen_from(seen, budget, dict(zip(places, likeness, strict=True)))
+
+    method = CDPruner(retention=0.3, relevance="clip", clip=str(clip), question=QUESTION)
+    choices.holds_in(family, method, expected)
+
+
+def test_another_question_is_another_choice(clip):
+    kept = []
+    for question in (QUESTION, "how many"):
+        method = CDPruner(retention=0.3, relevance="clip", clip=str(clip), question=question)
+        kept.append(choices.prefill(tiny.model("llava"), tiny.sample("llava"), method).stages[0].kept[0].tolist())
+    assert kept[0] != kept[1]
+
+
+def test_the_scores_are_the_relevances():
+    trace = choices.prefill(tiny.model("llava_next"), tiny.sample("llava_next"), CDPruner(retention=0.3))
+    scores = trace.stages[0].scores[0]
+    patches = scores[scores > 0]
+    assert len(patches) == 80  # newlines have none
+    assert patches.max().item() == pytest.approx(1, abs=1e-4)
+    assert patches.min() < 1e-4
+
+
+@choices.families
+def test_it_generates_and_is_dense_when_all_stay(family):
+    choices.generates(family, CDPruner(retention=0.3))
+    choices.is_dense_when_all_stay(family, CDPruner(retention=1.0))
+
+
+def test_newlines_go_first():
+    choices.refuses_newlines(CDPruner)
+
+
+@pytest.mark.parametrize("tokens", [192, 128, 64])
+def test_published_budgets(tokens):
+    schedule = CDPruner(retention=tokens / 576).schedule(visual_tokens=576, num_layers=32)
+    assert schedule == Schedule((0,), (tokens,), 576, 32)
+
+
+@pytest.mark.parametrize("retention", [0.17, 0.5])
+def test_its_cost(retention):
+    choices.costs_what_it_says(CDPruner(retention=retention), rel=0.3)
+
+
+def test_its_cost_with_the_text_tower(clip):
+    asked: dict[str, Any] = {"relevance": "clip", "clip": str(clip)}
+    for question in ("who", QUESTION):  # one segment and three
+        choices.costs_what_it_says(CDPruner(retention=0.3, **asked, question=question), rel=0.15, by_any_tower=False)
+
+
+def test_the_host_waits_for_the_inputs_checks():
+    choices.waits_as_often_for_many(CDPruner, 1)
+
+
+# --- what it refuses -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"relevance": "magic"}, "^relevance 'magic': choose embeddings or clip"),
+        ({"relevance": "clip"}, "^relevance 'clip' asks CLIP's text tower: give clip a directory .* or take relevance"),
+        ({"relevance": "clip", "clip": "."}, "question the question"),
+        ({"relevance": "clip", "clip": "no/such", "question": "who"}, "it is 'no/such'"),
+        ({"question": "who"}, "^clip and question belong to relevance 'clip'"),
+        ({"clip": "."}, "^clip and question belong to relevance 'clip'"),
+    ],
+)
+def test_bad_options(options, message, request):
+    if request.config.getoption("--shapes") and options.get("relevance") == "magic":
+        pytest.skip("the shape check refuses the type before we see the value")
+    with pytest.raises(OptionError, match=message) as caught:
+        CDPruner(retention=0.5, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_directory_without_a_checkpoint_and_one_of_another_width(tmp_path, clip):
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    wider = CLIPModel.from_pretrained(clip).config
+    wider.vision_config.hidden_size = 48
+    CLIPModel(wider).save_pretrained(tmp_path / "wider")
+    CLIPTokenizer.from_pretrained(clip).save_pretrained(tmp_path / "wider")
+    (tmp_path / "empty").mkdir()
+    for name, message in (
+        ("empty", "holds no CLIPModel checkpoint"),
+        ("wider", "width 48, the model's tower makes 32"),
+    ):
+        method = CDPruner(retention=0.5, relevance="clip", clip=str(tmp_path / name), question="who")
+        with pytest.raises(OptionError, match=message) as caught, torch.no_grad(), prune(model, method):
+            model(**one)
+        assert "\n" not in str(caught.value)

@@ -1,0 +1,241 @@
+"""DART: its rule by hand and against a loop over the card, and inside real models against their own keys."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from tests.core import tiny
+from tests.core.methods.test_overhead import counted, waits_per_stage
+from tests.core.models.test_families import check, listening
+from trio_core import OptionError, prune
+from trio_core.methods.dart import Dart, least_duplicated
+from trio_core.models import adapter_for
+from trio_core.rules.schedule import Schedule
+
+FEATURES = torch.tensor([(1, 0), (0.9, 0.1), (0, 1), (0.1, 0.9), (0.7, 0.7), (-1, 0)])
+"""The cards' f0 … f5."""
+STRENGTH = torch.tensor([1.0, 5, 2, 4, 3, 1])[:, None]
+TEXT = torch.tensor([(0.0, 1), (1, 1)])
+CACHED = (*tiny.BY_HAND, "qwen3_vl", "internvl")
+"""Families whose cache holds every key; Qwen3-VL norms them and adds to its first layers' input."""
+
+
+def by_the_card(
+    keys: Tensor, hidden: Tensor, text_keys: Tensor, text_hidden: Tensor, budget: int, visual: int = 4, text: int = 4
+) -> list[int]:
+    """The card's rule, token by token."""
+
+    def strongest(rows: Tensor, most: int) -> list[int]:
+        norms = [sum(abs(float(value)) for value in row) for row in rows]
+        return sorted(sorted(range(len(rows)), key=lambda i: -norms[i])[:most])
+
+    def likeness(one: Tensor, other: Tensor) -> float:
+        lengths = [max(math.sqrt(sum(float(v) ** 2 for v in row)), 1e-12) for row in (one, other)]
+        return sum(float(a) * float(b) for a, b in zip(one, other, strict=True)) / lengths[0] / lengths[1]
+
+    kept = strongest(keys, min(visual, budget))
+    probes = [hidden[i] for i in kept] + [text_hidden[i] for i in strongest(text_keys, text)]
+    rest = max(budget - len(kept), 0)
+    for number, probe in enumerate(probes):
+        share = rest // len(probes) + (1 if number < rest % len(probes) else 0)
+        left = [i for i in range(len(keys)) if i not in kept]
+        kept += sorted(left, key=lambda i, probe=probe: likeness(hidden[i], probe))[:share]
+    return sorted(kept)
+
+
+# --- worked by hand --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [
+        (1, [1]),  # the pivot itself
+        (2, [1, 5]),  # one more, and the earlier pivot takes it
+        (3, [0, 1, 5]),  # one each: 5 is least like f1, and of the rest 0 and 2 least like (1, 1)
+        (4, [0, 1, 2, 5]),
+        (5, [0, 1, 2, 3, 5]),  # the card's own: 2 each
+        (6, [0, 1, 2, 3, 4, 5]),
+    ],
+)
+def test_the_card_by_hand(budget, expected):
+    """From f1 the cosines are .994, –, .110, .220, .781, −.994; from (1, 1) .707, –, .707, .781, 1, 0."""
+    text_strength = torch.tensor([[3.0], [9.0]])
+    kept = least_duplicated(STRENGTH, FEATURES, text_strength, TEXT, budget, 1, 1)
+    assert kept.tolist() == expected
+    assert by_the_card(STRENGTH, FEATURES, text_strength, TEXT, budget, 1, 1) == expected
+
+
+def test_visual_pivots_come_first_and_ascend():
+    """Tokens 0 and 3 are pivots; 0 takes its opposite 1 before 3 can, which takes what is least like it of the rest."""
+    keys = torch.tensor([[3.0], [0], [0], [4], [0]])
+    hidden = torch.tensor([(1.0, 0), (-1, 0), (0, -1), (0.6, 0.8), (0.8, 0.6)])
+    # From 0: −1, 0, –, .8. From 3: −.6, −.8, –, .96.
+    assert least_duplicated(keys, hidden, keys[:1], hidden[4:], 4, 2, 1).tolist() == [0, 1, 2, 3]
+    assert least_duplicated(keys, hidden, keys[:1], hidden[4:], 3, 2, 1).tolist() == [0, 1, 3]
+
+
+def test_the_norm_is_the_sum_of_magnitudes():
+    """(3, 3) is stronger than (5, 0) by L1 and weaker by L2; signs do not matter."""
+    keys = torch.tensor([(5.0, 0), (-3, 3), (0, 0)])
+    assert least_duplicated(keys, torch.eye(3), keys[:1], torch.eye(3)[:1], 1).tolist() == [1]
+
+
+def test_ties_go_to_the_lower_index():
+    same = torch.ones(9, 4)
+    for budget in range(1, 10):
+        assert least_duplicated(same, same, same[:2], same[:2], budget).tolist() == list(range(budget))
+
+
+@pytest.mark.parametrize(("budget", "expected"), [(1, [4]), (2, [2, 4]), (3, [0, 2, 4]), (4, [0, 2, 4, 6])])
+def test_a_budget_that_the_pivots_use_up_keeps_the_strongest(budget, expected):
+    strength = torch.tensor([7.0, 0, 8, 0, 9, 0, 6])[:, None]
+    hidden = torch.randn(7, 3)
+    assert least_duplicated(strength, hidden, strength[:5], hidden[:5], budget).tolist() == expected
+
+
+def test_a_text_shorter_than_its_pivots_probes_with_what_there_is():
+    keys, hidden, probe = torch.rand(12, 3), torch.randn(12, 5), torch.randn(1, 5)
+    kept = least_duplicated(keys, hidden, keys[:1], probe, 9)
+    assert kept.tolist() == by_the_card(keys, hidden, keys[:1], probe, 9)
+
+
+@pytest.mark.parametrize("share", [24, 16, 8])
+def test_at_the_released_totals_each_pivot_takes_the_released_share(share):
+    """int((1 − r) · 576 / 8) = 24, 16, 8 each: 196, 132 and 68 tokens with the 4 visual pivots."""
+    keys, hidden, text = torch.rand(576, 2), torch.randn(576, 6), torch.randn(30, 6)
+    kept = least_duplicated(keys, hidden, keys[:30], text, 4 + 8 * share)
+    expected = set(keys.sum(dim=1).topk(4).indices.tolist())
+    for probe in (*hidden[sorted(expected)], *text[keys[:30].sum(dim=1).topk(4).indices.sort().values]):
+        ranked = torch.cosine_similarity(hidden, probe[None]).argsort().tolist()
+        expected |= set([i for i in ranked if i not in expected][:share])
+    assert len(expected) == {24: 196, 16: 132, 8: 68}[share]
+    assert set(kept.tolist()) == expected
+
+
+# --- against the loop ------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_the_rule_is_the_cards(data):
+    count, words = data.draw(st.integers(1, 14)), data.draw(st.integers(1, 6))
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 2**31)))
+    made = torch.randn(2 * (count + words), 3, generator=generator, dtype=torch.float64)
+    parts = made.split([count, count, words, words])
+    budget, visual, text = (data.draw(st.integers(1, most)) for most in (count, 6, 6))
+    kept = least_duplicated(*parts, budget, visual, text)
+    assert kept.tolist() == by_the_card(*parts, budget, visual, text)
+
+
+# --- inside real models ----------------------------------------------------------------------------------------------
+
+
+def samples_of(family: str) -> list[dict[str, Tensor]]:
+    return [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
+
+
+def expected(model: PreTrainedModel, one: dict[str, Tensor], budget: int, after: int = 2) -> list[int]:
+    """By the keys that the dense model's own cache holds, and what enters the layer behind."""
+    with torch.no_grad(), listening(model) as calls:
+        cache = model(**one, use_cache=True).past_key_values
+        hidden = adapter_for(model).decoder.get_submodule("norm")(calls[0][after][0])[0]
+    keys = cache.layers[after - 1].keys[0].transpose(0, 1).flatten(1)
+    visual = tiny.visual_rows(one)
+    text = slice(int(visual[-1]) + 1, None)
+    return by_the_card(keys[visual].double(), hidden[visual].double(), keys[text], hidden[text].double(), budget)
+
+
+@pytest.mark.parametrize("family", CACHED)
+def test_it_is_the_card_on_the_models_own_keys_in_a_padded_batch(family):
+    """Under the default kernel, against the eager model; alone it keeps the same."""
+    samples, method = samples_of(family), Dart(retention=0.9 if family.startswith("qwen") else 0.6)
+    for side in ("left", "right"):
+        with torch.inference_mode(), prune(tiny.model(family), method) as trace:
+            tiny.model(family)(**tiny.batch(samples, side), use_cache=False)
+        (stage,) = trace.stages
+        assert stage.layer == 2
+        for b, one in enumerate(samples):
+            budget = trace.schedules[b].budgets[0]
+            assert 4 < budget < len(tiny.visual_rows(one))
+            assert stage.kept[b].tolist() == expected(tiny.model(family, "eager"), one, budget)
+            with torch.inference_mode(), prune(tiny.model(family), method) as alone:
+                tiny.model(family)(**one, use_cache=False)
+            assert torch.equal(alone.stages[0].kept[0], stage.kept[b])
+
+
+@pytest.mark.parametrize("family", [*tiny.BY_HAND, "gemma3", "paligemma"])
+def test_it_generates_in_a_padded_batch(family):
+    check(family, tiny.model(family), samples_of(family), Dart(retention=0.5, layers=(2,)))
+
+
+@pytest.mark.parametrize("family", tiny.BY_HAND)
+def test_at_full_retention_it_is_the_model_bit_by_bit(family):
+    model, one = tiny.model(family), tiny.sample(family)
+    with torch.no_grad():
+        dense = model(**one).logits
+        with prune(model, Dart(retention=1.0)):
+            assert torch.equal(model(**one).logits, dense)
+
+
+def test_a_picture_that_keeps_all_beside_one_that_does_not():
+    small, large = samples = samples_of("llava_next")
+    budget = len(tiny.visual_rows(small))
+    with torch.no_grad(), prune(tiny.model("llava_next"), Dart(budgets=(budget,), layers=(2,))) as trace:
+        tiny.model("llava_next")(**tiny.batch(samples), use_cache=False)
+    assert trace.stages[0].kept[0].tolist() == list(range(budget))
+    assert trace.stages[0].kept[1].tolist() == expected(tiny.model("llava_next", "eager"), large, budget)
+
+
+def test_a_broken_prompt_is_named():
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    one["pixel_values"] = one["pixel_values"] * torch.nan
+    with torch.no_grad(), prune(model, Dart(retention=0.5)), pytest.raises(OptionError, match="NaN or inf") as caught:
+        model(**one)
+    assert "\n" not in str(caught.value)
+    keys, hidden = torch.rand(6, 3), torch.randn(6, 3)
+    hidden[2, 1] = torch.inf
+    with pytest.raises(OptionError, match="hidden states hold NaN or infinity"):
+        least_duplicated(keys, hidden, keys[:1], hidden[:1], 5)
+
+
+# --- budgets, costs, options -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("average", "kept"), [(219.75, 196), (159.75, 132), (99.75, 68)])
+def test_published_budgets(average, kept):
+    schedule = Schedule((2,), (kept,), 576, 32)
+    assert Dart(retention=average / 576).schedule(576, 32) == schedule
+    assert Dart(retention=kept / 576, budget_rule="final").schedule(576, 32) == schedule
+    assert Dart(budgets=(kept,), layers=(2,)).schedule(576, 32) == schedule
+    assert Dart(retention=0.5).default_layers(28) == (2,)
+
+
+@pytest.mark.parametrize(
+    ("family", "method"),
+    [(family, Dart(retention=0.5)) for family in tiny.FAMILIES]
+    + [
+        ("llava", Dart(retention=0.5, layers=(1, 3), pivots_visual=2, pivots_text=30)),
+        ("qwen2_5_vl", Dart(budgets=(3,), layers=(2,))),
+    ],
+)
+def test_declared_overhead_is_what_is_counted(family, method):
+    for seen, declared in counted(family, tiny.sample(family), method):
+        assert seen == declared > 0
+
+
+def test_the_host_waits_for_the_checks_alone():
+    for side, retention in ((8, 0.5), (24, 0.5), (24, 0.9)):
+        assert waits_per_stage(side, Dart(retention=retention)) == [3]
+
+
+@pytest.mark.parametrize("option", ["pivots_visual", "pivots_text"])
+def test_options(option):
+    with pytest.raises(OptionError, match=f"{option} 0: at least one token must be a pivot"):
+        Dart(retention=0.5, **{option: 0})
+    with pytest.raises(OptionError, match="budget 7: can keep 1 … 6 of 6 tokens"):
+        least_duplicated(torch.rand(6, 2), torch.rand(6, 2), torch.rand(2, 2), torch.rand(2, 2), 7, **{option: 8})

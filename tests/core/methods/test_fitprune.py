@@ -1,0 +1,342 @@
+"""FitPrune: its rule by hand and as a loop, its tables through the schedule, and inside every family.
+
+The oracle is the library's own eager attention map, whole; the method runs in blocks of rows beside any kernel.
+"""
+
+from itertools import accumulate, pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from tests.core import tiny
+from tests.core.methods.test_overhead import counted, waits_per_stage
+from tests.core.models.test_families import extended, shortened, stages_of
+from trio_core import OptionError, RetentionError, prune
+from trio_core.methods import fitprune
+from trio_core.methods.fitprune import DELETED, FitPrune, fit_deletions, fit_prefix, rating, received
+from trio_core.models import adapter_for
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.schedule import Schedule
+from trio_core.rules.selection import top_k
+from trio_core.trace import Trace
+
+every_family = pytest.mark.parametrize("family", tiny.FAMILIES)
+some_families = pytest.mark.parametrize("family", [*tiny.BY_HAND, "gemma3", "paligemma2"])
+
+
+# --- the rule --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cross", "own", "budget", "kept"),
+    [
+        ((0.2, 0.1, 0.4, 0.3), (0.5, 0.5, 0.1, 0.2), 2, [0, 3]),  # methods.md, card 18: products .10, .05, .04, .06
+        ((0.2, 0.1, 0.4, 0.3), (0.5, 0.5, 0.1, 0.2), 3, [0, 1, 3]),
+        ((0.2, 0.1, 0.4, 0.3), (0.5, 0.5, 0.1, 0.2), 1, [0]),
+        ((0.2, 0.1, 0.4, 0.3), (0.5, 0.5, 0.1, 0.2), 4, [0, 1, 2, 3]),
+        ((0.5, 0.25, 0.5, 1.0), (0.5, 1.0, 0.5, 0.25), 2, [0, 1]),  # equal products keep the lower index
+        ((0.9, 0.0, 0.1), (0.0, 0.9, 0.1), 1, [2]),  # neither kind alone is enough
+    ],
+)
+def test_the_rule_by_hand(cross, own, budget, kept):
+    scores = rating(torch.tensor(cross), torch.tensor(own))
+    assert scores.tolist() == pytest.approx([a * b for a, b in zip(cross, own, strict=True)])
+    assert top_k(scores, budget).tolist() == kept
+
+
+def test_each_row_counts_by_the_head_that_gives_most():
+    attention = torch.tensor([[[0.1, 0.6], [0.2, 0.3]], [[0.5, 0.2], [0.1, 0.4]]])
+    assert received(attention).tolist() == pytest.approx([0.5 + 0.2, 0.6 + 0.4])
+    assert received(attention[:, :0]).tolist() == [0, 0]
+
+
+def in_a_loop(attention: list, visual: list[int], words: list[int]) -> list[float]:
+    """The card's score of each visual token from whole maps [H][S][S]."""
+
+    def most(row: int, column: int) -> float:
+        return max(head[row][column] for head in attention)
+
+    return [
+        sum(most(row, token) for row in words) * sum(most(row, token) for row in visual) / len(visual)
+        for token in visual
+    ]
+
+
+@given(st.integers(1, 3), st.integers(1, 9), st.integers(1, 6), st.integers(1, 5), st.integers(0, 2**31))
+def test_the_rule_is_its_loop_in_any_blocks(heads, count, words, block, seed):
+    generator = torch.Generator().manual_seed(seed)
+    size = 2 + count + words
+    attention = torch.rand(heads, size, size, generator=generator, dtype=torch.float64)
+    cross, own = (
+        sum(received(part[..., 2 : 2 + count]) for part in rows.split(block, dim=1))
+        for rows in (attention[:, 2 + count :], attention[:, 2 : 2 + count])
+    )
+    expected = in_a_loop(attention.tolist(), list(range(2, 2 + count)), list(range(2 + count, size)))
+    assert rating(cross, own / count).tolist() == pytest.approx(expected, rel=1e-12)
+
+
+# --- the fit ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mass", "alpha", "whole", "goes"),
+    [
+        ((4, 1, 2, 1), 0.0, 8, []),
+        ((4, 1, 2, 1), 0.125, 8, [3]),  # of equal masses the higher index
+        ((4, 1, 2, 1), 0.25, 8, [1, 3]),
+        ((4, 1, 2, 1), 0.375, 8, [1, 3]),
+        ((4, 1, 2, 1), 0.5, 8, [1, 2, 3]),
+        ((4, 1, 2, 1), 1.0, 8, [0, 1, 2, 3]),
+        ((4, 0, 4), 0.0, 8, [1]),
+        ((4, 1, 2, 1), 0.5, 16, []),  # what earlier layers took is lost already
+        ((4, 1, 2, 1), 0.625, 16, [1, 3]),
+        ((4, 1, 2, 1), 0.25, 16, []),
+    ],
+)
+def test_the_longest_run_by_hand(mass, alpha, whole, goes):
+    assert fit_prefix(torch.tensor(mass, dtype=torch.float64), alpha, float(whole)).nonzero().flatten().tolist() == goes
+
+
+def run_in_a_loop(mass: list[int], alpha: float, whole: int) -> set[int]:
+    gone: set[int] = set()
+    for token in sorted(range(len(mass)), key=lambda j: (mass[j], -j)):
+        if sum(mass) - sum(mass[j] for j in gone) - mass[token] < (1 - alpha) * whole:
+            break
+        gone.add(token)
+    return gone
+
+
+masses = st.lists(st.integers(0, 9), min_size=1, max_size=12)
+
+
+@given(masses, st.integers(0, 16), st.integers(0, 20), st.integers(0, 2**31))
+def test_the_fit_is_its_loop(cross, sixteenths, taken, seed):
+    own = torch.randint(0, 9, (len(cross),), generator=torch.Generator().manual_seed(seed)).tolist()
+    alpha, wholes = sixteenths / 16, (sum(cross) + taken, sum(own) + 2 * taken)
+    tensors = (torch.tensor(part, dtype=torch.float64) for part in (cross, own))
+    goes = fit_deletions(*tensors, alpha, *map(float, wholes)).nonzero().flatten().tolist()
+    assert set(goes) == run_in_a_loop(cross, alpha, wholes[0]) & run_in_a_loop(own, alpha, wholes[1])
+
+
+@pytest.mark.parametrize("alpha", [-0.1, 1.1, float("nan")])
+def test_a_tolerance_out_of_range_is_refused(alpha):
+    with pytest.raises(OptionError, match=r"alpha .* is outside \[0, 1\]"):
+        fit_prefix(torch.ones(3), alpha, 3.0)
+
+
+# --- the schedule ----------------------------------------------------------------------------------------------------
+
+
+def remaining(percent: int) -> tuple[int, ...]:
+    """What a table leaves after each of the 32 layers."""
+    return tuple(576 - gone for gone in accumulate(DELETED[percent]))
+
+
+AVERAGES = dict(
+    zip(DELETED, (541.16, 492.53, 423.53, 362.47, 301.81, 274.38, 244.97, 187.88, 130.59, 72.84), strict=True)
+)
+
+
+@pytest.mark.parametrize("percent", DELETED)
+def test_each_table_comes_out_at_its_average(percent):
+    left = remaining(percent)
+    average = (576 + sum(left[:31])) / 32
+    assert average == pytest.approx(AVERAGES[percent], abs=0.006)
+    assert left[31] == left[30], "the last layer has nothing behind it"
+    schedule = FitPrune(retention=average / 576).schedule(576, 32)
+    assert schedule == Schedule(tuple(range(1, 32)), left[:31], 576, 32)
+    final = FitPrune(retention=left[30] / 576, budget_rule="final").schedule(576, 32)
+    assert final.budgets == left[:31]
+
+
+def test_the_cards_table():
+    assert remaining(60)[0] == 562 and remaining(60)[31] == 127
+    assert FitPrune(retention=0.5).default_layers(28) == tuple(range(1, 28))
+
+
+def test_every_layer_of_a_sparser_table_has_fewer():
+    """So that between two of them there is one curve for each average, and for what is left first and last."""
+    tables = pairwise(remaining(percent) for percent in DELETED)
+    assert all(more >= less for a, b in tables for more, less in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize(("visual", "depth"), [(576, 32), (2880, 32), (1336, 28), (64, 6), (7, 40), (5, 2)])
+@pytest.mark.parametrize("retention", [1.0, 0.97, 0.75, 0.6, 0.5, 0.25, 1 / 9])
+def test_other_averages_and_depths_are_met_exactly(visual, depth, retention):
+    method, wanted = FitPrune(retention=retention), round(depth * retention * visual)
+    if wanted < visual + depth - 1:
+        with pytest.raises(RetentionError, match="the lowest possible is") as caught:
+            method.schedule(visual, depth)
+        assert "\n" not in str(caught.value)
+        return
+    schedule = method.schedule(visual, depth)
+    assert schedule.layers == tuple(range(1, depth))
+    assert sum(schedule.tokens_by_layer) == wanted
+    for rule, stage in (("final", -1), ("after-prune", 0)):
+        budgets = FitPrune(retention=retention, budget_rule=rule).schedule(visual, depth).budgets
+        assert budgets[stage] == max(1, round(retention * visual))
+        assert retention < 1 or set(budgets) == {visual}
+
+
+def test_half_the_depth_reads_every_other_layer_of_a_table():
+    """16 layers: after l of them is after 2 l of 32."""
+    left = remaining(60)[1:31:2]
+    schedule = FitPrune(retention=(576 + sum(left)) / 16 / 576).schedule(576, 16)
+    assert schedule.budgets == left
+    between = [(a + b) / 2 for a, b in zip((576, *remaining(70)), remaining(70), strict=False)]
+    wide = [share for pair in zip(between, remaining(70), strict=True) for share in pair][:63]
+    schedule = FitPrune(retention=(576 + sum(wide)) / 64 / 576).schedule(576, 64)
+    assert all(abs(ours - share) <= 0.5 for ours, share in zip(schedule.budgets, wide, strict=True))
+
+
+def test_chosen_layers_and_budgets_are_taken():
+    schedule = FitPrune(retention=0.5, layers=(2, 8, 20)).schedule(576, 32)
+    assert schedule.layers == (2, 8, 20)
+    assert schedule.layer_average == pytest.approx(0.5, abs=1e-3)
+    given_budgets = FitPrune(budgets=(400, 100), layers=(3, 9))
+    assert given_budgets.schedule(576, 32) == Schedule((3, 9), (400, 100), 576, 32)
+    assert given_budgets.schedule(200, 32).budgets == (200, 100)
+    # By a table again: what it leaves after 2, 8 and 20 layers.
+    left = tuple(remaining(60)[layer - 1] for layer in (2, 8, 20))
+    average = (2 * 576 + 6 * left[0] + 12 * left[1] + 12 * left[2]) / 32
+    assert FitPrune(retention=average / 576, layers=(2, 8, 20)).schedule(576, 32).budgets == left
+
+
+def test_bad_options_are_refused_in_one_line():
+    for make, message in (
+        (lambda: FitPrune(retention=0.5, layers=(2, 40)).schedule(576, 32), r"layers \(2, 40\)"),
+        (lambda: FitPrune(retention=0.5, layers=(4, 2)).schedule(576, 32), r"must ascend"),
+        (lambda: FitPrune(retention=0.5, layers=(0, 2)), r"1-based"),
+        (lambda: FitPrune(retention=0.5).schedule(576, 1), "num_layers 1: pruning between layers needs at least 2"),
+        (lambda: FitPrune(retention=0.5).schedule(0, 8), "visual_tokens 0"),
+    ):
+        with pytest.raises(OptionError, match=message) as caught:
+            make()
+        assert "\n" not in str(caught.value)
+
+
+# --- inside every family ---------------------------------------------------------------------------------------------
+
+
+def unequal(family: str) -> list[dict[str, Tensor]]:
+    """A sample with less picture and more words, and a larger one."""
+    return [tiny.sample(family, "small", seed=1, after=14), tiny.sample(family, after=9)]
+
+
+def chosen(model: PreTrainedModel, samples: list[dict[str, Tensor]], method: FitPrune, side: str = "left") -> Trace:
+    with torch.inference_mode(), prune(model, method) as trace:
+        model(**tiny.batch(samples, side), use_cache=False)
+    return trace
+
+
+def seen(model: PreTrainedModel, one: dict[str, Tensor], left: dict[int, Tensor], index: int) -> tuple[Tensor, Tensor]:
+    """[H, S', S'] layer `index`'s own eager map where after layer l only places left[l] stay; and the [S'] places."""
+    maps: list[Tensor] = []
+    attention = adapter_for(model).layers[index].get_submodule("self_attn")
+    handle = attention.register_forward_hook(lambda _module, _args, output: maps.append(output[1]))
+    try:
+        _, places, _ = shortened(model, one, left)
+    finally:
+        handle.remove()
+    return maps[-1][0], places[index]
+
+
+@every_family
+def test_the_models_own_maps_rank_after_every_layer(family):
+    samples, eager = unequal(family), tiny.model(family, "eager")
+    trace = chosen(tiny.model(family), samples, FitPrune(retention=0.6))
+    assert [stage.layer for stage in trace.stages] == list(range(1, tiny.NUM_LAYERS))
+    choices = 0
+    for b, one in enumerate(samples):
+        visual = tiny.visual_rows(one)
+        left = stages_of(trace, one, b, one["input_ids"].shape[1])
+        here = torch.arange(len(visual))
+        for stage, budget in zip(trace.stages, trace.schedules[b].budgets, strict=True):
+            if stage.scores is not None:
+                earlier = {layer: rows for layer, rows in left.items() if layer < stage.layer}
+                attention, places = seen(eager, one, earlier, stage.layer - 1)
+                tokens = torch.isin(places, visual).nonzero().flatten().tolist()
+                words = [row for row in range(len(places)) if places[row] > visual[-1]]
+                expected = torch.tensor(in_a_loop(attention.tolist(), tokens, words))
+                assert torch.allclose(stage.scores[b][here], expected, rtol=1e-4, atol=1e-7)
+                assert stage.scores[b].isnan().sum() == len(visual) - len(here)
+                here = here[expected.topk(budget).indices.sort().values]
+                choices += 1
+            assert torch.equal(stage.kept[b], here), f"sample {b}, layer {stage.layer}"
+    assert choices >= 8
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("family", tiny.BY_HAND)
+def test_a_batch_of_unequal_samples_keeps_what_each_keeps_alone(family, side):
+    model, method = tiny.model(family), FitPrune(retention=0.6)
+    together = chosen(model, unequal(family), method, side)
+    for b, one in enumerate(unequal(family)):
+        alone = chosen(model, [one], method)
+        for stage, other in zip(together.stages, alone.stages, strict=True):
+            assert torch.equal(stage.kept[b], other.kept[0])
+
+
+@some_families
+def test_all_stay_at_full_retention_and_generation_goes_on(family):
+    model, samples = tiny.model(family), unequal(family)
+    inputs = tiny.batch(samples)
+    with torch.no_grad():
+        dense = model(**inputs).logits
+        with prune(model, FitPrune(retention=1.0)):
+            assert torch.equal(model(**inputs).logits, dense)
+    asked = {"max_new_tokens": 3, "min_new_tokens": 3, "do_sample": False, "suppress_tokens": [tiny.IMAGE, tiny.VIDEO]}
+    with prune(model, FitPrune(retention=0.5)) as trace:
+        output = model.generate(**inputs, **asked, return_dict_in_generate=True, output_logits=True)
+    for b, one in enumerate(samples):
+        longer = extended(family, one, output.sequences[b, -3:-1].tolist())
+        _, _, logits = shortened(model, longer, stages_of(trace, one, b, longer["input_ids"].shape[1]))
+        ours = torch.stack([step[b] for step in output.logits])
+        assert torch.allclose(ours, logits[-3:], rtol=1e-4, atol=1e-4)
+
+
+# --- what it costs ---------------------------------------------------------------------------------------------------
+
+
+def test_no_more_than_a_block_of_rows_is_held(monkeypatch):
+    """And the choice does not depend on the blocks."""
+    model, samples = tiny.model("llava_next"), unequal("llava_next")
+    whole = chosen(model, samples, FitPrune(retention=0.5))
+    widths, attend = [], fitprune.attend_each
+
+    def each(call, blocks, valid):
+        for attended in attend(call, blocks, valid):
+            widths.append(attended.by_query_head().shape[2])
+            yield attended
+
+    monkeypatch.setattr(fitprune, "attend_each", each)
+    monkeypatch.setattr(fitprune, "BLOCK", 5)
+    parts = chosen(model, samples, FitPrune(retention=0.5))
+    assert max(widths) == 5 and len(widths) > 5 * (80 // 5) / 2
+    for stage, other in zip(whole.stages, parts.stages, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(stage.kept, other.kept, strict=True))
+
+
+@pytest.mark.parametrize("block", [4, 128])
+@some_families
+def test_declared_overhead_is_what_is_counted(family, block, monkeypatch):
+    monkeypatch.setattr(fitprune, "BLOCK", block)
+    method = FitPrune(retention=0.6, layers=(1, 2, 4))  # at each of which something goes
+    pairs = counted(family, tiny.sample(family), method)
+    assert len(pairs) == 3
+    assert all(seen == declared > 0 for seen, declared in pairs)
+
+
+def test_overhead_by_hand():
+    shape = LayerShape(hidden=8, intermediate=16, query_width=8, kv_width=4, heads=2, vocabulary=32, ffn_matrices=3)
+    keys, queries, scores = 20 * 8 * 4, 16 * 8 * 8, 16 * 20 * 8  # 10 visual rows and 6 words'
+    assert FitPrune(retention=0.5).overhead(shape, 1, Sizes(20, 10, 5, 6)) == keys + queries + scores
+
+
+def test_the_host_waits_once_a_stage():
+    for side in (8, 24):
+        assert set(waits_per_stage(side, FitPrune(retention=0.5))) == {1}

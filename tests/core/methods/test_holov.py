@@ -1,0 +1,222 @@
+"""HoloV: its allocation and choice by hand, against plain loops, and inside the models."""
+
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.methods import choices
+from trio_core import OptionError
+from trio_core.methods.holov import HoloV, allocate, chunk_sizes, diverse, holov
+from trio_core.rules.schedule import Schedule
+
+TWELVE = torch.tensor([0.10, 0.02, 0.02, 0.02, 0.20, 0.05, 0.15, 0.10, 0.12, 0.07, 0.08, 0.07])
+STEEP = torch.tensor([0.9, 0.05, 0.02, 0.01, 0.01, 0.01])
+
+
+# --- worked by hand --------------------------------------------------------------------------------------------------
+
+
+def test_the_cards_examples():
+    """Shares .16, .50, .34 of 5: floors 0, 2, 1, and one more to each of the larger two."""
+    assert allocate(TWELVE, 5, [4, 4, 4]).tolist() == [0, 3, 2]
+    assert holov(TWELVE, TWELVE, 5, 3).tolist() == [4, 6, 7, 8, 10]
+    assert allocate(STEEP, 4, [2, 2, 2]).tolist() == [4, 0, 0]  # which is more than the chunk has
+    assert holov(STEEP, STEEP, 4, 3).tolist() == [0, 1, 2, 3]  # the released code: 0, 1 and two vectors of zeros
+
+
+def test_what_a_full_chunk_passes_on_goes_to_the_most_attended():
+    attention = torch.tensor([0.9, 0.05, 0.01, 0.01, 0.01, 0.02])
+    assert allocate(attention, 4, [2, 2, 2]).tolist() == [4, 0, 0]
+    assert holov(attention, attention, 4, 3).tolist() == [0, 1, 2, 5]
+    assert holov(attention, attention, 3, 3).tolist() == [0, 1, 5]
+    assert holov(attention, attention, 1, 3).tolist() == [0]
+    assert holov(attention, attention, 6, 3).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_ties_go_to_the_lower_index():
+    even = torch.full((6,), 0.1)
+    assert allocate(even, 4, [2, 2, 2]).tolist() == [2, 1, 1]
+    assert holov(even, even, 4, 3).tolist() == [0, 1, 2, 4]
+    nothing = torch.zeros(6)
+    assert allocate(nothing, 4, [2, 2, 2]).tolist() == [2, 1, 1]
+
+
+def test_chunks():
+    assert chunk_sizes(576, 16) == [36] * 16
+    assert chunk_sizes(10, 4) == [3, 3, 2, 2]
+    assert chunk_sizes(3, 16) == [1, 1, 1]
+
+
+def test_a_longer_chunk_is_weighed_by_its_mean():
+    """Means .2 and .3, sums .6 and .6: the shares of 5 are 2 and 3."""
+    attention = torch.tensor([0.3, 0.2, 0.1, 0.4, 0.2])
+    assert allocate(attention, 5, [3, 2]).tolist() == [2, 3]
+
+
+def test_diversity_by_hand():
+    """Of two chunks attended to alike, the one whose tokens differ from each other in different degrees counts more.
+
+    Cosines in the first: 1, 0 and 0, so that the variances are 1/4, 1/4 and 0; in the second all 1, and 0.
+    """
+    features = torch.tensor([(1.0, 0), (1, 0), (0, 1), (1, 1), (1, 1), (2, 2)])
+    attention = torch.full((6,), 0.1, dtype=torch.float64)
+    scores = diverse(attention, features, 0.5, [3, 3])
+    # mean A / mean v = 0.1 / (1/12) = 1.2, so that 0.5 · 1.2 · 1/4 = 0.15 comes on top.
+    assert scores.tolist() == pytest.approx([0.25, 0.25, 0.1, 0.1, 0.1, 0.1])
+    assert allocate(attention, 3, [3, 3]).tolist() == [2, 1]
+    assert allocate(scores, 3, [3, 3]).tolist() == [2, 1]
+    assert allocate(attention, 4, [3, 3]).tolist() == [2, 2]
+    assert allocate(scores, 4, [3, 3]).tolist() == [3, 1]
+    # What is kept within a chunk is the attention's matter, as released.
+    attended = torch.tensor([0.1, 0.1, 0.4, 0.2, 0.2, 0.2], dtype=torch.float64)
+    assert holov(attended, diverse(attended, features, 0.5, [3, 3]), 1, 2).tolist() == [2]
+
+
+@pytest.mark.parametrize("weight", [0.09, 5.0])
+def test_on_the_released_scale_diversity_cancels_out(weight):
+    """Card §7.7: brought to the mean attention of its own chunk, the variance leaves every share as it was."""
+    generator = torch.Generator().manual_seed(2)
+    attention, features = torch.rand(64, generator=generator), torch.randn(64, 5, generator=generator)
+    sizes, alone = chunk_sizes(64, 4), []
+    for part, rows in zip(attention.split(sizes), features.split(sizes), strict=True):
+        alone.append(diverse(part, rows, weight, [len(part)]))  # one chunk is its own picture
+        assert alone[-1].mean().item() == pytest.approx((1 + weight) * part.mean().item(), rel=1e-5)
+    assert allocate(torch.cat(alone), 23, sizes).tolist() == allocate(attention, 23, sizes).tolist()
+    together = diverse(attention, features, weight, sizes)
+    assert allocate(together, 640, sizes).tolist() != allocate(attention, 640, sizes).tolist()
+
+
+def test_alike_or_alone_there_is_no_variance():
+    attention = torch.rand(4, dtype=torch.float64)
+    assert torch.equal(diverse(attention, torch.ones(4, 3), 0.5, [2, 2]), attention)
+    assert torch.equal(diverse(attention, torch.randn(4, 3), 0.5, [1, 1, 1, 1]), attention)
+
+
+# --- the plain form --------------------------------------------------------------------------------------------------
+
+
+def cut(count: int, chunks: int) -> list[list[int]]:
+    """The tokens of each chunk."""
+    parts = [list(range(i, count, chunks)) for i in range(min(chunks, count))]
+    numbers = iter(range(count))
+    return [[next(numbers) for _ in part] for part in parts]
+
+
+def plain(attention: list[float], scores: list[float], budget: int, chunks: int) -> list[int]:
+    """The card's rule in exact fractions, and what a full chunk passes on."""
+    parts = cut(len(attention), chunks)
+    means = [sum(Fraction(scores[i]) for i in part) / len(part) for part in parts]
+    shares = [mean / sum(means) for mean in means]
+    given = [math.floor(share * budget) for share in shares]
+    for chunk in sorted(range(len(parts)), key=lambda c: (-shares[c], c))[: budget - sum(given)]:
+        given[chunk] += 1
+    kept = [
+        i for part, most in zip(parts, given, strict=True) for i in sorted(part, key=lambda i: -attention[i])[:most]
+    ]
+    rest = sorted(set(range(len(attention))) - set(kept), key=lambda i: (-attention[i], i))
+    return sorted(kept + rest[: budget - len(kept)])
+
+
+def plain_diversity(attention: list[float], features: torch.Tensor, weight: float, chunks: int) -> list[float]:
+    variances = [0.0] * len(attention)
+    unit = torch.nn.functional.normalize(features.double(), dim=-1)
+    for part in cut(len(attention), chunks):
+        for i in part:
+            others = [float(unit[i] @ unit[j]) for j in part if j != i]
+            mean = sum(others) / max(len(others), 1)
+            variances[i] = sum((c - mean) ** 2 for c in others) / max(len(others), 1)
+    scale = sum(attention) / sum(variances) if any(variances) else 0.0
+    return [a + weight * scale * v for a, v in zip(attention, variances, strict=True)]
+
+
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=40), st.integers(1, 16), st.data())
+def test_it_is_the_plain_form(counts, chunks, data):
+    budget = data.draw(st.integers(1, len(counts)))
+    attention = [count / 1024 for count in counts]
+    found = holov(*[torch.tensor(attention, dtype=torch.float64)] * 2, budget, chunks).tolist()
+    parts = cut(len(counts), chunks)
+    means = [Fraction(sum(counts[i] for i in part), len(part)) for part in parts]
+    shares = [budget * mean / sum(means) for mean in means]
+    if any(share.denominator == 1 for share in shares) or len({*shares}) < len(shares):
+        # Whether a floor lies on its own whole number, or which of equals comes first, is rounding's to say; but the
+        # budget is met, and each chunk has its floor less one at least.
+        assert len(set(found)) == budget
+        for part, share in zip(parts, shares, strict=True):
+            assert len(set(part) & set(found)) >= min(math.ceil(share) - 1, len(part))
+    else:
+        assert found == plain(attention, attention, budget, chunks)
+
+
+# --- inside the models -----------------------------------------------------------------------------------------------
+
+
+def expected(chunks: int, diversity: float):
+    def of_one(seen: choices.Seen, budget: int, _one: object) -> list[int]:
+        places = [(crop, patch) for crop in seen.crops for patch in sorted(seen.crops[crop])]
+        attention = [float(seen.attention[place]) / seen.heads for place in places]
+        features = torch.stack([seen.projected[place] for place in places])
+        scores = plain_diversity(attention, features, diversity, chunks) if diversity else attention
+        numbers = [seen.crops[crop][patch] for crop, patch in places]
+        return [numbers[i] for i in plain(attention, scores, budget, chunks)]
+
+    return of_one
+
+
+@pytest.mark.parametrize(
+    ("retention", "chunks", "diversity"), [(0.17, 16, 0.0), (0.5, 16, 0.0), (0.4, 5, 0.0), (0.6, 3, 2.0)]
+)
+@choices.families
+def test_inside_the_models(family, retention, chunks, diversity):
+    """One allocation over all crops, the base crop first; without newlines."""
+    method = HoloV(retention=retention, chunks=chunks, diversity=diversity)
+    choices.holds_in(family, method, expected(chunks, diversity))
+
+
+@choices.families
+def test_it_generates_and_is_dense_when_all_stay(family):
+    choices.generates(family, HoloV(retention=0.3))
+    choices.is_dense_when_all_stay(family, HoloV(retention=1.0))
+
+
+def test_newlines_go_first():
+    choices.refuses_newlines(HoloV)
+
+
+@pytest.mark.parametrize("tokens", [192, 128, 64])
+def test_published_budgets(tokens):
+    schedule = HoloV(retention=tokens / 576).schedule(visual_tokens=576, num_layers=32)
+    assert schedule == Schedule((0,), (tokens,), 576, 32)
+
+
+@pytest.mark.parametrize("diversity", [0.0, 0.09])
+def test_its_cost(diversity):
+    choices.costs_what_it_says(HoloV(retention=0.5, chunks=3, diversity=diversity), rel=0.3)
+
+
+def test_the_host_waits_for_the_inputs_check():
+    choices.waits_as_often_for_many(HoloV, 1)
+
+
+def test_what_is_broken_or_too_much_is_refused():
+    with pytest.raises(OptionError, match="attention or features hold NaN or infinity"):
+        holov(TWELVE, TWELVE * torch.nan, 3)
+    with pytest.raises(OptionError, match="budget 13: can keep 1 … 12 of 12 tokens"):
+        holov(TWELVE, TWELVE, 13)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"chunks": 0}, "^chunks 0: "),
+        ({"diversity": -0.1}, r"^diversity -0\.1: "),
+        ({"diversity": math.nan}, "^diversity nan: "),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(OptionError, match=message) as caught:
+        HoloV(retention=0.5, **options)
+    assert "\n" not in str(caught.value)

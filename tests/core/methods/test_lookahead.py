@@ -1,0 +1,70 @@
+"""Attention in TRIO's place: against the library's own eager maps, and what it is when taken apart."""
+
+import pytest
+import torch
+
+from tests.core import tiny
+from tests.core.methods.test_overhead import counted
+from trio_core import OptionError, Trio, prune
+from trio_core.methods.fastv import FastV
+from trio_core.methods.lookahead import Lookahead
+from trio_core.rules import equations
+
+
+@pytest.mark.parametrize(("probe", "back"), [("next", 0), ("current", 1)])
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_four_rows_of_the_models_own_map_then_algorithm_1(family, probe, back):
+    model, one = tiny.model(family), tiny.sample(family)
+    visual = tiny.visual_rows(one)
+    with torch.no_grad(), prune(model, Lookahead(retention=0.5, layers=(2,), probe=probe)) as trace:
+        model(**one, use_cache=False)
+    (stage,) = trace.stages
+    with torch.no_grad():
+        seen = tiny.model(family, "eager")(**one, output_attentions=True, output_hidden_states=True)
+    expected = seen.attentions[2 - back][0, :, -4:].mean(dim=(0, 1))[visual]
+    assert torch.allclose(stage.scores[0], expected, rtol=1e-4, atol=1e-7)
+    if family == "qwen3_vl":
+        return  # DeepStack adds to a layer's output before the next one reads it; the library lists it without
+    probed = seen.hidden_states[2 - back][0, visual]
+    assert torch.equal(stage.kept[0], equations.nms_select(expected, probed, stage.tokens_after, 0.8))
+
+
+def test_with_one_row_looking_back_and_no_suppression_it_is_fastv():
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    kept = []
+    for method in (Lookahead(retention=0.5, layers=(2,), k_pos=1, nms=False, probe="current"), FastV(retention=0.5)):
+        with torch.no_grad(), prune(model, method) as trace:
+            model(**one)
+        kept.append(trace.stages[0].kept[0])
+    assert torch.equal(*kept)
+
+
+def test_it_differs_from_trio_in_the_scores_alone():
+    shared = {"k_pos", "threshold", "nms", "probe", "rows", "layers", "budgets", "retention"}
+    trio, other = Trio(retention=0.3), Lookahead(retention=0.3)
+    assert all(getattr(trio, option) == getattr(other, option) for option in shared)
+    assert trio.schedule(visual_tokens=576, num_layers=32) == other.schedule(visual_tokens=576, num_layers=32)
+
+
+@pytest.mark.parametrize("k_pos", [1, 4])
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_declared_overhead_is_what_is_counted(family, k_pos):
+    method = Lookahead(retention=0.5, layers=(1, 3), nms=False, k_pos=k_pos)
+    for seen, declared in counted(family, tiny.sample(family), method):
+        assert seen == declared > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [({"k_pos": 0}, "k_pos 0: at least one row"), ({"threshold": 1.5}, "threshold 1.5 is outside")],
+)
+def test_bad_options_are_one_line(options, says):
+    with pytest.raises(OptionError, match=says):
+        Lookahead(retention=0.5, **options)
+
+
+def test_other_words_are_refused(request):
+    if request.config.getoption("--shapes"):
+        pytest.skip("the shape check refuses the type before we see the value")
+    with pytest.raises(OptionError, match="rows 'first': choose last or shifted"):
+        Lookahead(retention=0.5, rows="first")

@@ -1,0 +1,435 @@
+"""Laws over the whole registry, TRIO against its equations inside real models, and methods of the user's own."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint, EntryPoints
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
+
+from tests.core import reference, tiny
+from trio_core import OptionError, RetentionError, Trio, TrioError, UnknownName, methods, prune
+from trio_core.methods.method import Method, Reference
+from trio_core.methods.method import registry as all_methods
+from trio_core.methods.view import Selection, Signal, View
+from trio_core.rules import equations
+from trio_core.rules.cost import LayerShape, Sizes
+
+BUILT_IN = sorted(name for name, cls in all_methods.items() if cls.__module__.startswith("trio_core.methods."))
+LAYERS = (1, 3, 4)
+
+
+@pytest.fixture(autouse=True)
+def registry_as_it_was(monkeypatch):
+    """What a test registers is forgotten after it."""
+    before = dict(all_methods)
+    yield
+    all_methods.clear()
+    all_methods.update(before)
+
+
+# --- laws ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=BUILT_IN)
+def method(request) -> Iterator[Method]:
+    with torch.no_grad():  # as `prune` calls it
+        yield methods.find(request.param)(retention=0.5)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_method_keeps_exactly_its_budget_in_order(method, dtype, side):
+    for budgets in ((1, 1, 1), (5, 4, 12), (11, 8, 3)):
+        view = tiny.toy_view(budgets=budgets, side=side, dtype=dtype)
+        selection = method.select(view)
+        assert len(selection.kept) == len(view.pictures)
+        for kept, picture in zip(selection.kept, view.pictures, strict=True):
+            # VTW's stages keep all of a picture or nothing of it; its schedule asks for nothing between.
+            assert len(kept) == (picture.budget if method.name != "vtw" or picture.budget == len(picture.rows) else 0)
+            assert kept.dtype == torch.long
+            assert (kept.diff() > 0).all() and ((kept >= 0) & (kept < len(picture.rows))).all()
+        if selection.features is not None:
+            assert [part.shape for part in selection.features] == [(p.budget, 6) for p in view.pictures]
+        if selection.scores is not None:
+            assert [scores.shape for scores in selection.scores] == [picture.rows.shape for picture in view.pictures]
+
+
+def test_a_full_budget_keeps_everything(method):
+    view = tiny.toy_view(budgets=(12, 9, 12))
+    for kept, picture in zip(method.select(view).kept, view.pictures, strict=True):
+        assert kept.tolist() == list(range(len(picture.rows)))
+
+
+def test_the_input_is_left_alone(method):
+    view = tiny.toy_view()
+    calls = view.signals[Signal.LAYERS].values()
+    seen = (view.hidden, view.valid, *(call.hidden for call in calls))
+    seen += tuple(part for picture in view.pictures for part in (picture.rows, picture.number))
+    before = [part.clone() for part in seen]
+    method.select(view)
+    assert all(torch.equal(part, was) for part, was in zip(seen, before, strict=True))
+    assert not any(part.requires_grad for part in seen)
+    assert all(weights.grad is None for call in calls for weights in call.run.func.parameters())
+
+
+def test_the_same_seed_gives_the_same_answer(method):
+    first, second = (method.select(tiny.toy_view()).kept for _ in range(2))
+    torch.rand(7)  # nor does the global generator matter
+    third = method.select(tiny.toy_view()).kept
+    for a, b, c in zip(first, second, third, strict=True):
+        assert torch.equal(a, b) and torch.equal(a, c)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_sample_is_judged_without_its_neighbours(method, side):
+    together = method.select(tiny.toy_view(side=side))
+    for b in range(3):
+        alone = method.select(tiny.toy_view(samples=[b]))
+        assert torch.equal(together.kept[b], alone.kept[0])
+        if alone.features is not None:
+            assert torch.equal(together.features[b], alone.features[0])
+        if alone.scores is not None:
+            # TRIO's loss is a mean over the batch: a sample's scores are its own up to a factor
+            ours, its_own = (scores / scores.sum() for scores in (together.scores[b], alone.scores[0]))
+            assert torch.allclose(ours, its_own, rtol=1e-9)
+
+
+def test_a_method_says_what_it_is(method):
+    assert method.name in methods.names()
+    assert methods.find(method.name) is type(method)
+    assert method.reference.title
+    assert {"retention", "layers", "budgets", "positions"} <= set(method.option_names())
+    shape = LayerShape(hidden=8, intermediate=16, query_width=8, kv_width=4, heads=2, vocabulary=32, ffn_matrices=3)
+    declared = method.overhead(shape, 1, Sizes(tokens=20, visual=10, budget=5, text_after=6))
+    assert isinstance(declared, int) and declared >= 0
+
+
+def test_a_share_means_what_the_budget_rule_says():
+    budgets = {
+        rule: Trio(retention=128 / 576, budget_rule=rule).schedule(576, 32).budgets
+        for rule in ("average", "after-prune", "final")
+    }
+    assert budgets["after-prune"][0] == budgets["final"][-1] == 128
+    assert sum(Trio(retention=128 / 576).schedule(576, 32).tokens_by_layer) == 32 * 128
+    assert budgets["average"][0] > 128 > budgets["average"][-1]
+
+
+def test_random_draws_differ_by_seed_and_layer():
+    view = tiny.toy_view(spans=(200,), budgets=(50,))
+    draws = {
+        tuple(methods.find("random")(retention=0.5, seed=seed).select(at).kept[0].tolist())
+        for seed in (0, 1)
+        for at in (view, replace(view, layer=4))
+    }
+    assert len(draws) == 4
+
+
+def test_random_draws_are_uniform():
+    times, view, draw = torch.zeros(12), tiny.toy_view(samples=[0]), methods.find("random")
+    for seed in range(600):
+        times[draw(retention=0.5, seed=seed).select(view).kept[0]] += 1
+    assert times.sum() == 600 * 5
+    assert (times - 250).abs().max() < 60  # 250 ± 12 expected
+
+
+# --- TRIO inside real models -----------------------------------------------------------------------------------------
+
+
+def scores_and_features(
+    model: PreTrainedModel, one: dict[str, Tensor], method: Trio, layer: int, earlier: dict[int, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """[N] saliency and [N, D] probed input of the visual tokens before the stage at `layer`, by the reference."""
+    decoder = reference.Decoder(model)
+    outputs = [reference.embeddings(model, one), *reference.run(model, one, earlier).prefill]
+    rows = torch.arange(len(outputs[0]))
+    index = layer if method.probe == "next" else layer - 1  # the probed layer, from 0
+    for stage, left in sorted(earlier.items()):
+        now = torch.isin(rows, left)
+        rows = rows[now]
+        if stage == index:  # its input is the output of the layer before, cut
+            outputs[index] = outputs[index][now]
+    hidden = outputs[index].clone().requires_grad_()
+    logits = decoder.logits(decoder.layer(index, hidden, reference.position_ids(one)[..., rows], [], []))
+    last = len(rows) - (1 if method.rows == "shifted" else 0)
+    logits = logits[last - method.k_pos : last]
+    (gradient,) = torch.autograd.grad(cross_entropy(logits, logits.argmax(-1)), hidden)
+    visual = torch.isin(rows, tiny.visual_rows(one))
+    return gradient[visual].norm(dim=-1), hidden[visual].detach()
+
+
+@pytest.mark.parametrize("probe", ["next", "current"])
+@pytest.mark.parametrize("rows", ["last", "shifted"])
+@pytest.mark.parametrize("saliency", ["tail", "autograd"])
+@pytest.mark.parametrize("family", tiny.BY_HAND)
+def test_trio_follows_its_equations_at_every_stage(family, saliency, probe, rows):
+    model = tiny.model(family)
+    samples = [tiny.sample(family, "large"), tiny.sample(family, "small", before=6, seed=1)]
+    # A threshold at which some tokens of these random features do fall to a neighbour.
+    method = Trio(retention=0.5, layers=LAYERS, probe=probe, rows=rows, saliency=saliency, k_pos=3, threshold=0.3)
+    with torch.inference_mode(), prune(model, method) as trace:
+        model(**tiny.batch(samples), use_cache=False)
+    for b, one in enumerate(samples):
+        kept = torch.arange(len(tiny.visual_rows(one)))
+        earlier: dict[int, Tensor] = {}
+        for stage, budget in zip(trace.stages, trace.schedules[b].budgets, strict=True):
+            scores, features = scores_and_features(model, one, method, stage.layer, earlier)
+            seen = stage.scores[b]
+            assert torch.allclose(seen[kept].float() * len(samples), scores, rtol=1e-3, atol=1e-7)
+            assert seen.isnan().sum() == len(seen) - len(kept)
+            kept = kept[equations.nms_select(scores, features, budget, method.threshold)]
+            assert torch.equal(stage.kept[b], kept)
+            earlier[stage.layer] = reference.kept_rows(one, kept)
+
+
+@pytest.mark.parametrize("attention", tiny.ATTENTION)
+def test_trio_without_nms_keeps_the_highest_scores(attention):
+    model, one = tiny.model("llava", attention), tiny.sample("llava")
+    with torch.no_grad(), prune(model, Trio(retention=0.5, layers=(2,), nms=False)) as trace:
+        model(**one)
+    (stage,) = trace.stages
+    best = stage.scores[0].topk(stage.tokens_after).indices.sort().values
+    assert torch.equal(stage.kept[0], best)
+
+
+def test_trio_at_threshold_below_all_similarities_keeps_one_and_completes():
+    one_winner = Trio(retention=0.5, threshold=-0.99)
+    view = tiny.toy_view(samples=[0])
+    selection = one_winner.select(view)
+    assert torch.equal(selection.kept[0], selection.scores[0].topk(5).indices.sort().values)
+
+
+def test_trio_overhead_by_hand():
+    shape = LayerShape(hidden=8, intermediate=16, query_width=8, kv_width=4, heads=2, vocabulary=32, ffn_matrices=3)
+    linears = 20 * (8 * 8 + 8 * 4 + 8 * 4 + 8 * 8 + 3 * 8 * 16)  # q, k, v, o and the gated FFN, for 20 tokens
+    attention = 2 * 20 * 20 * 8  # scores and values, not counting causality
+    autograd = 2 * linears + 3 * attention + 2 * 4 * 8 * 32
+    assert Trio(retention=0.5, saliency="autograd").overhead(shape, 1, Sizes(20, 10, 5, 6)) == autograd + 10 * 10 * 8
+    assert Trio(retention=0.5, saliency="autograd", nms=False).overhead(shape, 1, Sizes(20, 10, 5, 6)) == autograd
+    keys = 2 * 20 * 8 * 4  # the projection of every token, forward and back
+    sums = (20 + 20 + 10) * (4 * 2) * 8  # 4 rows by 2 heads: sums of hidden rows, their weights' slope, the visual rows
+    scores = 2 * 20 * 4 * 8  # 4 rows against 20 keys, and back
+    values = 2 * (4 * 2) * 8 * 4  # a sum for each of 4 rows and 2 heads through the whole projection, forward and back
+    rows = 4 * (8 * 8 + 2 * (8 * 8 + 3 * 8 * 16 + 8 * 32)) + values  # q; twice o, FFN, head
+    assert Trio(retention=0.5, nms=False).overhead(shape, 1, Sizes(20, 10, 5, 6)) == keys + sums + scores + rows
+
+
+# --- options ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({}, OptionError, "either retention or budgets"),
+        ({"retention": 0.5, "budgets": (3,), "layers": (1,)}, OptionError, "either retention or budgets"),
+        ({"retention": 0.0}, RetentionError, r"retention 0.0 is outside \(0, 1\]"),
+        ({"retention": -1.0}, RetentionError, r"retention -1.0 is outside"),
+        ({"retention": 1.5}, RetentionError, r"retention 1.5 is outside"),
+        ({"retention": float("nan")}, RetentionError, r"retention nan is outside"),
+        ({"budgets": (3,)}, OptionError, r"budgets \(3,\) need the layers"),
+        ({"retention": 0.5, "layers": (0, 2)}, OptionError, r"layers \(0, 2\) are 1-based"),
+        ({"retention": 0.5, "positions": "shuffled"}, OptionError, "positions 'shuffled': choose original or compact"),
+        ({"retention": 0.5, "k_pos": 0}, OptionError, "k_pos 0"),
+        ({"retention": 0.5, "threshold": -1.0}, OptionError, r"threshold -1.0 is outside \(-1, 1\]"),
+        ({"retention": 0.5, "threshold": 1.1}, OptionError, "threshold 1.1"),
+        ({"retention": 0.5, "threshold": float("nan")}, OptionError, "threshold nan"),
+        ({"retention": 0.5, "probe": "previous"}, OptionError, "probe 'previous': choose next or current"),
+        ({"retention": 0.5, "rows": "first"}, OptionError, "rows 'first': choose last or shifted"),
+        ({"retention": 0.5, "saliency": "magic"}, OptionError, "saliency 'magic'"),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(options, error, message, request):
+    if request.config.getoption("--shapes") and any(isinstance(value, str) for value in options.values()):
+        pytest.skip("the shape check refuses the type before we see the value")
+    with pytest.raises(error, match=message) as caught:
+        Trio(**options)
+    assert "\n" not in str(caught.value)
+
+
+def test_budgets_name_the_tokens_and_small_samples_keep_theirs():
+    method = Trio(budgets=(20, 10), layers=(1, 3))
+    assert method.schedule(visual_tokens=30, num_layers=6).budgets == (20, 10)
+    assert method.schedule(visual_tokens=12, num_layers=6).budgets == (12, 10)
+    assert method.schedule(visual_tokens=4, num_layers=6).budgets == (4, 4)
+    with pytest.raises(OptionError, match="at least 1"):
+        Trio(budgets=(20, 0), layers=(1, 3)).schedule(visual_tokens=30, num_layers=6)
+
+
+# --- methods of the user's own ---------------------------------------------------------------------------------------
+
+OWN = '''
+from dataclasses import dataclass
+from typing import ClassVar
+import torch
+from trio_core import Method, Reference
+from trio_core import Selection
+
+@dataclass(frozen=True, kw_only=True)
+class First(Method):
+    """Keep the first tokens, or so many more."""
+
+    extra: int = 0
+    name: ClassVar[str] = "first"
+    reference: ClassVar[Reference] = Reference(title="none")
+
+    def select(self, view):
+        return Selection(tuple(torch.arange(p.budget + self.extra) for p in view.pictures))
+
+class Undefined(Method):
+    pass
+
+not_a_class = 3
+'''
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch) -> str:
+    """A module of the user's own, importable by the name returned."""
+    (tmp_path / "own_pruning.py").write_text(OWN)
+    (tmp_path / "own_broken.py").write_text("import torch\n1 / 0\n")
+    (tmp_path / "own_unparsable.py").write_text("def\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "own_pruning"
+    for name in ("own_pruning", "own_broken", "own_unparsable"):
+        monkeypatch.delitem(__import__("sys").modules, name, raising=False)
+
+
+def test_a_method_of_ones_own_by_its_path(own):
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    with torch.no_grad(), prune(model, f"{own}:First", retention=0.5, layers=(2,)) as trace:
+        model(**one)
+    (stage,) = trace.stages
+    assert stage.kept[0].tolist() == list(range(stage.tokens_after))
+    assert stage.scores is None
+    assert "first" in methods.names()
+
+
+def test_a_method_of_ones_own_by_entry_point(own, monkeypatch):
+    entry = EntryPoint("mine", f"{own}:First", "trio_core.methods")
+    monkeypatch.setattr(methods, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
+    assert "mine" in methods.names()
+    assert methods.find("mine").__name__ == "First"
+    assert methods.find("trio") is Trio
+
+
+def test_an_entry_point_does_not_take_the_name_of_a_built_in_method(own, monkeypatch):
+    entry = EntryPoint("trio", f"{own}:First", "trio_core.methods")
+    monkeypatch.setattr(methods, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
+    assert methods.find("trio") is Trio
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones():
+    with pytest.raises(
+        UnknownName, match=r"unknown method 'tiro'; known: .*grid.*random.*trio.*package.module:ClassName"
+    ):
+        methods.find("tiro")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("no_such_package:Thing", "No module named 'no_such_package'"),
+        ("own_pruning:Nothing", "has no attribute 'Nothing'"),
+        ("own_pruning:", "cannot be imported"),
+        (":First", "cannot be imported"),
+        (".own_pruning:First", "cannot be imported"),
+        ("own_broken:First", "division by zero"),
+        ("own_unparsable:First", "invalid syntax"),
+        ("own_pruning:not_a_class", "is not a subclass"),
+        ("own_pruning:dataclass", "is not a subclass"),
+        ("own_pruning:Undefined", "that defines `select`"),
+        ("trio_core.methods.method:Method", "that defines `select`"),
+        ("trio_core.rules.schedule:Schedule", "is not a subclass"),
+    ],
+)
+def test_a_path_that_leads_to_no_method_is_refused(own, path, message):
+    with pytest.raises(OptionError, match=message) as caught:
+        methods.find(path)
+    assert path in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_method_that_keeps_the_wrong_number_is_refused(own):
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    for extra in (-1, 1):
+        with (
+            torch.no_grad(),
+            prune(model, f"{own}:First", retention=0.5, layers=(2,), extra=extra),
+            pytest.raises(
+                TrioError, match=r"method 'first' kept \d+ of 32 tokens in sample 0, after layer 2; its budget is"
+            ),
+        ):
+            model(**one)
+
+
+@pytest.mark.parametrize(
+    "broken", [lambda kept: kept.flip(0), lambda kept: kept * 0, lambda kept: kept - 1, lambda kept: kept + 99]
+)
+def test_a_method_that_breaks_the_order_is_refused(broken):
+    @dataclass(frozen=True, kw_only=True)
+    class Broken(Method):
+        name: ClassVar[str] = "broken"
+        reference: ClassVar[Reference] = Reference(title="none")
+
+        def select(self, view: View) -> Selection:
+            return Selection(tuple(broken(torch.arange(picture.budget)) for picture in view.pictures))
+
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    with (
+        torch.no_grad(),
+        prune(model, Broken(retention=0.5, layers=(2,))),
+        pytest.raises(TrioError, match="method 'broken' kept indices that do not ascend from 0 to 31 in sample 0"),
+    ):
+        model(**one)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merging(Method):
+    """Keeps the first tokens, and puts features of any shape in their places."""
+
+    shape: Any = None
+
+    reference: ClassVar[Reference] = Reference(title="none")
+
+    def select(self, view: View) -> Selection:
+        (picture,) = view.pictures
+        return Selection((torch.arange(picture.budget),), features=(torch.ones(self.shape(picture.budget)),))
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        (lambda _: (1, 32), r"gave features of shapes \[\(1, 32\)\] after layer 1; due are"),
+        (lambda kept: (kept, 1), r"gave features of shapes \[\((\d+), 1\)\] .* due are \[\(\1, 32\)\]"),
+    ],
+)
+def test_merged_features_of_another_shape_are_refused(shape, message):
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    with (
+        torch.no_grad(),
+        prune(model, Merging(retention=0.5, layers=(1, 3), shape=shape)),
+        pytest.raises(TrioError, match=f"method '' {message}") as caught,
+    ):
+        model(**one)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_subclass_without_a_name_leaves_its_parents_alone():
+    class Mine(Trio):
+        pass
+
+    assert methods.find("trio") is Trio
+    assert Mine(retention=0.5).name == "trio"
+
+
+def test_a_name_that_is_taken_is_refused():
+    with pytest.raises(OptionError, match=r"method name 'trio' of .* is taken by trio_core.methods.trio"):
+
+        class Impostor(Method):
+            name = "trio"
+
+    assert methods.find("trio") is Trio

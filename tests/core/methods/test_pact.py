@@ -1,0 +1,353 @@
+"""PACT: its two rules by hand and against loops over the card, and inside real models against their own quantities."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from tests.core import tiny
+from tests.core.methods.test_overhead import counted, waits_per_stage
+from tests.core.models.test_families import CLOSE, apart, check, extended, listening, stages_of
+from trio_core import OptionError, prune
+from trio_core.methods.pact import Pact, dbdpc, importance
+from trio_core.models import adapter_for
+from trio_core.rules.merging import cluster_means
+from trio_core.rules.schedule import Schedule
+
+AFTER = 4
+CACHED = (*tiny.BY_HAND, "qwen3_vl", "internvl")
+"""Families whose cache holds every key; Qwen3-VL norms queries and keys."""
+
+
+# --- importance, by hand ---------------------------------------------------------------------------------------------
+
+
+def test_importance_by_hand():
+    """The card's: the mean query is (2/3, 2/3), the softmax .2776, .2776, .4448, the norms 1, 3, 1."""
+    keys = torch.tensor([(1.0, 0), (0, 1), (1, 1)])[:, None]
+    hidden = torch.tensor([(1.0, 0, 0), (1, -2, 2), (0, 0, 1)])
+    scores = importance(keys, keys, hidden, torch.ones(3, dtype=torch.bool))
+    assert scores.tolist() == pytest.approx([0.2776, 3 * 0.2776, 0.4448], abs=1e-4)
+    assert int(0.55 * 3) == 1 and scores.argmax() == 1
+
+
+def test_the_mean_query_and_the_softmax_take_in_the_system_tokens_but_nothing_behind_the_picture():
+    """A first token whose key lies along the mean query takes most of the weight; a last one, not seen, takes none."""
+    query = torch.tensor([(4.0, 0), (0, 0), (0, 0), (50, 50)])[:, None]
+    keys = torch.tensor([(3.0, 0), (1, 9), (0, -9), (50, 50)])[:, None]
+    seen = torch.tensor([True, True, True, False])
+    scores = importance(query, keys, torch.ones(4, 1), seen)
+    # The mean query is (4/3, 0); over √2, the logits are 2√2, 2√2/3 and 0.
+    powers = [math.exp(2 * 2**0.5), math.exp(2 * 2**0.5 / 3), 1.0]
+    assert scores.tolist() == pytest.approx([*(power / sum(powers) for power in powers), 0])
+
+
+def test_each_group_of_query_heads_reads_its_own_key_head():
+    """Heads 0 and 1 read the first key head, 2 and 3 the second; scores are means over all four."""
+    generator = torch.Generator().manual_seed(0)
+    query, keys, hidden = (torch.randn(5, *shape, generator=generator) for shape in ((4, 3), (2, 3), (6,)))
+    seen = torch.ones(5, dtype=torch.bool)
+    alone = [importance(query[:, [h]], keys[:, [h // 2]], hidden, seen) for h in range(4)]
+    assert torch.allclose(importance(query, keys, hidden, seen), torch.stack(alone).mean(dim=0))
+
+
+# --- clustering, by hand ---------------------------------------------------------------------------------------------
+
+
+def at(*degrees: float) -> Tensor:
+    """Keys in the plane, by their angle."""
+    angles = torch.tensor(degrees, dtype=torch.float64).deg2rad()
+    return torch.stack([angles.cos(), angles.sin()], dim=1)
+
+
+@pytest.mark.parametrize(
+    ("budget", "centres", "labels"),
+    [(1, [3], [0, 0, 0, 0, 0, 0]), (2, [3, 5], [0, 0, 0, 0, 0, 1]), (3, [2, 3, 5], [0, 0, 0, 1, 1, 2])],
+)
+def test_centres_by_hand(budget, centres, labels):
+    """Densities are 4.854, 4.995, 5.130, 5.298, 5.174, 3.754; to a denser one it is .0152, .0152, .658 from 20° to 90°,
+    –, .0152, .826 from 180° to 100°."""
+    found, joined = dbdpc(at(0, 10, 20, 90, 100, 180), torch.arange(6), budget)
+    assert (found.tolist(), joined.tolist()) == (centres, labels)
+
+
+def test_the_density_is_of_half_the_distance():
+    """3.910, 2.984, 4.332, 4.351, 4.344: of 2/3 or a third of the distances, 300° or 260° would be densest."""
+    assert dbdpc(at(0, 150, 260, 280, 300), torch.arange(5), 1)[0].tolist() == [3]
+
+
+def test_dropped_tokens_are_recovered_within_one_and_a_half_cutoffs():
+    """Of the survivors at 0°, 90°, −30° and −90° all but −30° are centres: the cutoff is 1 − cos 30° = .134, and half
+    as much again is 1 − cos 36.96°."""
+    keys = at(0, 36, -36, 38, 90, -30, 127.2, 126.5, 60, -90)
+    centres, labels = dbdpc(keys, torch.tensor([0, 4, 5, 9]), 3)
+    assert centres.tolist() == [0, 4, 9]
+    assert labels.tolist() == [0, 0, 0, -1, 1, 0, -1, 1, 1, 2]
+
+
+def test_with_as_many_centres_as_survivors_nothing_is_recovered_but_what_is_the_same():
+    keys = at(0, 90, 1, 90)
+    centres, labels = dbdpc(keys, torch.tensor([0, 1]), 2)
+    assert centres.tolist() == [0, 1]
+    assert labels.tolist() == [0, 1, -1, 1]
+
+
+def test_ties_go_to_the_lower_index():
+    """Of equal keys the first is the densest; the others' distances are all 0."""
+    for budget in range(1, 6):
+        centres, labels = dbdpc(torch.ones(7, 4), torch.tensor([1, 2, 4, 5, 6]), budget)
+        assert centres.tolist() == [1, 2, 4, 5, 6][:budget]
+        expected = [0] * 7
+        for number, centre in enumerate(centres.tolist()):
+            expected[centre] = number
+        assert labels.tolist() == expected
+
+
+def test_one_of_one():
+    assert [part.tolist() for part in dbdpc(torch.ones(1, 2), torch.tensor([0]), 1)] == [[0], [0]]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_means_are_plain(dtype):
+    hidden = torch.tensor([(1.0, 2), (3, 4), (7, 8), (5, 0)], dtype=dtype)
+    means = cluster_means(hidden, torch.tensor([1, 0, -1, 1]), 2)
+    assert means.dtype == dtype
+    assert means.tolist() == [[3, 4], [3, 1]]
+
+
+# --- against loops ---------------------------------------------------------------------------------------------------
+
+
+def far(one: Tensor, other: Tensor) -> float:
+    """1 − cosine, at least 0."""
+    dot, lengths = float(one @ other), float(one @ one) ** 0.5 * float(other @ other) ** 0.5
+    return max(0.0, 1 - dot / lengths)
+
+
+def by_the_card(keys: Tensor, survivors: list[int], budget: int) -> tuple[list[int], list[int]]:
+    """Centres, and each token's centre's number, token by token."""
+    keys = keys.double()
+    distance = {(i, j): 0.0 if i == j else far(keys[i], keys[j]) for i in survivors for j in survivors}
+    density = {i: sum(math.exp(-((distance[i, j] / 2) ** 2)) for j in survivors) for i in survivors}
+    denser = sorted(survivors, key=lambda i: -density[i])
+    apart = {i: min((distance[i, j] for j in denser[: denser.index(i)]), default=math.inf) for i in survivors}
+    ranked = sorted(survivors, key=lambda i: -apart[i])
+    centres, cutoff = sorted(ranked[:budget]), apart[ranked[budget]] if budget < len(survivors) else 0.0
+    labels = []
+    for token in range(len(keys)):
+        near = [far(keys[token], keys[centre]) for centre in centres]
+        best = min(range(budget), key=near.__getitem__)
+        if token in centres:
+            best = centres.index(token)
+        elif token not in survivors and near[best] > 1.5 * cutoff:
+            best = -1
+        labels.append(best)
+    return centres, labels
+
+
+@settings(max_examples=80)
+@given(st.data())
+def test_clusters_are_the_cards(data):
+    count = data.draw(st.integers(1, 14))
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 2**31)))
+    keys = torch.randn(count, data.draw(st.integers(2, 5)), generator=generator, dtype=torch.float64)
+    survivors = sorted(torch.randperm(count, generator=generator)[: data.draw(st.integers(1, count))].tolist())
+    # Two tokens alone are equally dense, and equally far from each other: rounding decides.
+    assume(len(survivors) != 2)
+    budget = data.draw(st.integers(1, len(survivors)))
+    centres, labels = dbdpc(keys, torch.tensor(survivors), budget)
+    assert (centres.tolist(), labels.tolist()) == by_the_card(keys, survivors, budget)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_importance_is_the_cards(data):
+    count, seen = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 9))
+    heads, groups, width = (data.draw(st.integers(1, 3)) for _ in range(3))
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 2**31)))
+    query, keys, hidden = (
+        torch.randn(count, *shape, generator=generator, dtype=torch.float64)
+        for shape in ((heads * groups, width), (heads, width), (4,))
+    )
+    assume(seen <= count)
+    scores = importance(query, keys, hidden, torch.arange(count) < seen)
+    assert scores.tolist() == pytest.approx([*euti(query[:seen], keys[:seen], hidden[:seen]), *[0] * (count - seen)])
+
+
+def euti(query: Tensor, keys: Tensor, hidden: Tensor) -> list[float]:
+    """The card's score, head by head: query [P, H, E], keys [P, N, E], hidden [P, D]."""
+    heads, per_key = query.shape[1], query.shape[1] // keys.shape[1]
+    weights = [0.0] * len(query)
+    for h in range(heads):
+        mean = [sum(float(q[h, e]) for q in query) / len(query) for e in range(query.shape[2])]
+        powers = [
+            math.exp(sum(a * float(b) for a, b in zip(mean, k[h // per_key], strict=True)) / len(mean) ** 0.5)
+            for k in keys
+        ]
+        weights = [w + p / sum(powers) / heads for w, p in zip(weights, powers, strict=True)]
+    return [w * sum(float(x) ** 2 for x in row) ** 0.5 for w, row in zip(weights, hidden, strict=True)]
+
+
+# --- inside real models ----------------------------------------------------------------------------------------------
+
+
+def samples_of(family: str) -> list[dict[str, Tensor]]:
+    return [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
+
+
+def expected(
+    model: PreTrainedModel, one: dict[str, Tensor], budget: int, share: float = 0.55
+) -> tuple[list[int], Tensor]:
+    """What stays and [K, D] its means, by what the dense model's own layer projects and its cache holds."""
+    attention = adapter_for(model).layers[AFTER].get_submodule("self_attn")
+    width, seen = attention.head_dim, {}
+
+    def hear(name: str) -> None:
+        module: nn.Module = attention.get_submodule(f"{name}_norm" if hasattr(attention, "q_norm") else f"{name}_proj")
+        handles.append(module.register_forward_hook(lambda _module, _args, output: seen.setdefault(name, output)))
+
+    handles: list = []
+    try:
+        hear("q")
+        hear("k")
+        with torch.no_grad(), listening(model) as calls:
+            cache = model(**one, use_cache=True).past_key_values
+    finally:
+        for handle in handles:
+            handle.remove()
+    hidden, visual = calls[0][AFTER][0][0], tiny.visual_rows(one)
+    until = int(visual[-1]) + 1
+    query, keys = (seen[name][0].reshape(len(hidden), -1, width).double()[:until] for name in "qk")
+    scores = torch.tensor(euti(query, keys, hidden[:until].double()))[visual]
+    survivors = sorted(range(len(visual)), key=lambda i: -scores[i])[: max(int(share * len(visual)), budget)]
+    rotated = cache.layers[AFTER].keys[0].transpose(0, 1).flatten(1)[visual]
+    centres, labels = by_the_card(rotated, sorted(survivors), budget)
+    members = [[token for token, label in enumerate(labels) if label == number] for number in range(budget)]
+    return centres, torch.stack([hidden[visual[rows]].double().mean(dim=0).float() for rows in members])
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("family", CACHED)
+def test_it_is_the_card_in_a_padded_batch_and_the_next_layer_receives_the_means(family, side):
+    """Under the default kernel, against the eager model; alone it keeps the same."""
+    model, samples, method = tiny.model(family), samples_of(family), Pact(retention=0.8, layers=(AFTER,))
+    inputs = tiny.batch(samples, side)
+    with torch.inference_mode(), prune(model, method) as trace, listening(model) as calls:
+        model(**inputs, use_cache=False)
+    (stage,) = trace.stages
+    assert stage.layer == AFTER
+    entered = calls[0][AFTER][0]
+    for b, one in enumerate(samples):
+        budget = trace.schedules[b].budgets[0]
+        kept, means = expected(tiny.model(family, "eager"), one, budget)
+        assert stage.kept[b].tolist() == kept
+        assert stage.scores[b].isfinite().all()
+        with torch.no_grad(), listening(model) as dense:
+            model(**one, use_cache=False)
+        wanted = dense[0][AFTER][0][0].clone()
+        wanted[tiny.visual_rows(one)[kept]] = means
+        wanted = wanted[stages_of(trace, one, b, len(wanted))[AFTER].sort().values]
+        ours = entered[b, -len(wanted) :] if inputs["attention_mask"][b, -1] else entered[b, : len(wanted)]
+        assert apart(ours, wanted) < CLOSE
+        with torch.inference_mode(), prune(model, method) as alone:
+            model(**one, use_cache=False)
+        assert torch.equal(alone.stages[0].kept[0], stage.kept[b])
+
+
+@pytest.mark.parametrize("family", [*tiny.BY_HAND, "gemma3"])
+def test_it_generates_in_a_padded_batch(family):
+    """Without merging, as the model's layers on a shorter sequence."""
+    check(family, tiny.model(family), samples_of(family), Pact(retention=0.8, layers=(AFTER,), merge=False))
+
+
+@pytest.mark.parametrize("family", tiny.BY_HAND)
+def test_it_generates_from_the_means(family):
+    """The choice looks at nothing behind the picture: each step's logits are those of a prefill that is longer."""
+    model, samples = tiny.model(family), samples_of(family)
+    asked = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False, "suppress_tokens": [tiny.IMAGE, tiny.VIDEO]}
+    with prune(model, Pact(retention=0.8, layers=(AFTER,))):
+        output = model.generate(**tiny.batch(samples), **asked, return_dict_in_generate=True, output_logits=True)
+        for b, one in enumerate(samples):
+            longer = extended(family, one, output.sequences[b, -4:-1].tolist())
+            with torch.no_grad():
+                logits = model(**longer, use_cache=False).logits[0, -4:]
+            assert apart(torch.stack([step[b] for step in output.logits]), logits) < CLOSE
+
+
+@pytest.mark.parametrize("family", tiny.BY_HAND)
+def test_at_full_retention_it_is_the_model_bit_by_bit(family):
+    """Also of a picture that keeps all beside one that does not: each of its clusters is one token."""
+    model, (small, large) = tiny.model(family), samples_of(family)
+    with torch.no_grad():
+        dense = model(**large).logits
+        with prune(model, Pact(retention=1.0)):
+            assert torch.equal(model(**large).logits, dense)
+        budget, padded = len(tiny.visual_rows(small)), tiny.batch([small, large])
+        with listening(model) as calls:
+            model(**padded, use_cache=False)
+            with prune(model, Pact(budgets=(budget,), layers=(AFTER,))) as trace:
+                model(**padded, use_cache=False)
+        length = small["input_ids"].shape[1]
+        assert torch.equal(calls[1][AFTER][0][0, -length:], calls[0][AFTER][0][0, -length:])
+    assert trace.stages[0].kept[0].tolist() == list(range(budget))
+
+
+def test_more_survive_than_the_share_where_the_budget_asks():
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    for share in (0.1, 0.55, 1.0):
+        with torch.no_grad(), prune(model, Pact(budgets=(12,), layers=(AFTER,), share=share)) as trace:
+            model(**one)
+        assert trace.stages[0].kept[0].tolist() == expected(tiny.model("llava", "eager"), one, 12, share)[0]
+
+
+def test_a_broken_prompt_is_named():
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    one["pixel_values"] = one["pixel_values"] * torch.nan
+    with torch.no_grad(), prune(model, Pact(retention=0.9)), pytest.raises(OptionError, match="NaN or inf") as caught:
+        model(**one)
+    assert "\n" not in str(caught.value)
+
+
+# --- budgets, costs, options -----------------------------------------------------------------------------------------
+
+
+def test_layers_and_budgets():
+    schedule = Schedule((4,), (100,), 576, 32)
+    assert Pact(retention=schedule.layer_average).schedule(576, 32) == schedule
+    assert Pact(retention=0.5).default_layers(28) == (4,)
+    assert Pact(retention=0.5).default_layers(tiny.NUM_LAYERS) == (1,)
+
+
+@pytest.mark.parametrize(
+    ("family", "method"),
+    [(family, Pact(retention=0.4)) for family in tiny.FAMILIES]
+    + [
+        ("llava", Pact(retention=0.8, merge=False)),
+        ("qwen2_5_vl", Pact(retention=0.4, layers=(1, 3), share=1.0)),
+        ("llava_next", Pact(retention=0.9, share=0.2)),
+    ],
+)
+def test_declared_overhead_is_what_is_counted(family, method):
+    for seen, declared in counted(family, tiny.sample(family), method):
+        assert seen == declared > 0
+
+
+def test_the_host_waits_for_the_check_alone():
+    for side, retention in ((8, 0.5), (24, 0.5), (24, 0.9)):
+        assert waits_per_stage(side, Pact(retention=retention)) == [1]
+
+
+@pytest.mark.parametrize("share", [0.0, -1.0, 1.5, float("nan")])
+def test_options(share):
+    with pytest.raises(OptionError, match=rf"share {share} is outside \(0, 1\]"):
+        Pact(retention=0.5, share=share)
+
+
+@pytest.mark.parametrize("budget", [0, 3])
+def test_a_budget_out_of_range(budget):
+    with pytest.raises(OptionError, match=f"budget {budget}: can make centres of 1 … 2 of 2 surviving"):
+        dbdpc(torch.rand(5, 3), torch.tensor([0, 3]), budget)

@@ -1,0 +1,222 @@
+"""PruMerge: which patches are chosen and what they take in, by hand and against a loop; and the decoder behind it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.core import tiny
+from tests.core.methods import crops
+from tests.core.methods.crops import Crop
+from tests.core.methods.test_overhead import counted, of_size, waits_per_stage
+from tests.core.methods.test_visionzip import two_pictures, wide
+from trio_core import OptionError, UnsupportedModel, methods
+from trio_core.methods.prumerge import PruMerge, attended, merged, outlier_ratio
+from trio_core.methods.view import Signal
+from trio_core.rules.schedule import Schedule
+
+every_family = pytest.mark.parametrize("family", crops.FAMILIES)
+
+# --- the adaptive ratio ----------------------------------------------------------------------------------------------
+
+
+def test_outliers_by_hand():
+    """The card's: quartiles 1.75 and 3 bound at 4.875; of 1 … 8 none lies above 11.5."""
+    assert outlier_ratio(torch.tensor([1, 1, 2, 2, 2, 3, 3, 20.0])) == 0.125
+    assert outlier_ratio(torch.arange(1.0, 9)) == 0
+    assert outlier_ratio(torch.tensor([[1, 1, 2, 2], [2, 3, 3, 20.0]])) == 0.125  # all crops are one
+    # Above the bound, not at it: quartiles 0 and 2 bound at 5.
+    assert outlier_ratio(torch.tensor([0, 0, 1, 2, 5.0])) == 0
+    assert outlier_ratio(torch.tensor([0, 0, 1, 2, 5.001])) == 0.2
+
+
+@given(st.lists(st.integers(0, 9) | st.integers(0, 99), min_size=1, max_size=50))
+def test_outliers_are_numpys(values):
+    low, high = np.percentile(values, [25, 75])
+    expected = sum(value > high + 1.5 * (high - low) for value in values) / len(values)
+    assert outlier_ratio(torch.tensor(values, dtype=torch.float64)) == expected
+
+
+# --- which are chosen ------------------------------------------------------------------------------------------------
+
+ATTENTION = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3, 0.05, 0.15, 0.25])
+
+
+@pytest.mark.parametrize(
+    ("count", "plus", "chosen"),
+    [
+        (0, True, []),
+        (1, True, [1]),
+        (3, False, [1, 3, 4]),
+        (8, False, [1, 3, 4, 7, 2, 6, 0, 5]),
+        (4, True, [1, 3, 2, 6]),  # samples 2 and 6 beside the two most attended
+        (5, True, [1, 3, 4, 2, 6]),
+        (6, True, [1, 3, 4, 6, 7, 2]),  # samples 1, 4 and 6, of which 1 and 4 are chosen: the next are 7 and 2
+        (8, True, [1, 3, 4, 7, 5, 2, 6, 0]),  # samples 1, 3, 5 and 7
+    ],
+)
+def test_chosen_by_hand(count, plus, chosen):
+    assert attended(ATTENTION, count, plus=plus).tolist() == chosen
+
+
+def test_the_released_fixed_ratio():
+    """An eighth of 576: 72 by attention and 72 samples, 4, 12, 20 …, which stand behind them in raster order."""
+    attention = torch.zeros(576).index_fill(0, torch.arange(0, 576, 8), 1)
+    chosen = attended(attention, 144, plus=True).tolist()
+    assert chosen == [*range(0, 576, 8), *range(4, 576, 8)]
+
+
+def test_ties_go_to_the_lower_index():
+    assert attended(torch.ones(6), 3, plus=False).tolist() == [0, 1, 2]
+    assert attended(torch.ones(6), 4, plus=True).tolist() == [0, 1, 4, 2]
+
+
+@pytest.mark.parametrize("count", [-1, 9])
+def test_more_than_there_are(count):
+    with pytest.raises(OptionError, match=f"budget {count + 1}: can keep 1 … 8 of 8 tokens"):
+        attended(ATTENTION, count, plus=True)
+
+
+def chosen_by_loop(attention: list[float], count: int, plus: bool) -> list[int]:
+    ranked = sorted(range(len(attention)), key=lambda patch: -attention[patch])
+    samples = [int((i + 0.5) * len(attention) / (count // 2)) for i in range(count // 2)] if plus else []
+    chosen = ranked[: count - len(samples)]
+    chosen += [sample for sample in samples if sample not in chosen]
+    return chosen + [patch for patch in ranked if patch not in chosen][: count - len(chosen)]
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.booleans(), st.data())
+def test_chosen_by_a_loop(values, plus, data):
+    count = data.draw(st.integers(0, len(values)))
+    expected = chosen_by_loop([float(value) for value in values], count, plus)
+    assert attended(torch.tensor(values, dtype=torch.float32), count, plus=plus).tolist() == expected
+
+
+# --- what they take in -----------------------------------------------------------------------------------------------
+
+
+def test_merged_by_hand():
+    """Of three patches each takes in both others: too few for 32; the last is the sum of what was not chosen."""
+    attention, hidden = torch.tensor([0.5, 0.25, 0.125]), torch.tensor([[8.0], [16.0], [32.0]])
+    keys = torch.eye(3)
+    made = merged(attention, keys, hidden, torch.tensor([1, 0]))
+    assert made.tolist() == [[16 + 4 + 4], [8 + 4 + 4], [4]]
+    assert merged(attention, keys, hidden, torch.tensor([], dtype=torch.long)).tolist() == [[4 + 4 + 4]]
+    assert merged(attention, keys, hidden, torch.tensor([2, 1, 0]))[3].tolist() == [0]
+
+
+def test_of_34_patches_the_farthest_is_not_taken_in():
+    """All keys are alike but one's, which is nearest to nobody; nor does a patch take in itself."""
+    keys = torch.ones(34, 2).index_copy(0, torch.tensor([7]), torch.tensor([[-1.0, -1]]))
+    hidden = torch.eye(34)
+    made = merged(torch.full((34,), 0.5), keys, hidden, torch.tensor([3, 7]))
+    assert made[0].tolist() == [1 if i == 3 else 0 if i == 7 else 0.5 for i in range(34)]
+    # Seven's others are all as far: ties go to the lower index, and the last of 33 falls out.
+    assert made[1].tolist() == [1 if i == 7 else 0 if i == 33 else 0.5 for i in range(34)]
+
+
+def merged_by_loop(attention: Tensor, keys: Tensor, hidden: Tensor, chosen: list[int]) -> list[Tensor]:
+    made = []
+    for i in chosen:
+        others = [j for j in range(len(hidden)) if j != i]
+        likeness = {j: float(torch.cosine_similarity(keys[i], keys[j], dim=0)) for j in others}
+        nearest = sorted(others, key=lambda j, likeness=likeness: -likeness[j])[:32]
+        made.append(hidden[i] + sum((attention[j] * hidden[j] for j in nearest), torch.zeros_like(hidden[i])))
+    rest = [attention[j] * hidden[j] for j in range(len(hidden)) if j not in chosen]
+    return [*made, sum(rest, torch.zeros_like(hidden[0]))]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 60), st.integers(0, 10**6), st.data())
+def test_merged_by_a_loop(count, seed, data):
+    made = torch.randn(2, count, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    attention = torch.rand(count, generator=torch.Generator().manual_seed(seed + 1), dtype=torch.float64)
+    chosen = attended(attention, data.draw(st.integers(0, min(count, 12))), plus=True)
+    expected = torch.stack(merged_by_loop(attention, made[0], made[1], chosen.tolist()))
+    assert torch.allclose(merged(attention, made[0], made[1], chosen), expected)
+
+
+# --- inside the model ------------------------------------------------------------------------------------------------
+
+
+def rule(plus: bool) -> crops.Rule:
+    """The released order over the places that stay; the sum takes that of the last patch that leaves."""
+
+    def plain(crop: Crop, there: list[int], budget: int) -> dict[int, Tensor]:
+        parts = crop.attention[there], crop.last_keys[there], crop.hidden[there]
+        chosen = chosen_by_loop(parts[0].tolist(), budget - 1, plus)
+        leaves = max(place for place in range(len(there)) if place not in chosen)
+        places = [there[place] for place in sorted([*chosen, leaves])]
+        return dict(zip(places, merged_by_loop(*parts, chosen), strict=True))
+
+    return plain
+
+
+@pytest.mark.parametrize("plus", [True, False])
+@pytest.mark.parametrize("retention", [0.07, 0.25, 0.6])
+@every_family
+def test_the_decoder_receives_what_merged(family, retention, plus):
+    crops.check(tiny.model(family), crops.samples_of(family), PruMerge(retention=retention, plus=plus), rule(plus))
+
+
+@pytest.mark.parametrize("one", [wide(), two_pictures()])
+def test_tiles_that_padding_is_cut_off_and_several_pictures(one):
+    crops.check(tiny.model("llava_next"), [one], PruMerge(retention=0.4), rule(plus=True))
+
+
+def test_a_picture_of_more_than_32_patches():
+    model, one = of_size(8)
+    one = {**one, "attention_mask": torch.ones_like(one["input_ids"])}
+    crops.check(model, [one], PruMerge(retention=0.25), rule(plus=True))
+
+
+@pytest.mark.parametrize("positions", ["original", "compact"])
+@every_family
+def test_it_generates_as_from_the_shorter_prompt(family, positions):
+    crops.check_generation(family, PruMerge(retention=0.3, positions=positions), rule(plus=True))
+
+
+@every_family
+def test_everything_nothing_and_broken(family):
+    crops.check_ends(family, PruMerge)
+    crops.check_alone(family, PruMerge)
+
+
+def test_a_tower_without_a_cls_token_is_refused_by_name():
+    view = tiny.toy_view()
+    without = replace(view.encoder, attend_last=None, cls=None)
+    with pytest.raises(UnsupportedModel, match=r"prumerge ranks patches by .* no CLS token: choose a") as caught:
+        PruMerge(retention=0.5).select(replace(view, signals={Signal.ENCODER: without}))
+    assert "\n" not in str(caught.value)
+    whole = replace(tiny.toy_view(budgets=(12, 9, 12)), signals={Signal.ENCODER: without})
+    assert [len(kept) for kept in PruMerge(retention=0.5).select(whole).kept] == [12, 9, 12]
+
+
+def test_budgets_are_those_of_every_layer():
+    assert PruMerge(retention=145 / 576).schedule(576, 32) == Schedule((0,), (145,), 576, 32)
+
+
+# --- what it costs ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plus", [True, False])
+@pytest.mark.parametrize("retention", [0.07, 0.5, 0.9])
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_declared_overhead_is_what_is_counted(size, retention, plus):
+    ((seen, declared),) = counted("llava", tiny.sample("llava", size), PruMerge(retention=retention, plus=plus))
+    assert seen == declared > 0
+
+
+@pytest.mark.parametrize("retention", [0.1, 0.5])
+def test_over_tiles_it_is_estimated_from_the_visual_tokens(retention):
+    ((seen, declared),) = counted("llava_next", tiny.sample("llava_next"), PruMerge(retention=retention))
+    assert seen == pytest.approx(declared, rel=0.2)
+
+
+def test_the_host_waits_as_often_for_many_tokens_as_for_few():
+    method = methods.find("prumerge")
+    assert len({waits_per_stage(side, method(retention=r))[0] for side in (8, 24) for r in (0.1, 0.5, 0.9)}) == 1

@@ -1,0 +1,573 @@
+"""SparseVLM: its rules by hand and as loops, its published lists, and inside every family, merged tokens and all.
+
+The oracle reads the library's own eager maps and rotary embeddings; the method runs beside any kernel.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import cos, dist, exp, sqrt
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import PreTrainedModel
+
+from tests.core import tiny
+from tests.core.methods.test_overhead import waits_per_stage
+from tests.core.models.test_families import extended, stages_of
+from tests.core.models.test_families import listening as listening_to_layers
+from trio_core import OptionError, RetentionError, prune
+from trio_core.methods import sparsevlm
+from trio_core.methods.sparsevlm import (
+    PUBLISHED,
+    SparseVLM,
+    cluster,
+    gravity,
+    pool_of,
+    raters,
+    rating,
+    recycled,
+    shares,
+)
+from trio_core.models import adapter_for
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.schedule import Schedule
+from trio_core.spans import listening
+from trio_core.trace import Trace
+
+LAYERS = (1, 3, 4)
+every_family = pytest.mark.parametrize("family", tiny.FAMILIES)
+some_families = pytest.mark.parametrize("family", [*tiny.BY_HAND, "gemma3", "paligemma2"])
+
+
+# --- raters ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_cards_raters():
+    visual, text = torch.tensor([(1.0, 0), (1, 1)]), torch.tensor([(2.0, 0), (0, 0), (0, 1)])
+    likeness = (visual @ text.T).softmax(dim=1).mean(dim=0)
+    assert likeness.tolist() == pytest.approx([0.726, 0.098, 0.176], abs=5e-4)
+    assert raters(visual, text).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("words", [1, 2, 4])
+def test_where_no_word_tells_more_than_another_all_do(words, dtype):
+    visual, text = torch.ones(3, 2, dtype=dtype), torch.ones(words, 2, dtype=dtype)
+    assert raters(visual, text).all()
+
+
+def raters_in_a_loop(visual: list, text: list) -> list[bool]:
+    shares = [0.0] * len(text)
+    for token in visual:
+        likeness = [exp(sum(a * b for a, b in zip(token, word, strict=True))) for word in text]
+        shares = [share + part / sum(likeness) / len(visual) for share, part in zip(shares, likeness, strict=True)]
+    return [share > 1 / len(text) for share in shares]
+
+
+@given(st.integers(1, 6), st.integers(2, 7), st.integers(0, 2**31))
+def test_raters_are_their_loop(count, words, seed):
+    generator = torch.Generator().manual_seed(seed)
+    visual, text = (torch.randn(n, 3, generator=generator, dtype=torch.float64) for n in (count, words))
+    assert raters(visual, text).tolist() == raters_in_a_loop(visual.tolist(), text.tolist())
+
+
+# --- rating ----------------------------------------------------------------------------------------------------------
+
+ATTENTION = torch.tensor(
+    [  # two heads, three words, two tokens
+        [[0.5, 0.25], [0.1, 0.1], [0.25, 0.0]],
+        [[0.0, 0.5], [0.9, 0.9], [0.0, 0.5]],
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("telling", "heads", "expected"),
+    [
+        ([True, False, True], None, [0.75 / 4, 1.25 / 4]),
+        ([True, False, False], None, [0.25, 0.375]),
+        ([True, False, True], 2, [0.75 / 4, 1.25 / 4]),
+        ([True, False, True], 14, [0.75 / 4, 1.25 / 4]),  # no more than there are
+        ([True, False, True], 1, [0.375, 0.125]),  # both heads have a mass of 1: the lower one
+        ([True, True, True], 1, [0.3, 1.9 / 3]),
+    ],
+)
+def test_rating_by_hand(telling, heads, expected):
+    assert rating(ATTENTION, torch.tensor(telling), heads).tolist() == pytest.approx(expected)
+
+
+def test_a_word_that_does_not_tell_may_be_broken():
+    """A sample with fewer words than another in its batch has rows without any token to look at."""
+    attention = ATTENTION.index_fill(1, torch.tensor([1]), torch.nan)
+    assert rating(attention, torch.tensor([True, False, True]), 1).tolist() == [0.375, 0.125]
+
+
+def rating_in_a_loop(attention: list, telling: list[bool], heads: int | None) -> list[float]:
+    rows = [t for t, tells in enumerate(telling) if tells]
+    mass = [sum(sum(head[t]) for t in rows) for head in attention]
+    loudest = sorted(range(len(mass)), key=lambda h: (-mass[h], h))[:heads]
+    return [
+        sum(attention[h][t][j] for h in loudest for t in rows) / len(rows) / len(loudest)
+        for j in range(len(attention[0][0]))
+    ]
+
+
+@given(
+    st.integers(1, 5), st.integers(1, 5), st.integers(1, 6), st.sampled_from([None, 1, 2, 14]), st.integers(0, 2**31)
+)
+def test_rating_is_its_loop(heads, words, count, listened, seed):
+    generator = torch.Generator().manual_seed(seed)
+    attention = torch.rand(heads, words, count, generator=generator, dtype=torch.float64)
+    telling = torch.rand(words, generator=generator) < 0.5
+    telling[0] = True
+    expected = rating_in_a_loop(attention.tolist(), telling.tolist(), listened)
+    assert rating(attention, telling, listened).tolist() == pytest.approx(expected, rel=1e-12)
+
+
+def rope(positions: Sequence[int], width: int) -> tuple[Tensor, Tensor]:
+    """[1, S, E] cosines and sines at base 10,000."""
+    frequency = 1e4 ** -(torch.arange(width // 2, dtype=torch.float64) * 2 / width)
+    angle = torch.tensor(positions, dtype=torch.float64)[:, None] * torch.cat([frequency, frequency])
+    return angle.cos()[None], angle.sin()[None]
+
+
+def test_gravity_is_what_the_distance_alone_gives():
+    """2 Σ cos(Δ · θ_i) / √E, which at a head of 128 is first negative 1,707 places away."""
+    call = replace(tiny.toy_view().probed("next"), rotary=rope([0, 3, 1706, 1707], 128))
+    found = gravity(call, 0, torch.tensor([3, 2]), torch.tensor([0, 1]))
+    expected = [
+        [2 * sum(cos(far * 1e4 ** (-i / 64)) for i in range(64)) / sqrt(128) for far in pair]
+        for pair in ((1707, 1704), (1706, 1703))
+    ]
+    assert found.tolist() == [pytest.approx(row, abs=1e-9) for row in expected]
+    assert found[0, 0] < 0 < found[1, 0]
+    near = replace(call, rotary=rope(range(1707), 128))
+    assert gravity(near, 0, torch.tensor([0]), torch.arange(1707)).min() > 0
+
+
+def test_gravity_reads_the_samples_own_positions():
+    parts = zip(rope([0, 1], 8), rope([0, 7], 8), strict=True)
+    call = replace(tiny.toy_view().probed("next"), rotary=tuple(torch.cat(pair) for pair in parts))
+    for sample, far in ((0, 1), (1, 7)):
+        found = gravity(call, sample, torch.tensor([1]), torch.tensor([0]))
+        assert found.item() == pytest.approx(2 * sum(cos(far * 1e4 ** (-i / 4)) for i in range(4)) / sqrt(8))
+
+
+# --- recycling -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kept", "merged"),
+    [
+        ("v1-192", (300, 200, 110), (9, 4, 3)),
+        ("v1-128", (303, 110, 36), (9, 7, 3)),
+        ("v1-96", (238, 48, 26), (11, 7, 1)),
+        ("v1-64", (66, 30, 17), (16, 2, 1)),
+    ],
+)
+def test_published_lists_come_out_of_their_totals(name, kept, merged):
+    budgets = PUBLISHED[name].budgets
+    assert tuple(map(shares, (576, *budgets), budgets)) == tuple(zip(kept, merged, strict=True))
+    assert pool_of(510) == 154 and pool_of(52) == 16
+
+
+def shares_by_search(count: int, total: int) -> tuple[int, int] | None:
+    """The most kept with which the card's numbers make the total."""
+    for kept in range(count, 0, -1):
+        dropped = count - kept
+        merged = int((int(0.3 * dropped) + 1) / 10) + 1 if dropped else 0
+        if kept + merged <= total:
+            return (kept, merged) if kept + merged == total else None
+    return None
+
+
+def test_a_total_is_met_by_the_rule_unless_it_is_too_small():
+    for count in [*range(1, 140), 576]:
+        for total in range(1, count + 1):
+            found = shares_by_search(count, total)
+            assert shares(count, total) == (found or (1, total - 1))
+            assert found or total <= pool_of(count - 1) // 10 + 1
+            kept, merged = shares(count, total)
+            assert merged <= pool_of(count - kept) or not merged
+
+
+def test_clusters_by_hand():
+    """0, 1, 2 and 50, 51: all densities are the same, and lower indices count as denser."""
+    features = torch.tensor([[0.0], [1], [2], [50], [51]])
+    centres, means = cluster(features / 10, 2)
+    assert centres.tolist() == [0, 3]
+    assert means.flatten().tolist() == pytest.approx([0.1, 5.05])
+
+
+@pytest.mark.parametrize(
+    ("features", "count", "centres", "means"),
+    [
+        ([3.0], 1, [0], [3]),
+        ([1.0, 2, 6], 1, [0], [3]),  # one's own distance alone makes the densities 1
+        ([1.0, 3], 1, [0], [2]),  # two scores of 2: the lower index
+        ([4.0, 4, 4], 2, [0, 1], [4, 4]),  # nothing apart, all scores zero
+        # One that lies alone is no centre, so little dense; what lies halfway goes to the centre of the higher score.
+        ([0.0, 0.5, 0.25, 9], 2, [0, 1], [0.125, 4.75]),
+        ([0.0, 4, 2], 3, [2, 0, 1], [2, 0, 4]),  # the middle is densest; all are centres
+    ],
+)
+def test_few_clusters_by_hand(features, count, centres, means):
+    found, merged = cluster(torch.tensor(features)[:, None], count)
+    assert (found.tolist(), merged.flatten().tolist()) == (centres, pytest.approx(means))
+
+
+def cluster_in_a_loop(features: list, count: int) -> tuple[list[int], list[list[float]]]:
+    size, root = len(features), sqrt(len(features[0]))
+    apart = [[dist(a, b) / root for b in features] for a in features]
+    density = [exp(-sum(d * d for d in sorted(row)[:count]) / count) for row in apart]
+    ranks = sorted(range(size), key=lambda i: (-density[i], i))
+    score = [0.0] * size
+    for place, i in enumerate(ranks):
+        nearest = min((apart[i][j] for j in ranks[:place]), default=max(map(max, apart)))
+        score[i] = nearest * density[i]
+    centres = sorted(range(size), key=lambda i: (-score[i], i))[:count]
+    members: dict[int, list[list[float]]] = {centre: [features[centre]] for centre in centres}
+    for i in range(size):
+        if i not in members or i not in centres:
+            members[min(centres, key=lambda c: apart[i][c])].append(features[i])
+    return centres, [[sum(part) / len(group) for part in zip(*group, strict=True)] for group in members.values()]
+
+
+@given(
+    st.integers(1, 14).flatmap(lambda m: st.tuples(st.just(m), st.integers(1, m))), st.integers(0, 2**31), st.booleans()
+)
+def test_clusters_are_their_loop(sizes, seed, coarse):
+    """Coarse features lie on few points of one line, so that densities, scores and distances tie."""
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(sizes[0], 1 if coarse else 3, generator=generator, dtype=torch.float64)
+    features = (2 * features).round() / 2 if coarse else features
+    before = features.clone()
+    centres, means = cluster(features, sizes[1])
+    expected_centres, expected = cluster_in_a_loop(features.tolist(), sizes[1])
+    assert centres.tolist() == expected_centres
+    torch.testing.assert_close(means, torch.tensor(expected, dtype=torch.float64))
+    assert torch.equal(features, before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_recycling_by_hand(dtype):
+    """Of six tokens four places: 5 and 2 are the best; two of the four dropped are pooled, 0 and 4, into one."""
+    scores = torch.tensor([0.2, 0.1, 0.5, 0.05, 0.3, 0.9], dtype=dtype)
+    features = torch.arange(6, dtype=dtype)[:, None] * torch.ones(2, dtype=dtype)
+    assert shares(6, 3) == (2, 1)
+    places, left = recycled(scores, features, 3)
+    assert places.tolist() == [0, 2, 5] and left.dtype == dtype
+    assert left[:, 0].tolist() == [2, 5, 2]  # the merged one, mean of 0 and 4, stands behind the kept ones
+
+
+def test_recycling_at_the_ends():
+    scores, features = torch.tensor([0.3, 0.3, 0.1]), torch.tensor([[1.0], [2], [4]])
+    assert [part.tolist() for part in recycled(scores, features, 1)] == [[0], [[1.0]]]  # the best alone
+    assert [part.tolist() for part in recycled(scores, features, 2)] == [[0, 1], [[1.0], [2.0]]]
+    assert [part.tolist() for part in recycled(scores, features, 3)] == [[0, 1, 2], [[1.0], [2.0], [4.0]]]
+
+
+def recycled_in_a_loop(scores: list[float], features: list, total: int) -> tuple[list[int], list[list[float]]]:
+    count = len(scores)
+    ranked = sorted(range(count), key=lambda i: (-scores[i], i))
+    kept, merged = (total, 0) if total == count else shares_by_search(count, total) or (1, total - 1)
+    best = sorted(ranked[:kept])
+    if not merged:
+        return best, [features[i] for i in best]
+    pool = sorted(ranked[kept:][: int(0.3 * (count - kept)) + 1])
+    centres, means = cluster_in_a_loop([features[i] for i in pool], merged)
+    return sorted([*best, *(pool[c] for c in centres)]), [*(features[i] for i in best), *means]
+
+
+@given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))), st.integers(0, 2**31))
+def test_recycling_is_its_loop(sizes, seed):
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randint(0, 9, (sizes[0],), generator=generator, dtype=torch.float64)  # some are equal
+    features = torch.randn(sizes[0], 3, generator=generator, dtype=torch.float64)
+    places, left = recycled(scores, features, sizes[1])
+    expected_places, expected = recycled_in_a_loop(scores.tolist(), features.tolist(), sizes[1])
+    assert places.tolist() == expected_places
+    torch.testing.assert_close(left, torch.tensor(expected, dtype=torch.float64))
+
+
+def test_bad_inputs_are_refused_in_one_line():
+    good, broken = torch.rand(40), torch.rand(40, 2).index_fill(0, torch.arange(40), torch.inf)
+    for make, message in (
+        (lambda: cluster(torch.rand(3, 2), 0), "clusters 0: can merge 3 tokens into 1 … 3"),
+        (lambda: cluster(torch.rand(3, 2), 4), "clusters 4: can merge 3 tokens into 1 … 3"),
+        (lambda: recycled(good, broken, 30), "features hold NaN or infinity"),
+        (lambda: recycled(broken[:, 0], torch.rand(40, 2), 30), "hold NaN or infinity"),
+        (lambda: recycled(good, torch.rand(40, 2), 41), "budget 41: can leave 1 … 40"),
+        (lambda: recycled(good, torch.rand(40, 2), 0), "budget 0: can leave 1 … 40"),
+    ):
+        with pytest.raises(OptionError, match=message) as caught:
+            make()
+        assert "\n" not in str(caught.value)
+
+
+# --- schedule and options --------------------------------------------------------------------------------------------
+
+
+def test_the_published_lists():
+    averages = {"v1-192": 206.5, "v1-128": 145.40625, "v1-96": 114.09375, "v1-64": 82.25}
+    averages |= {"v2-192": 206.75, "v2-128": 144.125, "v2-96": 113.9375, "v2-64": 81.8125}
+    assert {name: schedule.layer_average * 576 for name, schedule in PUBLISHED.items()} == averages
+    at_64 = SparseVLM(retention=82.25 / 576).schedule(576, 32)
+    assert at_64 == PUBLISHED["v1-64"] == Schedule((3, 7, 16), (82, 32, 18), 576, 32)
+    for schedule in PUBLISHED.values():
+        assert SparseVLM(layers=schedule.layers, budgets=schedule.budgets).schedule(576, 32) == schedule
+
+
+def test_layers_and_the_least_average():
+    assert SparseVLM(retention=0.5).default_layers(32) == (3, 7, 16)
+    assert SparseVLM(retention=0.5).default_layers(28) == (3, 6, 14)
+    assert SparseVLM(retention=64 / 576).schedule(576, 32).budgets == (29, 12, 6)
+    with pytest.raises(RetentionError, match="the lowest possible is"):
+        SparseVLM(retention=0.09).schedule(576, 32)
+
+
+def test_a_version_that_is_not_known_is_refused(request):
+    if request.config.getoption("--shapes"):
+        pytest.skip("the shape check refuses the type before we see the value")
+    with pytest.raises(OptionError, match="version 'v3': choose v1 or v2") as caught:
+        SparseVLM(retention=0.5, version="v3")
+    assert "\n" not in str(caught.value)
+
+
+# --- inside every family ---------------------------------------------------------------------------------------------
+
+Exchanged = dict[int, tuple[Tensor, Tensor, Tensor]]
+"""After layer l: the places that are left, and of them those of the picture with what stands there from now on."""
+
+
+@torch.no_grad()
+def walked(
+    model: PreTrainedModel, one: dict[str, Tensor], stages: Exchanged, stop: int | None = None, compact: bool = False
+) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor, Tensor]]:
+    """The model's own layers over a sequence that is cut and exchanged on the way.
+
+    Returns [S', D] what enters layer `stop` (or leaves the last) before the stage there, its places [S'], the map
+    [H, S', S'] of the layer before, and that layer's cosines and sines, [S', E].
+    """
+    with listening_to_layers(model) as calls:
+        model(**one, use_cache=False)
+    adapter, (heard,), maps = adapter_for(model), calls, []
+    hidden, rows, rotary = heard[0][0], torch.arange(one["input_ids"].shape[1]), heard[0][1]["position_embeddings"]
+    for index, (entered, kwargs, _) in enumerate(heard):
+        if index:
+            hidden = hidden + (entered - heard[index - 1][2])[:, rows]
+        if index == stop:
+            break
+        if index in stages:
+            left, places, features = stages[index]
+            still = torch.isin(rows, left)
+            hidden, rows = hidden[:, still].clone(), rows[still]
+            hidden[0, torch.isin(rows, places)] = features
+        mask, positions = kwargs["attention_mask"], torch.arange(len(rows)) if compact else rows
+        rotary = tuple(part[:, positions] for part in kwargs["position_embeddings"])
+        attention = adapter.layers[index].get_submodule("self_attn")
+        handle = attention.register_forward_hook(lambda _module, _args, output: maps.append(output[1]))
+        try:
+            cut = None if mask is None else mask[:, :, rows][..., rows]
+            hidden = adapter.layers[index].forward(hidden, attention_mask=cut, position_embeddings=rotary)
+        finally:
+            handle.remove()
+    return hidden[0], rows, maps[-1] if maps[-1] is None else maps[-1][0], (rotary[0][0], rotary[1][0])
+
+
+def unequal(family: str) -> list[dict[str, Tensor]]:
+    """A sample with less picture and more words, and a larger one."""
+    return [tiny.sample(family, "small", seed=1, after=14), tiny.sample(family, after=9)]
+
+
+def chosen(model: PreTrainedModel, samples: list[dict[str, Tensor]], method: SparseVLM, side: str = "left"):
+    with torch.inference_mode(), prune(model, method) as trace:
+        logits = model(**tiny.batch(samples, side), use_cache=False).logits
+    return trace, logits
+
+
+def follow(
+    model: PreTrainedModel, one: dict[str, Tensor], trace: Trace, sample: int, method: SparseVLM
+) -> tuple[Exchanged, int]:
+    """Each stage of one sample by the loops above, from the eager model's own maps; checked against the trace.
+
+    Returns what was exchanged, and at how many stages tokens were merged.
+    """
+    visual, compact = tiny.visual_rows(one), method.positions == "compact"
+    left, stages, merges = stages_of(trace, one, sample, one["input_ids"].shape[1]), {}, 0
+    with torch.no_grad():
+        embedded, _, _, _ = walked(model, one, {}, stop=1)
+        with listening_to_layers(model) as calls:
+            model(**one, use_cache=False)
+        embedded = calls[0][0][0][0]
+    words = torch.arange(int(visual[-1]) + 1, len(embedded))
+    telling = raters_in_a_loop(embedded[visual].tolist(), embedded[words].tolist())
+    here = torch.arange(len(visual))
+    for stage, budget in zip(trace.stages, trace.schedules[sample].budgets, strict=True):
+        if stage.scores is None:  # nothing was to go
+            continue
+        hidden, places, attention, (cosine, sine) = walked(model, one, stages, stage.layer, compact)
+        tokens, asking = torch.isin(places, visual), torch.isin(places, words)
+        seen = attention[:, asking][..., tokens]
+        if method.version == "v2":
+            # The product of two rotated vectors of ones: 2 Σ cos(a − b) over the half of the angles that differ.
+            half = cosine.shape[-1] // 2
+            c, s = cosine[:, :half], sine[:, :half]
+            seen = seen / (2 * (c[asking] @ c[tokens].T + s[asking] @ s[tokens].T) / cosine.shape[-1] ** 0.5)
+        heads = sparsevlm.HEADS if method.version == "v2" else None
+        scores = rating_in_a_loop(seen.tolist(), telling, heads)
+        assert torch.allclose(stage.scores[sample][here], torch.tensor(scores), rtol=1e-3, atol=1e-7)
+        if method.merges:
+            kept, features = recycled_in_a_loop(scores, hidden[tokens].tolist(), budget)
+            merges += budget < len(here) and shares(len(here), budget)[1] > 0
+        else:
+            kept = sorted(sorted(range(len(scores)), key=lambda j: -scores[j])[:budget])
+            features = hidden[tokens][kept].tolist()
+        here = here[kept]
+        assert torch.equal(stage.kept[sample], here), f"sample {sample}, layer {stage.layer}"
+        stages[stage.layer] = left[stage.layer], visual[here], torch.tensor(features)
+    return stages, merges
+
+
+def check(family: str, method: SparseVLM, side: str = "left") -> int:
+    """Choices are the loops', and what comes out is the model's own layers on what they leave."""
+    samples, eager, merges = unequal(family), tiny.model(family, "eager"), 0
+    trace, logits = chosen(tiny.model(family), samples, method, side)
+    for b, one in enumerate(samples):
+        stages, merged = follow(eager, one, trace, b, method)
+        merges += merged
+        hidden, _, _, _ = walked(eager, one, stages, compact=method.positions == "compact")
+        expected = adapter_for(eager).readout(hidden[None, -1:])[0, 0]
+        ends = logits[b, -1:] if side == "left" else logits[b]  # what fills up the batch may stand behind the last one
+        assert any(torch.allclose(row, expected, rtol=1e-3, atol=1e-4) for row in ends)
+    return merges
+
+
+@every_family
+def test_v1_is_its_loops_at_every_stage_and_the_merged_tokens_go_on(family):
+    assert check(family, SparseVLM(retention=0.5, layers=LAYERS)) >= 3
+
+
+@every_family
+def test_v2_is_its_loops_at_every_stage(family, monkeypatch):
+    monkeypatch.setattr(sparsevlm, "HEADS", 2)  # of the toys' four
+    check(family, SparseVLM(retention=0.5, layers=LAYERS, version="v2"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"recycle": False}, {"retention": 0.3}, {"retention": 0.8}, {"positions": "compact"}, {"layers": None}],
+    ids=str,
+)
+@pytest.mark.parametrize("family", ["llava", "llava_next"])
+def test_other_options(family, options):
+    check(family, SparseVLM(**({"retention": 0.5, "layers": LAYERS} | options)))
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+@pytest.mark.parametrize("family", tiny.BY_HAND)
+def test_padded_at_the_right(family, version):
+    check(family, SparseVLM(retention=0.5, layers=LAYERS, version=version), "right")
+
+
+def test_one_token_of_many():
+    """The best alone, then nothing that it could be merged with."""
+    trace, _ = chosen(tiny.model("llava"), [tiny.sample("llava")], SparseVLM(layers=(1, 3), budgets=(2, 1)))
+    assert [len(stage.kept[0]) for stage in trace.stages] == [2, 1]
+
+
+@some_families
+def test_all_stay_at_full_retention(family):
+    model, inputs = tiny.model(family), tiny.batch(unequal(family))
+    with torch.no_grad():
+        dense = model(**inputs).logits
+        for version in ("v1", "v2"):
+            with prune(model, SparseVLM(retention=1.0, version=version)):
+                assert torch.equal(model(**inputs).logits, dense)
+
+
+@some_families
+def test_it_generates_as_from_the_shorter_prompt(family):
+    """Each new token's logits are those of the model's own layers on the exchanged prompt with the new ones behind."""
+    samples, eager, model = unequal(family), tiny.model(family, "eager"), tiny.model(family)
+    asked = {"max_new_tokens": 3, "min_new_tokens": 3, "do_sample": False, "suppress_tokens": [tiny.IMAGE, tiny.VIDEO]}
+    method = SparseVLM(retention=0.5, layers=LAYERS)
+    with prune(model, method) as trace:
+        output = model.generate(**tiny.batch(samples), **asked, return_dict_in_generate=True, output_logits=True)
+    for b, one in enumerate(samples):
+        stages, _ = follow(eager, one, trace, b, method)
+        longer = extended(family, one, output.sequences[b, -3:-1].tolist())
+        new = torch.arange(one["input_ids"].shape[1], longer["input_ids"].shape[1])
+        grown = {layer: (torch.cat([left, new]), *rest) for layer, (left, *rest) in stages.items()}
+        hidden, _, _, _ = walked(eager, longer, grown)
+        ours = torch.stack([step[b] for step in output.logits])
+        assert torch.allclose(ours, adapter_for(eager).readout(hidden[None, -3:])[0], rtol=1e-3, atol=1e-4)
+
+
+def test_a_small_picture_that_keeps_all_is_left_alone_beside_a_large_one():
+    small, large = unequal("llava")
+    budget = len(tiny.visual_rows(small))
+    trace, logits = chosen(tiny.model("llava"), [small, large], SparseVLM(layers=(2,), budgets=(budget,)))
+    assert trace.stages[0].kept[0].tolist() == list(range(budget))
+    with torch.no_grad():
+        assert torch.allclose(logits[0, -1], tiny.model("llava")(**small).logits[0, -1], rtol=1e-4, atol=1e-5)
+
+
+# --- what it costs ---------------------------------------------------------------------------------------------------
+
+
+def counted(family: str, one: dict[str, Tensor], method: SparseVLM) -> list[tuple[int, int]]:
+    """Of each stage that chooses: MACs counted inside the span `selection`, and those declared."""
+    model, visual = tiny.model(family, "eager"), tiny.visual_rows(one)
+    counter, marks = FlopCounterMode(display=False), []
+
+    def note(name: str, _entering: bool) -> None:
+        if name == "selection":
+            marks.append(counter.get_total_flops() // 2)
+
+    with prune(model, method) as trace, torch.no_grad(), counter, listening(note):
+        model(**one)
+    shape, text = adapter_for(model).layer_shape, one["input_ids"].shape[1] - len(visual)
+    behind = one["input_ids"].shape[1] - 1 - int(visual[-1])
+    chose = [stage for stage in trace.stages if stage.tokens_after < stage.tokens_before]
+    declared = [
+        method.overhead(
+            shape, s.layer, Sizes(text + s.tokens_before, s.tokens_before, s.tokens_after, behind, len(visual))
+        )
+        for s in chose
+    ]
+    assert sum(declared) == method.selection_macs(shape, trace.schedules[0], text, behind)
+    return [(left - entered, due) for entered, left, due in zip(marks[::2], marks[1::2], declared, strict=True)]
+
+
+@pytest.mark.parametrize("options", [{}, {"recycle": False}, {"version": "v2"}], ids=str)
+@some_families
+def test_declared_overhead_is_what_is_counted(family, options):
+    """The words are told apart at the first stage that drops, here the second of four, and not again."""
+    visual = len(tiny.visual_rows(tiny.sample(family)))
+    budgets = (visual, visual // 2, visual // 3, visual // 4)
+    pairs = counted(family, tiny.sample(family), SparseVLM(layers=(1, 2, 3, 4), budgets=budgets, **options))
+    assert len(pairs) == 3
+    assert all(seen == declared > 0 for seen, declared in pairs)
+
+
+def test_overhead_by_hand():
+    shape = LayerShape(hidden=8, intermediate=16, query_width=8, kv_width=4, heads=2, vocabulary=32, ffn_matrices=3)
+    rows = 30 * 8 * 4 + 6 * 8 * 8 + 6 * 30 * 8  # keys of 30 tokens; queries and scores of 6 words
+    method, sizes = SparseVLM(retention=0.5), Sizes(30, 20, 9, 6, 40)
+    assert shares(20, 9) == (8, 1)
+    means = 1 * 4 * 8  # of 12 dropped tokens 4 are pooled into one
+    assert method.overhead(shape, 3, sizes) == rows + means
+    assert method.overhead(shape, 3, replace(sizes, picture=20)) == rows + means + 20 * 6 * 8
+    assert replace(method, recycle=False).overhead(shape, 3, sizes) == rows
+    assert replace(method, version="v2").overhead(shape, 3, sizes) == rows + 6 * 20 * 4
+
+
+@pytest.mark.parametrize(("options", "waits"), [({}, 2), ({"recycle": False}, 1), ({"version": "v2"}, 1)])
+def test_the_host_waits_as_often_for_many_tokens_as_for_few(options, waits):
+    for side, retention in ((8, 0.5), (24, 0.5), (24, 0.9)):
+        assert set(waits_per_stage(side, SparseVLM(retention=retention, **options))) == {waits}

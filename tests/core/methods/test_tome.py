@@ -1,0 +1,194 @@
+"""ToMe: a round worked by hand and against a loop over tokens, rounds against a loop over groups, and the decoder."""
+
+from math import sqrt
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.core import tiny
+from tests.core.methods import crops
+from tests.core.methods.crops import Crop, through_qwen
+from tests.core.methods.test_overhead import counted, of_size, waits_per_stage
+from tests.core.methods.test_visionzip import embedded, two_pictures, wide
+from trio_core import OptionError, methods
+from trio_core.methods.tome import ToMe, bipartite, merge_to
+from trio_core.rules.schedule import Schedule
+
+every_family = pytest.mark.parametrize("family", crops.FAMILIES)
+
+# --- worked by hand --------------------------------------------------------------------------------------------------
+
+CARD = torch.tensor([(1, 0), (1, 0.1), (0, 1), (0.9, 0.1), (0.5, 0.5), (0.2, 1)])
+
+
+@pytest.mark.parametrize(
+    ("merges", "owner"),
+    [
+        (0, [0, 1, 2, 3, 4, 5]),
+        (1, [1, 1, 2, 3, 4, 5]),
+        (2, [1, 1, 5, 3, 4, 5]),
+        (3, [1, 1, 5, 3, 5, 5]),
+    ],
+)
+def test_the_cards_round(merges, owner):
+    """Even tokens 0, 2 and 4 link to 1, 5 and 5, at .995, .981 and .832."""
+    assert bipartite(CARD, merges).tolist() == owner
+
+
+def test_what_the_cards_rounds_leave():
+    """Where a token stands that others joined, the mean of all of them."""
+    hidden = torch.arange(6.0)[:, None]
+    for budget, places, values in (
+        (5, [1, 2, 3, 4, 5], [0.5, 2, 3, 4, 5]),
+        (4, [1, 3, 4, 5], [0.5, 3, 4, 3.5]),
+        (3, [1, 3, 5], [0.5, 3, 11 / 3]),
+        (6, [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]),
+    ):
+        kept, made = merge_to(CARD, hidden, budget)
+        assert kept.tolist() == places
+        assert made[:, 0].tolist() == pytest.approx(values)
+
+
+def test_a_second_round_weighs_by_size():
+    """Of three left, the first and the last are even: both are nearest to the one between, the stronger link merges."""
+    keys = torch.tensor([(1.0, 0), (1, 0.1), (0, 1), (0.9, 0.1), (0.5, 0.5), (0.2, 1)])
+    kept, made = merge_to(keys, torch.arange(6.0)[:, None], 2)
+    # Groups {0, 1}, {3}, {2, 4, 5}: the first joins 3, and its two patches count twice.
+    assert kept.tolist() == [3, 5]
+    assert made[:, 0].tolist() == pytest.approx([(0 + 1 + 3) / 3, 11 / 3])
+    kept, made = merge_to(keys, torch.arange(6.0)[:, None], 1)
+    assert kept.tolist() == [5] and made.tolist() == [[2.5]]
+
+
+def test_ties_go_to_the_lower_index():
+    same = torch.ones(6, 2)
+    assert bipartite(same, 2).tolist() == [1, 1, 1, 3, 4, 5]
+    assert merge_to(same, torch.eye(6), 3)[0].tolist() == [1, 3, 5]
+
+
+@pytest.mark.parametrize(("count", "merges"), [(6, 4), (5, 3), (1, 1), (4, -1)])
+def test_a_round_merges_half_at_the_most(count, merges):
+    with pytest.raises(OptionError, match=f"merges {merges}: a round can merge 0 … {count // 2} of {count}"):
+        bipartite(torch.ones(count, 2), merges)
+
+
+@pytest.mark.parametrize("budget", [0, 7])
+def test_budgets_that_there_are_not(budget):
+    with pytest.raises(OptionError, match=f"budget {budget}: can keep 1 … 6 of 6"):
+        merge_to(CARD, CARD, budget)
+
+
+# --- a loop over tokens ----------------------------------------------------------------------------------------------
+
+
+def by_loop(keys: Tensor, budget: int) -> dict[int, list[int]]:
+    """Groups of tokens by the place that they stand at: rounds over lists, each link by its own division."""
+    groups = {place: [place] for place in range(len(keys))}
+    while len(groups) > budget:
+        order = sorted(groups)
+        mean = {place: keys[groups[place]].double().mean(dim=0) for place in order}
+        links = []
+        for a in order[0::2]:
+            best = None
+            for b in order[1::2]:
+                cosine = float(mean[a] @ mean[b]) / sqrt(float(mean[a] @ mean[a]) * float(mean[b] @ mean[b]))
+                if best is None or cosine > best[0]:
+                    best = cosine, b
+            assert best is not None
+            links.append((-best[0], a, best[1]))
+        for _, a, b in sorted(links)[: min(len(groups) - budget, len(groups) // 2)]:
+            groups[b] += groups.pop(a)
+    return dict(sorted(groups.items()))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 40), st.integers(0, 10**6), st.data())
+def test_rounds_are_the_loop(count, seed, data):
+    budget = data.draw(st.integers(1, count))
+    made = torch.randn(2, count, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    kept, merged = merge_to(made[0], made[1], budget)
+    groups = by_loop(made[0], budget)
+    assert kept.tolist() == list(groups)
+    assert torch.allclose(merged, torch.stack([made[1][members].mean(dim=0) for members in groups.values()]))
+
+
+# --- inside the model ------------------------------------------------------------------------------------------------
+
+
+def plain(crop: Crop, there: list[int], budget: int) -> dict[int, Tensor]:
+    groups = by_loop(crop.keys[there], budget)
+    return {there[place]: crop.hidden[[there[m] for m in members]].mean(dim=0) for place, members in groups.items()}
+
+
+@pytest.mark.parametrize("retention", [0.07, 0.25, 0.6])
+@every_family
+def test_the_decoder_receives_what_merged(family, retention):
+    crops.check(tiny.model(family), crops.samples_of(family), ToMe(retention=retention), plain)
+
+
+@pytest.mark.parametrize("one", [wide(), two_pictures()])
+def test_tiles_that_padding_is_cut_off_and_several_pictures(one):
+    crops.check(tiny.model("llava_next"), [one], ToMe(retention=0.4), plain)
+
+
+def test_a_picture_of_64_patches():
+    model, one = of_size(8)
+    crops.check(model, [{**one, "attention_mask": torch.ones_like(one["input_ids"])}], ToMe(retention=0.15), plain)
+
+
+@pytest.mark.parametrize("positions", ["original", "compact"])
+@every_family
+def test_it_generates_as_from_the_shorter_prompt(family, positions):
+    crops.check_generation(family, ToMe(retention=0.3, positions=positions), plain)
+
+
+@every_family
+def test_everything_nothing_and_broken(family):
+    crops.check_ends(family, ToMe)
+    crops.check_alone(family, ToMe)
+
+
+def test_budgets_are_those_of_every_layer():
+    assert ToMe(retention=1 / 9).schedule(visual_tokens=576, num_layers=32) == Schedule((0,), (64,), 576, 32)
+
+
+# --- what it costs ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("retention", [0.07, 0.2, 0.5, 0.8])
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_declared_overhead_is_what_is_counted(size, retention):
+    """Several rounds, one, and part of one."""
+    ((seen, declared),) = counted("llava", tiny.sample("llava", size), ToMe(retention=retention))
+    assert seen == declared > 0
+
+
+@pytest.mark.parametrize("retention", [0.1, 0.5])
+def test_over_tiles_it_is_estimated_from_the_visual_tokens(retention):
+    ((seen, declared),) = counted("llava_next", tiny.sample("llava_next"), ToMe(retention=retention))
+    assert seen == pytest.approx(declared, rel=0.2)
+
+
+def test_the_host_waits_as_often_for_many_tokens_as_for_few():
+    method = methods.find("tome")
+    assert {waits_per_stage(side, method(retention=r))[0] for side in (8, 24) for r in (0.1, 0.5, 0.9)} == {1}
+
+
+# --- a tower that merges and projects its patches itself -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("retention", [0.2, 0.4, 0.8])
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_qwens_visual_tokens_merge(size, retention):
+    one = tiny.sample("qwen2_5_vl", size)
+    kept, made, encoder = through_qwen(ToMe(retention=retention), one)
+    patches, dense = encoder.places[0], embedded(tiny.model("qwen2_5_vl"), one)
+    groups = by_loop(encoder.keys[0].mean(dim=1)[patches], len(kept))
+    assert kept == list(groups)
+    expected = torch.stack([dense[members].mean(dim=0) for members in groups.values()])
+    assert torch.allclose(made, expected, rtol=1e-4, atol=1e-5)
+    ((seen, declared),) = counted("qwen2_5_vl", one, ToMe(retention=retention))
+    assert seen == declared > 0

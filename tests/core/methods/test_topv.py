@@ -1,0 +1,245 @@
+"""TopV from its description: each step by hand and in plain arithmetic, and inside every family by the dense model."""
+
+from math import exp, hypot, sqrt
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from tests.core import tiny
+from tests.core.methods.test_overhead import counted, waits_per_stage
+from tests.core.models.test_families import check, listening, shortened, stages_of
+from trio_core import OptionError, methods, prune
+from trio_core.methods.topv import TopV, contribution, costs, raster, recover
+from trio_core.models import adapter_for
+from trio_core.rules.schedule import Schedule
+
+# --- worked by hand --------------------------------------------------------------------------------------------------
+
+
+def test_places_on_a_square_and_in_order():
+    assert raster(torch.tensor([0, 1, 2, 5, 8]), 9).tolist() == [[0, 0], [0, 0.5], [0, 1], [0.5, 1], [1, 1]]
+    assert raster(torch.tensor([0, 3, 6]), 7).tolist() == [[0], [0.5], [1]]
+    assert raster(torch.tensor([0]), 1).tolist() == [[0, 0]]
+    assert raster(torch.tensor([0, 1]), 2).tolist() == [[0], [1]]
+
+
+def test_costs_by_hand():
+    """Two corners of a picture and its centre; features at a right angle, alike and opposite."""
+    source, target = torch.tensor([(1.0, 0), (0, 2), (3, 0)]), torch.tensor([(5.0, 0), (-1, 0), (0, 1)])
+    place = torch.tensor([(0.0, 0), (1, 1), (0.5, 0.5)])
+    assert torch.allclose(
+        costs(source, target, place, (1.0, 0.0, 0.0)), torch.tensor([[0.0, 2, 1], [1, 1, 0], [0, 2, 1]])
+    )
+    apart = torch.tensor([[0, 1, 0.5], [1, 0, 0.5], [0.5, 0.5, 0]])
+    assert torch.allclose(costs(source, target, place, (0.0, 1.0, 0.0)), apart)
+    assert torch.allclose(costs(source, target, place, (0.0, 0.0, 1.0)), torch.tensor([[1.0], [1], [0]]).expand(3, 3))
+    line = torch.tensor([[0.0], [1], [0.5]])
+    assert torch.allclose(costs(source, target, line, (0.0, 2.0, 0.0)), 2 * apart)
+    assert torch.allclose(costs(source, target, line, (0.0, 0.0, 1.0)), torch.tensor([[1.0], [1], [0]]).expand(3, 3))
+
+
+def test_contributions_by_hand():
+    """exp(−cost) is [[1, 3], [1, 1]]: columns to one, then rows and columns again."""
+    cost = -torch.tensor([[1.0, 3], [1, 1]]).log()
+    assert contribution(cost, 1.0, 1).tolist() == pytest.approx([1 / 2 + 3 / 4, 1 / 2 + 1 / 4])
+    # Rows of [[1/2, 3/4], [1/2, 1/4]] to one: [[2/5, 3/5], [2/3, 1/3]]; its columns hold 16/15 and 14/15.
+    assert contribution(cost, 1.0, 2).tolist() == pytest.approx([3 / 8 + 9 / 14, 5 / 8 + 5 / 14])
+    assert contribution(2 * cost, 2.0, 1).tolist() == pytest.approx([5 / 4, 3 / 4])
+
+
+def test_at_convergence_nothing_is_ranked():
+    """Why few iterations are meant: a plan that meets both marginals has the same sum in each row."""
+    cost = torch.rand(9, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert contribution(cost, 0.5, 200).sub(1).abs().max() < 1e-12 < contribution(cost, 0.5, 3).sub(1).abs().max()
+
+
+@pytest.mark.parametrize(
+    ("budget", "share", "kept"),
+    [
+        (3, 0.0, [1, 3, 4]),
+        (1, 0.9, [1]),  # the best one stays by its score
+        (4, 0.25, [1, 2, 3, 4]),  # three by score; of 0, 2 and 5 the middle one
+        (4, 0.5, [1, 2, 3, 5]),  # two by score; of 0, 2, 4 and 5 the second and the last
+        (6, 0.5, [0, 1, 2, 3, 4, 5]),
+    ],
+)
+def test_recovered_by_hand(budget, share, kept):
+    scores = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3, 0.05])
+    assert recover(scores, budget, share).tolist() == kept
+
+
+def test_ties_go_to_the_lower_index():
+    assert recover(torch.ones(6), 3, 0.0).tolist() == [0, 1, 2]
+
+
+def test_the_layer_and_what_is_public():
+    assert TopV(retention=0.5).default_layers(28) == (2,)
+    schedule = TopV(retention=192 / 576).schedule(visual_tokens=576, num_layers=32)
+    assert schedule == Schedule((2,), (166,), 576, 32)
+    assert TopV.reference.note.startswith("from the description:") and not TopV.reference.repository
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"features": -1.0}, "features -1.0: a weight is a number from 0 on"),
+        ({"places": float("nan")}, "places nan: a weight"),
+        ({"centre": float("inf")}, "centre inf: a weight"),
+        ({"temperature": 0.0}, "temperature 0.0: it must be above 0"),
+        ({"temperature": float("nan")}, "temperature nan: it must be above 0"),
+        ({"iterations": 0}, "iterations 0: at least one is needed"),
+        ({"recovered": 1.0}, r"recovered 1.0 is outside \[0, 1\)"),
+        ({"recovered": -0.1}, r"recovered -0.1 is outside"),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(options, message):
+    with pytest.raises(OptionError, match=message) as caught:
+        TopV(retention=0.5, **options)
+    assert "\n" not in str(caught.value)
+
+
+# --- plain arithmetic ------------------------------------------------------------------------------------------------
+
+
+def by_loop(source: Tensor, target: Tensor, numbers: list[int], count: int, method: TopV) -> list[float]:
+    """The scores with no logarithm and no tensor arithmetic but sums."""
+    side = round(sqrt(count))
+    square = side * side == count
+    if square:
+        place = [(n // side / max(side - 1, 1), n % side / max(side - 1, 1)) for n in numbers]
+    else:
+        place = [(n / max(count - 1, 1), 0.5) for n in numbers]
+    longest = hypot(1, 1) if square else 1.0
+    kernel = [[0.0] * len(numbers) for _ in numbers]
+    for i, x in enumerate(source.double()):
+        for j, y in enumerate(target.double()):
+            features = 1 - float((x * y).sum() / (x.square().sum() * y.square().sum()).sqrt())
+            apart = hypot(place[i][0] - place[j][0], place[i][1] - place[j][1]) / longest
+            centre = hypot(place[i][0] - 0.5, place[i][1] - 0.5) / (longest / 2)
+            cost = method.features * features + method.places * apart + method.centre * centre
+            kernel[i][j] = exp(-cost / method.temperature)
+    every = range(len(numbers))
+    for iteration in range(2 * method.iterations - 1):
+        if iteration % 2:
+            kernel = [[part / sum(row) for part in row] for row in kernel]
+        else:
+            sums = [sum(kernel[i][j] for i in every) for j in every]
+            kernel = [[kernel[i][j] / sums[j] for j in every] for i in every]
+    return [sum(row) for row in kernel]
+
+
+def kept_by_loop(scores: list[float], budget: int, share: float) -> list[int]:
+    again = min(round(budget * share), budget - 1)
+    best = sorted(range(len(scores)), key=lambda i: -scores[i])[: budget - again]
+    pruned = [i for i in range(len(scores)) if i not in best]
+    return sorted(best + [pruned[int((i + 0.5) * len(pruned) / again)] for i in range(again)])
+
+
+@given(st.integers(1, 20), st.integers(0, 10**6), st.integers(1, 4), st.data())
+def test_the_rule_is_the_loop(count, seed, iterations, data):
+    whole = data.draw(st.integers(count, 25))
+    numbers = sorted(data.draw(st.permutations(range(whole)))[:count])
+    source, target = torch.randn(2, count, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    method = TopV(retention=0.5, iterations=iterations, features=0.5, places=0.7, centre=0.9, temperature=0.2)
+    cost = costs(source, target, raster(torch.tensor(numbers), whole), (0.5, 0.7, 0.9))
+    expected = by_loop(source, target, numbers, whole, method)
+    assert contribution(cost, 0.2, iterations).tolist() == pytest.approx(expected, rel=1e-6)
+
+
+@given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=40, unique=True), st.floats(0, 0.99), st.data())
+def test_recovery_is_the_loop(scores, share, data):
+    budget = data.draw(st.integers(1, len(scores)))
+    assert recover(torch.tensor(scores), budget, share).tolist() == kept_by_loop(scores, budget, share)
+
+
+# --- inside every family ---------------------------------------------------------------------------------------------
+
+
+def padded(family: str) -> list[dict[str, Tensor]]:
+    return [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
+
+
+def traced(model: PreTrainedModel, samples: list[dict[str, Tensor]], method: TopV):
+    with torch.inference_mode(), prune(model, method) as trace:
+        model(**tiny.batch(samples), use_cache=False)
+    return trace
+
+
+def agrees(stage, b: int, expected: list[float], here: list[int], budget: int, method: TopV) -> None:
+    """The trace's scores are the loop's, and its choice is the loop's from these scores."""
+    seen = stage.scores[b][here].tolist()
+    assert seen == pytest.approx(expected, rel=1e-3)
+    assert stage.kept[b].tolist() == [here[i] for i in kept_by_loop(seen, budget, method.recovered)]
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_what_enters_a_layer_is_moved_to_what_leaves_it(family):
+    model, samples, method = tiny.model(family), padded(family), TopV(retention=0.5, temperature=0.5)
+    trace = traced(model, samples, method)
+    (stage,) = trace.stages
+    assert stage.layer == 2
+    for b, one in enumerate(samples):
+        with torch.no_grad(), listening(model) as calls:
+            model(**one, use_cache=False)
+            visual = tiny.visual_rows(one)
+            norm = adapter_for(model).layers[2].get_submodule("input_layernorm")
+            source, target = calls[0][1][0][0, visual], norm(calls[0][2][0][0, visual])
+        everything = list(range(len(visual)))
+        expected = by_loop(source, target, everything, len(visual), method)
+        agrees(stage, b, expected, everything, trace.schedules[b].budgets[0], method)
+
+
+@pytest.mark.parametrize("family", tiny.BY_HAND)
+def test_a_later_stage_looks_at_what_is_left(family):
+    model, samples = tiny.model(family), padded(family)
+    method = TopV(retention=0.6, layers=(2, 4), temperature=0.5, iterations=1)
+    trace = traced(model, samples, method)
+    first, second = trace.stages
+    for b, one in enumerate(samples):
+        left = stages_of(trace, one, b, one["input_ids"].shape[1])
+        outputs, places, _ = shortened(model, one, {2: left[2]})
+        visual, here = tiny.visual_rows(one), first.kept[b]
+        rows = torch.searchsorted(places[3], visual[here])
+        norm = adapter_for(model).layers[4].get_submodule("input_layernorm")
+        with torch.no_grad():
+            expected = by_loop(outputs[2][rows], norm(outputs[3][rows]), here.tolist(), len(visual), method)
+        agrees(second, b, expected, here.tolist(), trace.schedules[b].budgets[1], method)
+
+
+@pytest.mark.parametrize("attention", tiny.ATTENTION)
+@pytest.mark.parametrize("family", tiny.BY_HAND)
+def test_it_generates_as_its_layers_on_the_shorter_sequence(family, attention):
+    check(family, tiny.model(family, attention), padded(family), TopV(retention=0.6, layers=(2,)))
+
+
+def test_full_retention_is_the_model_bit_by_bit():
+    model, inputs = tiny.model("llava"), tiny.batch(padded("llava"))
+    with torch.no_grad():
+        dense = model(**inputs).logits
+        with prune(model, "topv", retention=1.0):
+            assert torch.equal(model(**inputs).logits, dense)
+
+
+def test_broken_hidden_states_are_refused():
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    with torch.no_grad(), prune(model, "topv", retention=0.5), pytest.raises(OptionError, match="NaN or inf") as caught:
+        model(**{**one, "pixel_values": one["pixel_values"] * torch.inf})
+    assert "\n" not in str(caught.value)
+
+
+# --- what it costs ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_declared_overhead_is_what_is_counted(family):
+    for seen, declared in counted(family, tiny.sample(family), TopV(retention=0.5, layers=(1, 3))):
+        assert seen == declared > 0
+
+
+def test_the_host_waits_as_often_for_many_tokens_as_for_few():
+    method = methods.find("topv")
+    assert {waits_per_stage(side, method(retention=r))[0] for side in (8, 24) for r in (0.5, 0.9)} == {1}

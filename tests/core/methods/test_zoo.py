@@ -1,0 +1,183 @@
+"""FastV, PyramidDrop and DivPrune: the worked examples of their rules, and inside every family against the dense model.
+
+The oracle of the first two is the library's own eager attention map; the methods themselves run beside any kernel.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from tests.core import tiny
+from tests.core.models.test_families import listening, shortened, stages_of
+from trio_core import methods, prune
+from trio_core.methods.divprune import DivPrune
+from trio_core.methods.fastv import FastV
+from trio_core.methods.method import Method
+from trio_core.methods.pyramiddrop import PyramidDrop
+from trio_core.methods.view import Picture, Signal, View
+from trio_core.models import adapter_for
+from trio_core.rules.attention import LayerCall
+from trio_core.rules.schedule import Schedule
+
+LAYERS = (1, 3, 4)
+every_family = pytest.mark.parametrize("family", tiny.FAMILIES)
+
+
+# --- worked by hand --------------------------------------------------------------------------------------------------
+
+
+def asked(weights: Sequence[float], budget: int) -> View:
+    """Two words, tokens that the last one attends to by `weights`, and a last word that takes the rest.
+
+    The layer is one head whose keys are the first of two numbers: what a row of attention needs, and nothing else.
+    """
+    shares = torch.tensor([1e-9, 1e-9, *weights, 1 - sum(weights) - 2e-9], dtype=torch.float64)
+    hidden = torch.stack([shares.log(), torch.ones_like(shares)], dim=-1)[None]
+    # A query of the second number reads keys of the first: q · k = 1 · log share, so that the softmax is the shares.
+    part = replace(
+        tiny.ToyLayer(2, 0, torch.float64).taken_apart(),
+        query=lambda rows: rows[..., [1, 1]].unsqueeze(2) * torch.tensor([1.0, 0.0], dtype=torch.float64),
+        key=lambda rows: rows.unsqueeze(2),
+    )
+    rotary = torch.ones(1, len(shares), 2, dtype=torch.float64), torch.zeros(1, len(shares), 2, dtype=torch.float64)
+    call = LayerCall(hidden, lambda values: values, lambda: part, rotary, None)
+    picture = Picture(
+        torch.arange(2, 2 + len(weights)), torch.arange(len(weights)), budget, 1, Schedule((1,), (1,), len(weights), 2)
+    )
+    valid = torch.ones(1, len(shares), dtype=torch.bool)
+    return View(1, hidden, valid, False, (picture,), {Signal.LAYERS: {"current": call, "next": call}})
+
+
+@pytest.mark.parametrize(
+    ("method", "weights", "budget", "expected"),
+    [
+        (FastV, (0.02, 0.10, 0.01, 0.07, 0.03, 0.05), 3, [1, 3, 5]),
+        (PyramidDrop, (0.15, 0.05, 0.1, 0.025, 0.2, 0.075, 0.125, 0.005), 4, [0, 2, 4, 6]),
+        (PyramidDrop, (0.1, 0.4, 0.3, 0.1), 2, [1, 2]),
+        (PyramidDrop, (0.4, 0.3), 1, [0]),
+    ],
+)
+def test_the_last_row_by_hand(method, weights, budget, expected):
+    selection = method(retention=0.5).select(asked(weights, budget))
+    assert selection.scores[0].tolist() == pytest.approx(weights, rel=1e-6)
+    assert selection.kept[0].tolist() == expected
+
+
+@pytest.mark.parametrize(("budget", "expected"), [(1, [5]), (2, [0, 5]), (3, [0, 2, 5])])
+def test_divprune_by_hand(budget, expected):
+    """The card's f0 … f5: f5 is alone, f0 its opposite, f2 at a right angle to both."""
+    features = torch.tensor([(1, 0), (0.9, 0.1), (0, 1), (0.1, 0.9), (0.7, 0.7), (-1, 0)])
+    view = asked((0.1,) * 6, budget)
+    hidden = view.hidden.float().index_copy(1, torch.arange(2, 8), features[None])
+    assert DivPrune(retention=0.5).select(replace(view, hidden=hidden)).kept[0].tolist() == expected
+
+
+def test_published_layers_and_budgets():
+    """PyramidDrop halves at 8, 16 and 24 of 32 layers; FastV's averages are those after layer 2."""
+    halves = PyramidDrop(retention=270 / 576).schedule(visual_tokens=576, num_layers=32)
+    assert halves == Schedule((8, 16, 24), (288, 144, 72), 576, 32)
+    assert PyramidDrop(retention=0.5).default_layers(28) == (7, 14, 21)
+    for average, after in ((192, 166.4), (128, 98.1), (64, 29.9)):
+        schedule = FastV(retention=average / 576).schedule(visual_tokens=576, num_layers=32)
+        assert schedule.layers == (2,)
+        assert abs(schedule.budgets[0] - after) <= 0.5
+    assert DivPrune(retention=1 / 9).schedule(visual_tokens=576, num_layers=32) == Schedule((0,), (64,), 576, 32)
+
+
+# --- inside every family ---------------------------------------------------------------------------------------------
+
+
+def unequal(family: str) -> list[dict[str, Tensor]]:
+    """A sample that a batch pads at its left, and a larger one."""
+    return [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
+
+
+def chosen(model: PreTrainedModel, samples: list[dict[str, Tensor]], method: Method):
+    """The trace of one prefill."""
+    with torch.inference_mode(), prune(model, method) as trace:
+        model(**tiny.batch(samples), use_cache=False)
+    return trace
+
+
+def last_row(model: PreTrainedModel, one: dict[str, Tensor], left: dict[int, Tensor], index: int) -> Tensor:
+    """[S'] the last token's row of layer `index`'s own eager map, averaged over heads; its places after `left`."""
+    maps: list[Tensor] = []
+    attention = adapter_for(model).layers[index].get_submodule("self_attn")
+    handle = attention.register_forward_hook(lambda _module, _args, output: maps.append(output[1]))
+    try:
+        _, places, _ = shortened(model, one, left)
+    finally:
+        handle.remove()
+    row = torch.full((one["input_ids"].shape[1],), torch.nan)
+    row[places[index]] = maps[-1][0, :, -1].mean(dim=0)
+    return row
+
+
+@pytest.mark.parametrize(("cls", "back"), [(FastV, 1), (PyramidDrop, 0)], ids=["fastv", "pyramiddrop"])
+@every_family
+def test_the_last_row_of_the_models_own_map_ranks_at_every_stage(family, cls, back):
+    """FastV reads the map of the layer that has run, PyramidDrop's of the next; padded, under the default kernel."""
+    samples, eager = unequal(family), tiny.model(family, "eager")
+    trace = chosen(tiny.model(family), samples, cls(retention=0.5, layers=LAYERS))
+    for b, one in enumerate(samples):
+        length, visual = one["input_ids"].shape[1], tiny.visual_rows(one)
+        left = stages_of(trace, one, b, length)
+        with torch.no_grad():
+            first = eager(**one, use_cache=False, output_attentions=True).attentions[LAYERS[0] - back]
+        for stage, budget in zip(trace.stages, trace.schedules[b].budgets, strict=True):
+            earlier = {layer: rows for layer, rows in left.items() if layer < stage.layer}
+            row = last_row(eager, one, earlier, stage.layer - back)[visual]
+            if stage.layer == LAYERS[0]:
+                assert torch.allclose(first[0, :, -1, visual].mean(dim=0), row, rtol=1e-5)
+            here = ~stage.scores[b].isnan()
+            assert torch.allclose(stage.scores[b][here], row[here], rtol=1e-4, atol=1e-7)
+            best = row.where(here, -1).topk(budget).indices.sort().values
+            assert torch.equal(stage.kept[b], best), f"sample {b}, layer {stage.layer}"
+
+
+def farthest(features: Tensor, budget: int) -> list[int]:
+    """DivPrune's greedy choice as the card states it, recomputing every minimum."""
+    unit = features / features.norm(dim=-1, keepdim=True)
+    distance = 1 - unit @ unit.T
+    kept = [int(distance.sort(dim=0).values[1].argmax())]
+    while len(kept) < budget:
+        nearest = distance[kept].amin(dim=0)
+        nearest[kept] = -1
+        kept.append(int(nearest.argmax()))
+    return sorted(kept)
+
+
+@every_family
+def test_divprune_spreads_what_enters_the_decoder(family):
+    model, samples = tiny.model(family), unequal(family)
+    trace = chosen(model, samples, DivPrune(retention=0.4))
+    (stage,) = trace.stages
+    assert stage.layer == 0
+    for b, one in enumerate(samples):
+        with torch.no_grad(), listening(model) as calls:
+            model(**one, use_cache=False)
+        features = calls[0][0][0][0, tiny.visual_rows(one)].double()
+        expected = torch.tensor(farthest(features, trace.schedules[b].budgets[0]))
+        # LLaVA-NeXT's newlines are all the same: whichever is taken, its features are.
+        assert torch.equal(*(features[kept][features[kept][:, 0].argsort()] for kept in (stage.kept[b], expected)))
+
+
+@pytest.mark.parametrize("name", ["fastv", "pyramiddrop", "divprune"])
+def test_the_kernel_is_the_models_own(name, monkeypatch):
+    """No attention map is asked for: the library's eager function is never called under sdpa."""
+    from transformers.models.llama import modeling_llama
+
+    def refuse(*_args: object, **_kwargs: object) -> None:
+        raise AssertionError("eager attention ran")
+
+    monkeypatch.setattr(modeling_llama, "eager_attention_forward", refuse)
+    model = tiny.model("llava", "sdpa")
+    before = model.config.get_text_config()._attn_implementation
+    chosen(model, [tiny.sample("llava")], methods.find(name)(retention=0.5))
+    assert model.config.get_text_config()._attn_implementation == before
+    with pytest.raises(AssertionError, match="eager attention ran"):
+        chosen(tiny.model("llava", "eager"), [tiny.sample("llava")], methods.find(name)(retention=0.5))

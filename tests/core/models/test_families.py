@@ -1,0 +1,299 @@
+"""Every family with a picture or a video going through it: pruned, it is its own layers on a shorter sequence.
+
+The oracle knows nothing of our hooks and frames. It listens to a dense run without a cache, and then calls the model's
+own layers on the kept rows, the masks and rotary embeddings of that run taken at those rows by plain indexing. What a
+decode step makes is the same for a prompt that the new tokens are written behind.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import Gemma3ForConditionalGeneration, PreTrainedModel
+
+from tests.core import tiny
+from trio_core import Trio, prune
+from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.view import Selection, View
+from trio_core.models import adapter_for, toy
+from trio_core.models.adapter import families
+from trio_core.rules.selection import stride
+from trio_core.trace import Trace
+
+LAYERS = (1, 3, 4)
+TOKENS = 5
+CLOSE = 2e-5
+"""Of a largest value: what adding in another order makes of float32 in six layers."""
+SLIDING = ("gemma3", "paligemma2")
+METHOD = Trio(retention=0.5, layers=LAYERS)
+PLACEHOLDERS = [tiny.IMAGE, tiny.VIDEO]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Early(Method):
+    """A grid before the decoder: what a method of the encoder stage does, without a rule of its own."""
+
+    stage: ClassVar[Stage] = Stage.ENCODER
+    reference: ClassVar[Reference] = Reference(title="none")
+
+    def select(self, view: View) -> Selection:
+        return Selection(tuple(stride(len(p.rows), p.budget) for p in view.pictures))
+
+
+EARLY = Early(retention=0.4, layers=(0,))
+every_kernel = pytest.mark.parametrize(("family", "attention"), tiny.KERNELS)
+
+
+@contextmanager
+def listening(model: PreTrainedModel) -> Iterator[list[list[tuple[Tensor, dict[str, Any], Tensor]]]]:
+    """What goes into each layer and what comes out while the context is open: [call][layer]."""
+    calls: list[list[tuple[Tensor, dict[str, Any], Tensor]]] = []
+    layers = adapter_for(model).layers
+
+    def hear(layer: torch.nn.Module, args: Any, kwargs: dict[str, Any], output: Tensor) -> None:
+        if layer is layers[0]:
+            calls.append([])
+        calls[-1].append((args[0], kwargs, output))
+
+    handles = [layer.register_forward_hook(hear, with_kwargs=True) for layer in layers]
+    try:
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def hooks(model: PreTrainedModel) -> list[tuple[int, ...]]:
+    """The numbers of all hooks of each layer."""
+    return [(*layer._forward_hooks, *layer._forward_pre_hooks) for layer in adapter_for(model).layers]
+
+
+def extended(family: str, one: dict[str, Tensor], tokens: list[int]) -> dict[str, Tensor]:
+    """The sample with new tokens behind it, as the model's own `generate` would describe them."""
+    new = torch.tensor([tokens], dtype=torch.long)
+    beside = {
+        "input_ids": new,
+        "attention_mask": torch.ones_like(new),
+        "mm_token_type_ids": torch.zeros_like(new),
+        "token_type_ids": torch.full_like(new, int(family.startswith("paligemma"))),  # there 1 is what comes after
+    }
+    return {k: torch.cat([v, beside[k].to(v.dtype)], dim=1) if k in beside else v for k, v in one.items()}
+
+
+@torch.no_grad()
+def shortened(
+    model: PreTrainedModel, one: dict[str, Tensor], left: dict[int, Tensor], compact: bool = False
+) -> tuple[list[Tensor], list[Tensor], Tensor]:
+    """Each layer's output [S', D] and its places [S'], and the logits, where after layer l only places left[l] stay."""
+    with listening(model) as calls:
+        model(**one, use_cache=False)
+    adapter, (heard,) = adapter_for(model), calls
+    hidden, rows = heard[0][0], torch.arange(one["input_ids"].shape[1])
+    outputs, places = [], []
+    for index, (entered, kwargs, _) in enumerate(heard):
+        if index:
+            # What the decoder adds between its layers, if anything: Qwen3-VL's DeepStack.
+            hidden = hidden + (entered - heard[index - 1][2])[:, rows]
+        if index in left:
+            still = torch.isin(rows, left[index])
+            hidden, rows = hidden[:, still], rows[still]
+        mask, positions = kwargs["attention_mask"], torch.arange(len(rows)) if compact else rows
+        cut = {
+            "attention_mask": None if mask is None else mask[:, :, rows][..., rows],
+            "position_embeddings": tuple(part[:, positions] for part in kwargs["position_embeddings"]),
+        }
+        hidden = adapter.layers[index].forward(hidden, **cut)
+        outputs.append(hidden[0])
+        places.append(rows)
+    return outputs, places, adapter.readout(hidden)[0]
+
+
+def stages_of(trace: Trace, one: dict[str, Tensor], sample: int, length: int) -> dict[int, Tensor]:
+    """After layer l, the places that are left of the sample with its new tokens."""
+    visual = tiny.visual_rows(one)
+    text = torch.arange(length)[~torch.isin(torch.arange(length), visual)]
+    return {stage.layer: torch.cat([text, visual[stage.kept[sample]]]) for stage in trace.stages}
+
+
+def apart(actual: Tensor, expected: Tensor) -> float:
+    """The largest difference relative to the largest value."""
+    assert actual.shape == expected.shape
+    return ((actual - expected).abs().max() / expected.abs().max()).item()
+
+
+def found(rows: Tensor, wanted: Tensor) -> bool:
+    """Whether the wanted rows [K, D] are among `rows` [S, D], in order; others are padding or fill up the batch."""
+    place = 0
+    for row in wanted:
+        while place < len(rows) and apart(rows[place], row) > CLOSE:
+            place += 1
+        if place == len(rows):
+            return False
+        place += 1
+    return True
+
+
+def check(
+    family: str,
+    model: PreTrainedModel,
+    samples: list[dict[str, Tensor]],
+    method: Method = METHOD,
+    oracle: PreTrainedModel | None = None,
+) -> None:
+    """Prefill and greedy decode in a batch: each sample must be what the oracle makes of it alone.
+
+    oracle: the same model with masks that can be indexed, where its own cannot.
+    """
+    if family == "video_llava":
+        tiny.needs(5, 21, "generate refuses Video-LLaVA's pictures")
+    inputs = tiny.batch(samples)
+    # A placeholder that the model itself writes would ask for a picture when the oracle reads it.
+    options = {"suppress_tokens": PLACEHOLDERS, "return_dict_in_generate": True, "output_logits": True}
+    with prune(model, method) as trace, listening(model) as calls:
+        output = model.generate(**inputs, max_new_tokens=TOKENS, min_new_tokens=TOKENS, do_sample=False, **options)
+    assert [stage.layer for stage in trace.stages] == list(method.layers or ())
+    assert len(calls) == TOKENS
+    logits = torch.stack(output.logits, dim=1)
+    for b, one in enumerate(samples):
+        new = output.sequences[b, -TOKENS:].tolist()
+        whole, prompt = extended(family, one, new[:-1]), one["input_ids"].shape[1]
+        left = stages_of(trace, one, b, prompt + TOKENS - 1)
+        outputs, places, expected = shortened(oracle or model, whole, left, compact=method.positions == "compact")
+        for index, (wanted, rows) in enumerate(zip(outputs, places, strict=True)):
+            assert found(calls[0][index][2][b], wanted[rows < prompt]), f"sample {b}, prefill, layer {index + 1}"
+            for step in range(1, TOKENS):
+                made = calls[step][index][2][b, 0]
+                assert apart(made, wanted[step - TOKENS]) < CLOSE, f"sample {b}, step {step}, layer {index + 1}"
+        assert apart(logits[b], expected[-TOKENS:]) < CLOSE
+        expected[:, PLACEHOLDERS] = -torch.inf
+        assert expected[-TOKENS:].argmax(dim=-1).tolist() == new
+
+
+@every_kernel
+def test_pruned_it_is_its_layers_on_a_shorter_sequence(family, attention):
+    check(family, tiny.model(family, attention), [tiny.sample(family)])
+
+
+@every_kernel
+def test_tokens_that_leave_before_the_decoder(family, attention):
+    check(family, tiny.model(family, attention), [tiny.sample(family)], EARLY)
+
+
+@every_kernel
+def test_a_padded_batch_whose_tokens_leave_before_the_decoder(family, attention):
+    samples = [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
+    check(family, tiny.model(family, attention), samples, EARLY)
+
+
+@every_kernel
+def test_a_padded_batch_with_unequal_pictures(family, attention):
+    samples = [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
+    check(family, tiny.model(family, attention), samples)
+
+
+@every_kernel
+def test_at_full_retention_it_is_the_model_bit_by_bit_and_so_it_is_afterwards(family, attention):
+    model, one = tiny.model(family, attention), tiny.sample(family)
+    with torch.no_grad():
+        dense = model(**one, use_cache=False).logits
+        before = hooks(model)  # the library has some of its own
+        with prune(model, "random", retention=1.0):
+            pruned = model(**one, use_cache=False).logits
+        assert torch.equal(pruned, dense)
+        with prune(model, "random", retention=0.5, layers=LAYERS):
+            assert not torch.equal(model(**one, use_cache=False).logits, dense)
+        assert torch.equal(model(**one, use_cache=False).logits, dense)
+    assert hooks(model) == before
+
+
+@pytest.mark.parametrize("family", [family for family in tiny.FAMILIES if not family.startswith("qwen")])
+def test_renumbered_tokens(family):
+    """In two samples of a batch, each layer's tokens stand at the first positions of its own rotary embedding."""
+    samples = [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
+    check(family, tiny.model(family), samples, Trio(retention=0.5, layers=LAYERS, positions="compact"))
+
+
+def without_token_types(after: int = 9, size: str = "large") -> dict[str, Tensor]:
+    one = tiny.sample("paligemma", size, after=after)
+    return {name: value for name, value in one.items() if name != "token_type_ids"}
+
+
+@pytest.mark.parametrize("attention", tiny.ATTENTION)
+def test_paligemma_without_token_types(attention):
+    """Under sdpa there is no mask then, and every token sees all; under eager it looks back. Saliency follows."""
+    model, samples = (
+        tiny.model("paligemma", attention),
+        [without_token_types(after=26, size="small"), without_token_types()],
+    )
+    inputs = tiny.batch(samples)
+    assert inputs["attention_mask"].all()
+    with torch.no_grad(), prune(model, METHOD) as trace, listening(model) as calls:
+        model(**inputs, use_cache=False)
+    assert (calls[0][0][1]["attention_mask"] is None) == (attention == "sdpa")
+    for b, one in enumerate(samples):
+        left = stages_of(trace, one, b, one["input_ids"].shape[1])
+        for index, wanted in enumerate(shortened(model, one, left)[0]):
+            assert found(calls[0][index][2][b], wanted)
+    assert widest_difference(model, inputs) < 1e-5
+
+
+@pytest.mark.parametrize("attention", tiny.ATTENTION)
+def test_gemma_3_with_a_window_that_the_prompt_outgrows(attention):
+    """A token sees the kept ones among the window's tokens as they were before pruning."""
+    config = families["Gemma 3"].toy_config()
+    config.text_config.sliding_window = 12
+    model = toy.build(Gemma3ForConditionalGeneration, config, attention, seed=0)
+    one = tiny.sample("gemma3")
+    with torch.no_grad(), prune(model, METHOD) as trace, listening(model) as calls:
+        logits = model(**one, use_cache=False).logits
+    outputs, _, expected = shortened(model, one, stages_of(trace, one, 0, one["input_ids"].shape[1]))
+    for index, wanted in enumerate(outputs):
+        assert apart(calls[0][index][2][0], wanted) < CLOSE
+    assert apart(logits[0, -9:], expected[-9:]) < CLOSE
+    assert widest_difference(model, one) < 1e-5
+    check("gemma3", model, [one])
+
+
+@pytest.mark.parametrize("probe", ["next", "current"])
+@every_kernel
+def test_tail_saliency_equals_autograd_and_keeps_the_same(family, attention, probe):
+    assert widest_difference(tiny.model(family, attention), tiny.sample(family), probe) < 1e-5
+
+
+def widest_difference(model: PreTrainedModel, inputs: dict[str, Tensor], probe: str = "next") -> float:
+    """The largest relative difference of the two saliencies over all stages; what they keep must be the same."""
+    traces = []
+    for saliency in ("tail", "autograd"):
+        method = Trio(retention=0.5, layers=LAYERS, probe=probe, saliency=saliency)
+        with prune(model, method) as trace, torch.no_grad():
+            model(**inputs, use_cache=False)
+        traces.append(trace.stages)
+    worst = 0.0
+    for tail, plain in zip(*traces, strict=True):
+        for b, (ours, oracle) in enumerate(zip(tail.scores or (), plain.scores or (), strict=True)):
+            assert torch.equal(tail.kept[b], plain.kept[b])
+            worst = max(worst, apart(ours.nan_to_num().double(), oracle.nan_to_num().double()))
+    assert worst > 0
+    return worst
+
+
+def windowed(family: str, attention: str, window: int) -> PreTrainedModel:
+    """The family's toy whose sliding layers look back over `window` tokens."""
+    config = families[tiny.NAMES[family]].toy_config()
+    config.get_text_config().sliding_window = window
+    return toy.build(type(tiny.model(family)), config, attention, seed=0)
+
+
+@pytest.mark.parametrize("method", [METHOD, EARLY], ids=["decoder", "encoder"])
+@pytest.mark.parametrize(("family", "attention"), [("gemma3", "eager"), ("gemma3", "sdpa"), ("paligemma2", "eager")])
+@pytest.mark.parametrize("window", [8, 24, 47])
+def test_windows_that_slide_look_back_over_the_sequence_as_it_was(family, attention, window, method):
+    """8 slides within the prompt's words, 24 over the picture, 47 only while the model writes."""
+    model, one = windowed(family, attention, window), tiny.sample(family)
+    assert window < one["input_ids"].shape[1] + TOKENS
+    check(family, model, [one], method)
+    check(family, model, [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)], method)

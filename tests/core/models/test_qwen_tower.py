@@ -1,0 +1,531 @@
+"""Qwen's towers, which have no CLS token, against the library's own eager maps and a loop over patches; and VisionZip
+in them, against a loop over the rule.
+
+The order of the windows is undone here by the places that the loops walk, not by what `qwen.py` says of it.
+"""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import PreTrainedModel
+from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl
+from transformers.models.qwen2_vl import modeling_qwen2_vl
+from transformers.vision_utils import get_vision_window_index
+
+from tests.core import tiny
+from tests.core.engine.test_leaves_no_trace import same, snapshot
+from tests.core.models.test_families import extended, listening, shortened, stages_of
+from tests.core.rules.test_selection import Waits
+from trio_core import UnsupportedInput, UnsupportedModel, prune
+from trio_core.methods.view import Picture, Signal, View
+from trio_core.methods.visionzip import VisionZip
+from trio_core.models import adapter_for, toy
+from trio_core.models.adapter import families
+from trio_core.models.encoder import Encoder
+from trio_core.models.qwen import received, window_order
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.schedule import Schedule
+from trio_core.spans import listening as listening_to_spans
+
+FAMILIES = ("qwen2_vl", "qwen2_5_vl")
+MODULES = {"qwen2_vl": modeling_qwen2_vl, "qwen2_5_vl": modeling_qwen2_5_vl}
+SIDE, UNIT = 2, 4
+"""Patches along a merged one, and in it."""
+WINDOW = 2
+"""Merged patches along a window of the toys."""
+every_family = pytest.mark.parametrize("family", FAMILIES)
+GRIDS = {
+    "smaller than a window": [(2, 2)],
+    "windows cut at both edges": [(10, 14)],
+    "unequal": [(4, 6), (12, 4), (6, 10)],
+}
+every_grid = pytest.mark.parametrize("grids", GRIDS.values(), ids=GRIDS)
+
+
+def pictures(*grids: tuple[int, int], seed: int = 0, after: int = 9, video: bool = False) -> dict[str, Tensor]:
+    """One sample with a picture of each grid (patches along its sides), a word between; or a video of such frames."""
+    generator = torch.Generator().manual_seed(seed)
+    words = torch.randint(1, tiny.WORDS, (3 + len(grids) + after,), generator=generator).tolist()
+    ids = words[:3]
+    if video:
+        (grid,) = set(grids)
+        sizes, kind = [(len(grids), *grid)], "video"
+        ids += [tiny.VISION_START, *[tiny.VIDEO] * (len(grids) * grid[0] * grid[1] // UNIT), tiny.VISION_END]
+    else:
+        sizes, kind = [(1, *grid) for grid in grids], "image"
+        for number, (height, width) in enumerate(grids):
+            ids += [tiny.VISION_START, *[tiny.IMAGE] * (height * width // UNIT), tiny.VISION_END, words[3 + number]]
+    input_ids = torch.tensor([ids + words[-after:]])
+    count = sum(math.prod(size) for size in sizes)
+    return {
+        "input_ids": input_ids,
+        "attention_mask": torch.ones_like(input_ids),
+        "mm_token_type_ids": (input_ids == tiny.IMAGE).int() + 2 * (input_ids == tiny.VIDEO).int(),
+        "pixel_values_videos" if video else "pixel_values": torch.randn(count, 3 * 2 * 4 * 4, generator=generator),
+        f"{kind}_grid_thw": torch.tensor(sizes),
+    }
+
+
+def look(model: PreTrainedModel, *samples: dict[str, Tensor]) -> Encoder:
+    """What the tower shows of a batch."""
+    tower = adapter_for(model).tower()
+    handles = tower.listen()
+    try:
+        with torch.no_grad():
+            model(**tiny.batch(samples), use_cache=False)
+        encoder = tower.seen([len(tiny.visual_rows(one)) for one in samples])
+    finally:
+        for handle in handles:
+            handle.remove()
+    return encoder
+
+
+def walk(height: int, width: int, window: int | None) -> list[tuple[int, int]]:
+    """(row, column) of a picture's merged patches, as a tower with windows walks them."""
+    if window is None:
+        return [(row, column) for row in range(height) for column in range(width)]
+    return [
+        (row, column)
+        for top in range(0, height, window)
+        for left in range(0, width, window)
+        for row in range(top, min(top + window, height))
+        for column in range(left, min(left + window, width))
+    ]
+
+
+def window_of(family: str) -> int | None:
+    return WINDOW if family == "qwen2_5_vl" else None
+
+
+def in_raster(family: str, values: Tensor, grid: tuple[int, int]) -> Tensor:
+    """[…] by merged patch as the tower has one picture → the same row by row."""
+    height, width = grid[0] // SIDE, grid[1] // SIDE
+    placed = torch.empty_like(values)
+    for index, (row, column) in enumerate(walk(height, width, window_of(family))):
+        placed[row * width + column] = values[index]
+    return placed
+
+
+@torch.no_grad()
+def heard(model: PreTrainedModel, one: dict[str, Tensor], path: str) -> tuple[Tensor, Tensor]:
+    """What a module of the tower took and gave while a sample went through."""
+    calls: list[Any] = []
+    module = model.get_submodule("model.visual").get_submodule(path)
+    handle = module.register_forward_hook(lambda _m, args, output: calls.append((args[0], output)))
+    try:
+        model(**one, use_cache=False)
+    finally:
+        handle.remove()
+    return calls[-1]
+
+
+@torch.no_grad()
+def library_maps(family: str, model: PreTrainedModel, one: dict[str, Tensor], monkeypatch) -> list[Tensor]:
+    """[H, S, S] of each picture in the tower's last block: the library's eager function, listened to."""
+    maps: list[Tensor] = []
+    eager = MODULES[family].eager_attention_forward
+
+    def listening_eager(*args: Any, **kwargs: Any) -> Any:
+        output = eager(*args, **kwargs)
+        maps.append(output[1][0])
+        return output
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MODULES[family], "eager_attention_forward", listening_eager)
+        model.get_submodule("model.visual")(one["pixel_values"], grid_thw=one["image_grid_thw"])
+    return maps[-len(one["image_grid_thw"]) :]
+
+
+def toy_in(family: str, dtype: torch.dtype) -> PreTrainedModel:
+    return tiny.model(family) if dtype == torch.float32 else families[tiny.NAMES[family]].toy("sdpa", seed=3).to(dtype)
+
+
+# --- the tower -------------------------------------------------------------------------------------------------------
+
+
+@every_grid
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@every_family
+def test_attention_is_what_the_librarys_own_map_says_is_received(family, dtype, grids, monkeypatch):
+    """Column means, means over each merged patch, window order undone; at least float32 whatever the tower's type."""
+    model, one = toy_in(family, dtype), pictures(*grids)
+    encoder = look(model, one)
+    assert encoder.attention.dtype == torch.float32
+    places = encoder.places[0].split([height * width // UNIT for height, width in grids])
+    for grid, place, weights in zip(grids, places, library_maps(family, model, one, monkeypatch), strict=True):
+        expected = weights.float().mean(dim=1).unflatten(1, (-1, UNIT)).mean(dim=-1)  # [H, merged]
+        expected = in_raster(family, expected.T, grid)
+        ours = encoder.attention.transpose(1, 2).flatten(0, 1)[place]
+        assert torch.allclose(ours, expected, rtol=1e-5 if dtype == torch.float32 else 1e-2)
+        assert torch.allclose(ours.sum(dim=0), torch.tensor(1 / UNIT), rtol=1e-5)  # all rows' weights, shared out
+
+
+@pytest.mark.parametrize("grid", [(6, 8), (10, 6)])
+@every_family
+def test_attention_and_keys_are_a_loop_over_patches_in_double(family, grid):
+    """From what enters the block: positions, rotation, softmax, all written out."""
+    model, one = tiny.model(family), pictures(grid)
+    entered, _ = heard(model, one, "blocks.1.attn.qkv")
+    linear: Any = model.get_submodule("model.visual.blocks.1.attn.qkv")
+    heads, width = 2, 16
+    qkv = entered.double() @ linear.weight.double().T + linear.bias.double()
+    query, key, _ = qkv.unflatten(-1, (3, heads, width)).unbind(1)
+    merged = walk(grid[0] // SIDE, grid[1] // SIDE, window_of(family))
+    where = [(SIDE * row + r, SIDE * column + c) for row, column in merged for r in range(SIDE) for c in range(SIDE)]
+
+    def turned(vector: Tensor, place: tuple[int, int]) -> list[float]:
+        # A quarter of the angles by the row, a quarter by the column, and both again for the second half.
+        angles = [axis / 10000 ** (2 * i / (width // 2)) for axis in place for i in range(width // 4)]
+        first, second = vector[: width // 2].tolist(), vector[width // 2 :].tolist()
+        return [
+            *(a * math.cos(t) - b * math.sin(t) for a, b, t in zip(first, second, angles, strict=True)),
+            *(b * math.cos(t) + a * math.sin(t) for a, b, t in zip(first, second, angles, strict=True)),
+        ]
+
+    encoder = look(model, one)
+    columns = grid[1] // SIDE
+    for head in range(heads):
+        queries, keys = (
+            torch.tensor([turned(part[i, head], place) for i, place in enumerate(where)], dtype=torch.float64)
+            for part in (query, key)
+        )
+        total = [0.0] * len(merged)
+        for row in queries:
+            weights = (keys @ row / math.sqrt(width)).softmax(dim=0).tolist()
+            for patch, weight in enumerate(weights):
+                total[patch // UNIT] += weight / UNIT / len(where)
+        for index, (row, column) in enumerate(merged):
+            assert encoder.attention[0, head, row * columns + column].item() == pytest.approx(total[index], rel=1e-4)
+            plain = key[index * UNIT : (index + 1) * UNIT, head].mean(dim=0)  # not rotated
+            assert torch.allclose(encoder.keys[0, row * columns + column, head].double(), plain, rtol=1e-4, atol=1e-6)
+
+
+@every_grid
+@every_family
+def test_hidden_states_are_what_enters_the_decoder(family, grids):
+    model, one = tiny.model(family), pictures(*grids)
+    encoder = look(model, one)
+    with torch.no_grad(), listening(model) as calls:
+        model(**one, use_cache=False)
+    assert torch.equal(encoder.by_token(0, encoder.hidden), calls[0][0][0][0, tiny.visual_rows(one)])
+    assert torch.equal(encoder.project(encoder.hidden), encoder.hidden)
+    assert encoder.cls is None and encoder.last is None
+    wanted = [
+        [crop, row, column]
+        for crop, (height, width) in enumerate(grids)
+        for row in range(height // SIDE)
+        for column in range(width // SIDE)
+    ]
+    assert encoder.coordinates(0).tolist() == wanted
+    assert encoder.grid == (max(h for h, _ in grids) // SIDE, max(w for _, w in grids) // SIDE)
+    counts = [height * width // UNIT for height, width in grids]
+    assert [(crop, len(there)) for crop, there in encoder.crops(0)] == list(enumerate(counts))
+
+
+@every_family
+def test_a_picture_looks_the_same_among_larger_ones(family):
+    """On a common grid, with nothing where a smaller one ends."""
+    model = tiny.model(family)
+    samples = [pictures((4, 10)), pictures((12, 4), (6, 6), seed=1), pictures((8, 8), seed=2, after=14)]
+    together = look(model, *samples)
+    assert together.grid == (6, 5)
+    empty = torch.ones(4 * 30, dtype=torch.bool).index_fill(0, torch.cat(together.places), False)
+    assert empty.sum() == 4 * 30 - 10 - 12 - 9 - 16
+    for b, one in enumerate(samples):
+        alone = look(model, one)
+        for name in ("hidden", "keys"):
+            ours, its_own = (seen.by_token(at, getattr(seen, name)) for seen, at in ((together, b), (alone, 0)))
+            assert torch.allclose(ours, its_own, rtol=1e-4, atol=1e-5)
+            assert not getattr(together, name).flatten(0, 1)[empty].any()
+        ours, its_own = (s.by_token(at, s.attention.transpose(1, 2)) for s, at in ((together, b), (alone, 0)))
+        assert torch.allclose(ours, its_own, rtol=1e-4)
+    assert not together.attention.transpose(1, 2).flatten(0, 1)[empty].any()
+
+
+@every_family
+def test_a_videos_frames_are_its_crops(family, monkeypatch):
+    """Attention is within a frame: of three equal ones each is what it is alone."""
+    model, film = tiny.model(family), pictures((6, 8), (6, 8), (6, 8), video=True)
+    encoder = look(model, film)
+    assert encoder.attention.shape == (3, 2, 12)
+    assert encoder.places[0].tolist() == list(range(36))
+    for frame, pixels in enumerate(film["pixel_values_videos"].split(48)):
+        alone = look(model, {**pictures((6, 8)), "pixel_values": pixels})
+        assert torch.allclose(encoder.attention[frame], alone.attention[0], rtol=1e-4)
+        assert torch.allclose(encoder.hidden[frame], alone.hidden[0], rtol=1e-4, atol=1e-5)
+
+
+def test_the_last_block_over_whole_pictures_is_read(monkeypatch):
+    """Which need not be the tower's last; the features are the tower's output all the same."""
+    config = families["Qwen2.5-VL"].toy_config()
+    config.vision_config.depth, config.vision_config.fullatt_block_indexes = 4, [0, 2]
+    model = toy.build(type(tiny.model("qwen2_5_vl")), config, "sdpa", seed=1)
+    one = pictures((6, 8))
+    _, qkv = heard(model, one, "blocks.2.attn.qkv")
+    key = qkv.unflatten(-1, (3, 2, 16))[:, 1].unflatten(0, (-1, UNIT)).mean(dim=1)
+    encoder = look(model, one)
+    assert torch.allclose(encoder.keys[0], in_raster("qwen2_5_vl", key, (6, 8)), rtol=1e-5)
+    config.vision_config.fullatt_block_indexes = []
+    windowed = toy.build(type(model), config, "sdpa", seed=1)
+    with pytest.raises(
+        UnsupportedModel, match=r"Qwen2.5-VL with fullatt_block_indexes \[\]: .* need a block"
+    ) as caught:
+        adapter_for(windowed).tower()
+    assert "\n" not in str(caught.value)
+
+
+@given(height=st.integers(1, 9), width=st.integers(1, 9), window=st.integers(1, 4))
+def test_the_order_of_windows_is_the_librarys(height, width, window):
+    index, _ = get_vision_window_index(torch.tensor([[1, 2 * height, 2 * width]]), 2, window * 8, 4)
+    order = window_order(height, width, window)
+    assert order.tolist() == index.tolist()
+    assert order.tolist() == [row * width + column for row, column in walk(height, width, window)]
+    assert window_order(height, width, None).tolist() == list(range(height * width))
+
+
+class Largest(TorchDispatchMode):
+    """The most elements of a tensor that is made."""
+
+    def __init__(self):
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        output = func(*args, **(kwargs or {}))
+        if isinstance(output, Tensor):
+            self.elements = max(self.elements, output.numel())
+        return output
+
+
+@pytest.mark.parametrize("patches", [1, 255, 256, 257, 700])
+def test_what_is_received_needs_no_whole_map(patches):
+    query, key = torch.randn(2, patches, 3, 4)
+    with Largest() as largest:
+        ours = received(query, key, 0.5)
+    assert largest.elements <= 3 * 256 * patches
+    whole = (query.transpose(0, 1) @ key.permute(1, 2, 0) * 0.5).softmax(dim=-1)
+    assert torch.allclose(ours, whole.mean(dim=1).T, rtol=1e-5)
+    assert torch.allclose(received(query.double(), key.double(), 0.5).float(), ours, rtol=1e-4)
+
+
+def test_received_by_hand():
+    """Two patches that look the same way share what is given; the keys 0 and log 3 divide it 1 to 3."""
+    query, key = torch.ones(2, 1, 1), torch.tensor([[[0.0]], [[math.log(3)]]])
+    assert received(query, key, 1.0)[:, 0].tolist() == pytest.approx([0.25, 0.75])
+    # Now the second row looks the other way: 3 to 1.
+    query[1] = -1
+    assert received(query, key, 1.0)[:, 0].tolist() == pytest.approx([0.5, 0.5])
+
+
+def test_widths_and_what_the_attention_costs():
+    shape = adapter_for(tiny.model("qwen2_5_vl")).layer_shape
+    assert (shape.vision_hidden, shape.vision_heads, shape.patches, shape.merged) == (32, 2, 0, 4)
+    assert shape.crops(12) == (12,)
+    assert shape.encoder_attention_macs(12) == 48 * 48 * 32
+    clip = LayerShape(8, 16, 8, 4, 2, 32, 3, vision_hidden=10, vision_heads=2, patches=6)
+    assert clip.crops(3) == (6,)
+    assert clip.crops(20) == (6, 6, 6)
+    assert clip.encoder_attention_macs(20) == 3 * 7 * 10
+    assert adapter_for(tiny.model("gemma3")).layer_shape.encoder_attention_macs(20) == 0
+
+
+# --- VisionZip without a CLS token -----------------------------------------------------------------------------------
+
+
+def crop_of_eight(budget: int) -> View:
+    """The card's example with attention that is received: no CLS token is there."""
+    attention = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3, 0.05, 0.15, 0.25])
+    keys = torch.tensor([(1, 0), (5, 5), (1, 0.1), (5, 5), (0, 1), (0.2, 1), (1, 0), (0.1, 1)])
+    encoder = Encoder(
+        hidden=torch.arange(8.0)[None, :, None],
+        cls=None,
+        attend=lambda: attention[None, None],
+        keys=keys[None, :, None],
+        grid=(2, 4),
+        places=(torch.arange(8),),
+        project=lambda patches: patches,
+    )
+    picture = Picture(torch.arange(2, 10), torch.arange(8), budget, 2, Schedule((0,), (budget,), 8, 4))
+    hidden, valid = torch.arange(12.0)[None, :, None], torch.ones(1, 12, dtype=torch.bool)
+    return View(0, hidden, valid, False, (picture,), {Signal.ENCODER: encoder})
+
+
+@pytest.mark.parametrize(
+    ("budget", "share", "kept", "features"),
+    [
+        (4, 2 / 4, [0, 1, 3, 5], [4, 1, 3, 10.5]),
+        (2, 0.0, [1, 3], [1, 3]),
+        (1, 0.9, [1], [1]),
+        (2, 0.9, [0, 1], [0 + (2 + 3 + 4 + 5 + 6 + 7) / 6, 1]),
+        (7, 2 / 7, [0, 1, 2, 3, 4, 5, 7], [0 + 6, 1, 2, 3, 4, 5, 7]),
+        (8, 0.5, [*range(8)], [*range(2, 10)]),  # nothing to choose: what stands in the decoder stays
+    ],
+)
+def test_the_rule_by_hand(budget, share, kept, features):
+    selection = VisionZip(retention=0.5, contextual_share=share).select(crop_of_eight(budget))
+    assert selection.kept[0].tolist() == kept
+    assert selection.features[0][:, 0].tolist() == pytest.approx(features)
+
+
+def expected_tokens(
+    family: str, model: PreTrainedModel, one: dict[str, Tensor], budget: int, share: float, maps: list[Tensor]
+) -> dict[int, Tensor]:
+    """The ports' rule, a picture at a time: by the number of the visual token, what it is from now on."""
+    grids = one["image_grid_thw"][:, 1:].tolist()
+    counts = [height * width // UNIT for height, width in grids]
+    _, qkv = heard(model, one, "blocks.1.attn.qkv")
+    all_keys = qkv.unflatten(-1, (3, 2, 16))[:, 1].unflatten(0, (-1, UNIT)).mean(dim=1).mean(dim=1)
+    with torch.no_grad(), listening(model) as calls:
+        model(**one, use_cache=False)
+    states = calls[0][0][0][0, tiny.visual_rows(one)].split(counts)
+    due = [0] * len(counts)
+    while sum(due) < budget:
+        for crop, count in enumerate(counts):
+            if due[crop] < count and sum(due) < budget:
+                due[crop] += 1
+    tokens: dict[int, Tensor] = {}
+    for crop, (state, keys) in enumerate(zip(states, all_keys.split(counts), strict=True)):
+        if not due[crop]:
+            continue
+        keys = in_raster(family, keys, grids[crop])
+        attention = maps[crop].sum(dim=0).mean(dim=0).unflatten(0, (-1, UNIT)).mean(dim=-1)
+        attention = in_raster(family, attention, grids[crop])
+        merges = min(round(share * due[crop]), due[crop] - 1)
+        ranked = sorted(range(len(state)), key=lambda patch, attention=attention: -float(attention[patch]))
+        dominant = ranked[: due[crop] - merges]
+        left = [patch for patch in range(len(state)) if patch not in dominant]
+        targets = [left[i * (len(left) // merges)] for i in range(merges)]
+        joined: dict[int, list[int]] = {target: [] for target in targets}
+        for patch in left:
+            if merges and patch not in targets:
+                likeness = [torch.cosine_similarity(keys[patch], keys[t], dim=0) for t in targets]
+                joined[targets[int(torch.stack(likeness).argmax())]].append(patch)
+        number = sum(counts[:crop])
+        for patch in dominant:
+            tokens[number + patch] = state[patch]
+        for target, others in joined.items():
+            merged = torch.stack([state[other] for other in others]).mean(dim=0) if others else 0
+            tokens[number + target] = state[target] + merged
+    return dict(sorted(tokens.items()))
+
+
+@pytest.mark.parametrize("share", [0.0, 10 / 64, 0.6])
+@pytest.mark.parametrize("retention", [0.2, 0.6])
+@every_family
+def test_it_is_the_plain_form_and_the_decoder_receives_it(family, retention, share, monkeypatch):
+    """In a batch of unequal pictures, padded, two of them in one sample."""
+    model, method = tiny.model(family), VisionZip(retention=retention, contextual_share=share)
+    samples = [pictures((4, 6)), pictures((6, 10), (4, 4), seed=1), pictures((10, 6), seed=2, after=12)]
+    with torch.inference_mode(), prune(model, method) as trace, listening(model) as calls:
+        model(**tiny.batch(samples), use_cache=False)
+    (stage,), entered = trace.stages, calls[0][0][0]
+    for b, one in enumerate(samples):
+        maps = library_maps(family, model, one, monkeypatch)
+        budget = trace.schedules[b].budgets[0]
+        expected = expected_tokens(family, model, one, budget, share, maps)
+        assert len(expected) == budget
+        assert stage.kept[b].tolist() == list(expected)
+        with torch.no_grad(), listening(model) as dense_calls:
+            model(**one, use_cache=False)
+        dense, visual = dense_calls[0][0][0][0].clone(), tiny.visual_rows(one)
+        dense[visual[list(expected)]] = torch.stack([*expected.values()])
+        left = stages_of(trace, one, b, len(dense))[0].sort().values
+        assert torch.allclose(entered[b, -len(left) :], dense[left], rtol=1e-4, atol=1e-5)
+
+
+@every_family
+def test_a_video_is_pruned_frame_by_frame(family):
+    """And with another picture in the batch it is refused, since the tower runs once for each kind."""
+    model, film = tiny.model(family), pictures((6, 8), (6, 8), (6, 8), video=True)
+    with torch.no_grad(), prune(model, VisionZip(budgets=(12,), layers=(0,))) as trace:
+        model(**film)
+        assert [int(((kept := trace.stages[0].kept[0]) // 12 == frame).sum()) for frame in range(3)] == [4, 4, 4]
+        assert len(kept) == 12
+        with pytest.raises(UnsupportedInput, match=r"36 tokens from the latest run .*, 42 visual tokens") as caught:
+            model(**tiny.batch([pictures((4, 6)), film]))
+        assert "\n" not in str(caught.value)
+        without = {name: value for name, value in film.items() if "video" not in name}
+        with pytest.raises(UnsupportedInput, match="pass pixel_values with the prompt"):
+            model(**without)
+
+
+@every_family
+def test_it_generates_as_from_the_shorter_prompt_and_leaves_no_trace(family, monkeypatch):
+    """Each new token's logits are those of the model's own layers on the merged prompt with the new ones behind it."""
+    model, samples = tiny.model(family), [pictures((4, 6)), pictures((6, 10), seed=1, after=12)]
+    asked = {"max_new_tokens": 3, "min_new_tokens": 3, "do_sample": False}
+    asked["suppress_tokens"] = [tiny.IMAGE, tiny.VIDEO, tiny.VISION_START, tiny.VISION_END]
+    method = VisionZip(retention=0.4)
+    with torch.no_grad():
+        dense = model(**samples[0]).logits
+    before = snapshot(model)
+    with prune(model, method) as trace:
+        output = model.generate(**tiny.batch(samples), **asked, return_dict_in_generate=True, output_logits=True)
+    assert same(before, snapshot(model))
+    with torch.no_grad():
+        with prune(model, VisionZip(retention=1.0)):
+            assert torch.equal(model(**samples[0]).logits, dense)
+        assert torch.equal(model(**samples[0]).logits, dense)
+    for b, one in enumerate(samples):
+        longer = extended(family, one, output.sequences[b, -3:-1].tolist())
+        left = stages_of(trace, one, b, longer["input_ids"].shape[1])
+        maps = library_maps(family, model, one, monkeypatch)
+        merged = expected_tokens(family, model, one, trace.schedules[b].budgets[0], method.contextual_share, maps)
+
+        def exchanged(_layer: Any, args: Any, one: Any = one, merged: Any = merged) -> Any:
+            hidden = args[0].clone()
+            if hidden.shape[1] > len(tiny.visual_rows(one)):
+                hidden[0, tiny.visual_rows(one)[list(merged)]] = torch.stack([*merged.values()])
+            return (hidden, *args[1:])
+
+        handle = adapter_for(model).layers[0].register_forward_pre_hook(exchanged)
+        try:
+            _, _, logits = shortened(model, longer, left)
+        finally:
+            handle.remove()
+        ours = torch.stack([step[b] for step in output.logits])
+        assert torch.allclose(ours, logits[-3:], rtol=1e-4, atol=1e-4)
+
+
+def marks_of(model: PreTrainedModel, one: dict[str, Tensor], method: VisionZip, counter: Any, total: Any) -> list[int]:
+    """How much a counter went up in each choice; `total` reads it."""
+    marks: list[int] = []
+
+    def note(name: str, _entering: bool) -> None:
+        if name == "selection":
+            marks.append(total())
+
+    with prune(model, method), torch.no_grad():
+        model(**one)  # the first prefill on a model also checks what the method kept
+        with listening_to_spans(note), counter:
+            model(**one)
+    return [left - entered for entered, left in list(pairwise(marks))[::2]]
+
+
+@pytest.mark.parametrize("share", [0.0, 10 / 64, 0.9])
+@pytest.mark.parametrize(("grid", "budget"), [((4, 6), 1), ((4, 6), 5), ((40, 36), 40), ((40, 36), 200)])
+@every_family
+def test_the_declared_overhead_is_what_is_counted(family, grid, budget, share):
+    model, one = tiny.model(family), pictures(grid)
+    method = VisionZip(budgets=(budget,), layers=(0,), contextual_share=share)
+    counter, tokens, visual = FlopCounterMode(display=False), one["input_ids"].shape[1], grid[0] * grid[1] // UNIT
+    (flops,) = marks_of(model, one, method, counter, counter.get_total_flops)
+    declared = method.overhead(adapter_for(model).layer_shape, 0, Sizes(tokens, visual, budget, 9))
+    assert flops == 2 * declared > 0
+
+
+def test_the_host_waits_as_often_for_many_tokens_as_for_few():
+    """As in LLaVA, but for the place that the CLS token takes."""
+    for grid, retention in (((8, 8), 0.5), ((40, 36), 0.5), ((40, 36), 0.9)):
+        mode = Waits()
+        method = VisionZip(retention=retention)
+        (waited,) = marks_of(tiny.model("qwen2_5_vl"), pictures(grid), method, mode, mode.counts.total)
+        assert waited == 5

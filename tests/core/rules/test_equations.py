@@ -1,0 +1,130 @@
+"""The paper's equations in their plain form: each against a derivation of its own."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.core import tiny
+from trio_core.rules import equations, selection
+
+# methods.md: six features on the plane and their scores
+FEATURES = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9], [0.7, 0.7], [-1.0, 0.0]])
+SCORES = torch.tensor([5.0, 9.0, 3.0, 4.0, 8.0, 1.0])
+
+
+# --- proxy loss ------------------------------------------------------------------------------------------------------
+
+
+def test_proxy_loss_is_the_mean_of_minus_log_of_the_likeliest():
+    logits = torch.randn(3, 4, 17, dtype=torch.float64)
+    likeliest = logits.softmax(dim=-1).amax(dim=-1)
+    assert torch.allclose(equations.proxy_loss(logits), -likeliest.log().mean(), rtol=0, atol=1e-12)
+
+
+def test_proxy_loss_of_certain_rows_is_zero_and_of_undecided_ones_log_v():
+    certain = torch.full((1, 2, 5), -1e4)
+    certain[..., 3] = 0
+    assert equations.proxy_loss(certain) == 0
+    assert torch.allclose(equations.proxy_loss(torch.zeros(1, 2, 5)), torch.tensor(5.0).log())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_proxy_loss_of_half_precision_is_taken_in_float32(dtype):
+    logits = torch.randn(1, 4, 50).to(dtype)
+    loss = equations.proxy_loss(logits)
+    assert loss.dtype == torch.float32
+    assert torch.equal(loss, equations.proxy_loss(logits.float()))
+
+
+# --- saliency --------------------------------------------------------------------------------------------------------
+
+
+def test_saliency_of_a_linear_readout_is_what_paper_and_pencil_give():
+    """logits_p = Σ_s mix[p, s] · X_s · W, so ∂loss/∂X_s = Σ_p mix[p, s] · (softmax_p − onehot_p) · Wᵀ / (B · P)."""
+    batch, tokens, width, rows, vocabulary = 2, 7, 5, 3, 9
+    hidden = torch.randn(batch, tokens, width, dtype=torch.float64)
+    mix = torch.randn(rows, tokens, dtype=torch.float64)
+    head = torch.randn(width, vocabulary, dtype=torch.float64)
+    logits = mix @ hidden @ head
+    onehot = torch.nn.functional.one_hot(logits.argmax(-1), vocabulary)
+    gradient = mix.T @ ((logits.softmax(-1) - onehot) @ head.T) / (batch * rows)
+    scores = equations.saliency(lambda probed: mix @ probed @ head, hidden)
+    assert torch.allclose(scores, gradient.norm(dim=-1), rtol=0, atol=1e-12)
+
+
+def test_saliency_through_attention_is_the_slope_of_the_loss():
+    """Central differences of the loss itself, with no autograd at all."""
+    view = tiny.toy_view()
+    rows = view.supervised_rows(4, "last")
+    probed = view.probed("next")
+
+    def readout(hidden: Tensor) -> Tensor:
+        return view.readout(probed.run(hidden)[torch.arange(len(rows))[:, None], rows])
+
+    scores = equations.saliency(readout, probed.hidden)
+    slope, step = torch.zeros_like(probed.hidden), 1e-6
+    with torch.no_grad():
+        for place in range(slope.numel()):
+            nudge = torch.zeros_like(slope).flatten()
+            nudge[place] = step
+            nudge = nudge.view_as(slope)
+            up, down = (equations.proxy_loss(readout(probed.hidden + sign * nudge)) for sign in (1, -1))
+            slope.view(-1)[place] = (up - down) / (2 * step)
+    assert torch.allclose(scores, slope.norm(dim=-1), rtol=0, atol=1e-8)
+    assert (scores > 1e-6).sum() > scores.numel() / 2
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_saliency_leaves_no_gradients_and_works_in_any_mode(mode):
+    layer = torch.nn.Linear(5, 9)
+    with mode():
+        hidden = torch.randn(1, 7, 5)
+        before = hidden.clone()
+        scores = equations.saliency(lambda probed: layer(probed), hidden)
+    assert not scores.requires_grad
+    assert not hidden.requires_grad
+    assert hidden.grad is None
+    assert all(weights.grad is None for weights in layer.parameters())
+    assert torch.equal(hidden, before)
+
+
+def test_saliency_of_half_precision_is_float32():
+    head = torch.randn(5, 9, dtype=torch.bfloat16)
+    scores = equations.saliency(lambda probed: probed @ head, torch.randn(1, 7, 5, dtype=torch.bfloat16))
+    assert scores.dtype == torch.float32
+
+
+# --- which rows are supervised ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(("rows", "silent"), [("last", 0), ("shifted", 1)])
+def test_rows_after_the_supervised_ones_have_no_gradient_at_all(rows, silent, side):
+    view = tiny.toy_view(side=side)
+    supervised = view.supervised_rows(4, rows)
+    probed = view.probed("next")
+    samples = torch.arange(len(supervised))[:, None]
+    scores = equations.saliency(lambda hidden: view.readout(probed.run(hidden)[samples, supervised]), probed.hidden)
+    for valid, row in zip(view.valid, scores, strict=True):
+        values = row[valid]
+        assert (values[len(values) - silent :] == 0).all()
+        assert (values[: len(values) - silent] > 0).all()
+        assert (row[~valid] == 0).all()
+
+
+# --- selection -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nms_select", [equations.nms_select, selection.nms_select])
+@pytest.mark.parametrize(
+    ("budget", "kept"), [(3, [1, 3, 4]), (4, [1, 3, 4, 5]), (5, [0, 1, 3, 4, 5]), (6, [0, 1, 2, 3, 4, 5])]
+)
+def test_algorithm_1_on_the_example_worked_by_hand(nms_select, budget, kept):
+    assert nms_select(SCORES, FEATURES, budget, threshold=0.8).tolist() == kept
+
+
+@pytest.mark.parametrize("nms_select", [equations.nms_select, selection.nms_select])
+def test_algorithm_1_gives_ties_to_the_lower_index(nms_select):
+    apart = torch.eye(5)
+    assert nms_select(torch.zeros(5), apart, 3).tolist() == [0, 1, 2]
+    assert nms_select(torch.zeros(5), torch.ones(5, 2), 3).tolist() == [0, 1, 2]  # one is near all: completed by score

@@ -1,0 +1,76 @@
+"""VisionZip's contextual tokens against a case worked by hand and a loop over tokens."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from trio_core import OptionError
+from trio_core.rules.merging import contextual
+from trio_core.rules.selection import top_k
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_the_card_s_example(dtype):
+    # methods.md, card 6: eight patches, two dominant ones, features that are the index.
+    attention = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3, 0.05, 0.15, 0.25], dtype=dtype)
+    dominant = top_k(attention, 2)
+    assert dominant.tolist() == [1, 3]
+    remaining = torch.tensor([0, 2, 4, 5, 6, 7])
+    keys = torch.tensor([[1, 0], [1, 0.1], [0, 1], [0.2, 1], [1, 0], [0.1, 1]], dtype=dtype)
+    targets, merged = contextual(keys, remaining[:, None].to(dtype), 2)
+    assert remaining[targets].tolist() == [0, 5]
+    assert merged.dtype == dtype and merged.flatten().tolist() == [4, 10.5]
+
+
+def contextual_in_a_loop(keys: Tensor, hidden: Tensor, count: int) -> tuple[list[int], Tensor]:
+    step = len(keys) // count
+    targets = [i * step for i in range(count)]
+    assigned: dict[int, list[int]] = {target: [] for target in targets}
+    for i in range(len(keys)):
+        if i not in assigned:
+            cosines = torch.stack([torch.cosine_similarity(keys[i], keys[t], dim=0) for t in targets])
+            assigned[targets[int(cosines.argmax())]].append(i)
+    rows = [hidden[t] + (hidden[group].mean(dim=0) if group else 0) for t, group in assigned.items()]
+    return targets, torch.stack(rows)
+
+
+@given(st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))), st.integers(0, 2**31))
+def test_it_is_its_loop(sizes, seed):
+    generator = torch.Generator().manual_seed(seed)
+    keys = torch.randn(sizes[0], 5, generator=generator, dtype=torch.float64)
+    hidden = torch.randn(sizes[0], 3, generator=generator, dtype=torch.float64)
+    before = keys.clone(), hidden.clone()
+    targets, merged = contextual(keys, hidden, sizes[1])
+    expected_targets, expected = contextual_in_a_loop(keys, hidden, sizes[1])
+    assert targets.tolist() == expected_targets and (targets.diff() > 0).all()
+    torch.testing.assert_close(merged, expected)
+    assert torch.equal(keys, before[0]) and torch.equal(hidden, before[1])
+
+
+def test_equal_cosines_go_to_the_lower_target_and_a_lonely_target_stays_itself():
+    hidden = torch.tensor([[1.0], [10.0], [100.0], [1000.0]])
+    targets, merged = contextual(torch.ones(4, 2), hidden, 2)
+    assert targets.tolist() == [0, 2]
+    assert merged.flatten().tolist() == [1 + (10 + 1000) / 2, 100]
+
+
+def test_as_many_as_there_are_stay_as_they_are():
+    hidden = torch.randn(5, 3)
+    targets, merged = contextual(torch.randn(5, 2), hidden, 5)
+    assert targets.tolist() == [0, 1, 2, 3, 4] and torch.equal(merged, hidden)
+
+
+@pytest.mark.parametrize("count", [0, -1, 6])
+def test_more_than_remain_or_none_is_refused(count):
+    with pytest.raises(OptionError, match=f"contextual {count}: can merge into 1 … 5 of 5 remaining tokens"):
+        contextual(torch.rand(5, 2), torch.rand(5, 3), count)
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf"), -float("inf")])
+def test_broken_keys_or_hidden_states_are_refused(broken):
+    good, bad = torch.rand(5, 2), torch.rand(5, 2).index_fill(0, torch.tensor([3]), broken)
+    for keys, hidden in ((good, bad), (bad, good)):
+        with pytest.raises(OptionError, match="NaN or infinity"):
+            contextual(keys, hidden, 2)

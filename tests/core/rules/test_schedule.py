@@ -1,0 +1,246 @@
+"""Retention to budgets: the published numbers, the laws, and the errors."""
+
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trio_core import OptionError, RetentionError, Schedule, UnknownName
+from trio_core.rules.schedule import DEFAULT_LAYERS, PUBLISHED, default_layers, published
+
+
+@st.composite
+def questions(draw, most_layers=80, most_tokens=3000):
+    """num_layers, layers, visual_tokens and a retention that the layers can reach."""
+    num_layers = draw(st.integers(2, most_layers))
+    layers = tuple(sorted(draw(st.sets(st.integers(1, num_layers - 1), min_size=1, max_size=5))))
+    tokens = draw(st.integers(1, most_tokens))
+    lowest = (layers[0] * tokens + num_layers - layers[0]) / (num_layers * tokens)
+    retention = draw(st.floats(min(lowest, 1.0), 1.0))
+    return num_layers, layers, tokens, retention
+
+
+def solve(question):
+    num_layers, layers, tokens, retention = question
+    return Schedule.average(retention=retention, visual_tokens=tokens, num_layers=num_layers, layers=layers)
+
+
+def runs_of(schedule):
+    return [later - earlier for earlier, later in pairwise((*schedule.layers, schedule.num_layers))]
+
+
+# --- the published numbers -------------------------------------------------------------------------------------------
+
+
+def test_an_average_of_64_is_the_published_ladder():
+    schedule = Schedule.average(retention=64 / 576, visual_tokens=576, num_layers=32)
+    assert schedule.layers == (1, 10, 15)
+    assert schedule.budgets == (92, 54, 22)
+    assert schedule.layer_average == 64 / 576
+    assert schedule.final_layer == 22 / 576
+
+
+def test_an_average_of_128_is_met_exactly():
+    schedule = Schedule.average(retention=128 / 576, visual_tokens=576, num_layers=32)
+    assert sum(schedule.tokens_by_layer) == 32 * 128 == 4096
+
+
+@pytest.mark.parametrize(("name", "sum_over_layers"), [("llava-64", 2048), ("llava-128", 4096)])
+def test_published_ladders_have_the_average_in_their_name(name, sum_over_layers):
+    assert sum(published(name).tokens_by_layer) == sum_over_layers
+
+
+@pytest.mark.parametrize("tokens", [576, 1296, 2880])
+@pytest.mark.parametrize("retention", [0.11, 0.22, 1 / 3, 0.5, 0.77, 0.9, 0.99])
+@pytest.mark.parametrize("num_layers", sorted(DEFAULT_LAYERS))
+def test_the_published_layers_meet_the_sum(num_layers, retention, tokens):
+    schedule = Schedule.average(retention=retention, visual_tokens=tokens, num_layers=num_layers)
+    assert sum(schedule.tokens_by_layer) == round(num_layers * retention * tokens)
+
+
+def test_layers_default_to_the_papers_and_scale_elsewhere():
+    assert default_layers(32) == (1, 10, 15)
+    assert default_layers(28) == (1, 8, 14)
+    assert default_layers(64) == (2, 20, 30)
+    for num_layers in range(2, 100):
+        layers = default_layers(num_layers)
+        assert all(a < b for a, b in pairwise((0, *layers, num_layers)))
+
+
+# --- laws ------------------------------------------------------------------------------------------------------------
+
+
+@given(questions())
+def test_a_ladder_descends_within_what_is_there(question):
+    schedule = solve(question)
+    assert all(later <= earlier for earlier, later in pairwise((schedule.visual_tokens, *schedule.budgets)))
+    assert schedule.budgets[-1] >= 1
+    tokens = schedule.tokens_by_layer
+    assert len(tokens) == schedule.num_layers
+    assert tokens[: schedule.layers[0]] == (schedule.visual_tokens,) * schedule.layers[0]
+
+
+@given(questions())
+def test_the_sum_is_within_half_a_run_of_what_was_asked(question):
+    schedule, retention = solve(question), question[-1]
+    target = round(schedule.num_layers * retention * schedule.visual_tokens)
+    assert abs(sum(schedule.tokens_by_layer) - target) <= max(runs_of(schedule)) / 2
+
+
+@given(questions(most_layers=14, most_tokens=14))
+def test_no_ladder_comes_nearer(question):
+    schedule, retention = solve(question), question[-1]
+    target = round(schedule.num_layers * retention * schedule.visual_tokens)
+    sums = {(schedule.layers[0] * schedule.visual_tokens, schedule.visual_tokens)}  # (tokens so far, last budget)
+    for run in runs_of(schedule):
+        sums = {(total + run * budget, budget) for total, last in sums for budget in range(1, last + 1)}
+    nearest = min(abs(total - target) for total, _ in sums)
+    assert abs(sum(schedule.tokens_by_layer) - target) == nearest
+
+
+@given(questions())
+def test_full_retention_keeps_everything(question):
+    num_layers, layers, tokens, _ = question
+    assert set(solve((num_layers, layers, tokens, 1.0)).budgets) == {tokens}
+
+
+@given(questions())
+def test_the_stated_lowest_retention_works_and_less_does_not(question):
+    num_layers, layers, tokens, _ = question
+    lowest = layers[0] * tokens + num_layers - layers[0]
+    if lowest < 1.5:
+        return
+    with pytest.raises(RetentionError, match="lowest possible is") as caught:
+        solve((num_layers, layers, tokens, (lowest - 0.75) / (num_layers * tokens)))
+    stated = float(str(caught.value).rsplit(" ", 1)[1])
+    assert solve((num_layers, layers, tokens, stated)).budgets[-1] >= 1
+
+
+def test_three_stages_keep_the_published_proportion():
+    for tokens in (2000, 20_000):
+        budgets = Schedule.average(retention=0.11, visual_tokens=tokens).budgets
+        assert budgets[0] / budgets[2] == pytest.approx(92 / 22, rel=0.03)
+        assert budgets[0] / budgets[1] == pytest.approx(92 / 54, rel=0.03)
+
+
+# --- in a proportion of one's own, and shifted -----------------------------------------------------------------------
+
+
+def test_pyramiddrop_halves_at_its_average():
+    """4 : 2 : 1 at 0.469 of 576 tokens, that is 270."""
+    schedule = Schedule.average(retention=270 / 576, visual_tokens=576, layers=(8, 16, 24), proportion=(4, 2, 1))
+    assert schedule.budgets == (288, 144, 72)
+    assert round(schedule.layer_average, 3) == 0.469
+
+
+proportions = st.lists(st.integers(1, 100), min_size=1, max_size=5).map(lambda line: sorted(line, reverse=True))
+
+
+@given(questions(), proportions)
+def test_in_any_proportion_a_ladder_descends_and_meets_the_sum(question, proportion):
+    num_layers, layers, tokens, retention = question
+    asked = {"retention": retention, "visual_tokens": tokens, "num_layers": num_layers, "layers": layers}
+    schedule = Schedule.average(**asked, proportion=proportion)
+    assert all(later <= earlier for earlier, later in pairwise((tokens, *schedule.budgets)))
+    assert schedule.budgets[-1] >= 1
+    target = round(num_layers * retention * tokens)
+    assert abs(sum(schedule.tokens_by_layer) - target) <= max(runs_of(schedule)) / 2
+
+
+@given(proportions, st.integers(0, 30))
+def test_a_proportion_is_met_to_a_token_where_nothing_clamps_it(proportion, first):
+    """A stage a layer, so that any sum can be met; half of what is there for the first, so that nothing clamps."""
+    layers, most = tuple(range(first, first + len(proportion))), 10_000 * proportion[0]
+    wanted = [5_000 * part for part in proportion]
+    num_layers = first + len(proportion)
+    retention = (first * most + sum(wanted)) / (num_layers * most)
+    schedule = Schedule.average(
+        retention=retention, visual_tokens=most, num_layers=num_layers, layers=layers, proportion=proportion
+    )
+    assert schedule.budgets == pytest.approx(wanted, abs=1)
+
+
+@pytest.mark.parametrize("proportion", [(), (1, 2, 4), (2, 1, 0), (-1, -2)])
+def test_a_proportion_that_is_none_is_refused(proportion):
+    with pytest.raises(OptionError, match=r"proportion \(.*\): name positive numbers of which none exceeds") as caught:
+        Schedule.average(retention=0.5, visual_tokens=100, proportion=proportion)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_share_of_what_one_stage_leaves():
+    """The three meanings of 22.2 % in print, on LLaVA's three stages and on FastV's one."""
+    asked = {"retention": 128 / 576, "visual_tokens": 576}
+    assert Schedule.keeping(**asked, stage=0).budgets == (128, 75, 31)
+    assert Schedule.keeping(**asked, stage=-1).budgets == (535, 314, 128)
+    assert Schedule.keeping(**asked, stage=-1, layers=(2,)) == Schedule.keeping(**asked, stage=0, layers=(2,))
+    assert Schedule.keeping(**asked, layers=(2,)).budgets == (128,)
+    # DART's scripts call that 128; averaged over the layers it is 156.
+    assert round(Schedule.keeping(**asked, layers=(2,)).layer_average * 576) == 156
+    assert Schedule.keeping(retention=0.9, visual_tokens=576, stage=-1).budgets == (576, 576, 518)
+    assert Schedule.keeping(retention=0.001, visual_tokens=576).budgets == (1, 1, 1)
+    with pytest.raises(RetentionError):
+        Schedule.keeping(retention=1.1, visual_tokens=576)
+    with pytest.raises(OptionError, match="proportion"):
+        Schedule.keeping(retention=0.5, visual_tokens=576, proportion=(1, 2))
+
+
+def test_speed(capsys):
+    begin = time.perf_counter()
+    for i in range(1000):
+        Schedule.average(retention=0.1 + 0.0009 * i, visual_tokens=576)
+    with capsys.disabled():
+        print(f"[1000 schedules: {time.perf_counter() - begin:.2f} s]", end="")
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("retention", [0.0, -1.0, 1.5, float("nan"), float("inf")])
+def test_a_retention_outside_its_range_is_refused(retention):
+    with pytest.raises(RetentionError, match=rf"retention {retention} is outside \(0, 1\]"):
+        Schedule.average(retention=retention, visual_tokens=576)
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ((), "name at least one"),
+        ((1, 32), "after layers 1 … 31"),
+        ((-1,), "after layers 1 … 31"),
+        ((10, 1), "must ascend"),
+        ((3, 3), "must ascend"),
+    ],
+)
+def test_layers_that_a_decoder_does_not_have_are_refused(layers, message):
+    with pytest.raises(OptionError, match=message):
+        Schedule.average(retention=0.5, visual_tokens=576, layers=layers)
+
+
+@pytest.mark.parametrize(
+    ("budgets", "visual_tokens", "message"),
+    [
+        ((5,), 10, "differ in length"),
+        ((5, 6), 10, "between 0 and the one before"),
+        ((11, 5), 10, "between 0 and the one before"),
+        ((5, -1), 10, "between 0 and the one before"),
+        ((0, 0), 0, "needs at least 1"),
+    ],
+)
+def test_budgets_that_are_no_ladder_are_refused(budgets, visual_tokens, message):
+    with pytest.raises(OptionError, match=message):
+        Schedule((1, 3), budgets, visual_tokens, 6)
+
+
+def test_nothing_to_prune_is_refused():
+    with pytest.raises(OptionError, match="visual_tokens 0"):
+        Schedule.average(retention=0.5, visual_tokens=0)
+    with pytest.raises(OptionError, match="num_layers 1"):
+        default_layers(1)
+
+
+def test_an_unknown_published_schedule_is_refused_with_the_known_ones():
+    with pytest.raises(UnknownName, match=r"schedule 'llava-65'.*llava-64"):
+        published("llava-65")
+    assert all(schedule.tokens_by_layer for schedule in PUBLISHED.values())

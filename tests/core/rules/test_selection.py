@@ -1,0 +1,435 @@
+"""The fast selection rules against the plain ones and against cases worked by hand."""
+
+from collections import Counter
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from trio_core import OptionError
+from trio_core.rules import equations
+from trio_core.rules.selection import (
+    _LEAST_BLOCK,
+    _MOST_BLOCK,
+    cosine,
+    dpp_map,
+    facility_location,
+    farthest_point,
+    nms_select,
+    stride,
+    top_k,
+)
+
+COUNTS = (1, 2, 3, 17, _LEAST_BLOCK - 1, _LEAST_BLOCK, _LEAST_BLOCK + 1, _MOST_BLOCK + 1, 600, 700)
+THRESHOLDS = (-0.2, 0.0, 0.3, 0.8, 0.95)
+
+
+def cloud(kind: str, count: int, generator: torch.Generator, width: int = 8) -> Tensor:
+    """[N, D] features; `duplicates` and `axes` have similarities that floats hold exactly."""
+    if kind == "random":
+        return torch.randn(count, width, generator=generator)
+    if kind == "clustered":
+        centres = torch.randn(max(1, count // 9), width, generator=generator)
+        which = torch.randint(len(centres), (count,), generator=generator)
+        return centres[which] + 0.2 * torch.randn(count, width, generator=generator)
+    axes = torch.cat([torch.eye(width), -torch.eye(width)])
+    if kind == "duplicates":
+        axes = axes[:3]
+    return axes[torch.randint(len(axes), (count,), generator=generator)] * 2.0
+
+
+def ranks(count: int, ties: bool, generator: torch.Generator) -> Tensor:
+    if ties:
+        return torch.randint(4, (count,), generator=generator).float()
+    return torch.rand(count, generator=generator)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("kind", ["random", "clustered", "duplicates", "axes"])
+def test_the_fast_form_is_algorithm_1(kind, count):
+    generator = torch.Generator().manual_seed(count)
+    for threshold in THRESHOLDS:
+        for ties in (False, True):
+            features, scores = cloud(kind, count, generator), ranks(count, ties, generator)
+            for budget in sorted({1, max(1, count // 9), max(1, count // 2), count}):
+                fast = nms_select(scores, features, budget, threshold)
+                plain = equations.nms_select(scores, features, budget, threshold)
+                assert torch.equal(fast, plain), (threshold, ties, budget)
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 700), st.sampled_from(["clustered", "axes"]), st.floats(-0.9, 1.0), st.booleans(), st.data())
+def test_the_fast_form_is_algorithm_1_anywhere(count, kind, threshold, ties, data):
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 2**31)))
+    budget = data.draw(st.integers(1, count))
+    features, scores = cloud(kind, count, generator), ranks(count, ties, generator)
+    fast = nms_select(scores, features, budget, threshold)
+    assert torch.equal(fast, equations.nms_select(scores, features, budget, threshold))
+
+
+def test_a_chain_longer_than_a_block_is_settled_exactly():
+    # Each token is near the next alone, so every other one stays: the longest dependence that a block can hold.
+    count = 2 * _MOST_BLOCK + 7
+    angle = torch.arange(count, dtype=torch.float64) * 0.01
+    features = torch.stack([angle.cos(), angle.sin()], dim=1)
+    scores = torch.arange(count, 0, -1).double()
+    kept = nms_select(scores, features, count // 2, threshold=float(torch.tensor(0.015).cos()))
+    assert kept.tolist() == list(range(0, 2 * (count // 2), 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_other_precisions_choose_by_the_same_rule(dtype):
+    generator = torch.Generator().manual_seed(0)
+    features, scores = cloud("clustered", 100, generator).to(dtype), torch.rand(100, generator=generator)
+    assert torch.equal(nms_select(scores, features, 30), equations.nms_select(scores, features, 30))
+
+
+def test_the_inputs_stay_as_they_are():
+    generator = torch.Generator().manual_seed(0)
+    features, scores = cloud("random", 50, generator), torch.rand(50, generator=generator)
+    similarity = cosine(features)
+    before = features.clone(), scores.clone(), similarity.clone()
+    nms_select(scores, features, 10)
+    top_k(scores, 10)
+    farthest_point(features, 10)
+    dpp_map(similarity, 10)
+    facility_location(similarity, scores, 10)
+    assert all(map(torch.equal, (features, scores, similarity), before))
+
+
+def test_features_that_ask_for_gradients_are_chosen_from_without_them():
+    features, scores = torch.randn(50, 4, requires_grad=True), torch.rand(50, requires_grad=True)
+    assert torch.equal(nms_select(scores, features, 10), nms_select(scores.detach(), features.detach(), 10))
+
+
+@pytest.mark.parametrize("kind", ["random", "clustered", "duplicates", "axes"])
+def test_the_same_inputs_give_the_same_choice(kind):
+    generator = torch.Generator().manual_seed(0)
+    features, scores = cloud(kind, 700, generator), ranks(700, True, generator)
+    first = nms_select(scores, features, 300)
+    assert all(torch.equal(first, nms_select(scores.clone(), features.clone(), 300)) for _ in range(3))
+
+
+class Waits(TorchDispatchMode):
+    """Counts the operators for which the host waits, were the tensors on a device."""
+
+    def __init__(self):
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        masks = name == "index" and any(i is not None and i.dtype == torch.bool for i in args[1])
+        if masks or name in ("_local_scalar_dense", "equal", "nonzero", "masked_select"):
+            self.counts[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def waits(choose) -> Counter[str]:
+    with Waits() as mode:
+        choose()
+    return mode.counts
+
+
+@pytest.mark.parametrize("count", [100, 1000, 4000])
+def test_the_host_waits_twice_where_one_block_of_strangers_is_enough(count):
+    """For the inputs' check and for the settling."""
+    scores, features = torch.rand(count), torch.randn(count, 64)
+    assert waits(lambda: nms_select(scores, features, 60)) == {"_local_scalar_dense": 2}
+
+
+@pytest.mark.parametrize(("budget", "blocks"), [(60, 5), (300, 4)])
+def test_the_host_waits_once_for_each_block_of_duplicates(budget, blocks):
+    """The first block keeps the one direction there is; in each later one, as long as all before it, all fall out."""
+    count = min(max(budget, _LEAST_BLOCK), _MOST_BLOCK) * 2 ** (blocks - 1)
+    counts = waits(lambda: nms_select(torch.rand(count), torch.ones(count, 4), budget))
+    assert counts == {"_local_scalar_dense": 2, "nonzero": blocks - 1}
+
+
+@pytest.mark.parametrize(("links", "settling"), [(1, 1), (3, 1), (4, 2), (7, 2), (8, 3), (59, 15)])
+def test_the_host_waits_once_for_every_four_links_of_a_chain(links, settling):
+    """Each candidate is near the one before it and no other, so that every second one stays."""
+    axes = torch.eye(links + 2)
+    scores, features = torch.arange(links + 1.0).flip(0), axes[:-1] + axes[1:]
+    expected = torch.arange(0, links + 1, 2)
+    assert torch.equal(nms_select(scores, features, len(expected), threshold=0.4), expected)
+    assert waits(lambda: nms_select(scores, features, len(expected), 0.4)) == {"_local_scalar_dense": 1 + settling}
+
+
+def test_the_zoo_s_rules_wait_for_nothing_but_the_inputs_check():
+    features, similarity = torch.randn(50, 4), cosine(torch.randn(50, 4))
+    for choose in (
+        lambda: farthest_point(features, 20),
+        lambda: dpp_map(similarity, 20),
+        lambda: facility_location(similarity, similarity[0], 20),
+    ):
+        assert waits(choose) == {"_local_scalar_dense": 1}
+
+
+@pytest.mark.parametrize("budget", [0, -1, 6])
+def test_a_budget_outside_1_to_n_is_refused(budget):
+    for choose in (
+        lambda: nms_select(torch.rand(5), torch.rand(5, 2), budget),
+        lambda: top_k(torch.rand(5), budget),
+        lambda: farthest_point(torch.rand(5, 2), budget),
+        lambda: dpp_map(torch.eye(5), budget),
+        lambda: facility_location(torch.eye(5), torch.rand(5), budget),
+    ):
+        with pytest.raises(OptionError, match=f"budget {budget}: can keep 1 … 5 of 5 tokens"):
+            choose()
+    with pytest.raises(OptionError, match=f"budget {budget}"):
+        stride(5, budget)
+
+
+@pytest.mark.parametrize("threshold", [-1.0, -2.0, 1.01, float("nan")])
+def test_a_threshold_that_is_no_cosine_is_refused(threshold):
+    with pytest.raises(OptionError, match=rf"threshold {threshold} is outside \(-1, 1\]"):
+        nms_select(torch.rand(5), torch.rand(5, 2), 2, threshold)
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf"), -float("inf")])
+def test_broken_scores_or_features_are_refused(broken):
+    scores, features = torch.rand(5), torch.rand(5, 2)
+    bad_scores, bad_features = scores.clone(), features.clone()
+    bad_scores[2] = bad_features[3, 1] = broken
+    square, bad_square = torch.eye(5), torch.eye(5).index_fill(0, torch.tensor([3]), broken)
+    for choose in (
+        lambda: nms_select(bad_scores, features, 2),
+        lambda: nms_select(scores, bad_features, 2),
+        lambda: nms_select(scores, bad_features, 5),
+        lambda: top_k(bad_scores, 2),
+        lambda: farthest_point(bad_features, 2),
+        lambda: dpp_map(bad_square, 2),
+        lambda: facility_location(bad_square, scores, 2),
+        lambda: facility_location(square, bad_scores, 2),
+    ):
+        with pytest.raises(OptionError, match="NaN or infinity"):
+            choose()
+
+
+@pytest.mark.parametrize(
+    ("count", "budget", "kept"),
+    [(9, 3, [1, 4, 7]), (8, 3, [1, 4, 6]), (10, 4, [1, 3, 6, 8]), (5, 5, [0, 1, 2, 3, 4]), (7, 1, [3]), (1, 1, [0])],
+)
+def test_stride_on_cases_worked_by_hand(count, budget, kept):
+    assert stride(count, budget).tolist() == kept
+
+
+def test_stride_is_strictly_ascending():
+    for count in range(1, 60):
+        for budget in range(1, count + 1):
+            kept = stride(count, budget)
+            assert (kept.diff() > 0).all() and kept[0] >= 0 and kept[-1] < count and len(kept) == budget
+
+
+@pytest.mark.parametrize(
+    ("scores", "budget", "kept"),
+    [
+        ([1.0, 3.0, 2.0], 2, [1, 2]),
+        ([2.0, 2.0, 2.0, 2.0], 2, [0, 1]),
+        ([1.0, 2.0, 1.0, 2.0, 1.0], 3, [0, 1, 3]),
+        ([0.0, -1.0], 1, [0]),
+    ],
+)
+def test_top_k_gives_ties_to_the_lower_index(scores, budget, kept):
+    assert top_k(torch.tensor(scores), budget).tolist() == kept
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_large_but_finite_inputs_are_no_infinity(dtype):
+    most = torch.finfo(dtype).max / 4
+    assert top_k(torch.full((9,), most, dtype=dtype), 2).tolist() == [0, 1]
+
+
+# methods.md, §1.11 and cards 8, 9 and 12: six features, each rule's picks worked by hand.
+HAND = torch.tensor([[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9], [0.7, 0.7], [-1, 0]])
+ATTENTION = torch.tensor([0.30, 0.10, 0.10, 0.05, 0.25, 0.20])
+RELEVANCE = torch.tensor([1, 0.9, 0.5, 0.25, 0.75, 5e-6])
+
+
+def relevant(features: Tensor, relevance: Tensor) -> Tensor:
+    return relevance[:, None] * cosine(features) * relevance
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_the_cards_examples(dtype):
+    features, attention, relevance = HAND.to(dtype), ATTENTION.to(dtype), RELEVANCE.to(dtype)
+    assert [farthest_point(features, k).tolist() for k in (1, 2, 3)] == [[5], [0, 5], [0, 2, 5]]
+    assert [dpp_map(relevant(features, relevance).to(dtype), k).tolist() for k in (1, 2)] == [[0], [0, 4]]
+    similarity = cosine(features).to(dtype)
+    assert [facility_location(similarity, attention, k).tolist() for k in (1, 2, 3)] == [[4], [4, 5], [0, 4, 5]]
+
+
+# Each rule once more as a loop over candidates, in Python's float64; a pick is the first of the best.
+
+
+def best(gains: dict[int, float]) -> int:
+    return max(gains, key=lambda j: gains[j])
+
+
+def farthest_point_in_a_loop(features: Tensor, budget: int) -> list[int]:
+    distance = (1 - cosine(features.double())).tolist()
+    everyone = range(len(distance))
+    kept: list[int] = []
+    for _ in range(budget):
+        others = {j: kept or [i for i in everyone if i != j] for j in everyone if j not in kept}
+        kept.append(best({j: min((distance[i][j] for i in near), default=0) for j, near in others.items()}))
+    return sorted(kept)
+
+
+def dpp_map_in_a_loop(kernel: Tensor, budget: int) -> list[int]:
+    """By determinants: the gain of j is det(L of those kept and j) over det(L of those kept)."""
+    kept: list[int] = []
+    for _ in range(budget):
+        rest = [j for j in range(len(kernel)) if j not in kept]
+        kept.append(best({j: float(torch.linalg.det(kernel[[*kept, j]][:, [*kept, j]])) for j in rest}))
+    return sorted(kept)
+
+
+def facility_location_in_a_loop(similarity: Tensor, weights: Tensor, budget: int) -> list[int]:
+    rows, kept = similarity.tolist(), []
+    for _ in range(budget):
+        cover = [max([0.0, *(row[i] for i in kept)]) for row in rows]
+        gains = {
+            j: sum(max(0.0, row[j] - c) for row, c in zip(rows, cover, strict=True)) * float(weights[j])
+            for j in range(len(rows))
+            if j not in kept
+        }
+        kept.append(best(gains))
+    return sorted(kept)
+
+
+counts_and_budgets = st.integers(1, 24).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n)))
+seeds = st.integers(0, 2**31)
+
+
+def drawn(kind: str, count: int, seed: int, width: int = 8) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return cloud(kind, count, generator, width).double(), torch.rand(count, generator=generator).double() + 0.1
+
+
+@given(counts_and_budgets, st.sampled_from(["random", "clustered", "axes", "duplicates"]), seeds)
+def test_farthest_point_is_its_loop(sizes, kind, seed):
+    features, _ = drawn(kind, sizes[0], seed)
+    assert farthest_point(features, sizes[1]).tolist() == farthest_point_in_a_loop(features, sizes[1])
+
+
+@given(counts_and_budgets, st.sampled_from(["random", "clustered"]), seeds)
+def test_dpp_map_is_its_loop(sizes, kind, seed):
+    features, relevance = drawn(kind, sizes[0], seed, width=32)
+    kernel = relevant(features, relevance)
+    assert dpp_map(kernel, sizes[1]).tolist() == dpp_map_in_a_loop(kernel, sizes[1])
+
+
+@given(counts_and_budgets, st.sampled_from(["random", "clustered", "axes", "duplicates"]), seeds)
+def test_facility_location_is_its_loop(sizes, kind, seed):
+    features, weights = drawn(kind, sizes[0], seed)
+    # Eighths: sums of products stay exact, so that ties are ties whatever the order of the sum.
+    similarity, weights = (cosine(features) * 8).round() / 8, (weights * 8).round() / 8
+    expected = facility_location_in_a_loop(similarity, weights, sizes[1])
+    assert facility_location(similarity, weights, sizes[1]).tolist() == expected
+
+
+RULES = {
+    "farthest_point": lambda features, _, k: farthest_point(features, k),
+    "dpp_map": lambda features, weights, k: dpp_map(relevant(features, weights), k),
+    "facility_location": lambda features, weights, k: facility_location(cosine(features), weights, k),
+    "nms_select": lambda features, weights, k: nms_select(weights, features, k),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(
+    counts_and_budgets,
+    st.sampled_from(["random", "clustered", "axes", "duplicates"]),
+    st.sampled_from([torch.float32, torch.float64, torch.bfloat16, torch.float16]),
+    seeds,
+)
+def test_each_rule_keeps_exactly_the_budget_in_order(rule, sizes, kind, dtype, seed):
+    (count, budget), choose = sizes, RULES[rule]
+    features, weights = (part.to(dtype) for part in drawn(kind, count, seed))
+    kept = choose(features, weights, budget)
+    assert kept.shape == (budget,) and kept.dtype == torch.long
+    assert (kept.diff() > 0).all() and kept[0] >= 0 and kept[-1] < count
+    assert torch.equal(kept, choose(features, weights, budget))
+    assert torch.equal(choose(features, weights, count), torch.arange(count))
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(counts_and_budgets, seeds)
+def test_each_rule_keeps_the_same_tokens_in_any_order(rule, sizes, seed):
+    (count, budget), choose = sizes, RULES[rule]
+    features, weights = drawn("random", count, seed, width=32)
+    if rule == "farthest_point":
+        # Two tokens that are each other's nearest are equally isolated, and the order decides.
+        isolation = (1 - cosine(features)).fill_diagonal_(2).amin(dim=0).sort(descending=True).values
+        assume(count > 1 and isolation[0] - isolation[1] > 1e-9)
+    shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    kept = shuffled[choose(features[shuffled], weights[shuffled], budget)].sort().values
+    assert torch.equal(kept, choose(features, weights, budget))
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_each_rule_gives_ties_to_the_lower_index(rule, dtype):
+    # Two axes, each four times, equally weighted: one of each first, then the rest from the left.
+    features = torch.eye(2).repeat(4, 1)[[0, 2, 1, 4, 3, 6, 5, 7]].to(dtype)
+    choices = [RULES[rule](features, torch.ones(8, dtype=dtype), k).tolist() for k in range(1, 9)]
+    assert choices == [[0], [0, 2], [0, 1, 2], *(list(range(k)) for k in range(4, 9))]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@settings(max_examples=30)
+@given(st.integers(1, 8), st.integers(1, 40), seeds)
+def test_dpp_map_past_the_rank_completes_with_the_lowest_indices(dtype, rank, count, seed):
+    # Axes and halves: the kernel is exact, and so is what is left of it.
+    generator = torch.Generator().manual_seed(seed)
+    features = cloud("axes", count, generator, rank).to(dtype)
+    relevance = 0.5 ** torch.randint(4, (count,), generator=generator).to(dtype)
+    kernel = relevant(features, relevance)
+    distinct = len({int(axis) for axis in features.abs().argmax(dim=1)})
+    within = dpp_map(kernel, distinct).tolist()
+    assert len({int(features[i].abs().argmax()) for i in within}) == distinct
+    rest = [j for j in range(count) if j not in within]
+    for budget in range(distinct, count + 1):
+        assert dpp_map(kernel, budget).tolist() == sorted(within + rest[: budget - distinct])
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 4), st.sampled_from([torch.float32, torch.float64, torch.bfloat16]), seeds)
+def test_dpp_map_past_the_rank_goes_on_where_only_rounding_is_left(rank, dtype, seed):
+    features, relevance = (part.to(dtype) for part in drawn("random", 30, seed, width=rank))
+    kernel = relevant(features, relevance).to(dtype)
+    before: set[int] = set()
+    for budget in range(1, 31):
+        kept = set(dpp_map(kernel, budget).tolist())
+        assert len(kept) == budget and before < kept
+        before = kept
+
+
+def test_dpp_map_takes_a_kernel_of_zeros_and_one_that_is_not_definite():
+    assert dpp_map(torch.zeros(4, 4), 3).tolist() == [0, 1, 2]
+    assert dpp_map(-torch.eye(4), 3).tolist() == [0, 1, 2]
+    assert dpp_map(torch.tensor([[1.0, 2.0], [2.0, 1.0]]), 2).tolist() == [0, 1]
+
+
+def test_a_row_of_zeros_is_at_a_right_angle_to_all():
+    features = torch.tensor([[1.0, 0.0], [0.0, 0.0], [3.0, 0.0]])
+    assert torch.equal(cosine(features), torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]))
+    assert farthest_point(features, 1).tolist() == [1]
+
+
+def test_cosines_are_symmetric_to_the_last_bit():
+    similarity = cosine(torch.randn(100, 64, dtype=torch.float64))
+    assert torch.equal(similarity, similarity.T)
+    assert torch.allclose(similarity.diagonal(), torch.ones((), dtype=torch.float64))
+
+
+def test_what_covers_nothing_more_comes_last_and_from_the_left():
+    # Token 2 covers everyone; a negative similarity covers nothing.
+    similarity = torch.tensor([[1.0, -1.0, 1.0], [-1.0, 1.0, 1.0], [0.5, 0.5, 1.0]])
+    picks = [facility_location(similarity, torch.ones(3), k).tolist() for k in (1, 2, 3)]
+    assert picks == [[2], [0, 2], [0, 1, 2]]

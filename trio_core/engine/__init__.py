@@ -1,0 +1,1 @@
+"""How pruning runs inside a model's forward."""

@@ -1,0 +1,196 @@
+"""Does pruning do on a model what it claims? Asked without a picture, so that any model can be asked.
+
+Words stand in for the picture's tokens: the ids are a prompt with placeholders, and what is embedded in their places is
+other words. `prune` comes as an argument, because it itself asks before it touches a model of a class we do not know.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from trio_core.errors import UnsupportedModel
+from trio_core.methods.method import Method
+from trio_core.models import adapter_for
+from trio_core.models.adapter import Adapter
+
+Prune = Callable[..., AbstractContextManager[Any]]
+
+BEFORE, PICTURE, AFTER = 4, 12, 8
+"""Tokens of the prompt."""
+PROMPTS = 3
+STEPS = 3
+"""Tokens to generate."""
+
+_checks: WeakKeyDictionary[PreTrainedModel, dict[str, "Check"]] = WeakKeyDictionary()
+"""What was seen of a model, by its attention."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What the check saw; None where it could not look.
+
+    identical: at retention 1 the logits are the dense model's, bit by bit. difference: the largest of tail saliency
+    from autograd's, relative to the largest score. same_kept: both keep the same tokens, ties aside. generates: each
+    decode step's logits are those of the pruned prompt with the new tokens behind it. faults: what failed, a line each.
+    apart: those of them that concern only methods which take a layer apart (`Method.needs_layer_parts`).
+    """
+
+    identical: bool | None
+    difference: float | None
+    same_kept: bool | None
+    generates: bool | None
+    faults: tuple[str, ...]
+    apart: tuple[str, ...] = ()
+
+
+def self_check(model: PreTrainedModel, prune: Prune) -> Check:
+    """Try a model, as it is, with `prune`.
+
+    In half precision rounding can tip a pseudo-label over, and every score with it; a wrong formula is wrong on any
+    prompt. So where the saliencies differ, other prompts are tried before that counts.
+    """
+    trial, faults = _Trial(model, prune), list[str]()
+
+    def ask(question: Callable[[], Any]) -> Any:
+        try:
+            with torch.no_grad(), trial.words_for_the_picture():
+                return question()
+        except Exception as error:  # a class we do not know may break in any way, and that is the answer
+            faults.append(f"{question.__name__} breaks: {type(error).__name__}: {' '.join(str(error).split())}")
+            return None
+
+    identical, readout, generated = ask(trial.full_retention), ask(trial.readout), ask(trial.generate)
+    if identical is False:
+        faults.append("at retention 1 the logits are not the dense model's")
+    if readout is not None and not readout <= trial.tolerance:
+        faults.append(f"final norm and head differ from the model's logits by {readout:.1g} of the largest")
+    if generated is not None and not generated <= 10 * trial.tolerance:
+        faults.append(f"decoding differs from a longer prompt by {generated:.1g} of the largest logit")
+    concerning_all, saliency = len(faults), ask(trial.saliency)
+    for seed in range(1, PROMPTS):
+        if saliency is None or (saliency[0] <= trial.tolerance and saliency[1]):
+            break
+        trial = _Trial(model, prune, seed)
+        saliency = ask(trial.saliency)
+    difference, same_kept = saliency or (None, None)
+    if difference is not None and not difference <= trial.tolerance:
+        faults.append(f"tail saliency differs from autograd's by {difference:.1g} of the largest score")
+    if same_kept is False:
+        faults.append("tail saliency and autograd's keep different tokens")
+    generates = None if generated is None else generated <= 10 * trial.tolerance
+    return Check(identical, difference, same_kept, generates, tuple(faults), tuple(faults[concerning_all:]))
+
+
+def vouch(adapter: Adapter, method: Method, prune: Prune) -> None:
+    """Try a model of a class or with a decoder we do not know, once. Raises UnsupportedModel naming what failed."""
+    if adapter.known:
+        return
+    model, checks = adapter.model, _checks.setdefault(adapter.model, {})
+    if adapter.attention not in checks:
+        checks[adapter.attention] = Check(None, None, None, None, ())  # while the check itself prunes
+        try:
+            checks[adapter.attention] = self_check(model, prune)
+        except BaseException:
+            del checks[adapter.attention]
+            raise
+    seen = checks[adapter.attention]
+    if faults := [fault for fault in seen.faults if method.needs_layer_parts or fault not in seen.apart]:
+        decoder = model.config.get_text_config().model_type
+        raise UnsupportedModel(
+            f"model class {type(model).__name__} with a {decoder!r} decoder is not known, and pruning it was tried in "
+            f"vain: {faults[0]}; a family is one file in trio_core/models"
+        )
+
+
+class _Trial:
+    """A model, a prompt for it, and the questions."""
+
+    def __init__(self, model: PreTrainedModel, prune: Prune, seed: int = 0):
+        self.model, self.prune, self.adapter = model, prune, adapter_for(model)
+        half = model.dtype.itemsize < 4
+        self.tolerance = 0.1 if half else 1e-5
+        placeholders = self.adapter.placeholder_ids()
+        vocabulary = torch.arange(1, model.config.get_text_config().vocab_size)
+        vocabulary = vocabulary[~torch.isin(vocabulary, torch.tensor(placeholders))]
+        drawn = torch.randperm(len(vocabulary), generator=torch.Generator().manual_seed(seed))
+        self.words = vocabulary[drawn[: BEFORE + PICTURE + AFTER]][None].to(model.device)
+        self.prompt = self.words.clone()
+        self.prompt[:, BEFORE : BEFORE + PICTURE] = placeholders[0]
+        depth = len(self.adapter.layers)
+        self.stages = {"retention": 0.5, "layers": (1, depth // 2) if depth > 3 else (1,)}
+
+    @contextmanager
+    def words_for_the_picture(self) -> Iterator[None]:
+        """Words are embedded where the prompt has placeholders: each place its own, as in a picture."""
+
+        def exchange(_module: torch.nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            given = self.words.shape[1]
+            if args[0].shape[1] < given:
+                return args
+            return (torch.cat([self.words, args[0][:, given:]], dim=1), *args[1:])
+
+        handle = self.model.get_input_embeddings().register_forward_pre_hook(exchange)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+    def inputs(self, ids: Tensor) -> dict[str, Tensor]:
+        """The model's arguments for the prompt with new tokens behind it."""
+        return {
+            "input_ids": ids,
+            "attention_mask": torch.ones_like(ids),
+            **self.adapter.beside(ids, self.prompt.shape[1]),
+        }
+
+    def full_retention(self) -> bool:
+        dense = self.model(**self.inputs(self.prompt)).logits
+        with self.prune(self.model, "random", retention=1.0):
+            return torch.equal(self.model(**self.inputs(self.prompt)).logits, dense)
+
+    def readout(self) -> float:
+        last: list[Any] = []
+        handle = self.adapter.layers[-1].register_forward_hook(lambda *seen: last.append(seen[-1]))
+        try:
+            logits = self.model(**self.inputs(self.prompt)).logits
+        finally:
+            handle.remove()
+        ours = self.adapter.readout(last[0][0] if isinstance(last[0], tuple) else last[0])
+        return ((ours - logits).abs().max() / logits.abs().max()).item()
+
+    def saliency(self) -> tuple[float, bool]:
+        traces = []
+        for saliency in ("tail", "autograd"):
+            with self.prune(self.model, "trio", saliency=saliency, nms=False, **self.stages) as trace:
+                self.model(**self.inputs(self.prompt))
+            traces.append(trace.stages)
+        worst = 0.0
+        for tail, plain in zip(*traces, strict=True):
+            ours, oracle = tail.scores[0].double(), plain.scores[0].double()
+            largest = oracle.nan_to_num().max()
+            worst = max(worst, ((ours - oracle).nan_to_num().abs().max() / largest).item())
+            here, there = (set(stage.kept[0].tolist()) for stage in (tail, plain))
+            if here != there:
+                # From here on they see different tokens. A tie is none of their faults.
+                doubtful = oracle[list(here ^ there)] - oracle[list(there)].min()
+                return worst, bool((doubtful.abs() <= self.tolerance * largest).all())
+        return worst, True
+
+    def generate(self) -> float:
+        asked = {"max_new_tokens": STEPS, "min_new_tokens": STEPS, "do_sample": False, "return_dict_in_generate": True}
+        with self.prune(self.model, "random", **self.stages):
+            # A placeholder among the new tokens would count as a part of the picture below.
+            made = cast(Any, self.model).generate(
+                **self.inputs(self.prompt),
+                **asked,
+                output_logits=True,
+                suppress_tokens=[*self.adapter.placeholder_ids()],
+            )
+            longer = self.model(**self.inputs(made.sequences[:, :-1])).logits[:, -STEPS:]
+        return ((torch.stack(made.logits, dim=1) - longer).abs().max() / longer.abs().max()).item()

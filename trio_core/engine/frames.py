@@ -1,0 +1,163 @@
+"""The tokens that are left from some layer on, and what the library made for all tokens cut down to them.
+
+Tensors in, tensors out; `pruning.py` knows when. Shapes: B batch, S the full sequence, T what is left of it, N visual
+tokens, K kept. A batch whose samples keep different numbers stays rectangular: shorter samples carry *fillers*, padding
+or dropped tokens that every mask hides.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask
+
+from trio_core.methods.view import Picture
+from trio_core.tensors import LeftBSD, MaskBS, MaskBT, to_device
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Which tokens are left.
+
+    index: [B, T] their places in the full sequence, ascending. valid: [B, T], False at padding and fillers.
+    dropped: [B] tokens gone. full_length: S. hides: there are fillers.
+    """
+
+    index: Tensor
+    valid: MaskBS
+    dropped: Tensor
+    full_length: int
+    hides: bool
+
+    @classmethod
+    def of_all(cls, valid: MaskBS) -> "Frame":
+        """The frame of a whole sequence; valid: [B, S], False at padding."""
+        batch, length = valid.shape
+        everything = torch.arange(length, device=valid.device).expand(batch, -1)
+        return cls(everything, valid, valid.new_zeros(batch, dtype=torch.long), int(length), hides=False)
+
+
+def shrink(
+    frame: Frame, pictures: Sequence[Picture], kept: Sequence[Tensor], lengths: Sequence[int]
+) -> tuple[Tensor, Frame, tuple[Picture, ...]]:
+    """Leave out the visual tokens that are not kept.
+
+    kept[b]: [K] ascending indices into pictures[b]. lengths[b]: tokens that sample b will have, text included.
+    Returns the rows [B, T] to take of what is there, the frame of what is left, and where its pictures lie in it.
+    """
+    alive = frame.valid.clone()
+    for sample, (picture, chosen) in enumerate(zip(pictures, kept, strict=True)):
+        alive[sample, picture.rows] = False
+        alive[sample, picture.rows[chosen]] = True
+    width = max(lengths)
+    # Those alive first, then padding, then dropped tokens; the first `width`, in order, are the new sequence.
+    rank = torch.where(alive, 0, torch.where(frame.valid, 2, 1))
+    rows = rank.argsort(dim=1, stable=True)[:, :width].sort(dim=1).values
+    left = tuple(
+        replace(
+            picture,
+            rows=torch.searchsorted(rows[sample], picture.rows[chosen]),
+            number=picture.number[chosen],
+            budget=len(chosen),
+        )
+        for sample, (picture, chosen) in enumerate(zip(pictures, kept, strict=True))
+    )
+    gone = [len(picture.rows) - len(chosen) for picture, chosen in zip(pictures, kept, strict=True)]
+    smaller = Frame(
+        frame.index.gather(1, rows),
+        alive.gather(1, rows),
+        frame.dropped + to_device(torch.tensor(gone), rows.device),
+        frame.full_length,
+        hides=min(lengths) < width,
+    )
+    return rows, smaller, left
+
+
+def take_rows(part: Tensor, rows: Tensor) -> LeftBSD:
+    """[B or 1, S, X] → [B, T, X] by places [B, T]."""
+    rows = rows.to(part.device)
+    return part.expand(len(rows), -1, -1).gather(1, rows[..., None].expand(-1, -1, part.shape[-1]))
+
+
+def renumbered(frame: Frame, positions: Tensor, valid: MaskBS) -> Tensor:
+    """[B, T] position ids less the tokens dropped before each; positions: [B or 1, S]; valid: [B, S]."""
+    left = torch.zeros_like(valid).scatter(1, frame.index, frame.valid)
+    dropped_before = (valid & ~left).long().cumsum(dim=1)
+    return (positions.expand_as(dropped_before) - dropped_before).gather(1, frame.index)
+
+
+def cut_mask(
+    frame: Frame,
+    mask: Tensor | BlockMask | None,
+    hidden: Tensor,
+    later: int,
+    attention: str,
+    *,
+    causal: bool = True,
+    window: int | None = None,
+) -> Tensor | BlockMask | None:
+    """The library's mask over the full sequence, cut to the frame; fillers are hidden from all but themselves.
+
+    mask: [B or 1, H or 1, Q, S + later], boolean or additive; [B, S + later] under flash attention; a BlockMask under
+    flex attention; None where the library saw no need for one. hidden: [B, Q, D], what the layer will see.
+    later: tokens since the prefill, this step's included; 0 in the prefill, whose queries are the frame's own tokens.
+    causal: what None means.
+    window: of a layer whose cache slides, in a step after the prefill: the library's mask then begins at the first
+    token within it, and the layer holds as many tokens as a window has, some of them from before that.
+    """
+    batch, width = frame.index.shape
+    later_index = torch.arange(frame.full_length, frame.full_length + later, device=frame.index.device)
+    columns = torch.cat([frame.index, later_index.expand(batch, -1)], dim=1)
+    seen = torch.cat([frame.valid, frame.valid.new_ones(batch, later)], dim=1)
+    hides = frame.hides
+    if window is not None and later:
+        before = later - hidden.shape[1]
+        held = min(width + before, window - 1) + hidden.shape[1]
+        first = max(frame.full_length + before - window + 1, 0)
+        columns = columns[:, -held:] - first
+        seen = seen[:, -held:] & (columns >= 0)
+        columns, hides = columns.clamp_min(0), hides or first > 0
+    if mask is None:
+        return _mask_of_fillers(seen, hidden, attention, causal) if hides else None
+    if isinstance(mask, BlockMask):
+        queries = torch.arange(hidden.shape[1], device=columns.device).expand(batch, -1) if later else frame.index
+        return _cut_block_mask(mask, queries, columns, seen)
+    seen, columns = seen.to(mask.device), columns.to(mask.device)
+    if mask.ndim == 2:
+        return mask.expand(batch, -1).gather(1, columns).masked_fill(~seen, 0)
+    mask = mask.expand(batch, -1, -1, -1)
+    if not later:
+        mask = mask.gather(2, columns[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3]))
+    mask = mask.gather(3, columns[:, None, None, :].expand(-1, *mask.shape[1:3], -1))
+    if not hides:
+        return mask
+    hide = ~seen[:, None, None, :]
+    if not later:
+        hide = hide & ~torch.eye(width, dtype=torch.bool, device=mask.device)
+    return mask.masked_fill(hide, False if mask.dtype == torch.bool else torch.finfo(mask.dtype).min)
+
+
+def _cut_block_mask(mask: BlockMask, rows: Tensor, columns: Tensor, seen: MaskBT) -> BlockMask:
+    """The library's rule, asked of the places where queries [B, Q] and keys [B, K] stand; who sees none gets zeros."""
+    rule, device = mask.mask_mod, mask.kv_indices.device
+    rows, columns, seen = rows.to(device), columns.to(device), seen.to(device)
+    # A lambda, since torch counts its arguments, and run-time shape checks wrap whatever is defined by name.
+    return create_block_mask(
+        lambda b, h, q, k: rule(b, h, rows[b, q], columns[b, k]) & seen[b, k],
+        *(len(rows), None, rows.shape[1], columns.shape[1], device),
+    )
+
+
+def _mask_of_fillers(seen: MaskBT, hidden: Tensor, attention: str, causal: bool) -> Tensor:
+    """A mask where the library made none: causal or open, with the fillers hidden from all but themselves."""
+    if "flash" in attention:
+        return seen
+    queries, keys = hidden.shape[1], seen.shape[1]
+    every = torch.ones(queries, keys, dtype=torch.bool, device=hidden.device)
+    back = every.tril(keys - queries)
+    itself = back.triu(keys - queries)
+    allowed = (back if causal else every) & seen.to(hidden.device)[:, None, None, :] | itself
+    if attention == "sdpa":
+        return allowed
+    return torch.where(allowed, 0.0, torch.finfo(hidden.dtype).min).to(hidden.dtype)
