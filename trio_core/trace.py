@@ -1,6 +1,7 @@
-"""What pruning did in the latest prefill."""
+"""What pruning did in the latest prefill: Trace and StageTrace."""
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from torch import Tensor
 
@@ -10,11 +11,13 @@ from trio_core.rules.schedule import Schedule
 
 @dataclass(frozen=True)
 class StageTrace:
-    """What one stage did, on the picture's own token numbering 0 … V0 − 1.
+    """What one stage did. Visual tokens have the picture's own numbers, 0 … V0 − 1.
 
-    layer: 1-based. tokens_before, tokens_after: visual tokens of the longest sample, in and out.
-    kept[b]: [K] numbers that sample b kept, ascending. scores[b]: [V0] the method's scores, NaN where a token was gone
-    already; None when the method does not score or nothing had to go.
+    layer: the stage acts after this decoder layer, 1-based; 0 is before the first.
+    tokens_before, tokens_after: visual tokens of the longest sample, before and after the stage.
+    kept[b]: [K], the numbers that sample b kept, ascending.
+    scores[b]: [V0], the method's scores, NaN for a token that an earlier stage dropped. None where the method does not
+        score, or where nothing was to be dropped.
     """
 
     layer: int
@@ -26,16 +29,53 @@ class StageTrace:
 
 @dataclass
 class Trace:
-    """What pruning did in the latest prefill. `stages` fill in order; `schedules[b]` is what sample b was due."""
+    """What pruning did in the latest prefill. Each prefill refills it, stage by stage, as the stages run.
+
+    stages: the stages that ran.
+    visual_tokens[b]: V0, the visual tokens that entered the decoder for sample b; empty for a prompt without pictures.
+    num_layers: L, the decoder's depth; 0 before the first prefill.
+    notes: what differs from what was asked, such as a prompt without pictures, which runs dense.
+    """
 
     stages: list[StageTrace] = field(default_factory=list)
-    schedules: tuple[Schedule, ...] = ()
+    visual_tokens: tuple[int, ...] = ()
+    num_layers: int = 0
+    notes: tuple[str, ...] = ()
+
+    def restart(self, visual_tokens: tuple[int, ...], num_layers: int, notes: tuple[str, ...]) -> None:
+        """Forget the last prefill: a new one begins."""
+        self.stages.clear()
+        self.visual_tokens, self.num_layers, self.notes = visual_tokens, num_layers, notes
+
+    @property
+    def schedules(self) -> tuple[Schedule, ...]:
+        """The stages that ran and what they kept, as one schedule for each sample."""
+        if not self.stages:
+            return ()
+        layers = tuple(stage.layer for stage in self.stages)
+        return tuple(
+            Schedule(layers, tuple(len(stage.kept[b]) for stage in self.stages), tokens, self.num_layers)
+            for b, tokens in enumerate(self.visual_tokens)
+        )
 
     @property
     def realised_retention(self) -> float:
-        """Kept share of the visual tokens that were there, averaged over layers and samples."""
-        if not self.schedules:
+        """The kept share of the visual tokens, averaged over layers and samples, from the stages that ran.
+
+        1.0 for a prompt without pictures: nothing was dropped. Raises TrioError before the first prefill.
+        """
+        if not self.num_layers:
             raise TrioError("no prefill has run in this context yet: nothing was realised")
-        layers = self.schedules[0].num_layers
-        kept = sum(sum(schedule.tokens_by_layer) for schedule in self.schedules)
-        return kept / (layers * sum(schedule.visual_tokens for schedule in self.schedules))
+        if not self.visual_tokens:
+            return 1.0
+        return sum(self._tokens_by_layer(b) for b in range(len(self.visual_tokens))) / (
+            self.num_layers * sum(self.visual_tokens)
+        )
+
+    def _tokens_by_layer(self, sample: int) -> int:
+        """The visual tokens that the decoder's layers ran on, summed over the layers."""
+        ends = [*(stage.layer for stage in self.stages), self.num_layers]
+        total = ends[0] * self.visual_tokens[sample]
+        for stage, (start, end) in zip(self.stages, pairwise(ends), strict=True):
+            total += (end - start) * len(stage.kept[sample])
+        return total

@@ -87,7 +87,7 @@ def self_check(model: PreTrainedModel, prune: Prune) -> Check:
     return Check(identical, difference, same_kept, generates, tuple(faults), tuple(faults[concerning_all:]))
 
 
-def vouch(adapter: Adapter, method: Method, prune: Prune) -> None:
+def check_unknown(adapter: Adapter, method: Method, prune: Prune) -> None:
     """Try a model of a class or with a decoder we do not know, once. Raises UnsupportedModel naming what failed."""
     if adapter.known:
         return

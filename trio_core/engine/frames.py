@@ -1,8 +1,8 @@
-"""The tokens that are left from some layer on, and what the library made for all tokens cut down to them.
+"""Which tokens are left from a layer on, and the library's masks and positions cut to them.
 
-Tensors in, tensors out; `pruning.py` knows when. Shapes: B batch, S the full sequence, T what is left of it, N visual
-tokens, K kept. A batch whose samples keep different numbers stays rectangular: shorter samples carry *fillers*, padding
-or dropped tokens that every mask hides.
+Tensors in, tensors out. B batch, S the full sequence, T what is left of it, N visual tokens, K kept ones. A batch whose
+samples keep different numbers stays rectangular: shorter samples carry *fillers*, padding or dropped tokens that every
+mask hides.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,13 @@ from trio_core.tensors import LeftBSD, MaskBS, MaskBT, to_device
 
 @dataclass(frozen=True)
 class Frame:
-    """Which tokens are left.
+    """Which tokens are left from a layer on.
 
-    index: [B, T] their places in the full sequence, ascending. valid: [B, T], False at padding and fillers.
-    dropped: [B] tokens gone. full_length: S. hides: there are fillers.
+    index: [B, T], their places in the full sequence, ascending.
+    valid: [B, T], False at padding and fillers.
+    dropped: [B], how many tokens are gone.
+    full_length: S.
+    hides: whether there are fillers.
     """
 
     index: Tensor
@@ -30,9 +33,16 @@ class Frame:
     full_length: int
     hides: bool
 
+    def on(self, device: torch.device) -> "Frame":
+        """The same frame on a device. A model spread over several devices runs its layers on different ones."""
+        if self.index.device == device:
+            return self
+        index, valid, dropped = (part.to(device) for part in (self.index, self.valid, self.dropped))
+        return replace(self, index=index, valid=valid, dropped=dropped)
+
     @classmethod
     def of_all(cls, valid: MaskBS) -> "Frame":
-        """The frame of a whole sequence; valid: [B, S], False at padding."""
+        """The frame of a whole sequence. valid: [B, S], False at padding."""
         batch, length = valid.shape
         everything = torch.arange(length, device=valid.device).expand(batch, -1)
         return cls(everything, valid, valid.new_zeros(batch, dtype=torch.long), int(length), hides=False)
@@ -43,8 +53,11 @@ def shrink(
 ) -> tuple[Tensor, Frame, tuple[Picture, ...]]:
     """Leave out the visual tokens that are not kept.
 
-    kept[b]: [K] ascending indices into pictures[b]. lengths[b]: tokens that sample b will have, text included.
-    Returns the rows [B, T] to take of what is there, the frame of what is left, and where its pictures lie in it.
+    frame: of what is there. pictures: where the visual tokens stand in it. All tensors are on one device.
+    kept[b]: [K], ascending indices into pictures[b].
+    lengths[b]: tokens that sample b will have, text included.
+
+    Returns the rows [B, T] to take of what is there, the frame of what is left, and the pictures in it.
     """
     alive = frame.valid.clone()
     for sample, (picture, chosen) in enumerate(zip(pictures, kept, strict=True)):
@@ -75,13 +88,13 @@ def shrink(
 
 
 def take_rows(part: Tensor, rows: Tensor) -> LeftBSD:
-    """[B or 1, S, X] → [B, T, X] by places [B, T]."""
+    """The given rows of each sample: [B or 1, S, X] → [B, T, X]. rows: [B, T], places."""
     rows = rows.to(part.device)
     return part.expand(len(rows), -1, -1).gather(1, rows[..., None].expand(-1, -1, part.shape[-1]))
 
 
 def renumbered(frame: Frame, positions: Tensor, valid: MaskBS) -> Tensor:
-    """[B, T] position ids less the tokens dropped before each; positions: [B or 1, S]; valid: [B, S]."""
+    """[B, T]: position ids less the number of tokens dropped before each. positions: [B or 1, S]. valid: [B, S]."""
     left = torch.zeros_like(valid).scatter(1, frame.index, frame.valid)
     dropped_before = (valid & ~left).long().cumsum(dim=1)
     return (positions.expand_as(dropped_before) - dropped_before).gather(1, frame.index)
@@ -97,14 +110,16 @@ def cut_mask(
     causal: bool = True,
     window: int | None = None,
 ) -> Tensor | BlockMask | None:
-    """The library's mask over the full sequence, cut to the frame; fillers are hidden from all but themselves.
+    """The library's mask over the full sequence, cut to the frame. Fillers are hidden from all tokens but themselves.
 
     mask: [B or 1, H or 1, Q, S + later], boolean or additive; [B, S + later] under flash attention; a BlockMask under
-    flex attention; None where the library saw no need for one. hidden: [B, Q, D], what the layer will see.
+        flex attention; None where the library needs none.
+    hidden: [B, Q, D], the layer's input.
     later: tokens since the prefill, this step's included; 0 in the prefill, whose queries are the frame's own tokens.
+    attention: the name of the attention kernel.
     causal: what None means.
-    window: of a layer whose cache slides, in a step after the prefill: the library's mask then begins at the first
-    token within it, and the layer holds as many tokens as a window has, some of them from before that.
+    window: of a layer whose cache slides, in a step after the prefill. The library's mask then begins at the first
+        token inside the window; the layer holds as many tokens as a window has, some of them from before that.
     """
     batch, width = frame.index.shape
     later_index = torch.arange(frame.full_length, frame.full_length + later, device=frame.index.device)
@@ -139,10 +154,13 @@ def cut_mask(
 
 
 def _cut_block_mask(mask: BlockMask, rows: Tensor, columns: Tensor, seen: MaskBT) -> BlockMask:
-    """The library's rule, asked of the places where queries [B, Q] and keys [B, K] stand; who sees none gets zeros."""
+    """A block mask of the library's rule, at the places of the queries [B, Q] and the keys [B, K].
+
+    A query that may look at nothing gets zeros from the kernel.
+    """
     rule, device = mask.mask_mod, mask.kv_indices.device
     rows, columns, seen = rows.to(device), columns.to(device), seen.to(device)
-    # A lambda, since torch counts its arguments, and run-time shape checks wrap whatever is defined by name.
+    # A lambda: torch counts the arguments of the rule, and run-time shape checks would wrap a named function.
     return create_block_mask(
         lambda b, h, q, k: rule(b, h, rows[b, q], columns[b, k]) & seen[b, k],
         *(len(rows), None, rows.shape[1], columns.shape[1], device),
@@ -150,7 +168,7 @@ def _cut_block_mask(mask: BlockMask, rows: Tensor, columns: Tensor, seen: MaskBT
 
 
 def _mask_of_fillers(seen: MaskBT, hidden: Tensor, attention: str, causal: bool) -> Tensor:
-    """A mask where the library made none: causal or open, with the fillers hidden from all but themselves."""
+    """A mask where the library made none: causal or open. Fillers are hidden from all tokens but themselves."""
     if "flash" in attention:
         return seen
     queries, keys = hidden.shape[1], seen.shape[1]

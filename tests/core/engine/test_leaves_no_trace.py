@@ -115,7 +115,9 @@ def test_nothing_stays_after_an_exception_in_a_layer(untouched):
         with pytest.raises(ZeroDivisionError):
             model(**one)
         handle.remove()
-        with pytest.raises(UnsupportedInput, match="calls of the whole model"):
+        with pytest.raises(
+            UnsupportedInput, match=r"called past the hooks of the model: call the object that was given"
+        ):
             model.model(**one)  # nor is the broken forward taken up again
         again = model(**one).logits  # the same context goes on
         assert len(trace.stages) == len(LAYERS)
@@ -235,15 +237,13 @@ def test_an_unknown_model_class_is_refused():
 def test_inputs_that_cannot_be_pruned_are_refused(untouched):
     model, one = untouched
     tokens = one["input_ids"].shape[1]
-    text = {"input_ids": torch.ones(1, 5, dtype=torch.long)}
     embeddings = {"inputs_embeds": torch.randn(1, 5, 32)}
     square = {**one, "attention_mask": torch.ones(1, 1, tokens, tokens, dtype=torch.bool)}
     static = {**one, "past_key_values": StaticCache(config=model.config.get_text_config(), max_cache_len=200)}
     for inputs, message in (
-        (text, "sample 0 of the batch has no visual tokens"),
         (embeddings, "pass input_ids, not inputs_embeds alone"),
         (square, r"attention_mask with 4 dimensions: pass the \[batch, tokens\] mask"),
-        (static, "cache StaticCache fixes one length for all layers; pruning needs transformers' DynamicCache"),
+        (static, "cache StaticCache of StaticLayer: .* pruning needs transformers' DynamicCache"),
     ):
         with (
             torch.no_grad(),
@@ -252,6 +252,18 @@ def test_inputs_that_cannot_be_pruned_are_refused(untouched):
         ):
             model(**inputs)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_prompt_of_text_alone_runs_dense_and_the_trace_says_so(name):
+    model, text = tiny.model("llava"), {"input_ids": torch.tensor([[5, 7, 9, 11]])}
+    with torch.no_grad():
+        dense = model(**text).logits
+        with prune(model, name, retention=0.5) as trace:
+            model(**tiny.sample("llava"))
+            assert torch.equal(model(**text).logits, dense)
+    assert trace.notes == ("no visual tokens in the prompt: it ran dense",)
+    assert trace.stages == [] and trace.schedules == () and trace.realised_retention == 1.0
 
 
 def test_a_sample_of_text_among_pictures_is_refused_by_number():
@@ -364,15 +376,13 @@ def test_broken_hidden_states_are_refused(name, broken, untouched):
 @pytest.mark.parametrize("untouched", BY_HAND, indirect=True)
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_what_no_method_can_prune_is_refused_by_each(untouched, name):
-    """No placeholders for the picture, a picture behind all words, no tokens to keep; more than there are keeps all."""
+    """A picture behind all words, no tokens to keep; a budget above the tokens that are there keeps all."""
     model, one = untouched
     method = methods.find(name)
     layers = method(retention=1.0).default_layers(6)[:1]
-    text = {**one, "input_ids": one["input_ids"].where(one["input_ids"] < tiny.IMAGE, 1)}
     end = int(tiny.visual_rows(one)[-1]) + 1
     ends = {n: v[:, :end] if n in ("input_ids", "attention_mask", "mm_token_type_ids") else v for n, v in one.items()}
     for options, inputs, error, message in (
-        ({"retention": 0.5}, text, UnsupportedInput, "sample 0 of the batch has no visual tokens"),
         ({"retention": 0.5}, ends, UnsupportedInput, "sample 0 of the batch ends with its picture"),
         ({"budgets": (0,), "layers": layers}, one, OptionError, r"budgets \(0,\): keep at least 1 token"),
         ({"budgets": (-3,), "layers": layers}, one, OptionError, r"budgets \(-3,\): keep at least 1 token"),
@@ -398,7 +408,10 @@ def test_places_before_the_first_layer_are_for_methods_that_act_there(name):
 
 def test_a_call_of_the_decoder_alone_is_refused():
     model, one = tiny.model("llava"), tiny.sample("llava")
-    with prune(model, "grid", retention=0.5), pytest.raises(UnsupportedInput, match="calls of the whole model"):
+    with (
+        prune(model, "grid", retention=0.5),
+        pytest.raises(UnsupportedInput, match=r"called past the hooks of the model: call the object that was given"),
+    ):
         model.model(**one)
 
 

@@ -403,8 +403,8 @@ class Merging(Method):
 @pytest.mark.parametrize(
     ("shape", "message"),
     [
-        (lambda _: (1, 32), r"gave features of shapes \[\(1, 32\)\] after layer 1; due are"),
-        (lambda kept: (kept, 1), r"gave features of shapes \[\((\d+), 1\)\] .* due are \[\(\1, 32\)\]"),
+        (lambda _: (1, 32), r"gave features of shapes \[\(1, 32\)\] after layer 1; expected are"),
+        (lambda kept: (kept, 1), r"gave features of shapes \[\((\d+), 1\)\] .* expected are \[\(\1, 32\)\]"),
     ],
 )
 def test_merged_features_of_another_shape_are_refused(shape, message):

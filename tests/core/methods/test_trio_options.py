@@ -7,7 +7,7 @@ from torch import Tensor
 from tests.core import tiny
 from tests.core.methods.test_methods import scores_and_features
 from tests.core.models.test_families import check, listening
-from trio_core import OptionError, Trio, UnsupportedInput, prune
+from trio_core import OptionError, Trio, prune
 from trio_core.rules import equations
 from trio_core.trace import Trace
 
@@ -108,15 +108,8 @@ def test_words_are_scored_by_the_same_equations(family, rows, saliency, all_comp
             earlier[stage.layer] = torch.cat([always, rivals[kept]]).sort().values
 
 
-def test_a_prompt_of_words_alone_is_refused_all_the_same():
+def test_more_supervised_rows_than_text_after_the_picture_are_refused():
     model, one = tiny.model("llava"), tiny.sample("llava")
-    words = {"input_ids": torch.ones(1, 30, dtype=torch.long)}
-    with (
-        torch.no_grad(),
-        prune(model, Trio(retention=0.5, tokens="all")),
-        pytest.raises(UnsupportedInput, match="sample 0 of the batch has no visual tokens"),
-    ):
-        model(**words)
     with (
         torch.no_grad(),
         prune(model, Trio(retention=0.5, tokens="all", k_pos=10)),

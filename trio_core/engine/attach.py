@@ -1,0 +1,274 @@
+"""The hooks of one `prune` context: where they stand, which thread may run them, and that every layer's hook ran.
+
+A pre-hook on the model reads where the pictures are. A pre-hook on each decoder layer runs the stage before it, and
+cuts the layer's masks and positions to the tokens left. The library goes on thinking in the full sequence: it sizes
+masks and counts positions by the first layer's cache, and the hooks translate. Attention kernels are never touched.
+"""
+
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, update_wrapper
+from inspect import signature
+from typing import Any, NoReturn, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from trio_core.engine import cache
+from trio_core.engine.decode import Decode
+from trio_core.engine.frames import Frame
+from trio_core.engine.order import OrderCheck
+from trio_core.engine.passes import Pass, Setup
+from trio_core.engine.prefill import Prefill
+from trio_core.engine.prompt import check_run, read_prompt
+from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
+from trio_core.rules.schedule import Schedule
+from trio_core.trace import Trace
+
+Hooked = tuple[tuple[Any, ...], dict[str, Any]]
+Hook = TypeVar("Hook", bound=Callable[..., Any])
+
+
+def _eager(hook: Hook) -> Hook:
+    """The hook, which torch.compile calls as it is. Tracing into it would fix one prompt's sizes."""
+    return cast(Hook, torch.compiler.disable(hook))
+
+
+@dataclass(frozen=True)
+class Wrappers:
+    """The modules around the model that a user may call instead of it.
+
+    entries: they call `model.forward` past the model's hooks (PEFT's tuners). compiled: they run code that
+    `torch.compile` made of the model.
+    """
+
+    entries: tuple[nn.Module, ...] = ()
+    compiled: tuple[nn.Module, ...] = ()
+
+
+class Attachment:
+    """The state behind one `prune` context."""
+
+    def __init__(self, setup: Setup, trace: Trace, notes: tuple[str, ...] = ()):
+        self.setup = setup
+        self.trace = trace
+        self.notes = notes
+        self.model = setup.adapter.model
+        self.running: Pass | None = None
+        self.passes = 0
+        self.order = OrderCheck()
+        self._handles: list[Any] = []
+        self._owner: threading.Thread | None = None
+        self._ownership = threading.Lock()
+        self._schedules: dict[int, Schedule] = {}
+        self._frames_of: WeakKeyDictionary[Any, dict[int, Frame]] = WeakKeyDictionary()
+        self._parameters = list(signature(self.model.forward).parameters)
+
+    def open(self, wrappers: Wrappers) -> None:
+        """Register all hooks."""
+        adapter = self.setup.adapter
+        for entry in (self.model, *wrappers.entries):
+            self._handles.append(entry.register_forward_pre_hook(self.before_model, with_kwargs=True))
+            self._handles.append(entry.register_forward_hook(self.check_pass))
+            self._handles.append(entry.register_forward_hook(self.after_model, always_call=True))
+        for wrapper in wrappers.compiled:
+            self._handles.append(wrapper.register_forward_pre_hook(self.before_compiled))
+            self._handles.append(wrapper.register_forward_hook(self.after_compiled))
+        self._handles.append(adapter.decoder.register_forward_pre_hook(self.before_decoder, with_kwargs=True))
+        if self.setup.tower is not None:
+            self._handles.extend(self.setup.tower.listen())
+        for index, layer in enumerate(adapter.layers):
+            self._handles.append(layer.register_forward_pre_hook(partial(self.before_layer, index), with_kwargs=True))
+        self._handles.append(GuardedGenerate(self.model))
+
+    def close(self) -> None:
+        """Take all hooks back. Pruned caches raise from now on."""
+        while self._handles:
+            self._handles.pop().remove()
+        cache.close(self._frames_of.items())
+
+    def finish(self) -> None:
+        """What is left to check when the user leaves the context without an error."""
+        self.order.settle(wait=True)
+        if not self.passes:
+            warnings.warn(
+                f"prune(): no forward of {type(self.model).__name__} ran in this context, so nothing was pruned; code "
+                "that was compiled as a whole (torch.compile) skips hooks: call the model itself",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    # --- hooks -------------------------------------------------------------------------------------------------------
+
+    @_eager
+    def before_model(self, called: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Decide whether this forward is a prefill; if it is, find the pictures and the budgets."""
+        self._claim_thread()
+        self.running = None
+        names = self._parameters if called is self.model else list(signature(called.forward).parameters)
+        inputs = dict(zip(names, args, strict=False)) | kwargs
+        check_run(self.setup, inputs)
+        self._check_checkpointing()
+        self.passes += 1
+        past = inputs.get("past_key_values")
+        if past is not None and past.get_seq_length() > 0:
+            self.order.settle(wait=False)
+            self.running = Decode.resume(self.setup, inputs, self._frames_of.get(past, {}))
+        else:
+            self.running = self._prefill(inputs)
+
+    @_eager
+    def before_decoder(self, _decoder: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hooked:
+        """Take over what the model adds between decoder layers: it would add to all tokens, dropped ones too."""
+        self._now().additions = self.setup.adapter.take_additions(kwargs)
+        return args, kwargs
+
+    @_eager
+    def before_layer(self, index: int, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hooked:
+        """Give the layer its input and its keyword arguments, pruned."""
+        now = self._now()
+        now.count(index)
+        hidden, rest = (args[0], args[1:]) if args else (kwargs.pop("hidden_states"), ())
+        if index == 0 and isinstance(now, Prefill) and (filled := kwargs.get("past_key_values")) is not None:
+            cache.check_cache(filled)
+            # Later steps bring the cache and nothing else: the frames are remembered beside it.
+            now.cache, self._frames_of[filled] = filled, now.frames
+        hidden, kwargs = now.enter(index, layer, hidden, kwargs)
+        return (hidden, *rest), kwargs
+
+    @_eager
+    def check_pass(self, _called: nn.Module, _args: Any, _output: Any) -> None:
+        """Hold a forward that ended well to having run every layer's hook."""
+        if self.running is None or not self._is_owner():
+            return
+        self.running.check_complete()
+        self.order.end_pass()
+        if isinstance(self.running, Prefill) and self.running.cache is not None:
+            cache.report_full_length(self.running.cache, self.running.frames)
+
+    @_eager
+    def after_model(self, _called: nn.Module, _args: Any, _output: Any) -> None:
+        """Forget the pass, also after an error."""
+        if not self._is_owner():
+            return
+        self.running = None
+        if self.setup.tower is not None:
+            self.setup.tower.forget()
+
+    def before_compiled(self, _wrapper: nn.Module, _args: Any) -> None:
+        """Note how many forwards had run before compiled code begins."""
+        self._passes_before = self.passes
+
+    def after_compiled(self, wrapper: nn.Module, _args: Any, _output: Any) -> None:
+        """Raise UnsupportedModel where compiled code ran past our hooks."""
+        if self.passes == self._passes_before:
+            raise UnsupportedModel(
+                f"{type(wrapper).__name__} ran code that was compiled without prune()'s hooks, so nothing was pruned: "
+                "call the model itself, or compile layer by layer (layer.compile())"
+            )
+
+    # --- what the hooks share ----------------------------------------------------------------------------------------
+
+    def _now(self) -> Pass:
+        """The forward that is running, on the thread that owns the context."""
+        if not self._is_owner():
+            self._claim_thread()
+        if self.running is None:
+            raise UnsupportedInput(
+                f"the decoder of {type(self.model).__name__} was called past the hooks of the model: call the object "
+                "that was given to prune(), not its .model, its .forward or a wrapper around it"
+            )
+        return self.running
+
+    def _prefill(self, inputs: dict[str, Any]) -> Prefill:
+        self.order.settle(wait=True)
+        prompt = read_prompt(self.setup, inputs, self._schedule)
+        notes = self.notes if prompt.pictures else ("no visual tokens in the prompt: it ran dense", *self.notes)
+        tokens = tuple(len(picture.rows) for picture in prompt.pictures)
+        self.trace.restart(tokens, self.setup.num_layers, notes)
+        return Prefill(self.setup, prompt, self.trace, self.order)
+
+    def _schedule(self, visual_tokens: int) -> Schedule:
+        """The schedule of a picture of so many tokens, solved once."""
+        if visual_tokens not in self._schedules:
+            self._schedules[visual_tokens] = self.setup.method.schedule(visual_tokens, self.setup.num_layers)
+        return self._schedules[visual_tokens]
+
+    def _is_owner(self) -> bool:
+        return threading.current_thread() is self._owner
+
+    def _claim_thread(self) -> None:
+        """The thread of the first forward owns the context. Raises UnsupportedInput in every other thread."""
+        current = threading.current_thread()
+        with self._ownership:
+            if self._owner is None:
+                self._owner = current
+        if self._owner is not current:
+            raise UnsupportedInput(
+                f"thread {current.name!r} called a model that thread {self._owner.name!r} is pruning: a context "
+                "of prune() belongs to the thread of its first forward; open one context after the other"
+            )
+
+    def _check_checkpointing(self) -> None:
+        """Older releases of transformers run a layer's hooks again when the backward pass recomputes the layer."""
+        if (
+            "__call__" in vars(GradientCheckpointingLayer)
+            and self.model.training
+            and any(getattr(layer, "gradient_checkpointing", False) for layer in self.setup.adapter.layers)
+        ):
+            raise UnsupportedInput(
+                "gradient checkpointing in this release of transformers runs hooks again in the backward pass: call "
+                "model.gradient_checkpointing_disable(), model.eval(), or install a newer transformers"
+            )
+
+    def __reduce__(self) -> NoReturn:
+        raise TrioError(
+            f"{type(self.model).__name__} is being pruned: leave the prune() context before you copy or pickle it"
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        self.__reduce__()
+
+
+_ASSISTED = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "use_mtp")
+"""The options of generate() that make a draft."""
+
+
+class GuardedGenerate:
+    """`model.generate`, which refuses assisted decoding at its entry.
+
+    Assisted decoding puts a draft behind the prompt before the prefill, so that pruning would depend on the draft.
+    """
+
+    def __init__(self, model: nn.Module):
+        self.model = model
+        self.before = vars(model).get("generate")
+        self.generate = getattr(model, "generate", None)
+        if self.generate is not None:
+            update_wrapper(self, self.generate)
+            vars(model)["generate"] = self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Generate as the model does. Raises UnsupportedInput for assisted decoding."""
+        config = kwargs.get("generation_config") or (args[1] if len(args) > 1 else None)
+        for source in (kwargs, vars(config or getattr(self.model, "generation_config", object))):
+            if name := next((name for name in _ASSISTED if source.get(name)), None):
+                raise UnsupportedInput(
+                    f"{name}: assisted decoding puts a draft behind the prompt before the prefill, and pruning would "
+                    "depend on it; generate without it inside prune()"
+                )
+        assert self.generate is not None
+        return self.generate(*args, **kwargs)
+
+    def remove(self) -> None:
+        """Take the guard back."""
+        if self.generate is None:
+            return
+        if self.before is None:
+            del vars(self.model)["generate"]
+        else:
+            vars(self.model)["generate"] = self.before

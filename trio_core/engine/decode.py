@@ -1,0 +1,52 @@
+"""A step on a cache that a prefill filled: no stage runs, and each layer sees the tokens that its cache holds."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from trio_core.engine.cache import check_as_left
+from trio_core.engine.frames import Frame
+from trio_core.engine.passes import Kwargs, Pass, Setup
+from trio_core.errors import UnsupportedInput
+from trio_core.tensors import HiddenBSD, LeftBSD
+
+
+class Decode(Pass):
+    """One forward on a cache that holds tokens already.
+
+    cached: tokens of the sequence before this step, dropped ones included.
+    """
+
+    def __init__(self, setup: Setup, frames: dict[int, Frame], cached: int):
+        super().__init__(setup, frames)
+        self.cached = cached
+
+    @classmethod
+    def resume(cls, setup: Setup, inputs: dict[str, Any], frames: dict[int, Frame]) -> "Decode":
+        """The step that continues a cache. It reads no tensor, because each decode step passes here.
+
+        inputs: the arguments of the model's forward. frames: of the prefill that filled the cache.
+
+        Raises UnsupportedInput for a cache that is not as that prefill left it, and for a later picture.
+        """
+        # Asked of the features, not of the ids: a model may well write a placeholder's id itself.
+        for name, value in inputs.items():
+            if value is not None and (name.startswith("pixel_values") or (name == "mm_encoder_outputs" and value)):
+                raise UnsupportedInput(
+                    f"{name} after a cached beginning: a later picture is not pruned; pass the conversation at once"
+                )
+        return cls(setup, frames, check_as_left(inputs["past_key_values"], frames, setup.num_layers))
+
+    def enter(self, index: int, layer: nn.Module, hidden: HiddenBSD, kwargs: Kwargs) -> tuple[LeftBSD, Kwargs]:
+        """The step's own tokens, and masks and positions cut to what layer `index` holds."""
+        del layer
+        frame = self.frames.get(index)
+        return self.add(index, hidden, None), self.cut(kwargs, frame, hidden, index)
+
+    def later(self, frame: Frame, hidden: HiddenBSD) -> int:
+        """Tokens since the prefill, this step's included."""
+        return self.cached + hidden.shape[1] - frame.full_length
+
+    def place(self, positions: Tensor, frame: Frame) -> Tensor:
+        """[B, Q]: the position ids of the step's tokens, less the tokens that their sample dropped."""
+        return positions - frame.on(positions.device).dropped[:, None]

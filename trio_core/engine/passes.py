@@ -1,0 +1,147 @@
+"""What a prefill and a decode step have in common: at each layer they cut masks and positions to the tokens left."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from torch import Tensor, nn
+
+from trio_core.engine.cache import window
+from trio_core.engine.frames import Frame, cut_mask, take_rows
+from trio_core.errors import UnsupportedInput, UnsupportedModel
+from trio_core.methods.method import Method, Positions
+from trio_core.models.adapter import Adapter
+from trio_core.models.encoder import Tower
+from trio_core.tensors import HiddenBSD, LeftBSD
+
+Kwargs = dict[str, Any]
+"""The keyword arguments of a decoder layer."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What holds for the whole context.
+
+    method: the method that prunes. positions: what becomes of the position ids in this family. tower: the vision tower
+    that the method looks into, or None. num_layers: L. window: of a flash kernel, which counts a sliding window itself;
+    None elsewhere, where a mask shows what is inside the window.
+    """
+
+    adapter: Adapter
+    method: Method
+    positions: Positions
+    tower: Tower | None
+    num_layers: int
+    window: int | None
+
+
+class Pass(ABC):
+    """One forward of the whole model.
+
+    frames[i]: the frame that decoder layer i runs in; absent where it runs on all tokens.
+    layers_run: how many decoder layers have begun.
+    additions[i]: [B, S, D], what the model adds to the input of layer i (DeepStack).
+    """
+
+    def __init__(self, setup: Setup, frames: dict[int, Frame]):
+        self.setup = setup
+        self.frames = frames
+        self.layers_run = 0
+        self.additions: dict[int, Tensor] = {}
+        # By frame, source and window: many layers share their masks and positions.
+        self._cuts: dict[tuple[int, int, int | None], tuple[Any, Any]] = {}
+
+    @abstractmethod
+    def enter(self, index: int, layer: nn.Module, hidden: HiddenBSD, kwargs: Kwargs) -> tuple[LeftBSD, Kwargs]:
+        """The input of decoder layer `index` (0-based) and its keyword arguments, as the layer is to receive them."""
+
+    @abstractmethod
+    def later(self, frame: Frame, hidden: HiddenBSD) -> int:
+        """Tokens since the prefill, this step's included. Each layer's cache holds them all."""
+
+    @abstractmethod
+    def place(self, positions: Tensor, frame: Frame) -> Tensor:
+        """[B, T]: the position ids of the tokens that a layer runs on."""
+
+    @property
+    def is_prefill(self) -> bool:
+        """Whether this pass fills an empty cache."""
+        return False
+
+    def count(self, index: int) -> None:
+        """Hold the decoder to running each of its layers once, in order. index: 0-based, of the layer that begins."""
+        if index != self.layers_run:
+            raise UnsupportedInput(
+                f"decoder layer {index + 1} of {self.setup.num_layers} ran after {self.layers_run} layers of this "
+                "forward; prune() needs each layer once, in order"
+            )
+        self.layers_run += 1
+
+    def check_complete(self) -> None:
+        """Raise UnsupportedModel where the pre-hook of a layer did not run, so that the layer saw tokens unpruned."""
+        if self.layers_run != self.setup.num_layers:
+            raise UnsupportedModel(
+                f"{self.setup.num_layers - self.layers_run} of {self.setup.num_layers} decoder layers ran without "
+                "their hooks, so nothing is pruned there; code that was compiled as a whole skips hooks: compile layer "
+                "by layer (layer.compile()), or not at all"
+            )
+
+    def add(self, index: int, hidden: HiddenBSD, frame: Frame | None) -> HiddenBSD:
+        """What the model adds to the input of layer `index`, added to the tokens that are left."""
+        if (addition := self.additions.get(index)) is None:
+            return hidden
+        return hidden + (addition if frame is None else take_rows(addition, frame.index)).to(hidden.device)
+
+    def cut(self, kwargs: Kwargs, frame: Frame | None, hidden: HiddenBSD, index: int) -> Kwargs:
+        """The keyword arguments of layer `index`, cut from the full sequence to its frame."""
+        if frame is None:
+            return kwargs
+        later, adapter = self.later(frame, hidden), self.setup.adapter
+        self._check_window(frame.full_length + later)
+        limit = None if self.is_prefill else window(kwargs["past_key_values"].layers[index])
+        mask, compact = kwargs.get("attention_mask"), self.setup.positions == "compact"
+        if mask is None and not (self.is_prefill or compact or frame.hides or limit):
+            return kwargs  # a step that hides nothing: its positions are its own, and the cache knows its length
+        cut = dict(kwargs)
+        if "attention_mask" in kwargs:
+            make = partial(cut_mask, causal=adapter.causal, window=limit)
+            cut["attention_mask"] = self._once(
+                frame, mask, lambda: make(frame, mask, hidden, later, adapter.attention), limit
+            )
+        rotary, positions = kwargs["position_embeddings"], kwargs.get("position_ids")
+        if positions is not None and (self.is_prefill or compact):
+            cut["position_ids"] = positions = self._once(frame, positions, partial(self.place, positions, frame))
+        if compact:
+            cut["position_embeddings"] = self._once(
+                frame, rotary, partial(self._renumbered_rotary, positions, hidden, index)
+            )
+        elif self.is_prefill:
+            cut["position_embeddings"] = self._once(
+                frame, rotary, lambda: tuple(take_rows(part, frame.index) for part in rotary)
+            )
+        if self.is_prefill and "flash" in adapter.attention:
+            cut["position_ids"] = None  # the kernel would take ids with gaps for packed sequences
+        return cut
+
+    def _once(self, frame: Frame, source: Any, make: Callable[[], Any], limit: int | None = None) -> Any:
+        """What `make` returns. Layers in one frame, with one window, share one cut of one source."""
+        key = id(frame), id(source), limit
+        if key not in self._cuts:
+            self._cuts[key] = source, make()
+        return self._cuts[key][1]
+
+    def _check_window(self, length: int) -> None:
+        if self.setup.window is not None and length > self.setup.window:
+            raise UnsupportedInput(
+                f"a window of {self.setup.window} tokens over {length}: {self.setup.adapter.attention} would count "
+                "only the tokens that are left; load the model with sdpa or eager"
+            )
+
+    def _renumbered_rotary(self, positions: Tensor | None, hidden: HiddenBSD, index: int) -> tuple[Tensor, Tensor]:
+        """Rotary embeddings of renumbered tokens for layer `index`."""
+        adapter = self.setup.adapter
+        if positions is None:
+            raise UnsupportedModel(f"{adapter.family} passes no position ids to its layers: use positions 'original'")
+        return adapter.rotary(hidden, positions, index)

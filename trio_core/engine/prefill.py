@@ -1,0 +1,234 @@
+"""A prefill: at each stage the method selects, its selection is checked, and the tokens that it drops leave."""
+
+from collections.abc import Sequence
+from contextvars import Context
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention.flex_attention import BlockMask
+
+from trio_core.engine.frames import Frame, renumbered, shrink, take_rows
+from trio_core.engine.order import OrderCheck
+from trio_core.engine.passes import Kwargs, Pass, Setup
+from trio_core.engine.prompt import Prompt
+from trio_core.errors import TrioError, UnsupportedModel
+from trio_core.methods.view import Embeddings, Picture, Selection, Signal, View, last_rows
+from trio_core.rules.attention import LayerCall
+from trio_core.spans import span
+from trio_core.tensors import HiddenBSD, LeftBSD, differentiable
+from trio_core.trace import StageTrace, Trace
+
+
+class Prefill(Pass):
+    """One forward that fills an empty cache, or that has none.
+
+    pictures: where the visual tokens stand now, one for each sample; empty where there are none.
+    lengths[b]: tokens left in sample b, text included.
+    cache: what it fills, or None.
+    embeddings: what entered the decoder, for a method that asks for it.
+    previous: the layer that has just run, for a method that asks for it.
+    """
+
+    def __init__(self, setup: Setup, prompt: Prompt, trace: Trace, order: OrderCheck):
+        super().__init__(setup, {})
+        self.whole = prompt.frame
+        self.pictures = prompt.pictures
+        self.lengths = prompt.lengths
+        self.trace = trace
+        self.order = order
+        self.stage_layers = {layer for picture in prompt.pictures for layer in picture.schedule.layers}
+        self.cache: Any = None
+        self.embeddings: tuple[Embeddings, ...] = ()
+        self.previous: LayerCall | None = None
+
+    @property
+    def is_prefill(self) -> bool:
+        """Always."""
+        return True
+
+    def enter(self, index: int, layer: nn.Module, hidden: HiddenBSD, kwargs: Kwargs) -> tuple[LeftBSD, Kwargs]:
+        """Run the stage that stands before this layer, if there is one, and cut the layer's masks and positions."""
+        needs, frame = self.setup.method.needs, self.frames.get(index - 1)
+        hidden = self.add(index, hidden, frame)
+        if index == 0 and self.pictures and Signal.EMBEDDINGS in needs:
+            self.embeddings = self._embeddings(hidden)
+        if index in self.stage_layers:
+            hidden, frame = self._stage(index, layer, hidden.to(device_of(layer, hidden)), frame, kwargs)
+        if frame is not None:
+            self.frames[index] = frame
+        cut = self.cut(kwargs, frame, hidden, index)
+        if Signal.LAYERS in needs and index + 1 in self.stage_layers:
+            self.previous = self._call(layer, hidden, cut)
+        return hidden, cut
+
+    def later(self, frame: Frame, hidden: HiddenBSD) -> int:
+        """None: the queries of a prefill are the frame's own tokens."""
+        del frame, hidden
+        return 0
+
+    def place(self, positions: Tensor, frame: Frame) -> Tensor:
+        """[B, T]: the position ids of the tokens left, original or renumbered."""
+        frame = frame.on(positions.device)
+        if self.setup.positions == "original":
+            return positions.expand(len(frame.index), -1).gather(1, frame.index)
+        return renumbered(frame, positions, self.whole.on(positions.device).valid)
+
+    def _stage(
+        self, boundary: int, layer: nn.Module, hidden: HiddenBSD, frame: Frame | None, kwargs: Kwargs
+    ) -> tuple[LeftBSD, Frame | None]:
+        """Select and drop. Returns the residual stream and the frame of the layers after `boundary`."""
+        current = (frame or self.whole).on(hidden.device)
+        pictures = tuple(
+            replace(
+                p,
+                rows=p.rows.to(hidden.device),
+                number=p.number.to(hidden.device),
+                budget=p.schedule.budget_after(boundary),
+            )
+            for p in self.pictures
+        )
+        before = max(len(p.rows) for p in pictures)
+        if all(p.budget == len(p.rows) for p in pictures):
+            self._record(boundary, before, before, tuple(p.number for p in pictures), None, pictures)
+            return hidden, frame
+        with span("selection"), torch.no_grad():
+            selection = self.setup.method.select(self._view(boundary, layer, hidden, frame, pictures, kwargs))
+        selection = self._check(boundary, selection, pictures, int(hidden.shape[-1]))
+        with span("compaction"):
+            self.lengths = [n - len(p.rows) + p.budget for n, p in zip(self.lengths, pictures, strict=True)]
+            rows, smaller, self.pictures = shrink(current, pictures, selection.kept, self.lengths)
+            hidden = take_rows(hidden, rows)
+            if selection.features is not None:
+                for sample, (picture, merged) in enumerate(zip(self.pictures, selection.features, strict=True)):
+                    hidden[sample, picture.rows] = merged.to(hidden.dtype)
+        numbers = tuple(p.number[kept] for p, kept in zip(pictures, selection.kept, strict=True))
+        self._record(boundary, before, max(p.budget for p in pictures), numbers, selection.scores, pictures)
+        return hidden, smaller
+
+    def _view(
+        self,
+        boundary: int,
+        layer: nn.Module,
+        hidden: HiddenBSD,
+        frame: Frame | None,
+        pictures: tuple[Picture, ...],
+        kwargs: Kwargs,
+    ) -> View:
+        """What the method sees at the stage after layer `boundary`."""
+        adapter, needs, tower = self.setup.adapter, self.setup.method.needs, self.setup.tower
+        signals: dict[Signal, Any] = {}
+        if Signal.LAYERS in needs:
+            calls = {"next": self._call(layer, hidden, self.cut(kwargs, frame, hidden, boundary))}
+            if self.previous is not None:
+                calls["current"] = self.previous
+                self._check_border(boundary, hidden)
+            signals[Signal.LAYERS] = calls
+        if Signal.READOUT in needs:
+            signals[Signal.READOUT] = adapter.readout
+        if Signal.NORM in needs:
+            signals[Signal.NORM] = adapter.final_norm
+        if Signal.EMBEDDINGS in needs:
+            signals[Signal.EMBEDDINGS] = self.embeddings
+        if tower is not None and boundary == 0:
+            signals[Signal.ENCODER] = tower.seen([len(picture.rows) for picture in pictures])
+        valid = (frame or self.whole).on(hidden.device).valid
+        padded = bool(min(self.lengths) < hidden.shape[1])  # a tracer's sizes are tensors
+        return View(boundary, hidden, valid, padded, pictures, signals)
+
+    def _check_border(self, boundary: int, hidden: HiddenBSD) -> None:
+        """Refuse a stage whose method looks at two layers that run on different devices."""
+        assert self.previous is not None
+        if (device := self.previous.hidden.device) != hidden.device:
+            raise UnsupportedModel(
+                f"the stage after layer {boundary} lies between two devices, {device} and {hidden.device}, and method "
+                f"{self.setup.method.name!r} looks at both layers: choose other layers or another device_map"
+            )
+
+    def _embeddings(self, hidden: HiddenBSD) -> tuple[Embeddings, ...]:
+        """What enters the decoder, picture and the text after it apart, for each sample."""
+        padded, frame = bool(min(self.lengths) < hidden.shape[1]), self.whole.on(hidden.device)
+        return tuple(
+            Embeddings(
+                hidden[sample, picture.rows.to(hidden.device)],
+                hidden[sample, last_rows(frame.valid[sample : sample + 1], picture.text_after, padded=padded)[0]],
+            )
+            for sample, picture in enumerate(self.pictures)
+        )
+
+    def _check(self, boundary: int, selection: Selection, pictures: Sequence[Picture], width: int) -> Selection:
+        """Hold the method to its budgets, to ascending indices and to the width of merged features."""
+        method = f"method {self.setup.method.name!r}"
+        if len(selection.kept) != len(pictures):
+            raise TrioError(f"{method} selected for {len(selection.kept)} samples of a batch of {len(pictures)}")
+        held = []
+        for sample, (kept, picture) in enumerate(zip(selection.kept, pictures, strict=True)):
+            count, place = len(picture.rows), f"in sample {sample}, after layer {boundary}"
+            if len(kept) != picture.budget:
+                raise TrioError(f"{method} kept {len(kept)} of {count} tokens {place}; its budget is {picture.budget}")
+            fault = f"{method} kept indices that do not ascend from 0 to {count - 1} {place}; sort, each once"
+            held.append(self.order.hold(kept, count, fault))
+        if selection.features is not None:
+            shapes = [tuple(merged.shape) for merged in selection.features]
+            if shapes != (expected := [(picture.budget, width) for picture in pictures]):
+                raise TrioError(
+                    f"{method} gave features of shapes {shapes} after layer {boundary}; expected are {expected}"
+                )
+        return replace(selection, kept=tuple(held))
+
+    def _record(
+        self,
+        layer: int,
+        before: int,
+        after: int,
+        kept: tuple[Tensor, ...],
+        scores: tuple[Tensor, ...] | None,
+        pictures: Sequence[Picture],
+    ) -> None:
+        """Write the stage into the trace. Scores are laid out on the picture's own numbering."""
+        if scores is not None:
+            scores = tuple(
+                values.new_full((picture.schedule.visual_tokens,), torch.nan).index_copy(
+                    0, picture.number.to(values.device), values
+                )
+                for values, picture in zip(scores, pictures, strict=True)
+            )
+        self.trace.stages.append(StageTrace(layer, before, after, kept, scores))
+
+    def _call(self, layer: nn.Module, hidden: HiddenBSD, kwargs: Kwargs) -> LayerCall:
+        """The layer on its input, to be run again or taken apart, past its hooks and its cache."""
+        adapter, mask = self.setup.adapter, kwargs.get("attention_mask")
+        rotary = tuple(part.to(hidden.device) for part in kwargs["position_embeddings"])
+        plain = {**kwargs, "past_key_values": None, "use_cache": False}
+        parts = partial(adapter.attention_layer, layer)
+        return LayerCall(hidden, partial(_run, layer, plain), parts, rotary, mask, adapter.causal)
+
+
+def _run(layer: nn.Module, kwargs: Kwargs, hidden: HiddenBSD) -> HiddenBSD:
+    """The output of a decoder layer, differentiable with respect to `hidden`."""
+    mask = kwargs.get("attention_mask")
+    forward_only = isinstance(mask, BlockMask) and (hidden.device.type == "cpu" or mask.kv_indices.is_inference())
+    if forward_only and hidden.requires_grad:
+        raise UnsupportedModel(
+            "attention 'flex_attention' has no way back on a CPU or from inference_mode: use saliency 'tail', or load "
+            "the model with sdpa"
+        )
+    # In an empty context: transformers collects attentions by a context variable, and would collect these too.
+    given = {name: differentiable(value) for name, value in kwargs.items()}
+    output = Context().run(layer.forward, hidden, **given)
+    return output[0] if isinstance(output, tuple) else output
+
+
+def device_of(layer: nn.Module, hidden: Tensor) -> torch.device:
+    """The device that a layer runs on.
+
+    A model that accelerate spread over devices moves the input inside the layer's forward, after our hook has run.
+    Weights that are offloaded are on no device; there accelerate's hook names the device.
+    """
+    device = getattr(getattr(layer, "_hf_hook", None), "execution_device", None)
+    if device is not None:
+        return torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+    weights = next(layer.parameters(), None)
+    return hidden.device if weights is None or weights.is_meta else weights.device

@@ -1,0 +1,116 @@
+"""From the inputs of a model's forward to the pictures of each sample. Every refusal of an input stands here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trio_core.engine.cache import check_cache
+from trio_core.engine.frames import Frame
+from trio_core.engine.passes import Setup
+from trio_core.errors import UnsupportedInput
+from trio_core.methods.view import Picture
+from trio_core.rules.schedule import Schedule
+from trio_core.tensors import MaskBS, to_device
+
+PRUNABLE_ATTENTION = ("eager", "sdpa", "flex_attention")
+"""Attention implementations whose masks we cut, beside every kind of flash attention."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a prefill is given.
+
+    pictures: one for each sample; empty for a prompt without visual tokens.
+    lengths[b]: tokens of sample b, padding left out.
+    frame: of all tokens.
+    """
+
+    pictures: tuple[Picture, ...]
+    lengths: list[int]
+    frame: Frame
+
+
+def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[int], Schedule]) -> Prompt:
+    """The pictures of a prompt, and what is planned for them.
+
+    inputs: the arguments of the model's forward. schedule_of: the schedule of a picture by its visual tokens.
+
+    Raises UnsupportedInput for a prompt on which pruning would be wrong.
+    """
+    input_ids, valid = _ids_and_padding(inputs)
+    visual = setup.adapter.visual_tokens(input_ids) & valid
+    candidates = setup.method.candidates(visual, valid)
+    # Here the host waits for the device: the places of the pictures and the lengths fix every later shape.
+    visual_BS, candidates_BS, valid_BS = torch.stack([visual, candidates, valid]).cpu()
+    lengths, frame = valid_BS.sum(dim=1).tolist(), Frame.of_all(valid)
+    if not visual_BS.any():
+        return Prompt((), lengths, frame)
+    pictures = []
+    for sample, candidate in enumerate(candidates_BS):
+        if not visual_BS[sample].any():
+            raise UnsupportedInput(
+                f"sample {sample} of the batch has no visual tokens and others have: run text-only samples in a batch "
+                "of their own"
+            )
+        rows = candidate.nonzero().squeeze(1)
+        text_after = int(valid_BS[sample, rows[-1] + 1 :].sum())
+        if text_after == 0:
+            raise UnsupportedInput(f"sample {sample} of the batch ends with its picture: give the text behind it too")
+        number = torch.arange(len(rows), device=input_ids.device)
+        schedule = schedule_of(len(rows))
+        pictures.append(Picture(to_device(rows, input_ids.device), number, len(rows), text_after, schedule))
+    if any(picture.schedule.budgets[-1] < len(picture.rows) for picture in pictures):
+        _check_by_position(inputs)
+    return Prompt(tuple(pictures), lengths, frame)
+
+
+def check_run(setup: Setup, inputs: dict[str, Any]) -> None:
+    """Raise UnsupportedInput for a cache or an attention kernel that pruning cannot handle. It reads no tensor."""
+    if (cache := inputs.get("past_key_values")) is not None:
+        check_cache(cache)
+    if not is_prunable(attention := setup.adapter.attention):
+        raise UnsupportedInput(f"attention {attention!r} was set inside the context: {PRUNE_WITH}")
+
+
+PRUNE_WITH = "its masks cannot be cut; load the model with eager, sdpa, flex_attention or flash"
+
+
+def is_prunable(attention: str) -> bool:
+    """Whether we can cut the masks of an attention implementation."""
+    return attention in PRUNABLE_ATTENTION or ("flash" in attention and "paged" not in attention)
+
+
+def _ids_and_padding(inputs: dict[str, Any]) -> tuple[Tensor, MaskBS]:
+    """The token ids [B, S], and [B, S], False at padding."""
+    input_ids, mask = inputs.get("input_ids"), inputs.get("attention_mask")
+    if input_ids is None:
+        raise UnsupportedInput("the picture is found by its placeholder ids: pass input_ids, not inputs_embeds alone")
+    if mask is None:
+        return input_ids, torch.ones_like(input_ids, dtype=torch.bool)
+    if not isinstance(mask, Tensor):
+        raise UnsupportedInput(f"attention_mask of type {type(mask).__name__}: pass the [batch, tokens] mask")
+    if mask.ndim != 2:
+        raise UnsupportedInput(f"attention_mask with {mask.ndim} dimensions: pass the [batch, tokens] mask")
+    if mask.shape != input_ids.shape:
+        raise UnsupportedInput(
+            f"attention_mask of shape {tuple(mask.shape)} and input_ids of shape {tuple(input_ids.shape)}: give both "
+            "the same shape"
+        )
+    return input_ids, mask.to(input_ids.device, torch.bool)
+
+
+def _check_by_position(inputs: dict[str, Any]) -> None:
+    """Refuse arguments that speak of positions in the full sequence: the logits of a pruned prefill have fewer."""
+    if inputs.get("labels") is not None:
+        raise UnsupportedInput(
+            "labels: a pruned prefill returns logits for the tokens that are left, which the labels do not match; "
+            "leave labels out and compute the loss from the logits of the text"
+        )
+    if isinstance(inputs.get("logits_to_keep"), Tensor):
+        raise UnsupportedInput(
+            "logits_to_keep as a tensor: it names places of the full sequence, and a pruned prefill has fewer; pass "
+            "the number of last tokens"
+        )
