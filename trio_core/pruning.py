@@ -339,7 +339,7 @@ class _Run:
         if Signal.EMBEDDINGS in needs:
             signals[Signal.EMBEDDINGS] = now.embeddings
         if self.tower is not None and boundary == 0:
-            signals[Signal.ENCODER] = self.tower.seen([len(picture.rows) for picture in pictures])
+            signals[Signal.ENCODER] = self.tower.collect([len(picture.rows) for picture in pictures])
         padded = bool(min(now.lengths) < hidden.shape[1])  # a tracer's sizes are tensors
         return View(boundary, hidden, valid, padded, pictures, signals)
 

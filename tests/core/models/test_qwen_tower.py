@@ -30,7 +30,7 @@ from trio_core.methods.visionzip import VisionZip
 from trio_core.models import adapter_for, toy
 from trio_core.models.adapter import families
 from trio_core.models.encoder import Encoder
-from trio_core.models.qwen import received, window_order
+from trio_core.models.qwen_tower import received_attention, window_order
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import Schedule
 from trio_core.spans import listening as listening_to_spans
@@ -81,7 +81,7 @@ def look(model: PreTrainedModel, *samples: dict[str, Tensor]) -> Encoder:
     try:
         with torch.no_grad():
             model(**tiny.batch(samples), use_cache=False)
-        encoder = tower.seen([len(tiny.visual_rows(one)) for one in samples])
+        encoder = tower.collect([len(tiny.visual_rows(one)) for one in samples])
     finally:
         for handle in handles:
             handle.remove()
@@ -218,14 +218,15 @@ def test_hidden_states_are_what_enters_the_decoder(family, grids):
     assert torch.equal(encoder.by_token(0, encoder.hidden), calls[0][0][0][0, tiny.visual_rows(one)])
     assert torch.equal(encoder.project(encoder.hidden), encoder.hidden)
     assert encoder.cls is None and encoder.last is None
+    rows, columns = max(h for h, _ in grids) // SIDE, max(w for _, w in grids) // SIDE
+    assert encoder.grid == (rows, columns)
     wanted = [
-        [crop, row, column]
+        (crop * rows + row) * columns + column
         for crop, (height, width) in enumerate(grids)
         for row in range(height // SIDE)
         for column in range(width // SIDE)
     ]
-    assert encoder.coordinates(0).tolist() == wanted
-    assert encoder.grid == (max(h for h, _ in grids) // SIDE, max(w for _, w in grids) // SIDE)
+    assert encoder.places[0].tolist() == wanted
     counts = [height * width // UNIT for height, width in grids]
     assert [(crop, len(there)) for crop, there in encoder.crops(0)] == list(enumerate(counts))
 
@@ -309,20 +310,20 @@ class Largest(TorchDispatchMode):
 def test_what_is_received_needs_no_whole_map(patches):
     query, key = torch.randn(2, patches, 3, 4)
     with Largest() as largest:
-        ours = received(query, key, 0.5)
+        ours = received_attention(query, key, 0.5)
     assert largest.elements <= 3 * 256 * patches
     whole = (query.transpose(0, 1) @ key.permute(1, 2, 0) * 0.5).softmax(dim=-1)
     assert torch.allclose(ours, whole.mean(dim=1).T, rtol=1e-5)
-    assert torch.allclose(received(query.double(), key.double(), 0.5).float(), ours, rtol=1e-4)
+    assert torch.allclose(received_attention(query.double(), key.double(), 0.5).float(), ours, rtol=1e-4)
 
 
 def test_received_by_hand():
     """Two patches that look the same way share what is given; the keys 0 and log 3 divide it 1 to 3."""
     query, key = torch.ones(2, 1, 1), torch.tensor([[[0.0]], [[math.log(3)]]])
-    assert received(query, key, 1.0)[:, 0].tolist() == pytest.approx([0.25, 0.75])
+    assert received_attention(query, key, 1.0)[:, 0].tolist() == pytest.approx([0.25, 0.75])
     # Now the second row looks the other way: 3 to 1.
     query[1] = -1
-    assert received(query, key, 1.0)[:, 0].tolist() == pytest.approx([0.5, 0.5])
+    assert received_attention(query, key, 1.0)[:, 0].tolist() == pytest.approx([0.5, 0.5])
 
 
 def test_widths_and_what_the_attention_costs():
