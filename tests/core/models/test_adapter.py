@@ -4,24 +4,36 @@ import pytest
 import torch
 
 from tests.core import reference, tiny
-from trio_core.models import adapter_for
+from trio_core import UnsupportedModel, prune
+from trio_core.models import adapter_for, toy
 from trio_core.models.adapter import adapters, families
+from trio_core.models.generic import Generic
 
 
 @pytest.mark.parametrize(("family", "attention"), tiny.KERNELS)
-def test_a_family_is_known_with_its_layers_and_its_attention(family, attention):
+def test_each_family_has_its_adapter_layers_and_attention(family, attention):
     adapter = adapter_for(tiny.model(family, attention))
     assert type(tiny.model(family)).__name__ in adapter.classes
     assert len(adapter.layers) == tiny.NUM_LAYERS
     assert adapter.attention == attention
     assert adapter.known
-    assert adapter.multi_axis_positions == family.startswith("qwen")
+    rope = model_rope_parameters(family)
+    assert adapter.multi_axis_positions == ("mrope_section" in rope)
 
 
-def test_every_family_has_a_name_and_is_tested_here():
+def model_rope_parameters(family: str) -> dict[str, object]:
+    return getattr(tiny.model(family).config.get_text_config(), "rope_parameters", None) or {}
+
+
+def test_every_registered_class_has_a_toy():
     assert {name for cls in adapters.values() for name in cls.classes} == set(adapters)
     assert {type(tiny.model(family)).__name__ for family in tiny.FAMILIES} == set(adapters)
-    assert set(tiny.NAMES.values()) == set(families) == {cls.family for cls in adapters.values()} | {"PaliGemma 2"}
+    assert set(tiny.NAMES.values()) == set(families) >= {cls.family for cls in adapters.values()}
+
+
+def test_short_names_are_unique_and_can_be_guessed():
+    assert len(tiny.NAMES) == len(families)
+    assert {"llava", "llava_next", "qwen2_5_vl", "gemma3", "paligemma2", "video_llava"} <= set(tiny.FAMILIES)
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
@@ -68,3 +80,30 @@ def test_a_subclass_of_a_known_class_is_known():
         pass
 
     assert adapter_for(Mine(tiny.model("llava").config)).family == "LLaVA-1.5"
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_a_model_without_decoder_layers_is_refused_in_one_line(family):
+    cls = families[tiny.NAMES[family]]
+    config = cls.toy_config()
+    text = config.get_text_config()
+    text.num_hidden_layers = 0
+    if getattr(text, "layer_types", None):
+        text.layer_types = []
+    model = toy.build(type(tiny.model(family)), config, cls.toy_attention[-1], seed=0)
+    says = f"{type(model).__name__} has no decoder layers .num_hidden_layers: 0 .* at least one"
+    with pytest.raises(UnsupportedModel, match=says) as caught:
+        adapter_for(model)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UnsupportedModel, match="no decoder layers"), prune(model, "trio", retention=0.5):
+        pass
+
+
+def test_a_model_of_no_family_without_decoder_layers_is_refused_too(monkeypatch):
+    monkeypatch.delitem(adapters, "LlavaForConditionalGeneration")
+    config = families["LLaVA-1.5"].toy_config()
+    model = toy.build(type(tiny.model("llava")), config, "sdpa", seed=0)
+    assert isinstance(adapter_for(model), Generic)
+    config.text_config.num_hidden_layers = 0
+    with pytest.raises(UnsupportedModel, match="LlavaForConditionalGeneration has no decoder layers"):
+        adapter_for(toy.build(type(model), config, "sdpa", seed=0))
