@@ -30,7 +30,7 @@ def adapter_for(model: PreTrainedModel) -> Adapter:
     adapter = next((adapters[name] for name in names if name in adapters), Generic)(model)
     if not adapter.layers:
         raise UnsupportedModel(
-            f"{type(model).__name__} has no decoder layers (num_hidden_layers: 0 in its text configuration), so there "
-            "is nothing to prune; load or build it with at least one"
+            f"{type(model).__name__} has no decoder layers (num_hidden_layers: 0 in its text configuration) and "
+            "cannot be pruned; load or build it with at least one"
         )
     return adapter

@@ -159,7 +159,7 @@ class Adapter(ToyFamily):
     """Whether rotary positions have several axes (m-RoPE). Renumbering kept tokens is then not defined."""
 
     def extra_inputs(self, ids: Tensor, prompt_length: int) -> dict[str, Tensor]:  # noqa: ARG002
-        """Arguments that the model needs with a text beside its ids and its attention mask.
+        """Arguments that the model needs with a text in addition to its ids and its attention mask.
 
         ids: [B, S], a prompt and the tokens generated so far.
         prompt_length: how many of the S tokens are the prompt.

@@ -81,7 +81,7 @@ class Qwen2VL(QwenWithTower):
 
         vision = {"depth": 2, "embed_dim": 32, "hidden_size": toy.TEXT["hidden_size"], "num_heads": 2, "patch_size": 4}
         text = {**toy.TEXT, "rope_parameters": toy.MROPE}
-        return Qwen2VLConfig(text_config=text, vision_config=vision, **toy.QWEN_IDS)
+        return Qwen2VLConfig(text_config=text, vision_config=vision, **toy.FRAMED_PLACEHOLDERS)
 
 
 class Qwen25VL(QwenWithTower):
@@ -117,7 +117,7 @@ class Qwen25VL(QwenWithTower):
             "fullatt_block_indexes": [1],
         }
         text = {**toy.TEXT, "rope_parameters": toy.MROPE}
-        return Qwen2_5_VLConfig(text_config=text, vision_config=vision, **toy.QWEN_IDS)
+        return Qwen2_5_VLConfig(text_config=text, vision_config=vision, **toy.FRAMED_PLACEHOLDERS)
 
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
@@ -151,7 +151,7 @@ class Qwen3VL(Qwen):
             "deepstack_visual_indexes": [0, 1, 2],
         }
         text = {**toy.TEXT, "head_dim": 8, "rope_parameters": toy.MROPE}
-        return Qwen3VLConfig(text_config=text, vision_config=vision, **toy.QWEN_IDS)
+        return Qwen3VLConfig(text_config=text, vision_config=vision, **toy.FRAMED_PLACEHOLDERS)
 
 
 _PATCH_PIXELS = 3 * 2 * 4 * 4

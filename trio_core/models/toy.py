@@ -15,10 +15,13 @@ Size = Literal["small", "large"]
 """How much picture a toy sample has. The two differ, so that a batch of both has unequal pictures."""
 
 NUM_LAYERS = 6
+"""Layers of a toy decoder."""
 VOCABULARY = 97
+"""Token ids are 0 … VOCABULARY - 1."""
 WORDS = 90
 """Text tokens are 1 … WORDS - 1; 0 is padding."""
 IMAGE, VISION_START, VISION_END, VIDEO = 96, 95, 94, 93
+"""The ids with a meaning of their own."""
 
 TEXT: dict[str, Any] = {
     "vocab_size": VOCABULARY,
@@ -32,7 +35,7 @@ TEXT: dict[str, Any] = {
     "bos_token_id": None,
     "eos_token_id": None,
 }
-"""A decoder with grouped keys."""
+"""A decoder in which two query heads read one key head."""
 
 VISION: dict[str, Any] = {
     "hidden_size": 32,
@@ -45,18 +48,21 @@ VISION: dict[str, Any] = {
 """A tower that makes 4 × 4 patches of a picture or a tile."""
 
 PINPOINTS = [[16, 32], [32, 16], [32, 32]]
-"""Where pictures are cut into tiles: the sizes, (height, width), that they are brought to."""
+"""The sizes, height and width in pixels, to which a picture is resized before it is cut into tiles."""
 
 MROPE: dict[str, Any] = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}
 """Rotary positions with three axes, for heads of width 8."""
 
 PLACEHOLDERS: dict[str, Any] = {"image_token_index": IMAGE, "video_token_index": VIDEO}
-QWEN_IDS: dict[str, Any] = {
+"""The placeholder ids, as most configurations name them."""
+
+FRAMED_PLACEHOLDERS: dict[str, Any] = {
     "image_token_id": IMAGE,
     "video_token_id": VIDEO,
     "vision_start_token_id": VISION_START,
     "vision_end_token_id": VISION_END,
 }
+"""The placeholder ids and the ids before and behind them, as other configurations name them."""
 
 
 class ToyFamily:

@@ -37,7 +37,7 @@ def test_short_names_are_unique_and_can_be_guessed():
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
-def test_the_readout_makes_the_models_logits(family):
+def test_readout_of_the_last_layers_output_equals_the_logits(family):
     model, one = tiny.model(family), tiny.sample(family)
     adapter, last = adapter_for(model), []
     handle = adapter.layers[-1].register_forward_hook(lambda _layer, _inputs, output: last.append(output))
@@ -48,7 +48,7 @@ def test_the_readout_makes_the_models_logits(family):
 
 
 @pytest.mark.parametrize("family", ["llava", "llava_next"])
-def test_the_rotary_embedding_is_the_formula(family):
+def test_rotary_equals_the_formula(family):
     model = tiny.model(family)
     positions = torch.tensor([[0, 1, 5], [2, 3, 9]])
     cos, sin = adapter_for(model).rotary(torch.zeros(2, 3, 32), positions)
@@ -60,7 +60,7 @@ def test_the_rotary_embedding_is_the_formula(family):
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
-def test_visual_tokens_are_the_placeholders(family):
+def test_visual_tokens_are_true_at_the_placeholders(family):
     adapter = adapter_for(tiny.model(family))
     one = tiny.sample(family)
     found = adapter.visual_tokens(one["input_ids"])
@@ -75,7 +75,7 @@ def test_video_placeholders_are_visual_tokens_too():
     ]
 
 
-def test_a_subclass_of_a_known_class_is_known():
+def test_a_subclass_of_a_model_class_has_the_same_adapter():
     class Mine(type(tiny.model("llava"))):
         pass
 
@@ -91,7 +91,7 @@ def test_a_model_without_decoder_layers_is_refused_in_one_line(family):
     if getattr(text, "layer_types", None):
         text.layer_types = []
     model = toy.build(type(tiny.model(family)), config, cls.toy_attention[-1], seed=0)
-    says = f"{type(model).__name__} has no decoder layers .num_hidden_layers: 0 .* at least one"
+    says = f"{type(model).__name__} has no decoder layers .num_hidden_layers: 0 .*; load or build it with at least one"
     with pytest.raises(UnsupportedModel, match=says) as caught:
         adapter_for(model)
     assert "\n" not in str(caught.value)
