@@ -20,6 +20,7 @@ class Generic(Adapter):
     def __init__(self, model: PreTrainedModel):
         super().__init__(model)
         config = model.config.get_text_config()
+        # Class facts of a family are here facts of one model.
         vars(self).update(
             family=type(model).__name__,
             multi_axis_positions="mrope_section" in (getattr(config, "rope_parameters", None) or {}),
