@@ -51,7 +51,8 @@ def model(family: str, attention: str | None = None) -> PreTrainedModel:
     attention: sdpa unless told, or eager where the family has no other.
     """
     adapter = families[NAMES[family]]
-    return adapter.toy(attention or adapter.toy_attention[-1], seed=len(family))
+    with torch.inference_mode(False):  # the first caller may be in inference mode, and later ones need gradients
+        return adapter.toy(attention or adapter.toy_attention[-1], seed=len(family))
 
 
 # --- inputs ----------------------------------------------------------------------------------------------------------
