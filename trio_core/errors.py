@@ -1,16 +1,16 @@
-"""The tree of errors. Each message names the thing, its value and the way out, in one line.
+"""The tree of errors. Each message is one line that names the thing, its value and the way out.
 
 TrioError
 ├── OptionError            an argument outside its range
 │   ├── RetentionError     a retention that no schedule can reach
 │   └── UnknownName        a name that no registry knows
-├── UnsupportedModel       a model, or a part of it, that we do not know how to prune
-└── UnsupportedInput       inputs on which pruning would be silently wrong
+├── UnsupportedModel       a model, or a part of one, that we do not know how to prune
+└── UnsupportedInput       inputs for which pruning would give a wrong result without an error
 """
 
 
 class TrioError(Exception):
-    """Anything the user can mend. The command line prints it as one line and exits with 2."""
+    """Something that the user can mend. The command line prints it as one line and exits with 2."""
 
 
 class OptionError(TrioError, ValueError):
@@ -18,19 +18,25 @@ class OptionError(TrioError, ValueError):
 
 
 class RetentionError(OptionError):
-    """No schedule reaches the retention asked for."""
+    """No schedule reaches the requested retention."""
 
 
 class UnknownName(OptionError):
-    """A method, model, schedule or other name is in no registry."""
+    """A name is in no registry.
+
+    kind: what it names, such as "method".
+    name: the unknown name.
+    known: the names in the registry.
+    way_out: what else the user can do; may be empty.
+    """
 
     def __init__(self, kind: str, name: str, known: list[str], way_out: str = ""):
         super().__init__(f"unknown {kind} {name!r}; known: {', '.join(known)}{'; ' + way_out if way_out else ''}")
 
 
 class UnsupportedModel(TrioError):
-    """The model, or its attention, is of a kind that pruning does not know."""
+    """We do not know how to prune this model, or its attention implementation."""
 
 
 class UnsupportedInput(TrioError, ValueError):
-    """The inputs are of a kind on which pruning would be silently wrong."""
+    """For these inputs pruning would give a wrong result without an error."""

@@ -2,14 +2,29 @@
 
 B batch · S tokens in the sequence · S_left those that a stage leaves · N visual tokens · K kept ones of them ·
 P supervised rows · T keys, cached ones included · H heads · D hidden width · E head width · V vocabulary.
-The names are checked at run time only under test (`pytest --shapes`); elsewhere they are documentation.
+The shapes are checked at run time only under test (`pytest --shapes`). Elsewhere they are documentation. jaxtyping is
+optional: without it each alias is plain `Tensor`.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+else:
+    try:
+        from jaxtyping import Bool, Float, Int
+    except ModuleNotFoundError:
+
+        class _Unchecked:
+            """Stands in for jaxtyping's types: `_Unchecked[Tensor, "B S D"]` is `Tensor`."""
+
+            def __class_getitem__(cls, item: tuple[type[Tensor], str]) -> type[Tensor]:
+                return item[0]
+
+        Bool = Float = Int = _Unchecked
 
 HiddenBSD = Float[Tensor, "B S D"]
 LeftBSD = Float[Tensor, "B S_left D"]

@@ -1,7 +1,7 @@
-"""Real model classes at toy size, and inputs for them: the bench on which pruning is tried.
+"""Toy models and toy inputs of every family, by a short name, and a stage without a model.
 
-The weights are random and large enough that every token's hidden state is its own; the decoders differ on purpose:
-LLaVA-1.5 with as many keys as queries, the others with grouped keys.
+The families make both themselves (`Adapter.toy`, `Adapter.toy_sample`). The weights are random and large enough that
+each token's hidden state is its own. LLaVA-1.5's toy has as many keys as queries, the others have grouped keys.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,39 +15,27 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from trio_core.methods.view import Embeddings, Picture, Signal, View
-from trio_core.models.adapter import families
+from trio_core.models import families
 from trio_core.models.encoder import Encoder
-from trio_core.models.toy import IMAGE, NUM_LAYERS, VIDEO, VISION_END, VISION_START, VOCABULARY
+from trio_core.models.toy import IMAGE, NUM_LAYERS, VIDEO, VISION_END, VISION_START, VOCABULARY, WORDS, Size
 from trio_core.rules.attention import AttentionLayer, LayerCall, RmsNorm
 from trio_core.rules.schedule import Schedule
 
-__all__ = ["IMAGE", "NUM_LAYERS", "VIDEO", "VISION_END", "VISION_START", "VOCABULARY"]
+__all__ = ["IMAGE", "NUM_LAYERS", "VIDEO", "VISION_END", "VISION_START", "VOCABULARY", "WORDS"]
 
-NAMES = {
-    "llava": "LLaVA-1.5",
-    "llava_next": "LLaVA-NeXT",
-    "qwen2_5_vl": "Qwen2.5-VL",
-    "llava_next_video": "LLaVA-NeXT-Video",
-    "llava_onevision": "LLaVA-OneVision",
-    "video_llava": "Video-LLaVA",
-    "qwen2_vl": "Qwen2-VL",
-    "qwen3_vl": "Qwen3-VL",
-    "internvl": "InternVL",
-    "idefics3": "Idefics3",
-    "smolvlm": "SmolVLM",
-    "fastvlm": "FastVLM",
-    "gemma3": "Gemma 3",
-    "paligemma": "PaliGemma",
-    "paligemma2": "PaliGemma 2",
-}
+
+def short_name(family: str) -> str:
+    """`Qwen2.5-VL` → `qwen2_5_vl`, `Gemma 3` → `gemma3`. LLaVA-1.5 is `llava`."""
+    return family.removesuffix("-1.5").lower().replace(" ", "").replace("-", "_").replace(".", "_")
+
+
+NAMES = {short_name(family): family for family in families}
 FAMILIES = tuple(NAMES)
 BY_HAND = ("llava", "llava_next", "qwen2_5_vl")
 """The families whose decoder `reference.py` has written out."""
 ATTENTION = ("eager", "sdpa")
 KERNELS = [(family, attention) for family in FAMILIES for attention in families[NAMES[family]].toy_attention]
 """Every family with each attention that its decoder has here."""
-WORDS = 90
-"""Text tokens are 1 … WORDS - 1; 0 is padding."""
 
 
 def needs(major: int, minor: int, fault: str) -> None:
@@ -63,66 +51,16 @@ def model(family: str, attention: str | None = None) -> PreTrainedModel:
     attention: sdpa unless told, or eager where the family has no other.
     """
     adapter = families[NAMES[family]]
-    return adapter.toy(attention or adapter.toy_attention[-1], seed=len(family))
+    with torch.inference_mode(False):  # the first caller may be in inference mode, and later ones need gradients
+        return adapter.toy(attention or adapter.toy_attention[-1], seed=len(family))
 
 
 # --- inputs ----------------------------------------------------------------------------------------------------------
 
 
-def sample(family: str, size: str = "large", before: int = 3, after: int = 9, seed: int = 0) -> dict[str, Tensor]:
-    """One unpadded sample: `before` words, a picture, `after` words; PaliGemma's picture stands before all words.
-
-    size: `small` or `large`, so that spans differ. Where a picture's span is always the same, the large one is two
-    pictures with a word between them; where there are videos, the large one is a picture, a word and a video.
-    """
-    generator = torch.Generator().manual_seed(seed)
-
-    def words(count: int) -> list[int]:
-        return torch.randint(1, WORDS, (count,), generator=generator).tolist()
-
-    def noise(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator)
-
-    large = size == "large"
-    if family.startswith("qwen"):
-        grid = (6, 8) if large else (4, 6)  # patches; merged two by two
-        patches = grid[0] * grid[1]
-        pictures = {"pixel_values": noise(patches, 3 * 2 * 4 * 4), "image_grid_thw": torch.tensor([[1, *grid]])}
-        span = [IMAGE] * (patches // 4)
-        middle = [VISION_START, *span, VISION_END] if before else span
-        if large and family != "qwen2_5_vl":
-            pictures |= {"pixel_values_videos": noise(16, 3 * 2 * 4 * 4), "video_grid_thw": torch.tensor([[1, 4, 4]])}
-            middle += [*words(1), VISION_START, *[VIDEO] * 4, VISION_END]
-    elif family in ("llava_next", "llava_next_video", "llava_onevision"):
-        height, width = (30, 32) if large else (16, 24)
-        tiles, rows, columns = (4, 8, 8) if large else (2, 4, 6)  # what is left of the tiles un-padded
-        pictures = {"pixel_values": noise(1, 1 + tiles, 3, 16, 16), "image_sizes": torch.tensor([[height, width]])}
-        middle = [IMAGE] * (16 + rows * (columns + 1))
-        if large and family != "llava_next":
-            pictures["pixel_values_videos"] = noise(1, 2, 3, 16, 16)
-            middle += words(1) + [VIDEO] * (2 * 4 + (family == "llava_onevision"))
-    elif family == "video_llava":
-        pictures, middle = {"pixel_values": noise(1, 3, 16, 16)}, [IMAGE] * 16
-        if large:
-            pictures["pixel_values_videos"] = noise(1, 2, 3, 16, 16)
-            middle += words(1) + [VIDEO] * (2 * 17)
-    else:
-        count = 2 if large else 1
-        side = 32 if family in ("internvl", "idefics3", "smolvlm", "fastvlm") else 16
-        pictures = {"pixel_values": noise(count, 3, side, side)}
-        if family in ("idefics3", "smolvlm"):
-            pictures["pixel_values"] = pictures["pixel_values"][None]
-        middle = [IMAGE] * 16 if count == 1 else [IMAGE] * 16 + words(1) + [IMAGE] * 16
-    start, end = words(before), words(after)
-    input_ids = torch.tensor([middle + start + end if family.startswith("paligemma") else start + middle + end])
-    made = {"input_ids": input_ids, "attention_mask": torch.ones_like(input_ids), **pictures}
-    if family.startswith("qwen"):
-        made["mm_token_type_ids"] = (input_ids == IMAGE).int() + 2 * (input_ids == VIDEO).int()
-    elif family.startswith("paligemma"):
-        made["token_type_ids"] = torch.zeros_like(input_ids)  # all of it is the prompt
-    elif family == "gemma3":
-        made["token_type_ids"] = (input_ids == IMAGE).long()
-    return made
+def sample(family: str, size: Size = "large", before: int = 3, after: int = 9, seed: int = 0) -> dict[str, Tensor]:
+    """One unpadded sample of the family: `before` words, a `small` or `large` picture, `after` words."""
+    return families[NAMES[family]].toy_sample(size, before, after, seed)
 
 
 def batch(samples: Sequence[dict[str, Tensor]], side: str = "left") -> dict[str, Tensor]:

@@ -146,7 +146,7 @@ class _Trial:
         return {
             "input_ids": ids,
             "attention_mask": torch.ones_like(ids),
-            **self.adapter.beside(ids, self.prompt.shape[1]),
+            **self.adapter.extra_inputs(ids, self.prompt.shape[1]),
         }
 
     def full_retention(self) -> bool:

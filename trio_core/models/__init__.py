@@ -1,10 +1,17 @@
-"""The model families, one a file. `adapter_for(model)` finds the file that knows a model's class."""
+"""The model families. `adapter_for(model)` finds the adapter of a model's class.
+
+A family is one file: a subclass of `Adapter` with its toy configuration and, where they are special, its toy inputs.
+Its classes register when the file is imported, and every file in this folder is imported here. These files are no
+families: `adapter.py` (the defaults), `generic.py` (any other class), `layer.py` (a decoder layer taken apart),
+`encoder.py`, `clip_tower.py` and `qwen_tower.py` (vision towers), `toy.py` (what the toys share).
+"""
 
 import importlib
 import pkgutil
 
 from transformers import PreTrainedModel
 
+from trio_core.errors import UnsupportedModel
 from trio_core.models.adapter import Adapter, adapters, families
 from trio_core.models.generic import Generic
 
@@ -15,8 +22,15 @@ for _module in pkgutil.iter_modules(__path__):
 
 
 def adapter_for(model: PreTrainedModel) -> Adapter:
-    """The adapter of a model's family, or the generic one. Raises UnsupportedModel where that lacks a part."""
-    for known in type(model).__mro__:
-        if known.__name__ in adapters:
-            return adapters[known.__name__](model)
-    return Generic(model)
+    """The adapter of a model: its family's, or the generic one for a class of no family.
+
+    Raises UnsupportedModel for a model without decoder layers, and for a class of no family that lacks another part.
+    """
+    names = (cls.__name__ for cls in type(model).__mro__)
+    adapter = next((adapters[name] for name in names if name in adapters), Generic)(model)
+    if not adapter.layers:
+        raise UnsupportedModel(
+            f"{type(model).__name__} has no decoder layers (num_hidden_layers: 0 in its text configuration) and "
+            "cannot be pruned; load or build it with at least one"
+        )
+    return adapter

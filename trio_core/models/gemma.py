@@ -1,4 +1,7 @@
-"""Gemma 3 and PaliGemma: norms that count their weight from one and, from Gemma 2 on, stand after a block as well."""
+"""Gemma 3 and PaliGemma.
+
+Their norms multiply by 1 + weight. From Gemma 2 on, a layer also has norms behind its attention and its FFN.
+"""
 
 from typing import ClassVar
 
@@ -15,10 +18,10 @@ from trio_core.tensors import HiddenBSD, LogitsBPV
 
 
 class Gemma(Adapter):
-    """A Gemma decoder of any generation, as its layers show."""
+    """A Gemma decoder of any generation. Its layers show which one it is."""
 
     def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
-        """From Gemma 2 on, a norm after attention and FFN as well as before."""
+        """From Gemma 2 on, a norm before and behind both attention and FFN."""
         if not hasattr(layer, "pre_feedforward_layernorm"):
             return super().finish(layer, residual, attended)
         after_attention, before, ffn, after = (
@@ -30,20 +33,23 @@ class Gemma(Adapter):
 
 
 class Gemma3(Gemma):
-    """Gemma 3: five layers with a sliding window to one without, each kind with rotary frequencies of its own."""
+    """Gemma 3: five layers with a sliding window, then one without, and so on.
+
+    The two kinds of layers have different rotary frequencies.
+    """
 
     family: ClassVar[str] = "Gemma 3"
     classes: ClassVar[tuple[str, ...]] = ("Gemma3ForConditionalGeneration",)
     decoders: ClassVar[tuple[str, ...]] = ("gemma3_text",)
 
     def rotary(self, hidden: HiddenBSD, position_ids: Tensor, index: int = 0) -> tuple[Tensor, Tensor]:
-        """As the kind of layer `index` has them."""
+        """Cosines and sines for the kind of layer that `index` is. The arguments are Adapter's."""
         kind = self.model.config.get_text_config().layer_types[index]
         return self.decoder.get_submodule("rotary_emb")(hidden, position_ids, kind)
 
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:
-        """Two layers with a window, wider than any toy input, to one without."""
+        """Two layers with a sliding window, then one without. The window is wider than any toy sample."""
         from transformers import Gemma3Config, Gemma3TextConfig, SiglipVisionConfig
 
         text = Gemma3TextConfig(
@@ -61,24 +67,30 @@ class Gemma3(Gemma):
             tie_word_embeddings=False,
         )
 
+    @classmethod
+    def toy_token_types(cls, ids: Tensor) -> dict[str, Tensor]:
+        """1 for the tokens of a picture, which all see each other; 0 for words."""
+        return {"token_type_ids": (ids == toy.IMAGE).long()}
+
 
 LIMITS_LOGITS_FROM = (5, 23)
-"""The release of transformers from which on PaliGemma's logits have Gemma 2's limit; before it they went without."""
+"""The first release of transformers that limits PaliGemma's logits, as Gemma 2 does."""
 
 
 class PaliGemma(Gemma):
-    """PaliGemma: the picture comes first, and the whole prompt sees all of itself."""
+    """PaliGemma: the picture comes first, and all tokens of the prompt see each other."""
 
     family: ClassVar[str] = "PaliGemma"
     classes: ClassVar[tuple[str, ...]] = ("PaliGemmaForConditionalGeneration",)
     decoders: ClassVar[tuple[str, ...]] = ("gemma", "gemma2")
 
-    def beside(self, ids: Tensor, prompt: int) -> dict[str, Tensor]:
-        """Which tokens are the prompt, that sees all of itself: 0; and which come after: 1."""
-        return {"token_type_ids": (torch.arange(ids.shape[1], device=ids.device) >= prompt).long().expand_as(ids)}
+    def extra_inputs(self, ids: Tensor, prompt_length: int) -> dict[str, Tensor]:
+        """`token_type_ids`: 0 for the prompt, 1 for generated tokens. The arguments are Adapter's."""
+        generated = torch.arange(ids.shape[1], device=ids.device) >= prompt_length
+        return {"token_type_ids": generated.long().expand_as(ids)}
 
     def readout(self, hidden: HiddenBSD) -> LogitsBPV:
-        """With Gemma 2's limit of the logits where the model as it is installed has one."""
+        """Final norm, head, and the limit of the logits where the installed model has one: [B, P, D] → [B, P, V]."""
         logits = super().readout(hidden)
         limit = getattr(self.model.config.get_text_config(), "final_logit_softcapping", None)
         limited = Version(transformers.__version__).release >= LIMITS_LOGITS_FROM
@@ -86,14 +98,14 @@ class PaliGemma(Gemma):
 
     @classmethod
     def toy_text(cls) -> PreTrainedConfig:
-        """Gemma 1."""
+        """The configuration of the text model: Gemma 1."""
         from transformers import GemmaConfig
 
         return GemmaConfig(**toy.TEXT, head_dim=8)
 
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:
-        """16 tokens a picture."""
+        """A picture of 16 tokens."""
         from transformers import PaliGemmaConfig, SiglipVisionConfig
 
         return PaliGemmaConfig(
@@ -106,16 +118,26 @@ class PaliGemma(Gemma):
             tie_word_embeddings=False,
         )
 
+    @classmethod
+    def toy_prompt(cls, before: list[int], picture: list[int], after: list[int]) -> list[int]:
+        """The picture stands before all words."""
+        return picture + before + after
+
+    @classmethod
+    def toy_token_types(cls, ids: Tensor) -> dict[str, Tensor]:
+        """0 everywhere, because all of it is the prompt."""
+        return {"token_type_ids": torch.zeros_like(ids)}
+
 
 class PaliGemma2(PaliGemma):
-    """PaliGemma 2: the same class with Gemma 2 for its text, so with sandwich norms and limited scores and logits."""
+    """PaliGemma 2: PaliGemma's class with Gemma 2 as its text model, which limits attention scores and logits."""
 
     family: ClassVar[str] = "PaliGemma 2"
-    toy_attention: ClassVar[tuple[str, ...]] = ("eager",)  # sdpa cannot limit scores, and the library refuses it
+    toy_attention: ClassVar[tuple[str, ...]] = ("eager",)  # transformers refuses sdpa, which cannot limit scores
 
     @classmethod
     def toy_text(cls) -> PreTrainedConfig:
-        """Limits that the toy's scores and logits come near; a window wider than any toy input."""
+        """Limits near the toy's own scores and logits, and a window wider than any toy sample."""
         from transformers import Gemma2Config
 
         return Gemma2Config(

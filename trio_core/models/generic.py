@@ -1,4 +1,4 @@
-"""A model of a class that no file knows, found by its structure."""
+"""The adapter of a model class that no file here names. It finds the parts by the model's structure."""
 
 from typing import cast
 
@@ -10,9 +10,9 @@ from trio_core.models.adapter import Adapter, adapters
 
 
 class Generic(Adapter):
-    """The decoder is what holds the word embeddings; the rest is as in most families, and tried before it is used.
+    """A model whose decoder is the module that holds the word embeddings. The other parts are Adapter's defaults.
 
-    Raises UnsupportedModel naming the first part that is missing.
+    `known` is False, so the model is tried before it is pruned. Raises UnsupportedModel that names a missing part.
     """
 
     decoders = ()
@@ -20,6 +20,7 @@ class Generic(Adapter):
     def __init__(self, model: PreTrainedModel):
         super().__init__(model)
         config = model.config.get_text_config()
+        # Class facts of a family are here facts of one model.
         vars(self).update(
             family=type(model).__name__,
             multi_axis_positions="mrope_section" in (getattr(config, "rope_parameters", None) or {}),
@@ -34,7 +35,7 @@ class Generic(Adapter):
 
     @property
     def decoder(self) -> nn.Module:
-        """What holds the word embeddings."""
+        """The module that holds the word embeddings."""
         try:
             words = self.model.get_input_embeddings()
         except NotImplementedError:

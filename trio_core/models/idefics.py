@@ -1,5 +1,6 @@
-"""Idefics3 and SmolVLM: the picture's tiles shuffled into few tokens, and a decoder that is called `text_model`."""
+"""Idefics3 and SmolVLM: a picture in tiles, few tokens a tile, and a decoder that is called `text_model`."""
 
+from dataclasses import replace
 from typing import ClassVar
 
 from transformers import PreTrainedConfig
@@ -9,15 +10,16 @@ from trio_core.models.adapter import Adapter
 
 
 class Idefics3(Adapter):
-    """Idefics3: a Llama decoder."""
+    """Idefics3. Its decoder is Llama's."""
 
     family: ClassVar[str] = "Idefics3"
     classes: ClassVar[tuple[str, ...]] = ("Idefics3ForConditionalGeneration",)
+    toy_image_size: ClassVar[int] = 32
     decoder_path: ClassVar[str] = "model.text_model"
 
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:
-        """16 tokens a tile: tiles of 32 pixels, patches of 4 shuffled two by two."""
+        """Tiles of 32 × 32 pixels and patches of 4 × 4, of which 2 × 2 become one of a tile's 16 tokens."""
         from transformers import Idefics3Config, LlamaConfig
 
         return Idefics3Config(
@@ -27,16 +29,22 @@ class Idefics3(Adapter):
             scale_factor=2,
         )
 
+    @classmethod
+    def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
+        """The default pictures, as [batch, pictures of a sample, …]."""
+        picture = super().toy_picture(random, size)
+        return replace(picture, inputs={"pixel_values": picture.inputs["pixel_values"][None]})
+
 
 class SmolVlm(Idefics3):
-    """SmolVLM: Idefics3 in small, with classes of its own."""
+    """SmolVLM: a smaller Idefics3 with its own classes."""
 
     family: ClassVar[str] = "SmolVLM"
     classes: ClassVar[tuple[str, ...]] = ("SmolVLMForConditionalGeneration",)
 
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:
-        """As Idefics3's."""
+        """The same sizes as Idefics3's."""
         from transformers import LlamaConfig, SmolVLMConfig
 
         return SmolVLMConfig(

@@ -1,4 +1,4 @@
-"""InternVL: tiles of InternViT shuffled two by two, and a Qwen2 decoder."""
+"""InternVL: a picture in tiles, 2 × 2 patches in a token, and a Qwen2 decoder."""
 
 from typing import ClassVar
 
@@ -9,14 +9,15 @@ from trio_core.models.adapter import Adapter
 
 
 class InternVL(Adapter):
-    """InternVL 2.5, 3 and 3.5 in transformers' own format."""
+    """InternVL 2.5, 3 and 3.5, as transformers has them (`…-hf` checkpoints)."""
 
     family: ClassVar[str] = "InternVL"
     classes: ClassVar[tuple[str, ...]] = ("InternVLForConditionalGeneration",)
+    toy_image_size: ClassVar[int] = 32
 
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:
-        """16 tokens a tile: tiles of 32 pixels, patches of 4."""
+        """Tiles of 32 × 32 pixels and patches of 4 × 4: 16 tokens a tile."""
         from transformers import InternVLConfig, Qwen2Config
 
         return InternVLConfig(

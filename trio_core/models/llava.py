@@ -1,38 +1,44 @@
-"""The LLaVA line, for pictures and videos: a tower, a projector, and an ordinary decoder.
+"""The LLaVA families, for pictures and videos: a tower, a projector and an ordinary decoder.
 
-LLaVA-NeXT's span holds the base crop, the un-padded tiles and a newline embedding for each tile row; OneVision's
-likewise, and its videos end with one newline. All of them stand behind placeholders, and all are visual tokens here.
+LLaVA-NeXT and LLaVA-OneVision cut a picture into tiles. Its visual tokens are those of the whole picture, those of the
+tiles without their padding, and a newline token at the end of each row of the tiles. OneVision puts one newline token
+behind a video. Newline tokens have placeholders too, so they count as visual tokens here.
 """
 
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
+import torch
 from torch import nn
 from transformers import PreTrainedConfig
 
 from trio_core.errors import UnsupportedModel
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
-from trio_core.models.encoder import ClipTower, PackedTower, Tower
+from trio_core.models.clip_tower import ClipTower, PackedTower
+from trio_core.models.encoder import Tower
 from trio_core.rules.cost import LayerShape
 
 
 class Clip(Adapter):
-    """A family whose tower is CLIP's, with a CLS token, unless a model has another; its projector works by patches."""
+    """A family whose tower is usually CLIP's, with a CLS token. Its projector maps each patch on its own."""
 
     @property
     def has_clip(self) -> bool:
-        """Whether the tower is CLIP's."""
+        """Whether this model's tower is CLIP's."""
         tower, kind = self.model.get_submodule("model.vision_tower"), self.model.config.vision_config.model_type
         return "clip" in str(kind) and hasattr(tower, "encoder")
 
     def tower(self) -> Tower:
-        """The encoder layer that the projector reads. Raises UnsupportedModel where there is no such one layer."""
+        """The tower, read at the layer whose output goes to the projector.
+
+        Raises UnsupportedModel where the projector reads several layers, or the CLS token too.
+        """
         if not self.has_clip:
             return super().tower()
         config, tower = self.model.config, self.model.get_submodule("model.vision_tower")
         layer, encoder = config.vision_feature_layer, cast(Any, tower).encoder
-        # hidden_states[0] is the embedding, so that entry i is what layer i − 1 put out.
+        # hidden_states[0] is the embedding, so entry i is the output of layer i − 1.
         if not isinstance(layer, int) or layer == 0 or config.vision_feature_select_strategy != "default":
             raise UnsupportedModel(
                 f"{self.family} with vision_feature_layer {layer} and vision_feature_select_strategy "
@@ -40,15 +46,15 @@ class Clip(Adapter):
                 "layer, 'default'"
             )
         projector = self.model.get_submodule("model.multi_modal_projector")
-        return self.tower_of(encoder.layers[layer - 1 if layer > 0 else layer], encoder.layers[-1], projector)
+        return self.clip_tower(encoder.layers[layer - 1 if layer > 0 else layer], encoder.layers[-1], projector)
 
-    def tower_of(self, layer: nn.Module, last: nn.Module, project: nn.Module) -> ClipTower:
-        """All patches stay, in order."""
+    def clip_tower(self, layer: nn.Module, last: nn.Module, project: nn.Module) -> ClipTower:
+        """A tower whose patches all become visual tokens, in order. The arguments are ClipTower's."""
         return ClipTower(layer, last, project)
 
     @property
     def layer_shape(self) -> LayerShape:
-        """With the tower's widths."""
+        """The widths of a decoder layer and of the tower."""
         if not self.has_clip:
             return super().layer_shape
         vision = self.model.config.vision_config
@@ -81,13 +87,13 @@ class LlavaNext(Clip):
     family: ClassVar[str] = "LLaVA-NeXT"
     classes: ClassVar[tuple[str, ...]] = ("LlavaNextForConditionalGeneration",)
 
-    def tower_of(self, layer: nn.Module, last: nn.Module, project: nn.Module) -> ClipTower:
-        """Crops are packed into one picture."""
+    def clip_tower(self, layer: nn.Module, last: nn.Module, project: nn.Module) -> ClipTower:
+        """A tower whose crops the model packs into one picture. The arguments are ClipTower's."""
         return PackedTower(layer, last, project, self.model.get_submodule("model"))
 
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:
-        """Grouped keys; tiles of 16 pixels."""
+        """Grouped keys. Tiles of 16 × 16 pixels."""
         from transformers import CLIPVisionConfig, LlamaConfig, LlavaNextConfig
 
         return LlavaNextConfig(
@@ -96,6 +102,11 @@ class LlavaNext(Clip):
             image_token_index=toy.IMAGE,
             image_grid_pinpoints=toy.PINPOINTS,
         )
+
+    @classmethod
+    def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
+        """A picture in tiles."""
+        return _tiled_picture(random, size)
 
 
 class LlavaNextVideo(Adapter):
@@ -116,6 +127,12 @@ class LlavaNextVideo(Adapter):
             **toy.PLACEHOLDERS,
         )
 
+    @classmethod
+    def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
+        """A picture in tiles, and in the large sample a video."""
+        picture = _tiled_picture(random, size)
+        return picture + toy.video(random, tokens=2 * 4) if size == "large" else picture
+
 
 class LlavaOnevision(Adapter):
     """LLaVA-OneVision: tiles of SigLIP for pictures, pooled frames for videos, a Qwen2 decoder with biases."""
@@ -125,7 +142,7 @@ class LlavaOnevision(Adapter):
 
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:
-        """Four tokens a frame, and one for the video's end."""
+        """Four tokens a frame, and a newline token behind the video."""
         from transformers import LlavaOnevisionConfig, Qwen2Config, SiglipVisionConfig
 
         return LlavaOnevisionConfig(
@@ -135,9 +152,15 @@ class LlavaOnevision(Adapter):
             **toy.PLACEHOLDERS,
         )
 
+    @classmethod
+    def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
+        """A picture in tiles, and in the large sample a video."""
+        picture = _tiled_picture(random, size)
+        return picture + toy.video(random, tokens=2 * 4 + 1) if size == "large" else picture
+
 
 class VideoLlava(Adapter):
-    """Video-LLaVA: a tower for pictures and one for videos, whose eight frames keep their class tokens."""
+    """Video-LLaVA: one tower for pictures and one for videos of eight frames. Each frame keeps its CLS token."""
 
     family: ClassVar[str] = "Video-LLaVA"
     classes: ClassVar[tuple[str, ...]] = ("VideoLlavaForConditionalGeneration",)
@@ -150,3 +173,19 @@ class VideoLlava(Adapter):
         return VideoLlavaConfig(
             vision_config=CLIPVisionConfig(**toy.VISION), text_config=LlamaConfig(**toy.TEXT), **toy.PLACEHOLDERS
         )
+
+    @classmethod
+    def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
+        """One picture, and in the large sample a video."""
+        picture = super().toy_picture(random, "small")
+        return picture + toy.video(random, tokens=2 * 17) if size == "large" else picture
+
+
+def _tiled_picture(random: toy.Random, size: toy.Size) -> toy.ToyPicture:
+    """A picture of 30 × 32 pixels in four tiles, or of 16 × 24 pixels in two. A tile has 4 × 4 patches.
+
+    The model cuts the padding off the tiles: of the patches, 8 × 8 or 4 × 6 stay. Each row ends with a newline token.
+    """
+    shape, tiles, rows, columns = ([30, 32], 4, 8, 8) if size == "large" else ([16, 24], 2, 4, 6)
+    inputs = {"pixel_values": random.pixels(1, 1 + tiles, 3, 16, 16), "image_sizes": torch.tensor([shape])}
+    return toy.ToyPicture(inputs, [toy.IMAGE] * (16 + rows * (columns + 1)))

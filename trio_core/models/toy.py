@@ -1,13 +1,27 @@
-"""What the families' toy models share: sizes, token ids, and how their weights are drawn."""
+"""A family's toy: its real class at toy size, with random weights, and inputs for it.
 
-from typing import Any
+`ToyFamily` is the part of an adapter that makes both. The constants are sizes and token ids that the toys share.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import torch
+import transformers
+from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
+Size = Literal["small", "large"]
+"""How much picture a toy sample has. The two differ, so that a batch of both has unequal pictures."""
+
 NUM_LAYERS = 6
+"""Layers of a toy decoder."""
 VOCABULARY = 97
+"""Token ids are 0 … VOCABULARY - 1."""
+WORDS = 90
+"""Text tokens are 1 … WORDS - 1; 0 is padding."""
 IMAGE, VISION_START, VISION_END, VIDEO = 96, 95, 94, 93
+"""The ids with a meaning of their own."""
 
 TEXT: dict[str, Any] = {
     "vocab_size": VOCABULARY,
@@ -21,7 +35,7 @@ TEXT: dict[str, Any] = {
     "bos_token_id": None,
     "eos_token_id": None,
 }
-"""A decoder with grouped keys."""
+"""A decoder in which two query heads read one key head."""
 
 VISION: dict[str, Any] = {
     "hidden_size": 32,
@@ -34,23 +48,126 @@ VISION: dict[str, Any] = {
 """A tower that makes 4 × 4 patches of a picture or a tile."""
 
 PINPOINTS = [[16, 32], [32, 16], [32, 32]]
-"""Where pictures are cut into tiles: the sizes, (height, width), that they are brought to."""
+"""The sizes, height and width in pixels, to which a picture is resized before it is cut into tiles."""
 
 MROPE: dict[str, Any] = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}
 """Rotary positions with three axes, for heads of width 8."""
 
 PLACEHOLDERS: dict[str, Any] = {"image_token_index": IMAGE, "video_token_index": VIDEO}
-QWEN_IDS: dict[str, Any] = {
+"""The placeholder ids, as most configurations name them."""
+
+FRAMED_PLACEHOLDERS: dict[str, Any] = {
     "image_token_id": IMAGE,
     "video_token_id": VIDEO,
     "vision_start_token_id": VISION_START,
     "vision_end_token_id": VISION_END,
 }
+"""The placeholder ids and the ids before and behind them, as other configurations name them."""
+
+
+class ToyFamily:
+    """What makes a family's toy model and toy inputs. A family overrides what is special about its own."""
+
+    classes: ClassVar[tuple[str, ...]] = ()
+    """The family's model classes, by their names in transformers. The toy is of the first one."""
+    toy_attention: ClassVar[tuple[str, ...]] = ("eager", "sdpa")
+    """The attention implementations that the family's decoder has on any machine."""
+    toy_image_size: ClassVar[int] = 16
+    """Pixels along the side of a picture of which the toy's tower makes 16 visual tokens."""
+
+    @classmethod
+    def toy_config(cls) -> PreTrainedConfig:
+        """The smallest configuration of the family's class that shows what is special about it."""
+        raise NotImplementedError(f"{cls.__name__} has no toy")
+
+    @classmethod
+    def toy(cls, attention: str = "sdpa", seed: int = 0) -> PreTrainedModel:
+        """The family's class at toy size. The weights depend on the seed and not on the attention."""
+        return build(getattr(transformers, cls.classes[0]), cls.toy_config(), attention, seed)
+
+    @classmethod
+    def toy_sample(cls, size: Size = "large", before: int = 3, after: int = 9, seed: int = 0) -> dict[str, Tensor]:
+        """One unpadded sample for the toy, as keyword arguments of its forward.
+
+        size: how much picture it has.
+        before: words before the picture.
+        after: words after the picture.
+        seed: words and pixels depend on it.
+        """
+        random = Random(seed)
+        picture = cls.toy_picture(random, size)
+        ids = torch.tensor([cls.toy_prompt(random.words(before), picture.ids, random.words(after))])
+        return {
+            "input_ids": ids,
+            "attention_mask": torch.ones_like(ids),
+            **picture.inputs,
+            **cls.toy_token_types(ids),
+        }
+
+    @classmethod
+    def toy_picture(cls, random: "Random", size: Size) -> "ToyPicture":
+        """One picture of 16 tokens. The large one is two such pictures with a word between them."""
+        count = 2 if size == "large" else 1
+        pixels = random.pixels(count, 3, cls.toy_image_size, cls.toy_image_size)
+        between = [] if count == 1 else [*random.words(1), *[IMAGE] * 16]
+        return ToyPicture({"pixel_values": pixels}, [IMAGE] * 16 + between)
+
+    @classmethod
+    def toy_prompt(cls, before: list[int], picture: list[int], after: list[int]) -> list[int]:
+        """The ids of the prompt in their order, from the ids of its three parts."""
+        return before + picture + after
+
+    @classmethod
+    def toy_token_types(cls, ids: Tensor) -> dict[str, Tensor]:  # noqa: ARG003
+        """The model's arguments that name the kind of each token of `ids` [1, S], in a family that takes such."""
+        return {}
+
+
+@dataclass(frozen=True)
+class ToyPicture:
+    """The pictures and videos of one toy sample.
+
+    inputs: the model's arguments for them, such as `pixel_values`.
+    ids: their placeholders in the prompt, with the words that stand between them.
+    """
+
+    inputs: dict[str, Tensor]
+    ids: list[int]
+
+    def __add__(self, later: "ToyPicture") -> "ToyPicture":
+        """Both in one prompt, `later` behind."""
+        return ToyPicture({**self.inputs, **later.inputs}, self.ids + later.ids)
+
+
+class Random:
+    """Words and pixels drawn one after the other from a seed."""
+
+    def __init__(self, seed: int):
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def words(self, count: int) -> list[int]:
+        """The ids of `count` words."""
+        return torch.randint(1, WORDS, (count,), generator=self.generator).tolist()
+
+    def pixels(self, *shape: int) -> Tensor:
+        """Pixel values of any shape, normally distributed."""
+        return torch.randn(*shape, generator=self.generator)
+
+
+def video(random: Random, tokens: int) -> ToyPicture:
+    """A word and then a video of two frames of 16 × 16 pixels, for which `tokens` placeholders stand."""
+    pixels = random.pixels(1, 2, 3, 16, 16)
+    return ToyPicture({"pixel_values_videos": pixels}, [*random.words(1), *[VIDEO] * tokens])
 
 
 def build(cls: type[PreTrainedModel], config: PreTrainedConfig, attention: str, seed: int) -> PreTrainedModel:
-    """The class with random weights large enough that each token's hidden state is its own; they depend on the seed."""
-    # Every tower knows eager attention, and so the picture is the same whatever the decoder's.
+    """A model of class `cls` with random weights, large enough that each token's hidden state is its own.
+
+    config: the configuration; its sizes should be small.
+    attention: the decoder's attention implementation. The tower's is always eager.
+    seed: the weights depend on it and on nothing else.
+    """
+    # Every tower knows eager attention, and so the visual features are the same whatever the decoder's attention is.
     model = cls._from_config(config, attn_implementation={"text_config": attention, "vision_config": "eager"}).eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

@@ -122,7 +122,7 @@ def test_glm_whose_rotary_interleaves_is_not_taken_apart():
     config = Glm4vConfig(
         text_config={**toy.TEXT, "rope_parameters": toy.MROPE},
         vision_config={**vision, "intermediate_size": 48},
-        **toy.QWEN_IDS,
+        **toy.FRAMED_PLACEHOLDERS,
     )
     model = unknown(Glm4vForConditionalGeneration, config)
     refused_where_taken_apart(model, r"Glm4v.* saliency differs")

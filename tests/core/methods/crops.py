@@ -194,7 +194,7 @@ def through_qwen(method: Method, one: dict[str, Tensor]) -> tuple[list[int], Ten
     handles = tower.listen()
     try:
         model(**one, use_cache=False)
-        encoder = tower.seen([count])
+        encoder = tower.collect([count])
     finally:
         for handle in handles:
             handle.remove()

@@ -244,7 +244,7 @@ def test_where_tiles_are_packed(one):
             model(**one, use_cache=False)
         crops = one["pixel_values"].shape[1]
         assert tower.places(crops, CROP).tolist() == expected
-        assert tower.seen([len(expected)]).places[0].tolist() == expected
+        assert tower.collect([len(expected)]).places[0].tolist() == expected
     finally:
         for handle in handles:
             handle.remove()

@@ -28,7 +28,6 @@ LAYERS = (1, 3, 4)
 TOKENS = 5
 CLOSE = 2e-5
 """Of a largest value: what adding in another order makes of float32 in six layers."""
-SLIDING = ("gemma3", "paligemma2")
 METHOD = Trio(retention=0.5, layers=LAYERS)
 PLACEHOLDERS = [tiny.IMAGE, tiny.VIDEO]
 
@@ -75,13 +74,14 @@ def hooks(model: PreTrainedModel) -> list[tuple[int, ...]]:
 def extended(family: str, one: dict[str, Tensor], tokens: list[int]) -> dict[str, Tensor]:
     """The sample with new tokens behind it, as the model's own `generate` would describe them."""
     new = torch.tensor([tokens], dtype=torch.long)
-    beside = {
+    of_new = {
         "input_ids": new,
         "attention_mask": torch.ones_like(new),
         "mm_token_type_ids": torch.zeros_like(new),
-        "token_type_ids": torch.full_like(new, int(family.startswith("paligemma"))),  # there 1 is what comes after
+        "token_type_ids": torch.zeros_like(new),
+        **adapter_for(tiny.model(family)).extra_inputs(new, prompt_length=0),
     }
-    return {k: torch.cat([v, beside[k].to(v.dtype)], dim=1) if k in beside else v for k, v in one.items()}
+    return {k: torch.cat([v, of_new[k].to(v.dtype)], dim=1) if k in of_new else v for k, v in one.items()}
 
 
 @torch.no_grad()
@@ -210,7 +210,7 @@ def test_at_full_retention_it_is_the_model_bit_by_bit_and_so_it_is_afterwards(fa
     assert hooks(model) == before
 
 
-@pytest.mark.parametrize("family", [family for family in tiny.FAMILIES if not family.startswith("qwen")])
+@pytest.mark.parametrize("family", [f for f in tiny.FAMILIES if not families[tiny.NAMES[f]].multi_axis_positions])
 def test_renumbered_tokens(family):
     """In two samples of a batch, each layer's tokens stand at the first positions of its own rotary embedding."""
     samples = [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]

@@ -30,7 +30,7 @@ from trio_core.methods.visionzip import VisionZip
 from trio_core.models import adapter_for, toy
 from trio_core.models.adapter import families
 from trio_core.models.encoder import Encoder
-from trio_core.models.qwen import received, window_order
+from trio_core.models.qwen_tower import received_attention, window_order
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import Schedule
 from trio_core.spans import listening as listening_to_spans
@@ -81,7 +81,7 @@ def look(model: PreTrainedModel, *samples: dict[str, Tensor]) -> Encoder:
     try:
         with torch.no_grad():
             model(**tiny.batch(samples), use_cache=False)
-        encoder = tower.seen([len(tiny.visual_rows(one)) for one in samples])
+        encoder = tower.collect([len(tiny.visual_rows(one)) for one in samples])
     finally:
         for handle in handles:
             handle.remove()
@@ -115,7 +115,7 @@ def in_raster(family: str, values: Tensor, grid: tuple[int, int]) -> Tensor:
 
 
 @torch.no_grad()
-def heard(model: PreTrainedModel, one: dict[str, Tensor], path: str) -> tuple[Tensor, Tensor]:
+def recorded(model: PreTrainedModel, one: dict[str, Tensor], path: str) -> tuple[Tensor, Tensor]:
     """What a module of the tower took and gave while a sample went through."""
     calls: list[Any] = []
     module = model.get_submodule("model.visual").get_submodule(path)
@@ -154,7 +154,7 @@ def toy_in(family: str, dtype: torch.dtype) -> PreTrainedModel:
 @every_grid
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @every_family
-def test_attention_is_what_the_librarys_own_map_says_is_received(family, dtype, grids, monkeypatch):
+def test_attention_equals_the_column_means_of_the_librarys_own_map(family, dtype, grids, monkeypatch):
     """Column means, means over each merged patch, window order undone; at least float32 whatever the tower's type."""
     model, one = toy_in(family, dtype), pictures(*grids)
     encoder = look(model, one)
@@ -170,10 +170,10 @@ def test_attention_is_what_the_librarys_own_map_says_is_received(family, dtype, 
 
 @pytest.mark.parametrize("grid", [(6, 8), (10, 6)])
 @every_family
-def test_attention_and_keys_are_a_loop_over_patches_in_double(family, grid):
+def test_attention_and_keys_equal_a_loop_over_patches_in_float64(family, grid):
     """From what enters the block: positions, rotation, softmax, all written out."""
     model, one = tiny.model(family), pictures(grid)
-    entered, _ = heard(model, one, "blocks.1.attn.qkv")
+    entered, _ = recorded(model, one, "blocks.1.attn.qkv")
     linear: Any = model.get_submodule("model.visual.blocks.1.attn.qkv")
     heads, width = 2, 16
     qkv = entered.double() @ linear.weight.double().T + linear.bias.double()
@@ -210,7 +210,7 @@ def test_attention_and_keys_are_a_loop_over_patches_in_double(family, grid):
 
 @every_grid
 @every_family
-def test_hidden_states_are_what_enters_the_decoder(family, grids):
+def test_hidden_states_in_raster_order_equal_the_decoders_input(family, grids):
     model, one = tiny.model(family), pictures(*grids)
     encoder = look(model, one)
     with torch.no_grad(), listening(model) as calls:
@@ -218,20 +218,21 @@ def test_hidden_states_are_what_enters_the_decoder(family, grids):
     assert torch.equal(encoder.by_token(0, encoder.hidden), calls[0][0][0][0, tiny.visual_rows(one)])
     assert torch.equal(encoder.project(encoder.hidden), encoder.hidden)
     assert encoder.cls is None and encoder.last is None
+    rows, columns = max(h for h, _ in grids) // SIDE, max(w for _, w in grids) // SIDE
+    assert encoder.grid == (rows, columns)
     wanted = [
-        [crop, row, column]
+        (crop * rows + row) * columns + column
         for crop, (height, width) in enumerate(grids)
         for row in range(height // SIDE)
         for column in range(width // SIDE)
     ]
-    assert encoder.coordinates(0).tolist() == wanted
-    assert encoder.grid == (max(h for h, _ in grids) // SIDE, max(w for _, w in grids) // SIDE)
+    assert encoder.places[0].tolist() == wanted
     counts = [height * width // UNIT for height, width in grids]
-    assert [(crop, len(there)) for crop, there in encoder.crops(0)] == list(enumerate(counts))
+    assert [(crop, len(tokens)) for crop, tokens in encoder.crops(0)] == list(enumerate(counts))
 
 
 @every_family
-def test_a_picture_looks_the_same_among_larger_ones(family):
+def test_a_picture_gives_the_same_values_in_a_batch_with_larger_ones(family):
     """On a common grid, with nothing where a smaller one ends."""
     model = tiny.model(family)
     samples = [pictures((4, 10)), pictures((12, 4), (6, 6), seed=1), pictures((8, 8), seed=2, after=14)]
@@ -242,7 +243,7 @@ def test_a_picture_looks_the_same_among_larger_ones(family):
     for b, one in enumerate(samples):
         alone = look(model, one)
         for name in ("hidden", "keys"):
-            ours, its_own = (seen.by_token(at, getattr(seen, name)) for seen, at in ((together, b), (alone, 0)))
+            ours, its_own = (e.by_token(at, getattr(e, name)) for e, at in ((together, b), (alone, 0)))
             assert torch.allclose(ours, its_own, rtol=1e-4, atol=1e-5)
             assert not getattr(together, name).flatten(0, 1)[empty].any()
         ours, its_own = (s.by_token(at, s.attention.transpose(1, 2)) for s, at in ((together, b), (alone, 0)))
@@ -251,7 +252,7 @@ def test_a_picture_looks_the_same_among_larger_ones(family):
 
 
 @every_family
-def test_a_videos_frames_are_its_crops(family, monkeypatch):
+def test_each_frame_of_a_video_is_a_crop(family, monkeypatch):
     """Attention is within a frame: of three equal ones each is what it is alone."""
     model, film = tiny.model(family), pictures((6, 8), (6, 8), (6, 8), video=True)
     encoder = look(model, film)
@@ -263,13 +264,13 @@ def test_a_videos_frames_are_its_crops(family, monkeypatch):
         assert torch.allclose(encoder.hidden[frame], alone.hidden[0], rtol=1e-4, atol=1e-5)
 
 
-def test_the_last_block_over_whole_pictures_is_read(monkeypatch):
+def test_the_tower_is_read_at_its_last_block_over_whole_pictures(monkeypatch):
     """Which need not be the tower's last; the features are the tower's output all the same."""
     config = families["Qwen2.5-VL"].toy_config()
     config.vision_config.depth, config.vision_config.fullatt_block_indexes = 4, [0, 2]
     model = toy.build(type(tiny.model("qwen2_5_vl")), config, "sdpa", seed=1)
     one = pictures((6, 8))
-    _, qkv = heard(model, one, "blocks.2.attn.qkv")
+    _, qkv = recorded(model, one, "blocks.2.attn.qkv")
     key = qkv.unflatten(-1, (3, 2, 16))[:, 1].unflatten(0, (-1, UNIT)).mean(dim=1)
     encoder = look(model, one)
     assert torch.allclose(encoder.keys[0], in_raster("qwen2_5_vl", key, (6, 8)), rtol=1e-5)
@@ -283,7 +284,7 @@ def test_the_last_block_over_whole_pictures_is_read(monkeypatch):
 
 
 @given(height=st.integers(1, 9), width=st.integers(1, 9), window=st.integers(1, 4))
-def test_the_order_of_windows_is_the_librarys(height, width, window):
+def test_window_order_equals_the_librarys_index(height, width, window):
     index, _ = get_vision_window_index(torch.tensor([[1, 2 * height, 2 * width]]), 2, window * 8, 4)
     order = window_order(height, width, window)
     assert order.tolist() == index.tolist()
@@ -306,26 +307,26 @@ class Largest(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("patches", [1, 255, 256, 257, 700])
-def test_what_is_received_needs_no_whole_map(patches):
+def test_received_attention_never_holds_a_whole_map(patches):
     query, key = torch.randn(2, patches, 3, 4)
     with Largest() as largest:
-        ours = received(query, key, 0.5)
+        ours = received_attention(query, key, 0.5)
     assert largest.elements <= 3 * 256 * patches
     whole = (query.transpose(0, 1) @ key.permute(1, 2, 0) * 0.5).softmax(dim=-1)
     assert torch.allclose(ours, whole.mean(dim=1).T, rtol=1e-5)
-    assert torch.allclose(received(query.double(), key.double(), 0.5).float(), ours, rtol=1e-4)
+    assert torch.allclose(received_attention(query.double(), key.double(), 0.5).float(), ours, rtol=1e-4)
 
 
-def test_received_by_hand():
+def test_received_attention_on_a_case_worked_by_hand():
     """Two patches that look the same way share what is given; the keys 0 and log 3 divide it 1 to 3."""
     query, key = torch.ones(2, 1, 1), torch.tensor([[[0.0]], [[math.log(3)]]])
-    assert received(query, key, 1.0)[:, 0].tolist() == pytest.approx([0.25, 0.75])
+    assert received_attention(query, key, 1.0)[:, 0].tolist() == pytest.approx([0.25, 0.75])
     # Now the second row looks the other way: 3 to 1.
     query[1] = -1
-    assert received(query, key, 1.0)[:, 0].tolist() == pytest.approx([0.5, 0.5])
+    assert received_attention(query, key, 1.0)[:, 0].tolist() == pytest.approx([0.5, 0.5])
 
 
-def test_widths_and_what_the_attention_costs():
+def test_layer_shape_has_the_towers_widths_and_the_macs_of_its_attention():
     shape = adapter_for(tiny.model("qwen2_5_vl")).layer_shape
     assert (shape.vision_hidden, shape.vision_heads, shape.patches, shape.merged) == (32, 2, 0, 4)
     assert shape.crops(12) == (12,)
@@ -381,7 +382,7 @@ def expected_tokens(
     """The ports' rule, a picture at a time: by the number of the visual token, what it is from now on."""
     grids = one["image_grid_thw"][:, 1:].tolist()
     counts = [height * width // UNIT for height, width in grids]
-    _, qkv = heard(model, one, "blocks.1.attn.qkv")
+    _, qkv = recorded(model, one, "blocks.1.attn.qkv")
     all_keys = qkv.unflatten(-1, (3, 2, 16))[:, 1].unflatten(0, (-1, UNIT)).mean(dim=1).mean(dim=1)
     with torch.no_grad(), listening(model) as calls:
         model(**one, use_cache=False)
