@@ -95,7 +95,7 @@ def _check_model(adapter: Adapter, method: Method) -> None:
             f"attention {adapter.attention!r}: its masks cannot be cut; load the model with eager, sdpa, "
             "flex_attention or flash"
         )
-    if method.positions == "compact" and adapter.multi_axis_positions:
+    if method.positions_in(adapter.multi_axis_positions) is None:
         raise UnsupportedModel(
             f"positions 'compact' are not defined for {adapter.family}, whose positions have three axes; use 'original'"
         )
@@ -139,6 +139,7 @@ class _Run:
         self.frames_of: WeakKeyDictionary[Any, dict[int, Frame]] = WeakKeyDictionary()
         self.parameters = list(signature(adapter.model.forward).parameters)
         self.num_layers = len(adapter.layers)
+        self.compact = method.positions_in(adapter.multi_axis_positions) == "compact"
         # Only flash kernels count a window themselves; elsewhere a mask says who is within it.
         self.window = adapter.window if "flash" in adapter.attention else None
         self.tower = adapter.tower() if Signal.ENCODER in method.needs else None
@@ -394,7 +395,7 @@ class _Run:
                 "the tokens that are left; load the model with sdpa or eager"
             )
         window = None if now.prefill else _window(kwargs["past_key_values"].layers[index])
-        mask, compact = kwargs.get("attention_mask"), self.method.positions == "compact"
+        mask, compact = kwargs.get("attention_mask"), self.compact
         if mask is None and not (now.prefill or compact or frame.hides or window):
             return kwargs  # a step that hides nothing: its positions are its own, and the cache knows how much it holds
         if "attention_mask" in kwargs:
@@ -431,7 +432,7 @@ class _Run:
     def _placed(self, positions: Tensor, frame: Frame) -> Tensor:
         """[B, T] the position ids of the frame's tokens; compact ones are less the tokens dropped before each."""
         now = self.now
-        if self.method.positions == "original":
+        if not self.compact:
             return positions.expand(len(frame.index), -1).gather(1, frame.index)
         if not now.prefill:
             return positions - frame.dropped[:, None]
