@@ -48,7 +48,7 @@ class TopV(Method):
         "Vision Language Model",
         arxiv="2503.18278",
         kind="description",
-        note="from the description: no code is public; weights, temperature, iterations and the recovered share are "
+        note="No code is public. Weights, temperature, iterations and the recovered share are "
         "ours. The feature distance is 1 − cosine. A target is the layer's output after the norm that follows it. "
         "Places are a square raster where the number of tokens is a square, else their order.",
     )

@@ -43,7 +43,7 @@ class Trio(Method):
     The score of a token is the norm of the gradient of a proxy loss, taken through one layer (Eq. 2 to 5). Algorithm 1
     selects by score and suppresses duplicates.
 
-    k_pos: number of supervised rows, |P| in Eq. 2.
+    k_pos: number of supervised rows, K_pos in the paper and |P| in Eq. 2.
     threshold: cosine from which a token counts as a duplicate, τ of Algorithm 1, in (−1, 1].
     nms: whether duplicates are suppressed. False keeps the highest scores.
     saliency: how the scores are computed. `autograd` is the paper's procedure: forward and backward of the whole probed

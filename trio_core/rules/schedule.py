@@ -183,7 +183,7 @@ class Schedule:
 
     @property
     def tokens_by_layer(self) -> tuple[int, ...]:
-        """[L], how many visual tokens each layer runs on."""
+        """[L], how many visual tokens each layer runs on: V0, V1, … in F_inf of the TRIO paper (Eq. 12)."""
         tokens = (self.visual_tokens,) * self.layers[0]
         for (layer, later), kept in zip(pairwise((*self.layers, self.num_layers)), self.budgets, strict=True):
             tokens += (kept,) * (later - layer)

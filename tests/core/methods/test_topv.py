@@ -80,7 +80,7 @@ def test_the_layer_and_what_is_public():
     assert TopV(retention=0.5).default_layers(28) == (2,)
     schedule = TopV(retention=192 / 576).schedule(visual_tokens=576, num_layers=32)
     assert schedule == Schedule((2,), (166,), 576, 32)
-    assert TopV.reference.note.startswith("from the description:") and not TopV.reference.repository
+    assert TopV.reference.kind == "description" and not TopV.reference.repository
 
 
 @pytest.mark.parametrize(
