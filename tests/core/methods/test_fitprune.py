@@ -201,7 +201,7 @@ def test_the_models_own_maps_rank_after_every_layer(family):
     samples, eager = unequal(family), tiny.model(family, "eager")
     trace = chosen(tiny.model(family), samples, FitPrune(retention=0.6))
     assert [stage.layer for stage in trace.stages] == list(range(1, tiny.NUM_LAYERS))
-    choices = 0
+    selections = 0
     for b, one in enumerate(samples):
         visual = tiny.visual_rows(one)
         left = stages_of(trace, one, b, one["input_ids"].shape[1])
@@ -216,9 +216,9 @@ def test_the_models_own_maps_rank_after_every_layer(family):
                 assert torch.allclose(stage.scores[b][here], expected, rtol=1e-4, atol=1e-7)
                 assert stage.scores[b].isnan().sum() == len(visual) - len(here)
                 here = here[expected.topk(budget).indices.sort().values]
-                choices += 1
+                selections += 1
             assert torch.equal(stage.kept[b], here), f"sample {b}, layer {stage.layer}"
-    assert choices >= 8
+    assert selections >= 8
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -254,7 +254,7 @@ def test_all_stay_at_full_retention_and_generation_goes_on(family):
 
 
 def test_no_more_than_a_block_of_rows_is_held(monkeypatch):
-    """And the choice does not depend on the blocks."""
+    """And the selection does not depend on the blocks."""
     model, samples = tiny.model("llava_next"), unequal("llava_next")
     whole = chosen(model, samples, FitPrune(retention=0.5))
     widths, attend = [], fitprune.attend_each

@@ -554,7 +554,7 @@ def test_a_small_picture_that_keeps_all_is_left_alone_beside_a_large_one():
 
 
 def counted(family: str, one: dict[str, Tensor], method: SparseVLM) -> list[tuple[int, int]]:
-    """Of each stage that chooses: MACs counted inside the span `selection`, and those declared."""
+    """Of each stage that selects: MACs counted inside the span `selection`, and those declared."""
     model, visual = tiny.model(family, "eager"), tiny.visual_rows(one)
     counter, marks = FlopCounterMode(display=False), []
 

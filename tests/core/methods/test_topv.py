@@ -170,7 +170,7 @@ def traced(model: PreTrainedModel, samples: list[dict[str, Tensor]], method: Top
 
 
 def agrees(stage, b: int, expected: list[float], here: list[int], budget: int, method: TopV) -> None:
-    """The trace's scores are the loop's, and its choice is the loop's from these scores."""
+    """The trace's scores are the loop's, and its selection is the loop's from these scores."""
     seen = stage.scores[b][here].tolist()
     assert seen == pytest.approx(expected, rel=1e-3)
     assert stage.kept[b].tolist() == [here[i] for i in kept_by_loop(seen, budget, method.recovered)]

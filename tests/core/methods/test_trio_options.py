@@ -125,7 +125,7 @@ def test_a_prompt_of_words_alone_is_refused_all_the_same():
         model(**one)
 
 
-def test_an_unknown_choice_of_tokens_is_refused(request):
+def test_an_unknown_kind_of_tokens_is_refused(request):
     if request.config.getoption("--shapes"):
         pytest.skip("the shape check refuses the type before we see the value")
     with pytest.raises(OptionError, match="tokens 'text': choose visual or all"):
