@@ -13,7 +13,7 @@ from trio_core.methods.method import Reference, ScoreMethod
 from trio_core.methods.view import Signal, View, last_rows
 from trio_core.rules.attention import attend_each
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Layers, retention_of
+from trio_core.rules.schedule import Layers, Proportion, retention_of
 from trio_core.tensors import ScoresN
 
 BLOCK = 128
@@ -68,7 +68,7 @@ class FitPrune(ScoreMethod):
             raise OptionError(f"num_layers {num_layers}: pruning between layers needs at least 2")
         return tuple(range(1, num_layers))
 
-    def profile(self, layers: Layers, num_layers: int) -> Sequence[float]:
+    def profile(self, layers: Layers, num_layers: int) -> Proportion:
         """The mixture of two tables at which the retention is met."""
         wanted = self.retention
         assert wanted is not None

@@ -19,6 +19,7 @@ from trio_core.rules.schedule import (
     PROPORTION,
     BudgetRule,
     Layers,
+    Proportion,
     Schedule,
     check_layers,
     check_retention,
@@ -175,8 +176,8 @@ class Method(ABC):
         """
         return visual
 
-    def profile(self, layers: Layers, num_layers: int) -> Sequence[float]:  # noqa: ARG002
-        """The proportion of the budgets that `retention` asks for: positive numbers, none larger than the one before.
+    def profile(self, layers: Layers, num_layers: int) -> Proportion:  # noqa: ARG002
+        """The proportion of the budgets that `retention` asks for.
 
         layers: the pruning layers, already checked.
         num_layers: depth of the decoder.

@@ -1,6 +1,5 @@
 """PyramidDrop: a pyramid of visual redundancy reduction (arXiv 2410.17247)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,7 +7,7 @@ from trio_core.methods.method import Reference, ScoreMethod
 from trio_core.methods.view import Signal, View
 from trio_core.rules.attention import attention_row
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Layers, default_layers, retention_of
+from trio_core.rules.schedule import Layers, Proportion, default_layers, retention_of
 from trio_core.tensors import ScoresBS
 
 LEAST_SHARE = 2.0**-20
@@ -39,7 +38,7 @@ class PyramidDrop(ScoreMethod):
         """After layers 8, 16 and 24 of 32; scaled to other depths."""
         return default_layers(num_layers, (8, 16, 24))
 
-    def profile(self, layers: Layers, num_layers: int) -> Sequence[float]:
+    def profile(self, layers: Layers, num_layers: int) -> Proportion:
         """λ, λ², λ³, …, with the λ at which the retention is met."""
         assert self.retention is not None
         low, high = 0.0, 1.0

@@ -1,6 +1,5 @@
 """SparseVLM: visual token sparsification for efficient vision-language model inference (arXiv 2410.04417)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -12,7 +11,7 @@ from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Selection, Signal, View, last_rows
 from trio_core.rules.attention import LayerCall, attend, rotate
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Layers, Schedule, default_layers, retention_of
+from trio_core.rules.schedule import Layers, Proportion, Schedule, default_layers, retention_of
 from trio_core.rules.selection import top_k
 from trio_core.tensors import FeaturesND, KeptK, MergedKD, ScoresN
 
@@ -79,7 +78,7 @@ class SparseVLM(Method):
         """After layers 3, 7 and 16 of 32; scaled to other depths."""
         return default_layers(num_layers, (3, 7, 16))
 
-    def profile(self, layers: Layers, num_layers: int) -> Sequence[float]:  # noqa: ARG002
+    def profile(self, layers: Layers, num_layers: int) -> Proportion:  # noqa: ARG002
         """The budgets of the released list, of the same version, whose retention is nearest to the wanted one."""
         wanted = self.retention
         assert wanted is not None

@@ -18,6 +18,9 @@ from trio_core.rules.budgets import integer_budgets
 Layers = tuple[int, ...]
 """Pruning layers, 1-based and ascending. 0 is the place before the decoder."""
 
+Proportion = Sequence[int | float]
+"""The proportion of several budgets: positive numbers, none larger than the one before."""
+
 BudgetRule = Literal["average", "after-prune", "final"]
 """What a retention is a share of: all layers, the tokens after the first stage, or the tokens in the last layer."""
 
@@ -88,7 +91,7 @@ class Schedule:
         visual_tokens: int,
         num_layers: int = 32,
         layers: Sequence[int] | None = None,
-        proportion: Sequence[float] = PROPORTION,
+        proportion: Proportion = PROPORTION,
     ) -> "Schedule":
         """The schedule whose layer average is `retention`.
 
@@ -132,7 +135,7 @@ class Schedule:
         visual_tokens: int,
         num_layers: int = 32,
         layers: Sequence[int] | None = None,
-        proportion: Sequence[float] = PROPORTION,
+        proportion: Proportion = PROPORTION,
         stage: int = 0,
     ) -> "Schedule":
         """The schedule whose budget at one stage is round(retention · visual_tokens). It reaches any retention.
@@ -161,7 +164,7 @@ class Schedule:
         visual_tokens: int,
         num_layers: int,
         layers: Sequence[int],
-        proportion: Sequence[float],
+        proportion: Proportion,
     ) -> "Schedule":
         """The schedule with a retention that is a share of what `budget_rule` says.
 
@@ -252,12 +255,12 @@ def check_layers(layers: Layers, num_layers: int) -> None:
         raise OptionError(f"layers {layers} must ascend")
 
 
-def _check_proportion(proportion: Sequence[float]) -> None:
+def _check_proportion(proportion: Proportion) -> None:
     if not proportion or min(proportion) <= 0 or any(later > earlier for earlier, later in pairwise(proportion)):
         raise OptionError(f"proportion {tuple(proportion)}: name positive numbers of which none exceeds the one before")
 
 
-def _profile(stages: int, proportion: Sequence[float]) -> list[float]:
+def _profile(stages: int, proportion: Proportion) -> list[float]:
     """[stages], a proportion for another number of stages: the given numbers as a line, read at equal steps."""
     if stages == 1:
         return [1.0]

@@ -43,8 +43,9 @@ def multi_axis(family: str) -> bool:
 @cache
 def traced(family: str, name: str) -> Trace:
     """One prefill of `unequal`."""
-    with torch.inference_mode(), prune(tiny.model(family), made(name)) as trace:
-        tiny.model(family)(**tiny.batch(unequal(family)), use_cache=False)
+    model = tiny.model(family)
+    with torch.inference_mode(), prune(model, made(name)) as trace:
+        model(**tiny.batch(unequal(family)), use_cache=False)
     return trace
 
 
