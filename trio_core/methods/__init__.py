@@ -1,6 +1,8 @@
-"""The methods, one paper a file. A file dropped here is registered; so is an entry point in `trio_core.methods`.
+"""The pruning methods, one paper a file.
 
-`names()` lists them, `find("trio")` gives the class, `find("package.module:ClassName")` one of the user's own.
+Every file here is imported, which registers the methods in it. A package of yours adds methods by an entry point in the
+group `trio_core.methods`. `names()` lists all names. `find("trio")` gives a class, and so does
+`find("package.module:ClassName")`.
 """
 
 import importlib
@@ -16,14 +18,16 @@ for _module in pkgutil.iter_modules(__path__):
 
 
 def names() -> list[str]:
-    """Names of the methods, sorted: the built-in ones and those that installed packages declare."""
+    """The names of all methods, sorted: the built-in ones, and those of installed packages."""
     return sorted({*registry, *(entry.name for entry in entry_points(group="trio_core.methods"))})
 
 
 def find(name: str) -> type[Method]:
-    """The class of a method by its name, or by `package.module:ClassName`.
+    """The class of a method.
 
-    Raises UnknownName for a name in no registry, OptionError for a path that leads to no method.
+    name: the name of a method, or `package.module:ClassName`.
+
+    Raises UnknownName for a name that no method has, OptionError for a path that leads to no method.
     """
     if ":" in name:
         return _load(name)
@@ -36,10 +40,11 @@ def find(name: str) -> type[Method]:
 
 
 def _load(path: str) -> type[Method]:
+    """The method class at `package.module:ClassName`. Raises OptionError where there is none."""
     module, _, attribute = path.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # importing runs the user's own lines, which may fail in any way
+    except Exception as error:  # importing runs the user's own code, which may fail in any way
         why = str(error).partition("\n")[0] or type(error).__name__
         raise OptionError(f"method {path!r} cannot be imported ({why}); name it as package.module:ClassName") from error
     if not (isinstance(found, type) and issubclass(found, Method)) or isabstract(found):

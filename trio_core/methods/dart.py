@@ -9,7 +9,7 @@ from torch import Tensor
 
 from trio_core.errors import OptionError
 from trio_core.methods.method import Method, Reference
-from trio_core.methods.view import Selection, Signal, View, last_rows
+from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.attention import rotate, rotate_back
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import Layers
@@ -27,18 +27,23 @@ def least_duplicated(
     pivots_visual: int = 4,
     pivots_text: int = 4,
 ) -> KeptK:
-    """A few strong tokens as pivots, and for each in turn the tokens that are least like it.
+    """[K], the indices of the visual tokens to keep, ascending: a few pivots, and the tokens least like them.
 
-    EMNLP 2025, the rule of ZichenWen1/EPIC at b2ed9cd. Pivots are the visual and the text tokens of the largest L1 norm
-    of the keys. They are visited visual ones first, each kind in ascending order; each takes, of the visual tokens that
-    nobody has taken, those of the lowest cosine to it. Visual pivots stay, text pivots only probe. What the budget
-    leaves beside the visual pivots is shared equally, and earlier pivots take one more where that does not divide; with
-    a budget that the visual pivots use up, the strongest of them stay.
+    Pivots are the visual and the text tokens whose keys have the largest L1 norm. Each pivot in turn takes, of the
+    visual tokens that are left, those with the lowest cosine to it. Visual pivots come first, each kind in ascending
+    order. Visual pivots are kept; text pivots only take others. The rest of the budget is shared equally, and earlier
+    pivots take one more where it does not divide. If the budget does not exceed the visual pivots, the strongest stay.
+    Ties go to the lower index.
 
-    keys: [N, E] of the picture, after rotary, heads side by side; hidden: [N, D] of it, after the model's final norm;
-    text_keys: [T, E] and text_hidden: [T, D] of the text behind it; budget: K in 1 … N. Returns K indices, ascending;
-    ties go to the lower index. The host waits for the inputs' checks alone. Raises OptionError for a budget out of
-    range and for keys or hidden states that are not finite.
+    keys: [N, E], the picture's keys after rotary, heads side by side.
+    hidden: [N, D], the picture's hidden states after the model's final norm.
+    text_keys: [T, E], keys of the text after the picture.
+    text_hidden: [T, D], hidden states of that text.
+    budget: K in 1 … N.
+    pivots_visual, pivots_text: how many pivots of each kind.
+
+    The host waits for the device only to check the inputs. Raises OptionError for a budget out of range, and for keys
+    or hidden states that are not finite. Source: ZichenWen1/EPIC at b2ed9cd.
     """
     if not 1 <= budget <= len(keys):
         raise OptionError(f"budget {budget}: can keep 1 … {len(keys)} of {len(keys)} tokens")
@@ -63,9 +68,10 @@ def least_duplicated(
 
 @dataclass(frozen=True, kw_only=True)
 class Dart(Method):
-    """Keep after layer 2 the visual tokens that duplicate a few pivots least; no attention is looked at.
+    """Keep a few strong visual tokens, and those that are least similar to them. No attention is used.
 
-    pivots_visual, pivots_text: how many tokens of the picture, and of the text behind it, are pivots.
+    pivots_visual: how many visual tokens are pivots.
+    pivots_text: how many tokens of the text after the picture are pivots.
     """
 
     pivots_visual: int = 4
@@ -78,9 +84,11 @@ class Dart(Method):
         arxiv="2502.11494",
         repository="ZichenWen1/EPIC",
         commit="b2ed9cdfda546bd10c0100e92624d30ccf58af59",
-        note="The authors' later repository: the paper's own is not public in full. Pivots are visited in ascending "
-        "order, there in a Python set's; the budget is met exactly, while there its rounding leaves visual pivots plus "
-        "equal shares (196, 132 and 68 tokens, which are the same here).",
+        note="The repository is a later one of the same authors; the paper's own is not public in full. Pivots are "
+        "visited in ascending order, there in the order of a Python set. The budget is met exactly, where the code "
+        "keeps the visual pivots plus equal shares; at 196, 132 and 68 tokens both are the same. The budget is a "
+        "layer average, where the code counts the tokens after layer 2: budget_rule='after-prune' does so. Keys are "
+        "rotated from the sample's first token, so that padding changes nothing.",
     )
 
     def __post_init__(self) -> None:
@@ -90,28 +98,29 @@ class Dart(Method):
                 raise OptionError(f"{option} {getattr(self, option)}: at least one token must be a pivot")
 
     def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
-        """After two layers, in a decoder of any depth."""
+        """After layer 2, whatever the depth."""
         return (2,)
 
     def select(self, view: View) -> Selection:
-        """The keys are those of the layer that has just run, the hidden states what it made."""
+        """Pivots come from the keys of the layer that has just run, and cosines from what that layer made."""
         call = view.probed("current")
         layer = call.attention()
         cos, sin = (part.expand(len(view.valid), -1, -1) for part in call.rotary)
         keys = rotate(layer.key(layer.norm(call.hidden)), cos, sin)
-        # An L1 norm, unlike attention, tells a shift of all positions, such as padding at the left may be. So they
-        # count from the sample's first token, whose rotation is taken back; at position 0 it is none.
+        # Padding at the left shifts all positions, and that changes an L1 norm. So positions count from the sample's
+        # first token: its rotation is taken back.
         first = view.valid.int().argmax(dim=1)[:, None, None].expand(-1, 1, cos.shape[-1])
         keys = rotate_back(keys, cos.gather(1, first), sin.gather(1, first)).flatten(2)
         hidden, kept = view.norm(view.hidden), []
-        for sample, picture in enumerate(view.pictures):
-            text = last_rows(view.valid[sample : sample + 1], picture.text_after, padded=view.padded)[0]
-            of_picture, of_text = ((keys[sample, rows], hidden[sample, rows]) for rows in (picture.rows, text))
-            kept.append(least_duplicated(*of_picture, *of_text, picture.budget, self.pivots_visual, self.pivots_text))
+        for sample in view.samples:
+            picture, text = (
+                (keys[sample.index, rows], hidden[sample.index, rows]) for rows in (sample.rows, sample.text_rows)
+            )
+            kept.append(least_duplicated(*picture, *text, sample.budget, self.pivots_visual, self.pivots_text))
         return Selection(tuple(kept))
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of the keys of all tokens, and of the visual tokens' likeness to each pivot."""
+        """MACs of the keys of all tokens, and of the cosines of visual tokens and pivots."""
         keys = sizes.tokens * shape.hidden * shape.kv_width
         if sizes.budget <= self.pivots_visual:
             return keys

@@ -13,9 +13,9 @@ from trio_core.tensors import ScoresBS
 
 @dataclass(frozen=True, kw_only=True)
 class FastV(ScoreMethod):
-    """Keep the visual tokens that the last token attends to most in the layer that has just run, all heads averaged.
+    """Keep the visual tokens that the last token attends to most in the layer that has just run.
 
-    Only that one row of that one layer is computed, beside the model's own kernel, whatever it is.
+    Only this one row of attention is computed. The model's own attention kernel stays as it is.
     """
 
     name: ClassVar[str] = "fastv"
@@ -25,15 +25,18 @@ class FastV(ScoreMethod):
         arxiv="2403.06764",
         repository="pkunlp-icler/FastV",
         commit="d1659729b5bf1be225e99ee15783deeea80f63b1",
-        note="The paper speaks of attention averaged over all tokens; the code, and so this, takes the last token's.",
+        licence="none stated",
+        note="The paper averages the attention of all tokens; the code, and so this, takes the last token's. The "
+        "budget is a layer average, where the code keeps round(N · (1 − r)) tokens after its layer: "
+        "budget_rule='after-prune' does so.",
     )
 
     def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
-        """After two layers, in a decoder of any depth."""
+        """After layer 2, whatever the depth."""
         return (2,)
 
     def score(self, view: View) -> ScoresBS:
-        """[B, S]: the last token's row of attention in the layer that has just run, averaged over the heads."""
+        """[B, S], the last token's row of attention in the layer that has just run, averaged over the heads."""
         return attention_row(view.probed("current"), view.supervised_rows(1, "last"), view.valid)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002

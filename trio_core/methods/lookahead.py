@@ -1,4 +1,4 @@
-"""Attention in TRIO's place: the control that tells what its gradient adds to looking ahead and to suppression."""
+"""TRIO with attention as its score: a control that shows what TRIO's gradient adds."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,11 +13,16 @@ from trio_core.rules.selection import nms_select, top_k
 
 @dataclass(frozen=True, kw_only=True)
 class Lookahead(Method):
-    """Rank visual tokens by what the supervised rows attend to in the probed layer, then suppress near-duplicates.
+    """Keep the visual tokens that the last rows attend to most in the next layer, and skip near-duplicates of them.
 
-    All is as in `Trio` (the layer that is about to run, the rows, the features and threshold of NMS) but for the score:
-    the rows' attention weights, averaged over heads and rows, in place of the gradient of a proxy loss.
-    k_pos, threshold, nms, probe, rows: as there.
+    Everything is as in `Trio` except the score: here the attention weights of the supervised rows, averaged over heads
+    and rows.
+
+    k_pos: number of supervised rows.
+    threshold: cosine from which a token counts as a duplicate, in (−1, 1].
+    nms: whether duplicates are suppressed. False keeps the highest scores.
+    probe: the layer that is probed. `next` has not run yet; `current` has just run.
+    rows: the supervised rows. `last` are the last k_pos tokens; `shifted` are the k_pos tokens before the last one.
     """
 
     k_pos: int = 4
@@ -30,7 +35,9 @@ class Lookahead(Method):
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS})
     reference: ClassVar[Reference] = Reference(
         title="no canonical source; TRIO (arXiv 2602.04657) with attention for its score",
-        note="Beyond FastV it has the coming layer, four rows and NMS; what TRIO has beyond it is the gradient.",
+        kind="control",
+        note="It differs from FastV by the next layer, four rows and the suppression of duplicates. TRIO differs "
+        "from it by the gradient alone.",
     )
 
     def __post_init__(self) -> None:
@@ -44,20 +51,23 @@ class Lookahead(Method):
                 raise OptionError(f"{option} {getattr(self, option)!r}: choose {' or '.join(known)}")
 
     def select(self, view: View) -> Selection:
-        """One block of rows for the whole batch, then sample by sample; features are the probed layer's input."""
+        """Score the tokens of the whole batch at once, then run Algorithm 1 on each sample.
+
+        The features of Algorithm 1 are the input of the probed layer.
+        """
         probed = view.probed(self.probe)
         rows_BP = view.supervised_rows(self.k_pos, self.rows)
         mean_BS = attend(probed, rows_BP, view.valid).by_query_head().mean(dim=(1, 2))
-        scores = tuple(mean_BS[b, picture.rows] for b, picture in enumerate(view.pictures))
+        scores = tuple(mean_BS[sample.index, sample.rows] for sample in view.samples)
         kept = tuple(
-            nms_select(scores[b], probed.hidden[b, picture.rows], picture.budget, self.threshold)
+            nms_select(scores[s.index], probed.hidden[s.index, s.rows], s.budget, self.threshold)
             if self.nms
-            else top_k(scores[b], picture.budget)
-            for b, picture in enumerate(view.pictures)
+            else top_k(scores[s.index], s.budget)
+            for s in view.samples
         )
         return Selection(kept, scores)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of the keys of all tokens, the rows' queries and scores, and an NMS that compares every pair once."""
+        """MACs of all keys, of the rows' queries and scores, and of a suppression that compares each pair once."""
         suppression = sizes.visual * sizes.visual * shape.hidden if self.nms else 0
         return shape.attention_row_macs(sizes.tokens, self.k_pos) + suppression

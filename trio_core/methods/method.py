@@ -1,13 +1,12 @@
-"""What a method is: one dataclass, its class facts, and one function from a view to the kept tokens.
+"""The contract of a pruning method: a dataclass of options, facts about the class, and `select`.
 
-A file in `trio_core/methods/` that subclasses `Method` is registered by being there, by its class fact `name`.
+Importing a subclass of `Method` that has a `name` registers it. Every file in `trio_core/methods/` is imported.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, get_args
 
@@ -16,12 +15,22 @@ from torch import Tensor
 from trio_core.errors import OptionError
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import PROPORTION, Layers, Schedule, check_retention, default_layers
+from trio_core.rules.schedule import (
+    PROPORTION,
+    BudgetRule,
+    Layers,
+    Proportion,
+    Schedule,
+    check_layers,
+    check_retention,
+    default_layers,
+)
 from trio_core.rules.selection import top_k
 from trio_core.tensors import MaskBS, ScoresBS, ScoresN
 
+__all__ = ["BudgetRule", "Method", "Positions", "Reference", "ScoreMethod", "Stage", "registry"]
+
 Positions = Literal["original", "compact"]
-BudgetRule = Literal["average", "after-prune", "final"]
 
 
 class Stage(StrEnum):
@@ -36,13 +45,16 @@ class Stage(StrEnum):
 class Reference:
     """Where a rule comes from.
 
-    title: of the paper; or what the rule is, where there is no paper.
-    arxiv: number of the paper. repository, commit: the code that the rule was checked against.
-    kind: `paper` for a published rule, `description` for a paper without public code, `control` for a rule of ours that
+    title: the title of the paper, or a description of the rule where there is no paper.
+    arxiv: the arXiv number of the paper.
+    repository: the public code that the rule was checked against, `owner/name` on GitHub.
+    commit: the commit of that code, 40 digits.
+    kind: `paper` for a published rule; `description` for a paper without public code; `control` for a rule of ours that
         methods are compared with.
     licence: of the code, where it restricts use or is missing; else empty.
     note: each deliberate difference from the source, and what a user must know.
-    caution: a few words that stand beside the method in every table, where `kind` and `licence` do not say enough.
+    caution: at most 70 characters that tables and pages print beside the method. It takes the place of what `remark`
+        says by itself.
     """
 
     title: str
@@ -56,7 +68,7 @@ class Reference:
 
     @property
     def remark(self) -> str:
-        """What a reader must know wherever the method is shown: whose rule it is, and whether its code may be used."""
+        """What tables and pages print beside the method: whose rule it is, and whether its code may be used."""
         if self.caution:
             return self.caution
         if self.kind == "description":
@@ -74,15 +86,15 @@ registry: dict[str, type["Method"]] = {}
 class Method(ABC):
     """A pruning method with its options. A subclass adds the paper's hyper-parameters as fields.
 
-    retention: share of the visual tokens to keep, in (0, 1].
+    retention: share of the visual tokens to keep, in (0, 1]. Give either this or `budgets`.
     layers: prune after these decoder layers, 1-based and ascending. None: the paper's layers for the model's depth.
-    budgets: tokens to keep at each of `layers`, instead of `retention`. A sample with fewer tokens keeps them all.
-    positions: `original` keeps the position ids of the tokens that stay; `compact` renumbers them, as most released
-        code does on LLaVA. Positions with several axes (Qwen) cannot be renumbered.
+    budgets: number of tokens to keep at each of `layers`. A sample with fewer tokens keeps them all.
+    positions: `original` keeps the position ids of the kept tokens; `compact` renumbers them without gaps, as much
+        released code does on LLaVA. It is undefined for positions with several axes (Qwen).
     budget_rule: what `retention` is a share of. `average`: all layers, the unpruned first ones included; `after-prune`:
-        what the first stage leaves; `final`: what reaches the last layer.
+        the tokens after the first stage; `final`: the tokens in the last layer.
 
-    Raises OptionError when options exclude each other or are out of range (RetentionError for the retention).
+    Raises OptionError for options that exclude each other or are out of range, RetentionError for the retention.
     """
 
     retention: float | None = None
@@ -94,11 +106,12 @@ class Method(ABC):
     name: ClassVar[str] = ""
     stage: ClassVar[Stage] = Stage.DECODER
     needs: ClassVar[frozenset[Signal]] = frozenset()
-    """The signals that the method reads (`view.py`)."""
+    """The signals that the method reads from its view."""
     proportion: ClassVar[tuple[int, ...]] = PROPORTION
-    """The proportion of the budgets of several stages."""
+    """The budgets of several stages stand in this proportion, unless `profile` says otherwise."""
     original_where_compact_is_undefined: ClassVar[bool] = False
-    """With positions `compact`: whether a family with several axes gets original positions instead of an error."""
+    """What happens with positions `compact` in a family whose positions have several axes. True: the original positions
+    stay. False: `prune` raises UnsupportedModel."""
     reference: ClassVar[Reference]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -134,37 +147,62 @@ class Method(ABC):
 
     @property
     def needs_layer_parts(self) -> bool:
-        """Whether it calls the modules of a layer one by one (`LayerCall.attention`)."""
+        """Whether the method calls the modules of a layer one by one (`LayerCall.attention`)."""
         return Signal.LAYERS in self.needs
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
-        """The names of all options, shared ones first."""
+        """The names of all options. Those that every method has come first."""
         return tuple(field.name for field in fields(cls))
 
+    def positions_in(self, multi_axis_positions: bool) -> Positions | None:
+        """The positions that the kept tokens get in a family, or None where the wanted ones are undefined.
+
+        multi_axis_positions: whether the family's positions have several axes.
+        """
+        if self.positions == "original" or not multi_axis_positions:
+            return self.positions
+        return "original" if self.original_where_compact_is_undefined else None
+
     def default_layers(self, num_layers: int) -> Layers:
-        """The paper's pruning layers in a decoder of `num_layers`: TRIO's, and 0 for a method of the encoder stage."""
+        """The pruning layers of the paper for a decoder of `num_layers` layers: here TRIO's, or (0,) at the encoder."""
         return (0,) if self.stage is Stage.ENCODER else default_layers(num_layers)
 
     def candidates(self, visual: MaskBS, valid: MaskBS) -> MaskBS:  # noqa: ARG002
-        """[B, S], True at the tokens that may go: the visual ones, which are `visual`. valid: False at padding."""
+        """[B, S], True at the tokens that may go: here the visual tokens.
+
+        visual: [B, S], True at visual tokens.
+        valid: [B, S], False at padding.
+        """
         return visual
 
+    def profile(self, layers: Layers, num_layers: int) -> Proportion:  # noqa: ARG002
+        """The proportion of the budgets that `retention` asks for.
+
+        layers: the pruning layers, already checked.
+        num_layers: depth of the decoder.
+        """
+        return self.proportion
+
     def schedule(self, visual_tokens: int, num_layers: int) -> Schedule:
-        """Stages and budgets for one sample of `visual_tokens` in a decoder of `num_layers`."""
+        """The stages and budgets for one sample.
+
+        visual_tokens: V0, how many visual tokens enter the decoder.
+        num_layers: depth of the decoder.
+
+        Raises RetentionError for a retention that the layers cannot reach, OptionError for bad layers or budgets.
+        """
         if self.budgets is None:
             assert self.retention is not None
-            solve = {
-                "average": Schedule.average,
-                "after-prune": partial(Schedule.keeping, stage=0),
-                "final": partial(Schedule.keeping, stage=-1),
-            }[self.budget_rule]
-            return solve(
+            layers = self.default_layers(num_layers) if self.layers is None else self.layers
+            check_layers(layers, num_layers)
+            return Schedule.by_rule(
+                self.budget_rule,
                 retention=self.retention,
                 visual_tokens=visual_tokens,
                 num_layers=num_layers,
-                layers=self.default_layers(num_layers) if self.layers is None else self.layers,
-                proportion=self.proportion,
+                layers=layers,
+                proportion=self.profile(layers, num_layers),
             )
         assert self.layers is not None
         if any(budget < 1 for budget in self.budgets):
@@ -174,16 +212,27 @@ class Method(ABC):
 
     @abstractmethod
     def select(self, view: View) -> Selection:
-        """For each sample, exactly `view.pictures[b].budget` of its visual tokens, as ascending indices."""
+        """Which visual tokens stay: for each sample exactly `budget` indices, ascending.
+
+        view: the batch at this stage.
+        """
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of the selection at the stage after `layer`, for one sample."""
+        """MACs of the selection at one stage, for one sample.
+
+        shape: the widths of a decoder layer and of the vision tower.
+        layer: the stage stands after this layer.
+        sizes: the token counts at the stage.
+        """
         return 0
 
     def selection_macs(self, shape: LayerShape, schedule: Schedule, text_tokens: int, text_after: int) -> int:
-        """MACs of all selections for one sample. A stage that drops nothing selects nothing.
+        """MACs of all selections for one sample. A stage that drops nothing costs nothing.
 
-        text_tokens: of the whole prompt. text_after: of them, those after the picture.
+        shape: the widths of a decoder layer and of the vision tower.
+        schedule: the stages and budgets of the sample.
+        text_tokens: text tokens of the whole prompt.
+        text_after: text tokens after the picture.
         """
         stages = zip(schedule.layers, pairwise((schedule.visual_tokens, *schedule.budgets)), strict=True)
         return sum(
@@ -194,14 +243,17 @@ class Method(ABC):
 
 
 class ScoreMethod(Method):
-    """A method that scores the visual tokens and keeps those with the highest scores. Ties go to the lower index.
+    """A method that keeps the visual tokens with the highest scores. Equal scores go to the lower index.
 
-    A subclass writes `score`; `select` follows from it.
+    A subclass writes `score`, and `select` follows from it.
     """
 
     @abstractmethod
     def score(self, view: View) -> ScoresBS | Sequence[ScoresN]:
-        """Scores of all tokens, [B, S], of which only those of visual tokens are read; or [N] for each sample."""
+        """The scores: either [B, S] for all tokens, read at the visual tokens only, or one [N] for each sample.
+
+        view: the batch at this stage.
+        """
 
     def select(self, view: View) -> Selection:
         """The `budget` visual tokens with the highest scores, for each sample."""

@@ -18,53 +18,60 @@ from trio_core.rules.selection import cosine, top_k
 from trio_core.tensors import KeptK, KeysNE
 
 RECOVERY = 1.5
-"""How many cutoffs away from a centre a dropped token may lie and still be merged into it."""
+"""A dropped token is merged into a centre that lies within this many cutoffs."""
 
 
-def importance(query: Tensor, keys: Tensor, hidden: Tensor, seen: Tensor) -> Tensor:
-    """EUTI's score of each token: what a mean query attends to, times the hidden state's norm; [S].
+def importance(query: Tensor, keys: Tensor, hidden: Tensor, counts: Tensor) -> Tensor:
+    """[S], EUTI's score of each token: the attention of a mean query, times the norm of the hidden state.
 
-    CVPR 2025, orailix/PACT at cf9a0c9. The mean query of each head is that of all tokens seen, those before the picture
-    included; score = head-mean softmax(q̄ · k / √E) · ‖hidden‖₂, where the softmax runs over the tokens seen.
+    The mean query of a head is that of all tokens up to the picture's last one, the text before the picture included.
+    The score is the mean over heads of softmax(mean query · k / √E), times ‖hidden‖₂. Computed in float32, or float64
+    for float64 inputs. It is 0 at tokens that do not count.
 
-    query: [S, H, E] and keys: [S, N, E], before rotary; H / N query heads read one key head. hidden: [S, D], before the
-    layer's norm. seen: [S], True up to the picture's last token. Scores are float32 (float64 for float64 inputs), and 0
-    at tokens that are not seen.
+    query: [S, H, E], before rotary.
+    keys: [S, N, E], before rotary. H / N query heads read one key head.
+    hidden: [S, D], the layer's input before its norm.
+    counts: [S], True at the tokens up to the picture's last one.
+
+    Source: orailix/PACT at cf9a0c9.
     """
     wide = torch.promote_types(query.dtype, torch.float32)
-    mean_HE = query.to(wide).masked_fill(~seen[:, None, None], 0).sum(dim=0) / seen.sum()
+    mean_HE = query.to(wide).masked_fill(~counts[:, None, None], 0).sum(dim=0) / counts.sum()
     mean_NGE = mean_HE.unflatten(0, (keys.shape[1], -1))
     logits_NGS = mean_NGE @ keys.to(wide).permute(1, 2, 0) / keys.shape[-1] ** 0.5
-    weights = logits_NGS.masked_fill(~seen, -torch.inf).softmax(dim=-1).flatten(0, 1).mean(dim=0)
-    return weights * torch.linalg.vector_norm(hidden.to(wide), dim=-1).masked_fill(~seen, 0)
+    weights = logits_NGS.masked_fill(~counts, -torch.inf).softmax(dim=-1).flatten(0, 1).mean(dim=0)
+    return weights * torch.linalg.vector_norm(hidden.to(wide), dim=-1).masked_fill(~counts, 0)
 
 
 @torch.no_grad()
 def dbdpc(keys: KeysNE, survivors: Tensor, budget: int) -> tuple[KeptK, Tensor]:
-    """Distance-bounded density peaks: `budget` of the survivors as centres, and the centre that each token joins.
+    """Cluster the survivors by density peaks (DBDPC): the centres, [K] ascending, and each token's cluster, [N].
 
-    CVPR 2025, orailix/PACT at cf9a0c9. Distance is 1 − cosine; a survivor's density is Σ exp(−(distance / 2)²) over all
-    of them, of which only the order counts: in a tie the lower index is the denser one. Deliberate difference: the
-    released cutoff of 0.21 leaves as many centres as it may, so here it is the least that leaves `budget`: centres are
-    the survivors farthest from any denser one, and the cutoff is the distance of the first that is none; 0 where all
-    are. (Released, a centre is farther than the cutoff from any denser *centre*, which is a few more of them.) Every
-    other survivor joins the centre nearest to it, and so does a token that was dropped within 1.5 cutoffs of one.
+    A cluster is named by the number of its centre, 0 … K − 1; −1 is a token in no cluster. Distance is 1 − cosine. A
+    survivor's density is Σ exp(−(distance / 2)²) over all survivors. Centres are the `budget` survivors farthest from
+    any denser one, and the cutoff is that distance of the next survivor (0 if all are centres). Every other survivor
+    joins the nearest centre. A dropped token joins it too, if it lies within 1.5 cutoffs. Ties go to the lower index.
 
-    keys: [N, E] of the picture, heads side by side, as distances are taken; survivors: [M] ascending indices; budget: K
-    in 1 … M. Returns the centres, [K] ascending indices, and labels, [N]: the number of the centre that a token joins,
-    −1 for none. Ties go to the lower index. The host never waits. Raises OptionError for a budget out of range.
+    The code has a fixed cutoff of 0.21, which decides the number of centres, and takes a survivor as a centre if it is
+    farther than the cutoff from any denser centre.
+
+    keys: [N, E], the picture's keys, heads side by side.
+    survivors: [M], ascending indices of the tokens that are clustered.
+    budget: K in 1 … M.
+
+    The host never waits for the device. Raises OptionError for a budget out of range. Source: orailix/PACT at cf9a0c9.
     """
     count, left = len(keys), len(survivors)
     if not 1 <= budget <= left:
         raise OptionError(f"budget {budget}: can make centres of 1 … {left} of {left} surviving tokens")
     distance = cosine(keys[survivors]).neg_().add_(1).clamp_min_(0).fill_diagonal_(0)
     order = (distance / 2).square().neg().exp().sum(dim=1).argsort(descending=True, stable=True)
-    later = torch.ones_like(distance, dtype=torch.bool).triu()
-    to_denser = distance[order][:, order].masked_fill(later, torch.inf).amin(dim=1)
-    apart = torch.empty_like(to_denser).index_copy_(0, order, to_denser)
-    ranked = apart.argsort(descending=True, stable=True)
+    not_denser = torch.ones_like(distance, dtype=torch.bool).triu()
+    by_density = distance[order][:, order].masked_fill(not_denser, torch.inf).amin(dim=1)
+    to_denser = torch.empty_like(by_density).index_copy_(0, order, by_density)
+    ranked = to_denser.argsort(descending=True, stable=True)
     centres = ranked[:budget].sort().values
-    cutoff = apart[ranked[budget : budget + 1]] if budget < left else apart.new_zeros(1)
+    cutoff = to_denser[ranked[budget : budget + 1]] if budget < left else to_denser.new_zeros(1)
 
     number = torch.arange(budget, device=keys.device)
     labels = torch.empty(count, dtype=torch.long, device=keys.device)
@@ -78,10 +85,11 @@ def dbdpc(keys: KeysNE, survivors: Tensor, budget: int) -> tuple[KeptK, Tensor]:
 
 @dataclass(frozen=True, kw_only=True)
 class Pact(Method):
-    """Drop before the fifth layer what nothing looks at, and merge what is left by density peaks of its keys.
+    """Drop the visual tokens that receive little attention, and merge the others by density peaks of their keys.
 
-    share: of the visual tokens, those that survive the pruning and are clustered; never fewer than the budget.
-    merge: a kept token becomes the mean of its cluster; else it stays as it is, and the others of its cluster go.
+    share: share of the visual tokens that survive the dropping and are clustered, in (0, 1]. Never fewer than the
+        budget survive.
+    merge: whether a kept token becomes the mean of its cluster. False leaves it as it is.
     """
 
     share: float = 0.55
@@ -94,10 +102,10 @@ class Pact(Method):
         arxiv="2504.08966",
         repository="orailix/PACT",
         commit="cf9a0c9ff4820cb5bb1a4c97d9d92f4b838a3a52",
-        note="The cutoff is the one that leaves the budget's number of centres, where a fixed one of 0.21 lets the "
-        "picture decide; a centre is far from any denser token, there from any denser centre. The log of a cluster's "
-        "size is not added to its key's scores in later layers (proportional attention): that takes a kernel with a "
-        "bias, and the model's own stays.",
+        note="The cutoff follows from the budget: it is the one that leaves so many centres. The code fixes it at "
+        "0.21, so that the picture decides how many tokens stay. A centre is far from any denser token, in the code "
+        "from any denser centre. The code also adds the log of a cluster's size to its key's scores in later layers "
+        "(proportional attention). That needs an attention kernel with a bias, and the model's own kernel stays.",
     )
 
     def __post_init__(self) -> None:
@@ -106,34 +114,35 @@ class Pact(Method):
             raise OptionError(f"share {self.share} is outside (0, 1]")
 
     def default_layers(self, num_layers: int) -> Layers:
-        """After four layers of 32, as of 28, and in proportion elsewhere."""
+        """After layer 4 of 32; scaled to other depths."""
         return default_layers(num_layers, (4,))
 
     def select(self, view: View) -> Selection:
-        """Queries and keys are those of the layer that comes next; means are taken of what enters it."""
+        """Queries and keys are those of the next layer. Merged tokens are means of that layer's input."""
         call = view.probed("next")
         layer = call.attention()
         normed = layer.norm(call.hidden)
         query, keys = layer.query(normed), layer.key(normed)
         rotated = rotate(keys, *call.rotary).flatten(2)
-        place = torch.arange(view.valid.shape[1], device=view.valid.device)
+        places = torch.arange(view.valid.shape[1], device=view.valid.device)
         kept, scores, features = [], [], []
-        for sample, picture in enumerate(view.pictures):
-            seen = view.valid[sample] & (place <= picture.rows[-1])
-            ours = importance(query[sample], keys[sample], call.hidden[sample], seen)[picture.rows]
-            survivors = top_k(ours, self._survivors(len(picture.rows), picture.budget))
-            centres, labels = dbdpc(rotated[sample, picture.rows], survivors, picture.budget)
+        for sample in view.samples:
+            counts = view.valid[sample.index] & (places <= sample.rows[-1])
+            score_S = importance(query[sample.index], keys[sample.index], call.hidden[sample.index], counts)
+            scores.append(score_S[sample.rows])
+            survivors = top_k(scores[-1], self._survivors(len(sample.rows), sample.budget))
+            centres, labels = dbdpc(rotated[sample.index, sample.rows], survivors, sample.budget)
             kept.append(centres)
-            scores.append(ours)
             if self.merge:
-                features.append(cluster_means(view.features(sample), labels, picture.budget))
+                features.append(cluster_means(sample.features, labels, sample.budget))
         return Selection(tuple(kept), tuple(scores), tuple(features) if self.merge else None)
 
     def _survivors(self, visual: int, budget: int) -> int:
+        """How many of `visual` tokens are clustered."""
         return max(int(self.share * visual), budget)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of all tokens' queries and keys, of one query's scores, of the distances, and of the means."""
+        """MACs of all queries and keys, of one query's scores, of the distances and of the means."""
         survivors = self._survivors(sizes.visual, sizes.budget)
         each_token = shape.hidden * (shape.query_width + shape.kv_width) + shape.query_width
         distances = (survivors**2 + (sizes.visual - survivors) * sizes.budget) * shape.kv_width

@@ -3,44 +3,62 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trio_core.methods.method import Method, Reference
-from trio_core.methods.view import Selection, Signal, View
+from trio_core.methods.method import Reference, ScoreMethod
+from trio_core.methods.view import Signal, View
 from trio_core.rules.attention import attention_row
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Layers, default_layers
-from trio_core.rules.selection import top_k
+from trio_core.rules.schedule import Layers, Proportion, default_layers, retention_of
+from trio_core.tensors import ScoresBS
+
+LEAST_SHARE = 2.0**-20
+"""The smallest share of the tokens that a stage is asked to keep, so that shares stay positive numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PyramidDrop(Method):
-    """Drop at several depths the visual tokens that the last token would attend to least in the layer that comes next.
+class PyramidDrop(ScoreMethod):
+    """Drop visual tokens at several depths, each time those that the last token attends to least in the next layer.
 
-    Its budgets halve from stage to stage. The published layers, 8, 16 and 24 of 32, cannot average below a quarter of
-    the tokens; the author's advice for less is layers (2, 8, 16).
+    After stage i, λ^i of the tokens are left; the retention determines λ. The paper has λ = 1/2 at layers 8, 16 and 24
+    of 32. These layers cannot average below a quarter of the tokens. For less, the author advises layers=(2, 8, 16).
     """
 
     name: ClassVar[str] = "pyramiddrop"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS})
-    proportion: ClassVar[tuple[int, ...]] = (4, 2, 1)
     reference: ClassVar[Reference] = Reference(
         title="PyramidDrop: Accelerating Your Large Vision-Language Models via Pyramid Visual Redundancy Reduction",
         arxiv="2410.17247",
         repository="Cooperx521/PyramidDrop",
         commit="6444f304aee4b7edcb022839fb9e8cd07859704a",
-        note="Its code projects queries, keys and values of all tokens for the one row; here only the keys. It "
-        "renumbers positions: positions='compact' does so.",
+        note="λ is solved for, so that the retention is the layer average; the budgets are whole numbers that meet "
+        "it exactly, where the code rounds each down. The code projects queries, keys and values of all tokens for "
+        "the one row; here only the keys. It renumbers positions: positions='compact' does so.",
     )
 
     def default_layers(self, num_layers: int) -> Layers:
-        """After 8, 16 and 24 layers of 32, and in proportion elsewhere."""
+        """After layers 8, 16 and 24 of 32; scaled to other depths."""
         return default_layers(num_layers, (8, 16, 24))
 
-    def select(self, view: View) -> Selection:
-        """Rank by the last token's row of attention in the next layer, all heads averaged; ties to the lower index."""
-        row_BS = attention_row(view.probed("next"), view.supervised_rows(1, "last"), view.valid)
-        scores = tuple(row_BS[b, picture.rows] for b, picture in enumerate(view.pictures))
-        return Selection(tuple(top_k(s, p.budget) for s, p in zip(scores, view.pictures, strict=True)), scores)
+    def profile(self, layers: Layers, num_layers: int) -> Proportion:
+        """λ, λ², λ³, …, with the λ at which the retention is met."""
+        assert self.retention is not None
+        low, high = 0.0, 1.0
+        for _ in range(60):  # halvings; more than a float has digits
+            middle = (low + high) / 2
+            if retention_of(_powers(middle, len(layers)), layers, num_layers, self.budget_rule) < self.retention:
+                low = middle
+            else:
+                high = middle
+        return _powers(high, len(layers))
+
+    def score(self, view: View) -> ScoresBS:
+        """[B, S], the last token's row of attention in the next layer, averaged over the heads."""
+        return attention_row(view.probed("next"), view.supervised_rows(1, "last"), view.valid)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the one row."""
         return shape.attention_row_macs(sizes.tokens)
+
+
+def _powers(base: float, count: int) -> list[float]:
+    """[count], the powers 1 … count of a base in [0, 1]."""
+    return [max(base**power, LEAST_SHARE) for power in range(1, count + 1)]

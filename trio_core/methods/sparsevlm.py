@@ -11,40 +11,39 @@ from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Selection, Signal, View, last_rows
 from trio_core.rules.attention import LayerCall, attend, rotate
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Layers, Schedule, default_layers
+from trio_core.rules.schedule import Layers, Proportion, Schedule, default_layers, retention_of
 from trio_core.rules.selection import top_k
 from trio_core.tensors import FeaturesND, KeptK, MergedKD, ScoresN
 
 HEADS = 14
-"""Heads that SparseVLM+ listens to, whatever the model has."""
+"""How many heads version v2 reads, in a model of any size."""
 
-PUBLISHED: dict[str, Schedule] = {
-    name: Schedule((3, 7, 16), budgets, 576, 32)
-    for name, budgets in {
-        # What each stage leaves of LLaVA-1.5's picture: v1 keeps 300, 200, 110 and so on, and adds its merged tokens.
-        "v1-192": (309, 204, 113),
-        "v1-128": (312, 117, 39),
-        "v1-96": (249, 55, 27),
-        "v1-64": (82, 32, 18),
-        "v2-192": (300, 200, 118),
-        "v2-128": (238, 108, 60),
-        "v2-96": (246, 54, 28),
-        "v2-64": (66, 34, 20),
-    }.items()
+PUBLISHED: dict[str, tuple[Schedule, ...]] = {
+    # Tokens after each stage, for averages that the code calls 192, 128, 96 and 64. Of v1's, the code lists the kept
+    # tokens alone (300, 200, 110 and so on); its merged tokens come on top.
+    "v1": tuple(
+        Schedule((3, 7, 16), budgets, 576, 32)
+        for budgets in ((309, 204, 113), (312, 117, 39), (249, 55, 27), (82, 32, 18))
+    ),
+    "v2": tuple(
+        Schedule((3, 7, 16), budgets, 576, 32)
+        for budgets in ((300, 200, 118), (238, 108, 60), (246, 54, 28), (66, 34, 20))
+    ),
 }
-"""The released lists by version and name. A name counts the pruning layers as pruned already; the layers run on more:
-206.5, 145.4, 114.1 and 82.25 tokens for v1, 206.75, 144.1, 113.9 and 81.8 for v2."""
+"""The released budgets for LLaVA-1.5, by version. The code's averages count a pruning layer as pruned already; the
+layers really run on 206.5, 145.4, 114.1 and 82.25 tokens with v1, on 206.75, 144.1, 113.9 and 81.8 with v2."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SparseVLM(Method):
-    """Keep what the telling words of the question attend to in the layer that has just run, and recycle of the rest.
+    """Keep the visual tokens that the question's most visual words attend to, and merge the best of the others.
 
-    recycle: fold the better dropped tokens into a few merged ones. A budget counts both, those kept and those merged.
-    The kept ones come first, the merged ones behind them, as released, laid over the places of the kept tokens and of
-    the clusters' centres.
-    version: `v2` is SparseVLM+: it recycles nothing, divides attention by what the rotary embedding alone would give,
-    and listens to the 14 heads that the telling words use most.
+    Attention is that of the layer that has just run. A budget counts kept and merged tokens. Kept tokens stay at their
+    own places, and each merged token stands at the place of its cluster's centre.
+
+    recycle: whether v1 merges some of the dropped tokens.
+    version: `v2` is SparseVLM+. It merges nothing, divides attention by what the rotary embedding gives vectors of
+        ones, and reads only the 14 heads that the chosen words use most.
     """
 
     recycle: bool = True
@@ -52,16 +51,17 @@ class SparseVLM(Method):
 
     name: ClassVar[str] = "sparsevlm"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS, Signal.EMBEDDINGS})
-    proportion: ClassVar[tuple[int, ...]] = (82, 32, 18)
     reference: ClassVar[Reference] = Reference(
         title="SparseVLM: Visual Token Sparsification for Efficient Vision-Language Model Inference",
         arxiv="2410.04417",
         repository="Gumpest/SparseVLMs",
         commit="26a5f48813c46cd1c7364160354e7fdd3febaa67",
-        note="Numbers of tokens are a schedule's, as in the released code, where the paper adapts them to a rank. Ties "
-        "of density go to the lower index, where it adds noise: its merged tokens differ from run to run. Without a "
-        "telling word all words count, where it has no scores. v1 renumbers positions: positions='compact' does so. "
-        "v2's divisor turns negative at some distances from 1707 on, for heads of 128, and is left so.",
+        note="Budgets stand in the proportion of the released list whose average is nearest to the retention, scaled "
+        "to it; the paper adapts them to a rank instead. v1's code puts merged tokens behind the kept ones and "
+        "renumbers positions; here each merged token stands at its cluster's centre, and positions='compact' "
+        "renumbers. Equal densities go to the lower index, where the code adds noise: its merged tokens differ from "
+        "run to run. If no word is more visual than the average, all words count, where the code has no scores. v2's "
+        "divisor becomes negative at some distances from 1707 tokens on, for heads of width 128, as in the code.",
     )
 
     def __post_init__(self) -> None:
@@ -71,41 +71,52 @@ class SparseVLM(Method):
 
     @property
     def merges(self) -> bool:
-        """Whether some of the budget stands for merged tokens."""
+        """Whether some of the budget is for merged tokens."""
         return self.recycle and self.version == "v1"
 
     def default_layers(self, num_layers: int) -> Layers:
-        """After 3, 7 and 16 layers of 32, and in proportion elsewhere."""
+        """After layers 3, 7 and 16 of 32; scaled to other depths."""
         return default_layers(num_layers, (3, 7, 16))
 
+    def profile(self, layers: Layers, num_layers: int) -> Proportion:  # noqa: ARG002
+        """The budgets of the released list, of the same version, whose retention is nearest to the wanted one."""
+        wanted = self.retention
+        assert wanted is not None
+
+        def distance(listed: Schedule) -> float:
+            kept = [budget / listed.visual_tokens for budget in listed.budgets]
+            return abs(retention_of(kept, listed.layers, listed.num_layers, self.budget_rule) - wanted)
+
+        return min(PUBLISHED[self.version], key=distance).budgets
+
     def select(self, view: View) -> Selection:
-        """Rate by the rows of all words behind the picture, of which the telling ones count; then keep and recycle."""
+        """Score by the attention of the words that rate, then keep the best tokens and merge some of the others."""
         call, most = view.probed("current"), max(picture.text_after for picture in view.pictures)
         rows_BT = last_rows(view.valid, most, padded=view.padded)
         weights_BHTS = attend(call, rows_BT, view.valid).by_query_head()
         scores, kept, features = [], [], []
-        for b, picture in enumerate(view.pictures):
-            words = slice(most - picture.text_after, None)  # a sample with fewer has them at the end
-            attention_HTN = weights_BHTS[b, :, words].index_select(2, picture.rows)
-            telling_T = view.embeddings[b].once(raters)
+        for sample in view.samples:
+            # All samples have `most` rows. The rows of a sample with fewer words are the last ones.
+            words = slice(most - sample.picture.text_after, None)
+            attention_HTN = weights_BHTS[sample.index, :, words].index_select(2, sample.rows)
+            heads = None
             if self.version == "v2":
-                scores.append(
-                    rating(attention_HTN / gravity(call, b, rows_BT[b, words], picture.rows), telling_T, HEADS)
-                )
-            else:
-                scores.append(rating(attention_HTN, telling_T))
+                heads = HEADS
+                rows_T = rows_BT[sample.index, words]
+                attention_HTN = attention_HTN / rotary_bias(call, sample.index, rows_T, sample.rows)
+            scores.append(rating(attention_HTN, view.embeddings[sample.index].once(raters), heads))
             if self.merges:
-                chosen, left = recycled(scores[b], view.features(b), picture.budget)
-                kept.append(chosen)
+                places, left = recycled(scores[-1], sample.features, sample.budget)
+                kept.append(places)
                 features.append(left)
             else:
-                kept.append(top_k(scores[b], picture.budget))
+                kept.append(top_k(scores[-1], sample.budget))
         return Selection(tuple(kept), tuple(scores), tuple(features) if self.merges else None)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of the words' rows, of the words told apart, once a prefill, of v2's divisor and of v1's means.
+        """MACs of the words' rows, of finding the raters once a prefill, of v2's divisor and of v1's means.
 
-        Distances between tokens are taken by differences, which a counter of products does not see.
+        Distances between tokens cost none, because they are sums of squared differences.
         """
         words, width = sizes.text_after, shape.query_width
         rows = sizes.tokens * shape.hidden * shape.kv_width + words * (shape.hidden + sizes.tokens) * width
@@ -115,18 +126,21 @@ class SparseVLM(Method):
             rows += words * sizes.visual * (width // shape.heads)
         if not self.merges:
             return rows
-        kept, merged = shares(sizes.visual, sizes.budget)
-        return rows + merged * pool_of(sizes.visual - kept) * shape.hidden
+        kept, merged = kept_and_merged(sizes.visual, sizes.budget)
+        return rows + merged * pool_size(sizes.visual - kept) * shape.hidden
 
 
 @torch.no_grad()
 def raters(visual: Tensor, text: Tensor) -> Tensor:
-    """[T], True at the words that tell: those that the picture's embeddings are more like than the average word.
+    """[T], True at the words that rate: those more like the picture than the average word. All words if none is.
 
-    P = softmax over the words of V · Qᵀ, neither scaled nor normed, averaged over the visual tokens; raters are above
-    the mean of P, which is 1 / T. Where none is, all are. Gumpest/SparseVLMs at 26a5f48.
+    A word's likeness is softmax over the words of visual · textᵀ, averaged over the visual tokens. Nothing is scaled or
+    normalised. Computed in float32, or float64 for float64 inputs.
 
-    visual: [V0, D] and text: [T, D], as they enter the decoder. Computes in float32, or float64 for such inputs.
+    visual: [V0, D], the picture as it enters the decoder.
+    text: [T, D], the text after the picture as it enters the decoder.
+
+    Source: Gumpest/SparseVLMs at 26a5f48.
     """
     wide = torch.promote_types(visual.dtype, torch.float32)
     likeness = (visual.to(wide) @ text.to(wide).T).softmax(dim=1).mean(dim=0)
@@ -136,19 +150,28 @@ def raters(visual: Tensor, text: Tensor) -> Tensor:
 
 @torch.no_grad()
 def rating(attention: Tensor, raters: Tensor, heads: int | None = None) -> ScoresN:
-    """[N] what the raters attend to, averaged over them and over heads. Gumpest/SparseVLMs at 26a5f48.
+    """[N], the attention that each visual token receives from the raters, averaged over raters and heads.
 
-    attention: [H, T, N], the words' rows at the visual tokens, of which the softmax has seen more. raters: [T], True at
-    those that count. heads: only so many, with the most of the raters' attention; ties go to the lower head.
+    attention: [H, T, N], the words' attention weights at the visual tokens. The softmax ran over all tokens.
+    raters: [T], True at the words that rate.
+    heads: average only this many heads, those with the most attention from the raters. Ties go to the lower head.
+
+    Source: Gumpest/SparseVLMs at 26a5f48.
     """
-    seen_HN = attention.masked_fill(~raters[:, None], 0).sum(dim=1)
-    if heads is not None and heads < len(seen_HN):
-        seen_HN = seen_HN[seen_HN.sum(dim=1).argsort(descending=True, stable=True)[:heads]]
-    return seen_HN.mean(dim=0) / raters.sum()
+    received_HN = attention.masked_fill(~raters[:, None], 0).sum(dim=1)
+    if heads is not None and heads < len(received_HN):
+        received_HN = received_HN[received_HN.sum(dim=1).argsort(descending=True, stable=True)[:heads]]
+    return received_HN.mean(dim=0) / raters.sum()
 
 
-def gravity(call: LayerCall, sample: int, rows: Tensor, columns: Tensor) -> Tensor:
-    """[T, N] what the rotary embedding gives queries `rows` and keys `columns` of nothing but ones, over √E."""
+def rotary_bias(call: LayerCall, sample: int, rows: Tensor, columns: Tensor) -> Tensor:
+    """[T, N], the attention scores that vectors of ones would get from the rotary embedding, over √E.
+
+    call: the layer whose rotary embedding is used.
+    sample: index in the batch.
+    rows: [T], places of the queries.
+    columns: [N], places of the keys.
+    """
     cos, sin = (
         part[sample if len(part) > 1 else 0].to(torch.promote_types(part.dtype, torch.float32)) for part in call.rotary
     )
@@ -156,18 +179,22 @@ def gravity(call: LayerCall, sample: int, rows: Tensor, columns: Tensor) -> Tens
     return turned[rows] @ turned[columns].T / cos.shape[-1] ** 0.5
 
 
-def pool_of(dropped: int) -> int:
-    """How many of the dropped tokens are recycled: ⌊0.3 · D⌋ + 1."""
+def pool_size(dropped: int) -> int:
+    """How many of the dropped tokens are merged: ⌊0.3 · dropped⌋ + 1."""
     return 3 * dropped // 10 + 1
 
 
-def shares(count: int, total: int) -> tuple[int, int]:
-    """Of `total` places for `count` tokens, how many keep theirs, and how many are merged from the rest.
+def kept_and_merged(count: int, total: int) -> tuple[int, int]:
+    """How many tokens are kept and how many merged tokens are added, so that both make `total`.
 
-    With k kept, D = count − k are dropped, ⌊0.3 · D⌋ + 1 of them pooled, and the pool makes ⌊pool / 10⌋ + 1 merged
-    tokens. One more kept adds one place or none, so that the largest k whose sum does not exceed the total meets it:
-    nothing is left over. Only a total too small for one kept and its merged ones keeps one, and merges into what is
-    left, fewer than the rule asks for. Raises OptionError for a total out of range.
+    Of D dropped tokens ⌊0.3 · D⌋ + 1 are pooled, and the pool makes ⌊pool / 10⌋ + 1 merged tokens. One more kept token
+    needs one place more or none, so the largest number of kept tokens that fits meets the total. A total too small for
+    one kept token and its merged ones keeps one, and merges into as many as are left.
+
+    count: number of visual tokens.
+    total: number of tokens to leave, 1 … count.
+
+    Raises OptionError for a total out of range.
     """
     if not 1 <= total <= count:
         raise OptionError(f"budget {total}: can leave 1 … {count} of {count} tokens")
@@ -178,57 +205,67 @@ def shares(count: int, total: int) -> tuple[int, int]:
 
 
 def _clusters(dropped: int) -> int:
-    return pool_of(dropped) // 10 + 1 if dropped else 0
+    """How many merged tokens the dropped ones make."""
+    return pool_size(dropped) // 10 + 1 if dropped else 0
 
 
 @torch.no_grad()
 def recycled(scores: ScoresN, features: FeaturesND, total: int) -> tuple[KeptK, MergedKD]:
-    """SparseVLM's tokens at one stage: the kept, and behind them the better of the dropped, merged.
+    """The places that stay, [K] ascending, and the features at these places, [K, D].
 
-    Gumpest/SparseVLMs at 26a5f48, with `shares` for its lists. The best of the dropped are pooled and clustered by
-    `cluster`; ties of scores go to the lower index.
+    The tokens with the highest scores stay as they are. The best of the others are pooled and clustered; the centre of
+    each cluster becomes the cluster's mean.
 
-    scores: [N]; features: [N, D], what leaves the layer; total: K in 1 … N. Returns the places that stay, [K] ascending
-    indices of kept tokens and of the clusters' centres; and the [K, D] features that stand there from now on: the kept
-    ones in their order, then the merged ones. The host waits for the inputs' checks.
-    Raises OptionError for a total out of range and for scores or features that are not finite.
+    scores: [N]. Ties go to the lower index.
+    features: [N, D], the input of the next layer.
+    total: K in 1 … N.
+
+    The host waits for the device, to check the inputs. Raises OptionError for a total out of range, and for scores or
+    features that are not finite. Source: Gumpest/SparseVLMs at 26a5f48; the released lists give the same numbers of
+    kept and merged tokens as `kept_and_merged`.
     """
-    kept, merged = shares(len(scores), total)
+    kept, merged = kept_and_merged(len(scores), total)
     best = top_k(scores, kept)
     if not merged:
         return best, features[best]
     order = scores.argsort(descending=True, stable=True)
-    pool = order[kept : kept + pool_of(len(scores) - kept)].sort().values
+    pool = order[kept : kept + pool_size(len(scores) - kept)].sort().values
     centres, means = cluster(features[pool], merged)
-    return torch.cat([best, pool[centres]]).sort().values, torch.cat([features[best], means])
+    places, by_place = torch.cat([best, pool[centres]]).sort()
+    return places, torch.cat([features[best], means])[by_place]
 
 
 @torch.no_grad()
 def cluster(features: FeaturesND, count: int) -> tuple[KeptK, MergedKD]:
-    """Density-peak clustering by nearest neighbours, and the mean of each cluster. Gumpest/SparseVLMs at 26a5f48.
+    """The centres of density-peak clusters, [C] in the order of their scores, and the mean of each cluster, [C, D].
 
-    Distances are Euclidean, over √D. A token's density is exp(−mean of the squared distances to its `count` nearest,
-    itself among them); its score the density times the distance to the nearest denser token, and for the densest the
-    greatest distance of all. The highest scores are centres; the others go to the nearest centre. Of two equal
-    densities, the lower index counts as denser (there, random noise decides); equal scores go to the lower index, equal
-    distances to the centre of the higher score.
+    Distances are Euclidean, over √D. A token's density is exp(−mean squared distance to its C nearest tokens), itself
+    among them. Its score is the density times the distance to the nearest denser token; for the densest token, times
+    the greatest distance of all. The C highest scores are centres, and every other token joins the nearest centre. Ties
+    of density and of score go to the lower index, ties of distance to the centre with the higher score. (The code
+    breaks ties of density by noise.)
 
-    features: [m, D]; count: C in 1 … m. Returns the centres, [C] in the order of their scores, and the means, [C, D] in
-    the features' dtype, taken in float32 (float64 for such). By differences, so that ties are ties: no [m, m, D] is
-    held, nor is there a product. Raises OptionError for a count out of range and for features that are not finite.
+    Means are computed in float32, or float64 for float64 features, and returned in the features' dtype.
+
+    features: [m, D].
+    count: C in 1 … m.
+
+    Raises OptionError for a count out of range and for features that are not finite. Source: Gumpest/SparseVLMs at
+    26a5f48.
     """
     if not 1 <= count <= len(features):
         raise OptionError(f"clusters {count}: can merge {len(features)} tokens into 1 … {len(features)}")
     if not features.isfinite().all():
         raise OptionError("features hold NaN or infinity: the hidden states that entered the stage are broken")
     wide = features.to(torch.promote_types(features.dtype, torch.float32))
+    # By differences and not by a matrix product, so that equal distances are equal to the last bit.
     distance = torch.cdist(wide, wide, compute_mode="donot_use_mm_for_euclid_dist") / wide.shape[1] ** 0.5
     density = (-distance.topk(count, dim=1, largest=False).values.square().mean(dim=1)).exp()
     index = torch.arange(len(wide), device=wide.device)
     denser = (density > density[:, None]) | ((density == density[:, None]) & (index < index[:, None]))
-    apart = distance.where(denser, distance.max()).amin(dim=1)
-    centres = (apart * density).argsort(descending=True, stable=True)[:count]
+    to_denser = distance.where(denser, distance.max()).amin(dim=1)
+    centres = (to_denser * density).argsort(descending=True, stable=True)[:count]
     nearest = distance[:, centres].argmin(dim=1).index_copy(0, centres, index[:count])
-    # A product with zeros and ones instead of scattered sums, whose order would change from run to run on a GPU.
+    # A product with zeros and ones. Scattered sums would add in another order from run to run on a GPU.
     assigned = (nearest == index[:count, None]).to(wide.dtype)
     return centres, (assigned @ wide / assigned.sum(dim=1, keepdim=True)).to(features.dtype)

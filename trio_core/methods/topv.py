@@ -19,18 +19,19 @@ from trio_core.tensors import FeaturesND, KeptK, ScoresN, to_device
 
 @dataclass(frozen=True, kw_only=True)
 class TopV(Method):
-    """Keep the visual tokens that contribute most to what a layer makes of them, and some of the others at even steps.
+    """Keep the visual tokens that contribute most to a layer's output, and some of the others at even steps.
 
-    Each visual token as it enters the layer that has just run is a source, each as it leaves, after a norm, a target.
-    Moving one to the other costs the distance of their features, that of their places on the picture, and that of the
-    source from its centre; Sinkhorn's iterations turn costs into a matrix of contributions, and a source ranks by the
-    sum of its row. All distances lie in 0 … 1, or 0 … 2 for features.
+    Each visual token is a source as it enters the layer that has just run, and a target as it leaves it, after the next
+    norm. A source that moves to a target costs the distance of their features, the distance of their places on the
+    picture, and the source's distance from the centre of the picture. Sinkhorn's iterations turn costs into
+    contributions. A source's score is the sum of its contributions.
 
-    No code is public and the description names no constants: every default here is ours.
-    features, places, centre: weights of the three costs. temperature: costs are divided by it. iterations: of
-    Sinkhorn; each but the last ends at the rows, the last at the columns. At convergence all rows would sum to the same
-    and rank nothing, so that few iterations are meant. recovered: share of the budget that goes to pruned tokens at
-    even steps.
+    The paper has no public code and names no constants. Every default here is ours.
+
+    features, places, centre: weights of the three costs.
+    temperature: what costs are divided by.
+    iterations: number of Sinkhorn's iterations. Keep it small: at convergence all scores are equal.
+    recovered: share of the budget that goes to the other tokens at even steps, in [0, 1).
     """
 
     features: float = 1.0
@@ -46,9 +47,10 @@ class TopV(Method):
         title="TopV: Compatible Token Pruning with Inference Time Optimization for Fast and Low-Memory Multimodal "
         "Vision Language Model",
         arxiv="2503.18278",
-        note="from the description: no code is public; weights, temperature, iterations and the recovered share are "
-        "ours. The feature distance is 1 − cosine; a target is the layer's output after the norm that follows it; "
-        "places are a square raster where the picture's tokens make a square, else their order.",
+        kind="description",
+        note="No code is public. Weights, temperature, iterations and the recovered share are "
+        "ours. The feature distance is 1 − cosine. A target is the layer's output after the norm that follows it. "
+        "Places are a square raster where the number of tokens is a square, else their order.",
     )
 
     def __post_init__(self) -> None:
@@ -64,34 +66,38 @@ class TopV(Method):
             raise OptionError(f"recovered {self.recovered} is outside [0, 1)")
 
     def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
-        """After two layers, in a decoder of any depth."""
+        """After layer 2, whatever the depth."""
         return (2,)
 
     def select(self, view: View) -> Selection:
-        """Rank each sample's current visual tokens by their contribution to the layer that has just run."""
+        """Score each sample's visual tokens by their contribution to the layer that has just run."""
         source_BSD = view.probed("current").hidden
         norm = view.probed("next").attention().norm
         scores, kept = [], []
-        for b, picture in enumerate(view.pictures):
-            place = raster(picture.number, picture.schedule.visual_tokens)
-            cost = costs(source_BSD[b, picture.rows], norm(view.features(b)), place, self._weights)
+        for sample in view.samples:
+            places = raster(sample.picture.number, sample.picture.schedule.visual_tokens)
+            cost = costs(source_BSD[sample.index, sample.rows], norm(sample.features), places, self._weights)
             scores.append(contribution(cost, self.temperature, self.iterations))
-            kept.append(recover(scores[-1], picture.budget, self.recovered))
+            kept.append(recover(scores[-1], sample.budget, self.recovered))
         return Selection(tuple(kept), tuple(scores))
 
     @property
     def _weights(self) -> tuple[float, float, float]:
+        """The weights of the three costs, in the order of `costs`."""
         return self.features, self.places, self.centre
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of the cosine of every source and target; the rest multiplies no matrices."""
+        """MACs of the cosine of every source and target. The rest multiplies no matrices."""
         return sizes.visual * sizes.visual * shape.hidden
 
 
 def raster(number: Tensor, count: int) -> Tensor:
-    """[N, 2] row and column, or [N, 1] order, of tokens `number` [N] of `count`, each axis from 0 to 1.
+    """Where tokens lie on the picture, each axis from 0 to 1: [N, 2] rows and columns, or [N, 1] the order.
 
-    Rows and columns where `count` is a square, as a whole picture's tokens often are; nothing else is known here.
+    Rows and columns are given where `count` is a square. Otherwise the shape of the picture is unknown here.
+
+    number: [N], the tokens' numbers on the picture, 0 … count − 1.
+    count: number of tokens of the whole picture.
     """
     side = isqrt(count)
     if side * side != count:
@@ -102,27 +108,35 @@ def raster(number: Tensor, count: int) -> Tensor:
 
 @torch.no_grad()
 def costs(source: FeaturesND, target: FeaturesND, place: Tensor, weights: tuple[float, float, float]) -> Tensor:
-    """[N, N] what it costs to move source i to target j: features, places, and the source's distance to the centre.
+    """[N, N], the cost of moving source i to target j: a weighted sum of three distances.
 
-    From the description. 1 − cos(source_i, target_j), ‖p_i − p_j‖ over the picture's diagonal, ‖p_i − centre‖ over half
-    of it, each times its weight. source, target: [N, D]; place: [N, 1 or 2] in 0 … 1; weights: of the three, in order.
+    1 − cos(source_i, target_j), in 0 … 2; ‖place_i − place_j‖ over the picture's diagonal, in 0 … 1; and
+    ‖place_i − centre‖ over half the diagonal, in 0 … 1.
+
+    source, target: [N, D], the tokens before and after the layer.
+    place: [N, 1 or 2], in 0 … 1.
+    weights: of the three distances, in this order.
     """
     wide = torch.promote_types(source.dtype, torch.float32)
     ours, theirs = (F.normalize(part.to(wide), dim=-1) for part in (source, target))
     place = place.to(wide)
     diagonal = sqrt(place.shape[1])
-    # Differences of pairs, since `torch.cdist` multiplies matrices and loses digits of small distances.
-    apart = (place[:, None] - place[None]).square().sum(dim=-1).sqrt() / diagonal
+    # Differences of pairs: `torch.cdist` multiplies matrices, and small distances lose digits.
+    distance = (place[:, None] - place[None]).square().sum(dim=-1).sqrt() / diagonal
     centre = (place - 0.5).square().sum(dim=-1, keepdim=True).sqrt() * 2 / diagonal
-    return weights[0] * (1 - ours @ theirs.T) + weights[1] * apart + weights[2] * centre
+    return weights[0] * (1 - ours @ theirs.T) + weights[1] * distance + weights[2] * centre
 
 
 @torch.no_grad()
 def contribution(cost: Tensor, temperature: float, iterations: int) -> ScoresN:
-    """[N] how much each source contributes: the row sums of exp(−cost / temperature) after Sinkhorn's iterations.
+    """[N], how much each source contributes: the row sums of exp(−cost / temperature) after Sinkhorn's iterations.
 
-    From the description. Columns are normalised, then rows, …, columns at the end, so that each target is made of
-    parts that sum to 1; in the log domain. cost: [N, N], sources by targets.
+    Columns are normalised, then rows, and so on. Columns come last, so that the parts of each target sum to 1. Computed
+    on logarithms.
+
+    cost: [N, N], sources by targets.
+    temperature: what costs are divided by.
+    iterations: how often columns are normalised.
     """
     log = -cost / temperature
     for iteration in range(iterations):
@@ -133,15 +147,20 @@ def contribution(cost: Tensor, temperature: float, iterations: int) -> ScoresN:
 
 
 def recover(scores: ScoresN, budget: int, share: float) -> KeptK:
-    """The highest scores, and pruned tokens at even steps of their order, in number round(budget · share).
+    """[K], ascending: the highest scores, and round(K · share) of the other tokens at even steps.
 
-    From the description; the share is ours. At least one token stays by its score. scores: [N]; budget: K in 1 … N.
-    Returns [K] ascending; ties go to the lower index. Raises OptionError for scores that are not finite.
+    At least one token stays by its score. Ties go to the lower index.
+
+    scores: [N].
+    budget: K in 1 … N.
+    share: share of the budget that goes to the other tokens.
+
+    Raises OptionError for scores that are not finite.
     """
-    again = min(round(budget * share), budget - 1)
-    best = top_k(scores, budget - again)
-    if not again:
+    recovered = min(round(budget * share), budget - 1)
+    best = top_k(scores, budget - recovered)
+    if not recovered:
         return best
     pruned = torch.ones_like(scores, dtype=torch.bool).index_fill(0, best, False)
-    left = pruned.int().argsort(descending=True, stable=True)[: len(scores) - len(best)]
-    return torch.cat([best, left[to_device(stride(len(left), again), left.device)]]).sort().values
+    others = pruned.int().argsort(descending=True, stable=True)[: len(scores) - len(best)]
+    return torch.cat([best, others[to_device(stride(len(others), recovered), others.device)]]).sort().values

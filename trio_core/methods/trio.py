@@ -1,13 +1,25 @@
-"""TRIO: token reduction via inference-objective guidance (arXiv 2602.04657)."""
+"""TRIO: token reduction via inference-objective guidance (arXiv 2602.04657), in three variants.
 
-from dataclasses import dataclass
+The paper and its public code (ocy1/TRIO at ec85d99) differ, and our default differs from both. H^l is the residual
+stream that leaves layer l, and a stage stands after layer l.
+
+| name          | layer that is probed | X, the probed input | supervised rows         | positions |
+|---------------|----------------------|---------------------|-------------------------|-----------|
+| trio          | l + 1                | H^l                 | the last k_pos          | original  |
+| trio-printed  | l                    | H^(l − 1)           | the last k_pos          | original  |
+| trio-released | l + 1                | H^l                 | k_pos, without the last | compact   |
+
+The equations stand in `rules/equations.py`; `rules/saliency.py` computes the same scores faster.
+"""
+
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
 
 import torch
 
 from trio_core.errors import OptionError
-from trio_core.methods.method import Method, Reference
+from trio_core.methods.method import Method, Positions, Reference
 from trio_core.methods.view import Probe, Rows, Selection, Signal, View
 from trio_core.rules import equations
 from trio_core.rules.attention import LayerCall, Readout
@@ -17,19 +29,29 @@ from trio_core.rules.selection import nms_select, top_k
 from trio_core.spans import span
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, RowsBP, ScoresBN, differentiable
 
+_SHARED = (
+    "Shared by trio, trio-printed and trio-released: the norm before the head is the model's final norm, as in the "
+    "public code (the paper prints the norm of layer l). Logits are computed at the supervised rows only. Equal scores "
+    "go to the lower index; the public code leaves their order open."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trio(Method):
-    """Rank visual tokens by the gradient of a layer-local proxy loss, then suppress near-duplicates.
+    """Keep the visual tokens that the model's own prediction depends on most, and skip near-duplicates of them.
 
-    k_pos: supervised rows. threshold: cosine from which a token counts as a duplicate; nms=False ranks alone.
-    saliency: `tail` redoes the probed layer for the supervised rows alone, which gives the same scores to rounding;
-    `autograd` is the paper's procedure: a forward of the whole probed layer, the proxy loss, its backward.
-    probe: `next` looks ahead into layer l + 1 before it runs on the kept tokens (what the public code does); `current`
-    looks back at layer l, the paper's equations read literally.
-    rows: `last` supervises the last k_pos rows (the paper), `shifted` the k_pos before the last (the public code).
-    tokens: `all` lets text tokens compete with the visual ones, as the paper says its procedure could; the supervised
-    rows, the last token and the first stay out of it. Retention and numbering then count text in.
+    The score of a token is the norm of the gradient of a proxy loss, taken through one layer (Eq. 2 to 5). Algorithm 1
+    selects by score and suppresses duplicates.
+
+    k_pos: number of supervised rows, K_pos in the paper and |P| in Eq. 2.
+    threshold: cosine from which a token counts as a duplicate, τ of Algorithm 1, in (−1, 1].
+    nms: whether duplicates are suppressed. False keeps the highest scores.
+    saliency: how the scores are computed. `autograd` is the paper's procedure: forward and backward of the whole probed
+        layer. `tail` computes the layer for the supervised rows only; the scores are the same up to rounding.
+    probe: the layer that is probed. `next` is layer l + 1, which has not run yet; `current` is layer l.
+    rows: the supervised rows. `last` are the last k_pos tokens; `shifted` are the k_pos tokens before the last one.
+    tokens: which tokens compete. `all` adds the text tokens, except the first token, the supervised rows and the last
+        token; retention and the trace's numbering then count text tokens too.
     """
 
     k_pos: int = 4
@@ -47,7 +69,11 @@ class Trio(Method):
         arxiv="2602.04657",
         repository="ocy1/TRIO",
         commit="ec85d99de311a7e1998fd9383b532ef1636ae807",
-        note="No licence is stated. Ties go to the lower index (undefined there); logits only at the supervised rows.",
+        licence="none stated",
+        note="Neither the printed equations nor the public code: it probes the layer that comes next, as the code "
+        "does, and supervises the last rows, as the paper does. It keeps the position ids. trio-printed and "
+        f"trio-released are those two. {_SHARED}",
+        caution="ours: probes the next layer, last rows, original positions",
     )
 
     def __post_init__(self) -> None:
@@ -67,11 +93,15 @@ class Trio(Method):
 
     @property
     def needs_layer_parts(self) -> bool:
-        """Autograd runs the layer as it is."""
+        """Whether it calls the modules of a layer one by one: `tail` does, `autograd` runs the whole layer."""
         return self.saliency == "tail"
 
     def candidates(self, visual: MaskBS, valid: MaskBS) -> MaskBS:
-        """[B, S]: with tokens "all", the text too, but for the first token, the supervised rows and the last one."""
+        """[B, S], True at the tokens that may go: the visual tokens, and with tokens="all" the free text tokens.
+
+        visual: [B, S], True at visual tokens.
+        valid: [B, S], False at padding.
+        """
         if self.tokens == "visual":
             return visual
         count = valid.long().cumsum(dim=1)
@@ -79,11 +109,14 @@ class Trio(Method):
         return visual | (valid & (count > 1) & (count <= last_free))
 
     def select(self, view: View) -> Selection:
-        """Score all tokens in one pass over the batch, then choose sample by sample; features are the probed input."""
+        """Score the tokens of the whole batch at once, then run Algorithm 1 on each sample.
+
+        The features of Algorithm 1 are X, the input of the probed layer.
+        """
         probed = view.probed(self.probe)
         rows_BP = view.supervised_rows(self.k_pos, self.rows)
         scores_BN = self._saliency(view, probed, rows_BP)
-        scores = tuple(scores_BN[s.index, : len(s.rows)] for s in view.samples)
+        scores = tuple(scores_BN[sample.index, : len(sample.rows)] for sample in view.samples)
         with span("nms"):
             kept = tuple(
                 nms_select(scores[s.index], probed.hidden[s.index, s.rows], s.budget, self.threshold)
@@ -94,20 +127,20 @@ class Trio(Method):
         return Selection(kept, scores)
 
     def _saliency(self, view: View, probed: LayerCall, rows_BP: RowsBP) -> ScoresBN:
-        """[B, N]: the saliency of the visual tokens."""
+        """[B, N], the saliency of the visual tokens: s_i of Eq. 5."""
         if self.saliency == "tail":
             return tail_saliency(probed, view.readout, rows_BP, view.valid, view.visual)
         scores_BS = equations.saliency(partial(_logits, view.readout, probed, rows_BP), probed.hidden)
         return scores_BS.gather(1, view.visual)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of the scores, forward and backward, and of an NMS that compares every pair of visual tokens once.
+        """MACs of the scores, forward and backward, and of a suppression that compares each pair of tokens once.
 
-        Frozen weights ask for no gradients, so a linear costs as much backward as forward.
-        `tail`: for each token its key and, for every supervised row and head, its score and its share of the row's sum,
-        all forward and backward. For each visual token the sums once more. For each supervised row query, output, FFN
-        and head; and the whole value projection for each of its heads' sums.
-        `autograd`: the whole layer; attention has two products forward and four backward.
+        The weights are frozen, so the backward pass of a linear layer costs as much as its forward pass.
+        tail: each token costs its key, and for each supervised row and head a score and a share of the row's sum, all
+            of it forward and backward. Each visual token costs the sums once more. Each supervised row costs its query,
+            output, FFN and head, and one whole value projection for each head.
+        autograd: the whole layer. Attention multiplies two matrices forward and four backward.
         """
         d, rows, tokens, visual = shape.hidden, self.k_pos, sizes.tokens, sizes.visual
         feed_forward = shape.ffn_matrices * d * shape.intermediate
@@ -123,7 +156,49 @@ class Trio(Method):
         return 2 * tokens * each_token + 3 * attention + 2 * rows * d * shape.vocabulary + suppression
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrioPrinted(Trio):
+    """Keep what TRIO's printed equations keep: the proxy loss is taken through the layer that has just run.
+
+    The options are those of `Trio`.
+    """
+
+    probe: Probe = "current"
+
+    name: ClassVar[str] = "trio-printed"
+    reference: ClassVar[Reference] = replace(
+        Trio.reference,
+        note="The equations of the paper, read literally: the stage after layer l differentiates the loss of layer "
+        "l's output with respect to layer l's input (Eq. 4). The paper does not say what becomes of the position "
+        f"ids; here they stay. {_SHARED}",
+        caution="as printed: probes the layer that has just run, last rows",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrioReleased(Trio):
+    """Keep what TRIO's public code keeps on LLaVA: it probes the next layer and leaves the last row out of the loss.
+
+    The options are those of `Trio`. Positions are renumbered, except in families whose positions have several axes.
+    """
+
+    rows: Rows = "shifted"
+    positions: Positions = "compact"
+
+    name: ClassVar[str] = "trio-released"
+    original_where_compact_is_undefined: ClassVar[bool] = True
+    reference: ClassVar[Reference] = replace(
+        Trio.reference,
+        note="The public code's rule for LLaVA: it drops the last logit row, as in training, so that the row which "
+        "predicts the first new token is not supervised; and it renumbers the positions of the tokens that stay. "
+        "Where positions have several axes (Qwen), the original ones stay, as in the public code for Qwen. That code "
+        "probes the layer that has just run and, on the 7B model, reads logits from the input embedding; both are "
+        f"not followed here. Scores come from `tail`, the code's from `autograd`: the same up to rounding. {_SHARED}",
+        caution="as released: probes the next layer, rows before the last, compact",
+    )
+
+
 def _logits(readout: Readout, probed: LayerCall, rows_BP: RowsBP, hidden: HiddenBSD) -> LogitsBPV:
-    """Head and norm of the whole probed layer's output, at the supervised rows."""
+    """[B, P, V], the logits of the whole probed layer's output at the supervised rows (Z^l of Eq. 3)."""
     samples = torch.arange(len(rows_BP), device=rows_BP.device)[:, None]
     return readout(probed.run(hidden)[samples, differentiable(rows_BP)])

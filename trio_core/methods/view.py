@@ -1,4 +1,4 @@
-"""What a method sees at a stage, and what it returns: View and Selection."""
+"""What a method sees at a stage (`View`, `Sample`, `Picture`) and what it returns (`Selection`)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,27 +20,27 @@ Rows = Literal["last", "shifted"]
 
 
 class Signal(StrEnum):
-    """What a method asks of the model besides the residual stream. A method declares its signals in `Method.needs`."""
+    """What a method reads besides the hidden states. A method declares its signals in `Method.needs`."""
 
     LAYERS = "layers"
-    """The layer that has just run and the next one, to run again in whole or in part (`View.probed`)."""
+    """The layer that has just run and the next one, which a method may run again, whole or in parts (`View.probed`)."""
     READOUT = "readout"
-    """The final norm and the head, to run and to differentiate (`View.readout`)."""
+    """The final norm and the head, which a method may run and differentiate (`View.readout`)."""
     ENCODER = "encoder"
-    """The vision tower's patches as the projector reads them, and their attention (`View.encoder`)."""
+    """The vision tower's patches, as the projector reads them, and their attention (`View.encoder`)."""
     EMBEDDINGS = "embeddings"
-    """What entered the decoder, picture and question apart (`View.embeddings`)."""
+    """What entered the decoder: the picture and the text after it (`View.embeddings`)."""
     NORM = "norm"
     """The decoder's final norm (`View.norm`)."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """The visual tokens of one sample at a stage. N are left of the V0 that entered the decoder.
+    """The visual tokens of one sample at a stage. Of the V0 that entered the decoder, N are left.
 
-    rows: [N], their places in the current sequence, ascending.
-    number: [N], their numbers on the picture, 0 … V0 − 1.
-    budget: how many of them to keep at this stage, 1 … N (VTW keeps 0).
+    rows: [N], places of the tokens in the current sequence, ascending.
+    number: [N], numbers of the tokens on the picture, 0 … V0 − 1, ascending.
+    budget: how many tokens to keep at this stage, 1 … N (0 with VTW).
     text_after: how many tokens follow the last visual token.
     schedule: the stages and budgets planned for the sample.
     """
@@ -56,7 +56,7 @@ class Picture:
 class Embeddings:
     """What entered the decoder for one sample.
 
-    visual: [V0, D], its picture.
+    visual: [V0, D], the picture.
     text: [T, D], the text after the picture.
     """
 
@@ -65,7 +65,10 @@ class Embeddings:
     _made: dict[Callable[[Tensor, Tensor], Tensor], Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     def once(self, make: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """`make(visual, text)`, computed once a prefill. Later stages get the tensor of the first."""
+        """`make(visual, text)`. It is computed once a prefill; later calls return the same tensor.
+
+        make: a function of (visual [V0, D], text [T, D]).
+        """
         if make not in self._made:
             self._made[make] = make(self.visual, self.text)
         return self._made[make]
@@ -73,15 +76,15 @@ class Embeddings:
 
 @dataclass(frozen=True)
 class View:
-    """One stage as a method sees it, for a whole batch. B samples, S tokens in the sequence, D width.
+    """One stage as a method sees it, for a whole batch: B samples of S tokens, D wide.
 
     layer: how many decoder layers have run; 0 before the first.
     hidden: [B, S, D], the input of the next layer.
     valid: [B, S], False at padding.
     padded: whether the batch contains padding.
-    pictures: one for each sample. A picture whose budget is all of its tokens keeps them all.
-    signals: what the method declared in `needs`; read it through the properties below. They raise OptionError for a
-        signal that the method did not declare.
+    pictures: the visual tokens of each sample.
+    signals: what the method declared in `needs`. Read it through the properties and `probed`, which raise OptionError
+        for a signal that the method did not declare.
     """
 
     layer: int
@@ -93,7 +96,7 @@ class View:
 
     @property
     def samples(self) -> "Iterator[Sample]":
-        """The samples of the batch in order, each with its picture."""
+        """The samples of the batch, in order."""
         return (Sample(self, index, picture) for index, picture in enumerate(self.pictures))
 
     @property
@@ -108,16 +111,18 @@ class View:
 
     @property
     def embeddings(self) -> Sequence[Embeddings]:
-        """What entered the decoder, for each sample. Needs Signal.EMBEDDINGS."""
+        """[B], what entered the decoder for each sample. Needs Signal.EMBEDDINGS."""
         return self._signal(Signal.EMBEDDINGS)
 
     @property
     def encoder(self) -> Encoder:
-        """The vision tower's patches. Needs Signal.ENCODER, and is there before the first layer only."""
+        """The vision tower's patches, available before the first layer only. Needs Signal.ENCODER."""
         return self._signal(Signal.ENCODER)
 
     def probed(self, probe: Probe) -> LayerCall:
-        """The layer to probe: `next` has not run yet, `current` has just run. Needs Signal.LAYERS.
+        """A layer beside the stage, with its input. Needs Signal.LAYERS.
+
+        probe: `next` is the layer that runs next; `current` is the layer that has just run.
 
         Raises OptionError for `current` before the first layer.
         """
@@ -127,6 +132,7 @@ class View:
         return calls[probe]
 
     def _signal(self, signal: Signal) -> Any:
+        """The value of a signal. Raises OptionError if the method did not declare it."""
         if signal in self.signals:
             return self.signals[signal]
         if signal is Signal.ENCODER and self.layer > 0:
@@ -140,9 +146,10 @@ class View:
     def supervised_rows(self, k_pos: int, rows: Rows) -> RowsBP:
         """[B, k_pos], places of the supervised rows.
 
-        rows: `last` for the last k_pos tokens of each sample, `shifted` for the k_pos tokens before its last one.
+        k_pos: number of supervised rows.
+        rows: `last` for the last k_pos tokens of each sample; `shifted` for the k_pos tokens before its last one.
 
-        Raises OptionError where a sample has fewer text tokens after its picture.
+        Raises OptionError for a sample with too few text tokens after its picture.
         """
         if k_pos < 1:
             raise OptionError(f"k_pos {k_pos}: at least one row must be supervised")
@@ -156,21 +163,26 @@ class View:
 
     @cached_property
     def visual(self) -> PlacesBN:
-        """[B, N], places of the visual tokens. A smaller picture repeats its last place."""
+        """[B, N], places of the visual tokens. A picture with fewer than N repeats its last place."""
         rows = [picture.rows for picture in self.pictures]
         most = max(len(places) for places in rows)
         return torch.stack([torch.cat([r, r[-1:].expand(most - len(r))]) if len(r) < most else r for r in rows])
 
     def features(self, sample: int) -> FeaturesND:
-        """[N, D]: the rows of `hidden` at one sample's visual tokens."""
+        """[N, D], the input of the next layer at the visual tokens of one sample.
+
+        sample: index in the batch.
+        """
         return self.hidden[sample, self.pictures[sample].rows]
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample of a View: its picture, and what the view holds of it.
+    """One sample of a View.
 
-    index: its place in the batch, 0 … B − 1.
+    view: the batch.
+    index: index of the sample in the batch, 0 … B − 1.
+    picture: the sample's visual tokens.
     """
 
     view: View
@@ -179,51 +191,53 @@ class Sample:
 
     @property
     def rows(self) -> Tensor:
-        """[N], places of its visual tokens in the sequence, ascending."""
+        """[N], places of the visual tokens in the sequence, ascending."""
         return self.picture.rows
 
     @property
     def budget(self) -> int:
-        """How many of its N visual tokens to keep at this stage."""
+        """How many of the N visual tokens to keep at this stage."""
         return self.picture.budget
 
     @property
     def keeps_all(self) -> bool:
-        """Whether nothing is to be dropped from its picture."""
+        """Whether the budget is all of the visual tokens."""
         return self.picture.budget == len(self.picture.rows)
 
     @property
     def features(self) -> FeaturesND:
-        """[N, D]: the input of the next layer at its visual tokens."""
+        """[N, D], the input of the next layer at the visual tokens."""
         return self.view.features(self.index)
 
     @property
     def text_rows(self) -> Tensor:
-        """[T], places of the text after its picture, ascending."""
+        """[T], places of the text after the picture, ascending."""
         valid = self.view.valid[self.index : self.index + 1]
         return last_rows(valid, self.picture.text_after, padded=self.view.padded)[0]
 
 
 def last_rows(valid: MaskBS, count: int, *, padded: bool) -> RowsBP:
-    """[B, count], places of each sample's last `count` tokens.
+    """[B, count], places of each sample's last `count` tokens, ascending.
 
-    valid: [B, S], False at padding. padded: whether there is any padding.
+    valid: [B, S], False at padding.
+    count: how many places.
+    padded: whether `valid` contains padding.
     """
     back = torch.arange(count - 1, -1, -1, device=valid.device)
     if not padded:
         return (valid.shape[1] - 1 - back).expand(len(valid), -1)
-    # The number of valid tokens up to each place; a sample's last token is the first place that reaches the total.
-    seen = valid.long().cumsum(dim=1)
-    return torch.searchsorted(seen, seen[:, -1:] - back)
+    # How many tokens stand up to each place. A sample's last token is the first place where that is the total.
+    tokens_up_to = valid.long().cumsum(dim=1)
+    return torch.searchsorted(tokens_up_to, tokens_up_to[:, -1:] - back)
 
 
 @dataclass(frozen=True)
 class Selection:
     """What a method keeps at a stage.
 
-    kept[b]: [K], ascending indices into sample b's N visual tokens; K is its budget.
-    scores[b]: [N], the scores behind the selection; None where the method does not score.
-    features[b]: [K, D], what a merging method puts at the kept places; None where the tokens stay as they are.
+    kept[b]: [K], indices into sample b's N visual tokens, ascending. K is the budget.
+    scores[b]: [N], the scores behind the selection. None if the method does not score.
+    features[b]: [K, D], what a merging method puts at the kept places. None if the kept tokens stay as they are.
     """
 
     kept: tuple[Tensor, ...]

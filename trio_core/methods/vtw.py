@@ -1,11 +1,9 @@
 """VTW: visual tokens withdrawal (arXiv 2405.05803)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from trio_core.errors import OptionError
 from trio_core.methods.method import Method, Reference
@@ -15,11 +13,12 @@ from trio_core.rules.schedule import Layers, Schedule, default_layers
 
 @dataclass(frozen=True, kw_only=True)
 class VTW(Method):
-    """Let all visual tokens go after layer K_w, none before.
+    """Drop all visual tokens after one layer, and none before it.
 
-    The only averages it has are K_w / L: a retention asks for the K_w nearest to retention · L, at least 1, and
-    `realised_retention` says what came of it. K_w = L, and any retention of 1.0, keeps everything. `layers=(K_w,)`
-    names the layer itself; the retention beside it then says nothing. Budgets have no meaning here.
+    Only the averages k / num_layers can be reached. A retention drops after the layer k nearest to
+    retention · num_layers, at least 1; the trace's `realised_retention` tells the average that was reached. A retention
+    of 1, or k = num_layers, keeps everything. With `layers=(k,)` the layer counts and the retention is ignored. Budgets
+    and the other budget rules have no meaning here.
     """
 
     name: ClassVar[str] = "vtw"
@@ -28,8 +27,10 @@ class VTW(Method):
         arxiv="2405.05803",
         repository="lzhxmu/VTW",
         commit="a3d8cfc3c3f8c957b02b504f85e140d633c30453",
-        note="No licence is stated. K_w comes from the retention; the released search for it, by the divergence of the "
-        "last token's distribution, is withdraw_after.",
+        licence="none stated",
+        note="The layer comes from the retention. The code searches for it instead: the first layer from 5 on at "
+        "which withdrawal changes the last token's distribution by a KL divergence of at most 0.003 (LLaVA-1.5-7B), "
+        "averaged over about 20 samples.",
     )
 
     def __post_init__(self) -> None:
@@ -42,11 +43,17 @@ class VTW(Method):
             )
 
     def default_layers(self, num_layers: int) -> Layers:
-        """After 16 of 32 layers, as the released chat does for 7B, and in proportion elsewhere."""
+        """After layer 16 of 32, as in the released chat for 7B models; scaled to other depths."""
         return default_layers(num_layers, (16,))
 
     def schedule(self, visual_tokens: int, num_layers: int) -> Schedule:
-        """One stage that keeps nothing; or, where K_w is the decoder's depth, one that keeps all."""
+        """One stage that keeps nothing, or keeps everything where the layer is the last one.
+
+        visual_tokens: V0, how many visual tokens enter the decoder.
+        num_layers: depth of the decoder.
+
+        Raises OptionError for a decoder of fewer than two layers, and for budgets that are not all of the tokens.
+        """
         if num_layers < 2:
             raise OptionError(f"num_layers {num_layers}: pruning between layers needs at least 2")
         if self.budgets is not None:
@@ -62,38 +69,11 @@ class VTW(Method):
         return Schedule((layer,), (0,), visual_tokens, num_layers)
 
     def _everything(self, visual_tokens: int, num_layers: int) -> Schedule:
+        """The schedule that drops nothing."""
         layers = (num_layers - 1,) if self.layers is None else self.layers
         return Schedule(layers, (visual_tokens,), visual_tokens, num_layers)
 
     def select(self, view: View) -> Selection:
-        """All of a picture that may stay whole, else nothing of it: there is no choice between."""
-        device = view.hidden.device
-        counts = [p.budget if p.budget == len(p.rows) else 0 for p in view.pictures]
-        return Selection(tuple(torch.arange(count, device=device) for count in counts))
-
-
-def divergence(full: Tensor, withdrawn: Tensor) -> Tensor:
-    """KL(withdrawn ‖ full) of the last token's distributions: Σ p_withdrawn · log(p_withdrawn / p_full), mean over B.
-
-    lzhxmu/VTW at a3d8cfc. full, withdrawn: [B, V] logits. Returns a number, in at least float32.
-    """
-    wide = torch.promote_types(full.dtype, torch.float32)
-    reference, ours = (logits.to(wide).log_softmax(dim=-1) for logits in (full, withdrawn))
-    return (ours.exp() * (ours - reference)).sum(dim=-1).mean()
-
-
-def withdraw_after(divergences: Sequence[float], threshold: float, first: int = 5) -> int:
-    """The released search: the first K_w whose mean `divergence` from the full model is at most the threshold.
-
-    lzhxmu/VTW at a3d8cfc, there over about 20 samples and with thresholds .003 (LLaVA-1.5-7B), .0005 (13B), .0001
-    (NeXT-7B). divergences[i]: of withdrawing after layer first + i.
-
-    Raises OptionError where none is that small.
-    """
-    for layer, seen in enumerate(divergences, start=first):
-        if seen <= threshold:
-            return layer
-    raise OptionError(
-        f"threshold {threshold}: no layer from {first} on is that close to the full model, the nearest is at "
-        f"{min(divergences, default=float('inf')):.3g}; raise it"
-    )
+        """All tokens of a picture whose budget is all of them; none of any other picture."""
+        counts = (sample.budget if sample.keeps_all else 0 for sample in view.samples)
+        return Selection(tuple(torch.arange(count, device=view.hidden.device) for count in counts))

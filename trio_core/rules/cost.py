@@ -1,4 +1,4 @@
-"""What a selection costs: the widths and counts of which a method's `overhead` is made. Integers only, no torch."""
+"""What a selection costs: the widths and counts that a method's `overhead` is computed from. No torch."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,19 @@ from trio_core.rules.schedule import shares
 
 @dataclass(frozen=True)
 class LayerShape:
-    """The widths that a selection's cost depends on. All counts; `ffn_matrices` is 3 for a gated FFN, else 2.
+    """The widths that the cost of a selection depends on.
 
-    vision_hidden, vision_heads, patches: of the tower and of one crop, 0 in a family whose tower no method looks into.
-    merged: the patches behind one visual token of a tower that merges and projects them itself, 0 in any other; such a
-    tower has no CLS token, and crops of any size, so that `patches` is 0.
+    hidden: width of the residual stream.
+    intermediate: width of the FFN.
+    query_width: width of all query heads together.
+    kv_width: width of all key heads together.
+    heads: number of query heads.
+    vocabulary: width of the logits.
+    ffn_matrices: 3 for a gated FFN, else 2.
+    vision_hidden, vision_heads: of the vision tower. 0 in a family whose tower no method reads.
+    patches: patches of one crop. 0 if no method reads the tower, or if the crops have any size.
+    merged: how many patches become one visual token, in a tower that merges and projects them itself; 0 in any other.
+        Such a tower has no CLS token.
     """
 
     hidden: int
@@ -27,38 +35,54 @@ class LayerShape:
     merged: int = 0
 
     def crops(self, visual: int) -> tuple[int, ...]:
-        """The patches of each crop behind so many visual tokens: as many crops as they make whole, or one picture.
+        """The number of patches of each crop, estimated from the number of visual tokens.
 
-        Nobody says how many crops were cut to fit, nor how many pictures there are. None in a family whose tower no
-        method looks into.
+        Crops that were cut to fit cannot be told from whole ones, so this is the nearest number of whole crops. Empty
+        in a family whose tower no method reads.
+
+        visual: number of visual tokens.
         """
         if self.merged:
             return (visual,)
         return (self.patches,) * max(1, round(visual / self.patches)) if self.patches else ()
 
     def encoder_attention_macs(self, visual: int) -> int:
-        """MACs of `Encoder.attention`: each crop's CLS row, or all rows of a tower that has no CLS token."""
+        """MACs of `Encoder.attention`: the CLS row of each crop, or all rows in a tower without a CLS token.
+
+        visual: number of visual tokens.
+        """
         if self.merged:
             return sum((patches * self.merged) ** 2 for patches in self.crops(visual)) * self.vision_hidden
         return sum(patches + 1 for patches in self.crops(visual)) * self.vision_hidden
 
     def similarity_macs(self, visual: int, budget: int) -> int:
-        """MACs of the cosine of every pair of patches, in the tower's width, within each crop that keeps any."""
+        """MACs of the cosine of every pair of patches within each crop that keeps any.
+
+        visual: number of visual tokens.
+        budget: how many of them stay.
+        """
         crops = self.crops(visual)
         pairs = sum(n * n for n, share in zip(crops, shares(budget, crops), strict=True) if share)
         return pairs * (self.hidden if self.merged else self.vision_hidden)
 
     def attention_row_macs(self, tokens: int, rows: int = 1) -> int:
-        """MACs of so many rows of a layer's attention: the keys of all tokens, a row's query, its scores."""
+        """MACs of some rows of a layer's attention: the keys of all tokens, and each row's query and scores.
+
+        tokens: tokens of the whole sequence.
+        rows: number of rows.
+        """
         return tokens * self.hidden * self.kv_width + rows * (self.hidden + tokens) * self.query_width
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What one stage looks at, in tokens of one sample.
+    """How many tokens of one sample a stage sees.
 
-    tokens: of the whole sequence. visual: of them, the picture's. budget: of those, the ones that stay. text_after: the
-    text behind the picture. picture: those that entered the decoder, V0; 0 where it is not said.
+    tokens: tokens of the whole sequence.
+    visual: visual tokens among them.
+    budget: visual tokens that stay.
+    text_after: text tokens after the picture.
+    picture: V0, visual tokens that entered the decoder. 0 if unknown.
     """
 
     tokens: int

@@ -1,8 +1,14 @@
-"""TRIO equation by equation: the plain form, kept readable and used as the oracle of everything faster.
+"""TRIO equation by equation (arXiv 2602.04657): the plain form, which checks everything faster.
 
-Paper: arXiv 2602.04657, section "Layer-local Proxy Loss and Gradient Saliency" and Algorithm 1. The public code is
-ocy1/TRIO at ec85d99, `llava/model/modeling_llama_x.py::LlamaModel.layer_prune`; where the two differ, the caller says
-which rows and which layer are meant (`Trio(rows=…, probe=…)`), the mathematics here is the same.
+The paper's names, in its section "Layer-local Proxy Loss and Gradient Saliency":
+
+- L^l, the proxy loss at layer l (Eq. 2);
+- Z^l = Head(Norm(H^l)), its logits, and ŷ, its pseudo-labels (Eq. 3);
+- G^(l − 1) = ∂L^l / ∂H^(l − 1), its gradient (Eq. 4);
+- s_i^l, the saliency of token i (Eq. 5).
+
+In "Gradient-based Visual Token Selection with NMS": u_j, a normalised feature (Eq. 6), S_ij, a similarity (Eq. 7), and
+Algorithm 1. The caller decides which layer is probed and which rows are supervised (`methods/trio.py`).
 """
 
 from collections.abc import Callable
@@ -15,9 +21,11 @@ from trio_core.tensors import FeaturesND, HiddenBSD, KeptK, LogitsBPV, Loss, Sco
 
 
 def proxy_loss(logits: LogitsBPV) -> Loss:
-    """Mean cross-entropy of each supervised row against its own argmax, in float32 (float64 stays float64).
+    """L^l of Eq. 2: the mean cross-entropy of each supervised row against its own argmax, the pseudo-label of Eq. 3.
 
-    logits: [B, P, V], the head's output at the P supervised rows. The pseudo-label carries no gradient.
+    Computed in float32, or float64 for float64 logits. The pseudo-label carries no gradient.
+
+    logits: [B, P, V], the head's output at the P supervised rows.
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     pseudo_labels = logits.argmax(dim=-1)
@@ -25,12 +33,15 @@ def proxy_loss(logits: LogitsBPV) -> Loss:
 
 
 def saliency(readout: Callable[[HiddenBSD], LogitsBPV], hidden: HiddenBSD) -> ScoresBS:
-    """s_i = ‖∂ proxy_loss(readout(hidden)) / ∂ hidden_i‖₂ for each token i, by autograd.
+    """[B, S], s_i of Eq. 5: the L2 norm of the proxy loss's gradient at each token (Eq. 4), by autograd.
 
-    readout: hidden states [B, S, D] that enter the probed layer → logits [B, P, V] at the supervised rows, that is
-    head(norm(layer(·))). Works under `torch.no_grad` and `torch.inference_mode`; leaves `hidden` and all weights
-    without gradients. Scores are float32 (float64 for float64 inputs); the loss is a mean over the batch, so the
-    scores of one sample scale with 1/B, which changes no ranking.
+    Scores are float32, or float64 for float64 inputs. The loss is a mean over the batch, so a sample's scores scale
+    with 1 / B, which changes no ranking. It works under `torch.no_grad` and `torch.inference_mode`, and leaves `hidden`
+    and all weights without gradients.
+
+    readout: hidden states [B, S, D] that enter the probed layer → logits [B, P, V] at the supervised rows. It is
+        head(norm(layer(·))), Z^l of Eq. 3.
+    hidden: [B, S, D], the input of the probed layer.
     """
     with torch.inference_mode(False), torch.enable_grad():
         probed = with_gradient(hidden)
@@ -44,9 +55,12 @@ def saliency(readout: Callable[[HiddenBSD], LogitsBPV], hidden: HiddenBSD) -> Sc
 
 
 def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: float = 0.8) -> KeptK:
-    """Algorithm 1 as printed: greedy suppression in the order of the scores, then completion by score.
+    """[K], ascending: Algorithm 1 as printed. Stage I is greedy suppression, stage II completes by score.
 
-    scores: [N]; features: [N, D], not normalised; returns `budget` indices, ascending. Ties go to the lower index.
+    scores: [N], the saliencies s. Ties go to the lower index.
+    features: [N, D], the v_j of Eq. 6, not normalised.
+    budget: K in 1 … N.
+    threshold: τ.
     """
     unit = F.normalize(features.to(torch.promote_types(features.dtype, torch.float32)), dim=-1)
     order = scores.argsort(descending=True, stable=True).tolist()

@@ -26,7 +26,7 @@ from trio_core.tensors import LogitsBPV, MaskBS, PlacesBN, RowsBP, ScoresBN, wit
 
 
 def tail_saliency(call: LayerCall, readout: Readout, rows: RowsBP, valid: MaskBS, visual: PlacesBN) -> ScoresBN:
-    """[B, V], float64: s_i = ‖∂ proxy loss / ∂ hidden_i‖₂ for the tokens at `visual`.
+    """[B, V], float64: s_i = ‖∂ proxy loss / ∂ hidden_i‖₂ (Eq. 4 and 5) for the tokens at `visual`.
 
     The loss is a mean over B · P rows, as in `equations.saliency`. The gradient is computed at a scale that no
     half-precision type loses; float64 holds the tiny scores of a confident pseudo-label.

@@ -1,32 +1,44 @@
-"""Retention ↔ budgets: how many visual tokens each decoder layer sees.
+"""From a retention to budgets: how many visual tokens each decoder layer sees.
 
-*Retention* is the share of the visual tokens averaged over the decoder's layers, the unpruned first layers counted.
-A stage at layer l means: layers 1 … l run on all current tokens, the layers after l on the kept ones. This module is
-pure Python on integers; nothing here imports torch.
+*Retention* is the share of the visual tokens, averaged over the decoder's layers. The unpruned first layers count.
+A stage at layer l means: layers 1 … l run on all current tokens, and the layers after l run on the kept ones. Pure
+Python: nothing here imports torch.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from math import ceil, gcd
+from math import ceil
+from typing import Literal
 
-from trio_core.errors import OptionError, RetentionError, UnknownName
+from trio_core.errors import OptionError, RetentionError
+from trio_core.rules.budgets import integer_budgets
 
 Layers = tuple[int, ...]
+"""Pruning layers, 1-based and ascending. 0 is the place before the decoder."""
+
+Proportion = Sequence[int | float]
+"""The proportion of several budgets: positive numbers, none larger than the one before."""
+
+BudgetRule = Literal["average", "after-prune", "final"]
+"""What a retention is a share of: all layers, the tokens after the first stage, or the tokens in the last layer."""
 
 PROPORTION = (92, 54, 22)
-"""The published budgets of LLaVA at an average of 64 tokens; three stages keep this proportion at any retention."""
+"""TRIO's budgets for LLaVA at an average of 64 tokens (ocy1/TRIO at ec85d99). Its list for 128 is 218, 128, 54."""
 
 DEFAULT_LAYERS: dict[int, Layers] = {32: (1, 10, 15), 28: (1, 8, 14)}
-"""Pruning layers by decoder depth, as the TRIO paper sets them for LLaVA (32) and Qwen2.5-VL (28)."""
+"""Pruning layers by depth of the decoder, as the TRIO paper sets them for LLaVA (32) and Qwen2.5-VL (28)."""
 
 
 def default_layers(num_layers: int, of_32: Layers = (1, 10, 15)) -> Layers:
-    """A paper's pruning layers for a decoder of `num_layers`, in proportion where the paper names none.
+    """A paper's pruning layers, scaled to a decoder of `num_layers` layers.
 
-    of_32: the paper's layers in a decoder of 32; TRIO's, whose own for 28 are known (`DEFAULT_LAYERS`), if not said.
+    num_layers: depth of the decoder.
+    of_32: the paper's layers in a decoder of 32 layers. The default is TRIO's, which also names layers for a depth of
+        28 (`DEFAULT_LAYERS`).
 
-    Raises OptionError for a decoder of fewer than two layers: there is nothing to prune between.
+    Raises OptionError for a decoder of fewer than two layers.
     """
     if num_layers < 2:
         raise OptionError(f"num_layers {num_layers}: pruning between layers needs at least 2")
@@ -44,9 +56,12 @@ def default_layers(num_layers: int, of_32: Layers = (1, 10, 15)) -> Layers:
 class Schedule:
     """The stages of one method on one sample: after layer `layers[i]`, `budgets[i]` visual tokens are left.
 
-    layers: 1-based and ascending; 0 is the boundary before the decoder, where encoder methods act.
+    layers: the pruning layers, 1-based and ascending. Methods of the encoder stage act at 0, before the decoder.
     budgets: tokens kept at each stage, never growing.
-    visual_tokens: V0, what enters the decoder. num_layers: L, the decoder's depth.
+    visual_tokens: V0, how many visual tokens enter the decoder.
+    num_layers: L, depth of the decoder.
+
+    Raises OptionError for layers or budgets that do not fit.
     """
 
     layers: Layers
@@ -76,36 +91,41 @@ class Schedule:
         visual_tokens: int,
         num_layers: int = 32,
         layers: Sequence[int] | None = None,
-        proportion: Sequence[int] = PROPORTION,
+        proportion: Proportion = PROPORTION,
     ) -> "Schedule":
-        """Solve for the budgets whose sum over the layers is `round(num_layers · retention · visual_tokens)`.
+        """The schedule whose layer average is `retention`.
 
-        The sum is met exactly where integers allow (at the published layers: everywhere but within 0.8 % of either end
-        for 576 tokens), else as nearly as they do: read `layer_average` for what was reached. Budgets stand in the
-        `proportion`, TRIO's 92 : 54 : 22 if not said (the same profile, interpolated, for another number of stages),
-        are clamped to what is there, and what a clamp leaves over is spread.
+        The tokens summed over the layers are round(num_layers · retention · visual_tokens), exactly where integers
+        allow and otherwise as near as they do. `layer_average` tells what was reached.
+
+        retention: share of the visual tokens, averaged over the layers, in (0, 1].
+        visual_tokens: V0, how many visual tokens enter the decoder.
+        num_layers: L, depth of the decoder.
+        layers: the pruning layers. None: TRIO's.
+        proportion: the budgets stand in this proportion, where neither 1 nor V0 limits them. With another number of
+            stages it is interpolated.
 
         Raises RetentionError for a retention outside (0, 1] or below what the unpruned first layers already cost, and
-        OptionError for a proportion that is not positive or grows.
+        OptionError for bad layers or a bad proportion.
         """
-        chosen = tuple(layers) if layers is not None else default_layers(num_layers)
-        check_layers(chosen, num_layers)
+        places = tuple(layers) if layers is not None else default_layers(num_layers)
+        check_layers(places, num_layers)
         if visual_tokens < 1:
             raise OptionError(f"visual_tokens {visual_tokens}: a schedule needs at least 1")
         check_retention(retention)
         _check_proportion(proportion)
-        runs = [later - earlier for earlier, later in pairwise((*chosen, num_layers))]
-        unpruned = chosen[0] * visual_tokens
+        runs = [later - earlier for earlier, later in pairwise((*places, num_layers))]
+        unpruned = places[0] * visual_tokens
         target = round(num_layers * retention * visual_tokens)
         lowest = unpruned + sum(runs)
         if target < lowest:
             raise RetentionError(
-                f"retention {retention:.4g} cannot be reached: with stages after layers {chosen} of {num_layers}, "
+                f"retention {retention:.4g} cannot be reached: with stages after layers {places} of {num_layers}, "
                 f"{visual_tokens} tokens and one kept at the least, the lowest possible is "
                 f"{ceil(1e4 * lowest / (num_layers * visual_tokens)) / 1e4:.4f}"
             )
-        budgets = _solve(target - unpruned, runs, _profile(len(runs), proportion), visual_tokens)
-        return cls(chosen, budgets, visual_tokens, num_layers)
+        budgets = integer_budgets(target - unpruned, runs, _profile(len(runs), proportion), visual_tokens)
+        return cls(places, budgets, visual_tokens, num_layers)
 
     @classmethod
     def keeping(
@@ -115,30 +135,58 @@ class Schedule:
         visual_tokens: int,
         num_layers: int = 32,
         layers: Sequence[int] | None = None,
-        proportion: Sequence[int] = PROPORTION,
+        proportion: Proportion = PROPORTION,
         stage: int = 0,
     ) -> "Schedule":
-        """Budgets of which one stage's, an index into `layers`, is `round(retention · visual_tokens)`; not an average.
+        """The schedule whose budget at one stage is round(retention · visual_tokens). It reaches any retention.
 
-        The others stand to it in the `proportion`, between 1 and what is there. Raises as `average` does, but reaches
-        every retention in (0, 1].
+        retention: share of the visual tokens that this stage keeps, in (0, 1].
+        stage: index of the stage in `layers`.
+        visual_tokens, num_layers, layers, proportion: as in `average`.
+
+        Raises RetentionError for a retention outside (0, 1], OptionError for bad layers or a bad proportion.
         """
-        chosen = tuple(layers) if layers is not None else default_layers(num_layers)
-        check_layers(chosen, num_layers)
+        places = tuple(layers) if layers is not None else default_layers(num_layers)
+        check_layers(places, num_layers)
         check_retention(retention)
         _check_proportion(proportion)
-        profile = _profile(len(chosen), proportion)
+        profile = _profile(len(places), proportion)
         fixed = max(1, round(retention * visual_tokens))
         budgets = [min(visual_tokens, max(1, round(fixed * share / profile[stage]))) for share in profile]
-        return cls(chosen, tuple(budgets), visual_tokens, num_layers)
+        return cls(places, tuple(budgets), visual_tokens, num_layers)
+
+    @classmethod
+    def by_rule(
+        cls,
+        budget_rule: BudgetRule,
+        *,
+        retention: float,
+        visual_tokens: int,
+        num_layers: int,
+        layers: Sequence[int],
+        proportion: Proportion,
+    ) -> "Schedule":
+        """The schedule with a retention that is a share of what `budget_rule` says.
+
+        The arguments and errors are those of `average` and `keeping`.
+        """
+        stage = 0 if budget_rule == "after-prune" else -1
+        solve = cls.average if budget_rule == "average" else partial(cls.keeping, stage=stage)
+        return solve(
+            retention=retention,
+            visual_tokens=visual_tokens,
+            num_layers=num_layers,
+            layers=layers,
+            proportion=proportion,
+        )
 
     def budget_after(self, layer: int) -> int:
-        """Tokens that the stage after `layer` keeps."""
+        """How many tokens the stage after `layer` keeps."""
         return self.budgets[self.layers.index(layer)]
 
     @property
     def tokens_by_layer(self) -> tuple[int, ...]:
-        """Visual tokens that each of the L layers runs on, first layer first."""
+        """[L], how many visual tokens each layer runs on: V0, V1, … in F_inf of the TRIO paper (Eq. 12)."""
         tokens = (self.visual_tokens,) * self.layers[0]
         for (layer, later), kept in zip(pairwise((*self.layers, self.num_layers)), self.budgets, strict=True):
             tokens += (kept,) * (later - layer)
@@ -146,7 +194,7 @@ class Schedule:
 
     @property
     def layer_average(self) -> float:
-        """Kept share of the visual tokens averaged over the layers: the retention that was really reached."""
+        """Kept share of the visual tokens, averaged over the layers: the retention that is really reached."""
         return sum(self.tokens_by_layer) / (self.num_layers * self.visual_tokens)
 
     @property
@@ -155,28 +203,48 @@ class Schedule:
         return self.budgets[-1] / self.visual_tokens
 
 
-def shares(budget: int, sizes: Sequence[int]) -> list[int]:
-    """The budget over the crops, equal but for what a small one cannot take; what is left over goes to the first.
+def retention_of(kept: Sequence[float], layers: Layers, num_layers: int, budget_rule: BudgetRule) -> float:
+    """The retention, under a budget rule, of a method that keeps the shares `kept` of the visual tokens.
 
-    A budget beyond all of them fills each.
+    kept: share of the visual tokens left after each stage, each in [0, 1].
+    layers: the pruning layers.
+    num_layers: depth of the decoder.
     """
-    due = [0] * len(sizes)
-    while (rest := min(budget, sum(sizes)) - sum(due)) > 0:
-        open_ = [i for i, size in enumerate(sizes) if due[i] < size]
-        each = max(rest // len(open_), 1)
-        for i in open_[: rest if each == 1 else None]:
-            due[i] += min(each, sizes[i] - due[i])
-    return due
+    if budget_rule != "average":
+        return kept[0 if budget_rule == "after-prune" else -1]
+    runs = (later - earlier for earlier, later in pairwise((0, *layers, num_layers)))
+    return sum(run * share for run, share in zip(runs, (1.0, *kept), strict=True)) / num_layers
+
+
+def shares(budget: int, sizes: Sequence[int]) -> list[int]:
+    """The parts of a budget that fall to each crop: equal, as far as the crops' sizes allow.
+
+    What does not divide goes to the first crops. A budget beyond the sum of all sizes fills each crop.
+
+    budget: number of tokens to keep.
+    sizes: number of tokens in each crop.
+    """
+    parts = [0] * len(sizes)
+    while (rest := min(budget, sum(sizes)) - sum(parts)) > 0:
+        not_full = [i for i, size in enumerate(sizes) if parts[i] < size]
+        each = max(rest // len(not_full), 1)
+        for i in not_full[: rest if each == 1 else None]:
+            parts[i] += min(each, sizes[i] - parts[i])
+    return parts
 
 
 def check_retention(retention: float) -> None:
-    """Raise RetentionError for a retention outside (0, 1]; NaN lies outside."""
+    """Raise RetentionError for a retention outside (0, 1]. NaN is outside."""
     if not 0 < retention <= 1:
         raise RetentionError(f"retention {retention} is outside (0, 1]")
 
 
 def check_layers(layers: Layers, num_layers: int) -> None:
-    """Raise OptionError for no layers, for layers that a decoder of `num_layers` does not have, or not ascending."""
+    """Raise OptionError for layers that are empty, out of range or not ascending.
+
+    layers: the pruning layers.
+    num_layers: depth of the decoder.
+    """
     if not layers:
         raise OptionError("layers () is empty: name at least one layer to prune after")
     if any(not 0 <= layer < num_layers for layer in layers):
@@ -187,13 +255,13 @@ def check_layers(layers: Layers, num_layers: int) -> None:
         raise OptionError(f"layers {layers} must ascend")
 
 
-def _check_proportion(proportion: Sequence[int]) -> None:
+def _check_proportion(proportion: Proportion) -> None:
     if not proportion or min(proportion) <= 0 or any(later > earlier for earlier, later in pairwise(proportion)):
         raise OptionError(f"proportion {tuple(proportion)}: name positive numbers of which none exceeds the one before")
 
 
-def _profile(stages: int, proportion: Sequence[int]) -> list[float]:
-    """The proportion of the budgets for any number of stages: the given line, read at equal steps."""
+def _profile(stages: int, proportion: Proportion) -> list[float]:
+    """[stages], a proportion for another number of stages: the given numbers as a line, read at equal steps."""
     if stages == 1:
         return [1.0]
     profile: list[float] = []
@@ -202,103 +270,3 @@ def _profile(stages: int, proportion: Sequence[int]) -> list[float]:
         at = min(int(x), len(proportion) - 2)
         profile.append(proportion[at] + (proportion[at + 1] - proportion[at]) * (x - at))
     return profile
-
-
-def _solve(total: int, runs: list[int], profile: list[float], most: int) -> tuple[int, ...]:
-    """Integers most ≥ K_1 ≥ K_2 ≥ … ≥ 1 in proportion to `profile`, with Σ runs·K as near to `total` as they allow.
-
-    A stage clamped at `most` drops nothing and costs nothing: it is woken only if the sum cannot be met otherwise.
-    """
-    ideal = _clamped_proportion(total, runs, profile, most)
-    asleep = sum(tokens == most for tokens in ideal)
-    best: tuple[int, float, tuple[int, ...]] | None = None
-    for first in range(min(asleep, len(runs) - 1), -1, -1):
-        rest = total - most * sum(runs[:first])
-        error, distance, budgets = _search(rest, runs[first:], ideal[first:], most)
-        found = error, distance, (most,) * first + budgets
-        best = found if best is None or error < best[0] else best
-        if best[0] == 0:
-            break
-    assert best is not None
-    return best[2]
-
-
-def _search(total: int, runs: list[int], ideal: list[float], most: int) -> tuple[int, float, tuple[int, ...]]:
-    """The nearest ladder within a reach of the ideal that is doubled until the sum is met as well as integers can."""
-    # Were there no clamps, this would be the least error; a search that meets it can stop, the others at their limit.
-    step = gcd(*runs)
-    least = min(total % step, -total % step)
-    reach = 1
-    best = _nearest(total, runs, ideal, most, reach, slack=sum(runs))
-    while best[0] > least and reach <= max(runs):
-        reach *= 2
-        best = _nearest(total, runs, ideal, most, reach, slack=best[0])
-    return best
-
-
-def _clamped_proportion(total: int, runs: list[int], profile: list[float], most: int) -> list[float]:
-    """Real numbers K_i = clamp(x · profile_i, 1, most) with Σ runs·K = total.
-
-    The sum grows with x in straight lines, which meet where a stage leaves one clamp or reaches the other.
-    """
-
-    def level(x: float) -> list[float]:
-        return [min(float(most), max(1.0, x * share)) for share in profile]
-
-    def cost(x: float) -> float:
-        return sum(run * tokens for run, tokens in zip(runs, level(x), strict=True))
-
-    unclamped = total / sum(run * share for run, share in zip(runs, profile, strict=True))
-    if max(profile) * unclamped <= most and min(profile) * unclamped >= 1:
-        return level(unclamped)
-    bends = sorted(bound / share for share in profile for bound in (1, most))
-    low, before = bends[0], cost(bends[0])
-    for high in bends[1:]:
-        after = cost(high)
-        if after >= total:
-            return level(low + (high - low) * (total - before) / (after - before) if after > before else low)
-        low, before = high, after
-    return level(low)
-
-
-def _nearest(
-    total: int, runs: list[int], ideal: list[float], most: int, reach: int, slack: int
-) -> tuple[int, float, tuple[int, ...]]:
-    """Among integers within `reach` of `ideal`, the descending ladder with the least (|error|, distance from ideal).
-
-    A walk over the stages that keeps, for each (cost so far, last budget), only the ladder nearest to the ideal, and
-    none that must end more than `slack` away from `total`: the rounded-down ideal never does for a slack of Σ runs.
-    """
-    ladders: dict[tuple[int, int], tuple[float, tuple[int, ...]]] = {(0, most): (0.0, ())}
-    rest = sum(runs)
-    for run, wanted in zip(runs, ideal, strict=True):
-        rest -= run
-        longer: dict[tuple[int, int], tuple[float, tuple[int, ...]]] = {}
-        least, greatest = max(1, int(wanted) - reach + 1), min(most, int(wanted) + reach)
-        for (cost, last), (distance, ladder) in ladders.items():
-            # So that what is left of the sum can be met by later budgets between 1 and this one.
-            enough = -((slack + cost - total) // (run + rest))
-            affordable = (total + slack - rest - cost) // run
-            for budget in range(max(least, enough), min(greatest, last, affordable) + 1):
-                key = cost + run * budget, budget
-                entry = distance + (budget / wanted - 1) ** 2, (*ladder, budget)
-                if key not in longer or entry < longer[key]:
-                    longer[key] = entry
-        ladders = longer
-    return min((abs(cost - total), distance, ladder) for (cost, _), (distance, ladder) in ladders.items())
-
-
-PUBLISHED: dict[str, Schedule] = {
-    # ocy1/TRIO at ec85d99: comments and textvqa_set1/2.sh; mme.sh, pope.sh and their kin; bench_prune_speed.py
-    "llava-64": Schedule((1, 10, 15), (92, 54, 22), 576, 32),
-    "llava-128": Schedule((1, 10, 15), (218, 128, 54), 576, 32),
-    "llava-timing-script": Schedule((1, 10, 15), (436, 255, 173), 576, 32),
-}
-"""Schedules that TRIO's public repository prints, by name."""
-
-
-def published(name: str) -> Schedule:
-    """A published schedule by name. Raises UnknownName."""
-    if name not in PUBLISHED:
-        raise UnknownName("schedule", name, sorted(PUBLISHED))
-    return PUBLISHED[name]

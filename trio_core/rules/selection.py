@@ -1,7 +1,7 @@
-"""Selection rules as pure functions: tensors in, ascending indices out, no model known.
+"""Selection rules as pure functions: tensors in, ascending indices out. They know no model.
 
-Each is tested against the plain form (`equations.py`, or a loop beside its test) and against cases worked by hand. They
-compute in float32 or, for float64 inputs, in float64; ties go to the lower index; inputs stay as they are.
+They compute in float32, or float64 for float64 inputs. Ties go to the lower index. Inputs are not changed. Each is
+tested against a plain loop and against cases worked by hand.
 """
 
 import math
@@ -13,28 +13,32 @@ from torch import Tensor
 from trio_core.errors import OptionError
 from trio_core.tensors import FeaturesND, KeptK, ScoresN, SimilarityNN
 
-# Candidates of `nms_select` in its first block. Fewer save no time; more waste products on tokens that fall out.
 _LEAST_BLOCK, _MOST_BLOCK = 64, 256
+"""The smallest block of candidates of `nms_select`, and the largest first block. Smaller blocks save no time; larger
+ones compare tokens that are suppressed anyway."""
 _PASSES = 4
-"""Settling passes of `nms_select` between two looks at whether anything still changes."""
+"""How many passes `_settle` makes before the host asks whether anything has changed."""
 
 
 @torch.no_grad()
 def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: float = 0.8) -> KeptK:
-    """Algorithm 1 of the TRIO paper, exactly, without its loop over candidates.
+    """[K], ascending: Algorithm 1 of the TRIO paper (arXiv 2602.04657), exactly, without its loop over candidates.
 
-    Greedy suppression keeps the lexicographically first maximal independent set of the graph "similarity ≥ threshold",
-    taken in the order of the scores. So candidates are scanned in blocks until the budget is met: those near a token
-    already kept fall out by one product, and within a block "kept = near no earlier kept" is repeated until it no
-    longer changes, which is the unique solution because each token depends on earlier ones alone.
+    A candidate is suppressed if it is near a kept token with a higher score. Candidates are scanned in blocks until the
+    budget is met. A product with the kept tokens removes suppressed candidates. Within a block, "kept = near no kept
+    token before it" is repeated until nothing changes; the result is unique, because each token depends only on tokens
+    before it. If suppression leaves too few, the highest scores complete the selection.
 
-    scores: [N]; features: [N, D], not normalised; budget: K in 1 … N; threshold: cosine in (−1, 1].
-    Returns K indices, ascending; ties go to the lower index; what suppression leaves short is completed by score.
-    A cosine within rounding of the threshold may fall on either side, as it may in the plain form.
-    The host waits for the device once for the inputs' check, and in each block once for the candidates that are left
-    (not in the first) and once for every four links of the longest chain of suppression. A block is as long as all
-    before it if need be, so that their number grows with the logarithm of N.
-    Raises OptionError for a budget or threshold out of range and for scores or features that are not finite.
+    scores: [N].
+    features: [N, D], not normalised.
+    budget: K in 1 … N.
+    threshold: cosine from which two tokens are near, in (−1, 1]. A cosine within rounding of it may count as either.
+
+    The host waits for the device to check the inputs, and once or more in each block: for the candidates that are left
+    (not in the first block), and for every four links of the longest chain of suppression. Blocks grow, so their number
+    grows with the logarithm of N.
+
+    Raises OptionError for a budget or threshold out of range, and for scores or features that are not finite.
     """
     count = len(scores)
     _check_budget(budget, count)
@@ -69,9 +73,12 @@ def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: fl
 
 
 def _settle(near_earlier: Tensor, most: int) -> Tensor:
-    """The first places, at most so many, that greedy suppression keeps.
+    """The places in a block that greedy suppression keeps, ascending: the first `most` of them at most.
 
-    near_earlier: [B, B] zeros and ones, zero from the diagonal on. The host waits once for every four passes.
+    near_earlier: [B, B], one where the row's token is near the column's token and comes after it, else zero.
+    most: how many places to return at most.
+
+    The host waits once for every four passes.
     """
     kept, count = torch.ones_like(near_earlier[0]), -1
     while count < 0:
@@ -83,12 +90,18 @@ def _settle(near_earlier: Tensor, most: int) -> Tensor:
 
 
 def _first_true(marks: Tensor, count: int) -> Tensor:
-    """The places of the first `count` ones among zeros, ascending. Who knows that there are so many need not wait."""
+    """The places of the first `count` ones, ascending. The host does not wait, because the caller knows the count.
+
+    marks: ones and zeros, with at least `count` ones.
+    """
     return marks.int().argsort(descending=True, stable=True)[:count]
 
 
 def top_k(scores: ScoresN, budget: int) -> KeptK:
-    """The `budget` highest scores, as ascending indices; ties go to the lower index.
+    """[K], ascending: the indices of the K highest scores.
+
+    scores: [N].
+    budget: K in 1 … N.
 
     Raises OptionError for a budget out of range and for scores that are not finite.
     """
@@ -98,7 +111,13 @@ def top_k(scores: ScoresN, budget: int) -> KeptK:
 
 
 def stride(count: int, budget: int) -> KeptK:
-    """A uniform one-dimensional grid: floor((i + ½) · N / K) for i = 0 … K − 1, on the CPU. [methods.md, card 10]."""
+    """[K] on the CPU, ascending: even steps, ⌊(i + ½) · N / K⌋ for i = 0 … K − 1.
+
+    count: N.
+    budget: K in 1 … N.
+
+    Raises OptionError for a budget out of range.
+    """
     _check_budget(budget, count)
     steps = torch.arange(budget, dtype=torch.long)
     return (2 * steps + 1) * count // (2 * budget)
@@ -106,7 +125,10 @@ def stride(count: int, budget: int) -> KeptK:
 
 @torch.no_grad()
 def cosine(features: FeaturesND) -> SimilarityNN:
-    """The cosine of every pair of rows, [N, N], symmetric to the last bit; zeros are at a right angle to all."""
+    """[N, N], the cosine of every pair of rows, symmetric to the last bit. A row of zeros has cosine 0 with all.
+
+    features: [N, D].
+    """
     unit = F.normalize(features.to(_precision(features)), dim=-1)
     similarity = unit @ unit.T
     return torch.maximum(similarity, similarity.T)
@@ -114,14 +136,16 @@ def cosine(features: FeaturesND) -> SimilarityNN:
 
 @torch.no_grad()
 def farthest_point(features: FeaturesND, budget: int) -> KeptK:
-    """DivPrune's greedy max–min diversity: the most isolated token, then always the one farthest from those kept.
+    """[K], ascending: DivPrune's greedy selection of tokens far from each other (CVPR 2025).
 
-    CVPR 2025, vbdi/divprune at 799e2d9. Distance is 1 − cosine; the first pick is the token whose nearest other is
-    farthest away. The minimum over those kept runs along instead of being recomputed, and a kept token is never picked
-    again, which the public code leaves to its distance of about 0.
+    Distance is 1 − cosine. The first token is the one whose nearest other is farthest away. Each further token is the
+    one farthest from its nearest kept token. A kept token is never taken again, which the code leaves to rounding.
 
-    features: [N, D], not normalised; budget: K in 1 … N. Returns K indices, ascending. The host waits only for the
-    inputs' check. Raises OptionError for a budget out of range and for features that are not finite.
+    features: [N, D], not normalised.
+    budget: K in 1 … N.
+
+    The host waits only for the check of the inputs. Raises OptionError for a budget out of range, and for features that
+    are not finite. Source: vbdi/divprune at 799e2d9.
     """
     _check_budget(budget, len(features))
     _check_finite(features)
@@ -138,15 +162,20 @@ def farthest_point(features: FeaturesND, budget: int) -> KeptK:
 
 @torch.no_grad()
 def dpp_map(kernel: SimilarityNN, budget: int) -> KeptK:
-    """CDPruner's greedy MAP of a determinantal point process, by rows of the Cholesky factor.
+    """[K], ascending: CDPruner's greedy MAP inference of a determinantal point process (NeurIPS 2025).
 
-    NeurIPS 2025, Theia-4869/CDPruner at 9541616; the kernel is relevance_i · cosine_ij · relevance_j there. Each pick
-    has the largest residual diagonal, the variance that those kept leave unexplained. Deliberate difference: a residual
-    that rounding alone may have left (N · ε of the token's own diagonal, LAPACK's rule for `pstrf`) counts as zero, so
-    that a kernel of a rank below K gives no NaN; when nothing positive is left, the lowest indices complete the choice.
+    Each step takes the token with the largest residual variance, which the kept tokens leave unexplained. Rows of the
+    Cholesky factor are computed on the way. The code's kernel is relevance_i · cosine_ij · relevance_j.
 
-    kernel: [N, N], symmetric and positive semi-definite; budget: K in 1 … N. Returns K indices, ascending. The host
-    waits only for the input's check. Raises OptionError for a budget out of range and for a kernel that is not finite.
+    One difference from the code: a residual no larger than rounding (N · ε of the token's own diagonal, the rule of
+    LAPACK's `pstrf`) counts as zero, so that a kernel of a rank below K gives no NaN. When nothing positive is left,
+    the lowest indices complete the selection.
+
+    kernel: [N, N], symmetric and positive semi-definite.
+    budget: K in 1 … N.
+
+    The host waits only for the check of the input. Raises OptionError for a budget out of range, and for a kernel that
+    is not finite. Source: Theia-4869/CDPruner at 9541616.
     """
     count = len(kernel)
     _check_budget(budget, count)
@@ -168,14 +197,18 @@ def dpp_map(kernel: SimilarityNN, budget: int) -> KeptK:
 
 @torch.no_grad()
 def facility_location(similarity: SimilarityNN, weights: ScoresN, budget: int) -> KeptK:
-    """SCOPE's greedy coverage: each pick adds most of Σ_i max(0, S_ij − c_i) · a_j, where c_i is i's best cover so far.
+    """[K], ascending: SCOPE's greedy selection of tokens that cover the others (NeurIPS 2025).
 
-    NeurIPS 2025, kinredon/SCOPE at 6bf7306, its mode "multi"; `weights` is a_j, the attention to the power it asks for.
-    Covers start from 0, so that a negative similarity covers nothing; once all is covered, the lowest indices follow.
+    Each step takes the token j with the largest Σ_i max(0, S_ij − c_i) · a_j, where c_i says how well the kept tokens
+    cover i, 0 at first. A negative similarity covers nothing. When all is covered, the lowest indices complete the
+    selection.
 
-    similarity: [N, N], S_ij says how well j covers i; weights: [N]; budget: K in 1 … N. Returns K indices, ascending.
-    The host waits only for the inputs' check. Raises OptionError for a budget out of range and for a similarity or
-    weights that are not finite.
+    similarity: [N, N], S_ij, how well j covers i.
+    weights: [N], a_j, the attention raised to a power.
+    budget: K in 1 … N.
+
+    The host waits only for the check of the inputs. Raises OptionError for a budget out of range, and for a similarity
+    or weights that are not finite. Source: kinredon/SCOPE at 6bf7306, its mode "multi".
     """
     _check_budget(budget, len(weights))
     _check_finite(similarity, weights)
@@ -192,16 +225,19 @@ def facility_location(similarity: SimilarityNN, weights: ScoresN, budget: int) -
 
 
 def _precision(values: Tensor) -> torch.dtype:
+    """The dtype to compute in: float32, or float64 for float64 values."""
     return torch.promote_types(values.dtype, torch.float32)
 
 
 def _check_budget(budget: int, count: int) -> None:
+    """Raise OptionError for a budget outside 1 … count."""
     if not 1 <= budget <= count:
         raise OptionError(f"budget {budget}: can keep 1 … {count} of {count} tokens")
 
 
 def _check_finite(*inputs: Tensor) -> None:
-    # One pass each, and one answer to wait for: both extremes of a tensor with a NaN are NaN, and an infinity is one.
+    """Raise OptionError for NaN or infinity in any of the tensors. The host waits once."""
+    # Both extremes of a tensor with a NaN are NaN, and an infinity is an extreme: one pass and one number are enough.
     if not math.isfinite(sum(low.double() + high for low, high in map(torch.aminmax, inputs))):
         raise OptionError(
             "scores or features hold NaN or infinity: the hidden states that entered the stage are broken"

@@ -17,7 +17,7 @@ from tests.core.methods.test_overhead import counted, waits_per_stage
 from tests.core.models.test_families import extended, shortened, stages_of
 from trio_core import OptionError, RetentionError, prune
 from trio_core.methods import fitprune
-from trio_core.methods.fitprune import DELETED, FitPrune, fit_deletions, fit_prefix, rating, received
+from trio_core.methods.fitprune import DELETED, FitPrune, rating, received
 from trio_core.models import adapter_for
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import Schedule
@@ -77,55 +77,6 @@ def test_the_rule_is_its_loop_in_any_blocks(heads, count, words, block, seed):
     )
     expected = in_a_loop(attention.tolist(), list(range(2, 2 + count)), list(range(2 + count, size)))
     assert rating(cross, own / count).tolist() == pytest.approx(expected, rel=1e-12)
-
-
-# --- the fit ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("mass", "alpha", "whole", "goes"),
-    [
-        ((4, 1, 2, 1), 0.0, 8, []),
-        ((4, 1, 2, 1), 0.125, 8, [3]),  # of equal masses the higher index
-        ((4, 1, 2, 1), 0.25, 8, [1, 3]),
-        ((4, 1, 2, 1), 0.375, 8, [1, 3]),
-        ((4, 1, 2, 1), 0.5, 8, [1, 2, 3]),
-        ((4, 1, 2, 1), 1.0, 8, [0, 1, 2, 3]),
-        ((4, 0, 4), 0.0, 8, [1]),
-        ((4, 1, 2, 1), 0.5, 16, []),  # what earlier layers took is lost already
-        ((4, 1, 2, 1), 0.625, 16, [1, 3]),
-        ((4, 1, 2, 1), 0.25, 16, []),
-    ],
-)
-def test_the_longest_run_by_hand(mass, alpha, whole, goes):
-    assert fit_prefix(torch.tensor(mass, dtype=torch.float64), alpha, float(whole)).nonzero().flatten().tolist() == goes
-
-
-def run_in_a_loop(mass: list[int], alpha: float, whole: int) -> set[int]:
-    gone: set[int] = set()
-    for token in sorted(range(len(mass)), key=lambda j: (mass[j], -j)):
-        if sum(mass) - sum(mass[j] for j in gone) - mass[token] < (1 - alpha) * whole:
-            break
-        gone.add(token)
-    return gone
-
-
-masses = st.lists(st.integers(0, 9), min_size=1, max_size=12)
-
-
-@given(masses, st.integers(0, 16), st.integers(0, 20), st.integers(0, 2**31))
-def test_the_fit_is_its_loop(cross, sixteenths, taken, seed):
-    own = torch.randint(0, 9, (len(cross),), generator=torch.Generator().manual_seed(seed)).tolist()
-    alpha, wholes = sixteenths / 16, (sum(cross) + taken, sum(own) + 2 * taken)
-    tensors = (torch.tensor(part, dtype=torch.float64) for part in (cross, own))
-    goes = fit_deletions(*tensors, alpha, *map(float, wholes)).nonzero().flatten().tolist()
-    assert set(goes) == run_in_a_loop(cross, alpha, wholes[0]) & run_in_a_loop(own, alpha, wholes[1])
-
-
-@pytest.mark.parametrize("alpha", [-0.1, 1.1, float("nan")])
-def test_a_tolerance_out_of_range_is_refused(alpha):
-    with pytest.raises(OptionError, match=r"alpha .* is outside \[0, 1\]"):
-        fit_prefix(torch.ones(3), alpha, 3.0)
 
 
 # --- the schedule ----------------------------------------------------------------------------------------------------
@@ -250,7 +201,7 @@ def test_the_models_own_maps_rank_after_every_layer(family):
     samples, eager = unequal(family), tiny.model(family, "eager")
     trace = chosen(tiny.model(family), samples, FitPrune(retention=0.6))
     assert [stage.layer for stage in trace.stages] == list(range(1, tiny.NUM_LAYERS))
-    choices = 0
+    selections = 0
     for b, one in enumerate(samples):
         visual = tiny.visual_rows(one)
         left = stages_of(trace, one, b, one["input_ids"].shape[1])
@@ -265,9 +216,9 @@ def test_the_models_own_maps_rank_after_every_layer(family):
                 assert torch.allclose(stage.scores[b][here], expected, rtol=1e-4, atol=1e-7)
                 assert stage.scores[b].isnan().sum() == len(visual) - len(here)
                 here = here[expected.topk(budget).indices.sort().values]
-                choices += 1
+                selections += 1
             assert torch.equal(stage.kept[b], here), f"sample {b}, layer {stage.layer}"
-    assert choices >= 8
+    assert selections >= 8
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -303,7 +254,7 @@ def test_all_stay_at_full_retention_and_generation_goes_on(family):
 
 
 def test_no_more_than_a_block_of_rows_is_held(monkeypatch):
-    """And the choice does not depend on the blocks."""
+    """And the selection does not depend on the blocks."""
     model, samples = tiny.model("llava_next"), unequal("llava_next")
     whole = chosen(model, samples, FitPrune(retention=0.5))
     widths, attend = [], fitprune.attend_each

@@ -266,7 +266,7 @@ def test_it_generates_in_a_padded_batch(family):
 
 @pytest.mark.parametrize("family", tiny.BY_HAND)
 def test_it_generates_from_the_means(family):
-    """The choice looks at nothing behind the picture: each step's logits are those of a prefill that is longer."""
+    """The selection looks at nothing behind the picture: each step's logits are those of a prefill that is longer."""
     model, samples = tiny.model(family), samples_of(family)
     asked = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False, "suppress_tokens": [tiny.IMAGE, tiny.VIDEO]}
     with prune(model, Pact(retention=0.8, layers=(AFTER,))):

@@ -25,16 +25,15 @@ from trio_core.methods.sparsevlm import (
     PUBLISHED,
     SparseVLM,
     cluster,
-    gravity,
-    pool_of,
+    kept_and_merged,
+    pool_size,
     raters,
     rating,
     recycled,
-    shares,
+    rotary_bias,
 )
 from trio_core.models import adapter_for
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Schedule
 from trio_core.spans import listening
 from trio_core.trace import Trace
 
@@ -135,10 +134,10 @@ def rope(positions: Sequence[int], width: int) -> tuple[Tensor, Tensor]:
     return angle.cos()[None], angle.sin()[None]
 
 
-def test_gravity_is_what_the_distance_alone_gives():
+def test_the_rotary_bias_is_what_the_distance_alone_gives():
     """2 Σ cos(Δ · θ_i) / √E, which at a head of 128 is first negative 1,707 places away."""
     call = replace(tiny.toy_view().probed("next"), rotary=rope([0, 3, 1706, 1707], 128))
-    found = gravity(call, 0, torch.tensor([3, 2]), torch.tensor([0, 1]))
+    found = rotary_bias(call, 0, torch.tensor([3, 2]), torch.tensor([0, 1]))
     expected = [
         [2 * sum(cos(far * 1e4 ** (-i / 64)) for i in range(64)) / sqrt(128) for far in pair]
         for pair in ((1707, 1704), (1706, 1703))
@@ -146,14 +145,14 @@ def test_gravity_is_what_the_distance_alone_gives():
     assert found.tolist() == [pytest.approx(row, abs=1e-9) for row in expected]
     assert found[0, 0] < 0 < found[1, 0]
     near = replace(call, rotary=rope(range(1707), 128))
-    assert gravity(near, 0, torch.tensor([0]), torch.arange(1707)).min() > 0
+    assert rotary_bias(near, 0, torch.tensor([0]), torch.arange(1707)).min() > 0
 
 
-def test_gravity_reads_the_samples_own_positions():
+def test_the_rotary_bias_reads_the_samples_own_positions():
     parts = zip(rope([0, 1], 8), rope([0, 7], 8), strict=True)
     call = replace(tiny.toy_view().probed("next"), rotary=tuple(torch.cat(pair) for pair in parts))
     for sample, far in ((0, 1), (1, 7)):
-        found = gravity(call, sample, torch.tensor([1]), torch.tensor([0]))
+        found = rotary_bias(call, sample, torch.tensor([1]), torch.tensor([0]))
         assert found.item() == pytest.approx(2 * sum(cos(far * 1e4 ** (-i / 4)) for i in range(4)) / sqrt(8))
 
 
@@ -161,18 +160,18 @@ def test_gravity_reads_the_samples_own_positions():
 
 
 @pytest.mark.parametrize(
-    ("name", "kept", "merged"),
+    ("number", "kept", "merged"),
     [
-        ("v1-192", (300, 200, 110), (9, 4, 3)),
-        ("v1-128", (303, 110, 36), (9, 7, 3)),
-        ("v1-96", (238, 48, 26), (11, 7, 1)),
-        ("v1-64", (66, 30, 17), (16, 2, 1)),
+        (0, (300, 200, 110), (9, 4, 3)),
+        (1, (303, 110, 36), (9, 7, 3)),
+        (2, (238, 48, 26), (11, 7, 1)),
+        (3, (66, 30, 17), (16, 2, 1)),
     ],
 )
-def test_published_lists_come_out_of_their_totals(name, kept, merged):
-    budgets = PUBLISHED[name].budgets
-    assert tuple(map(shares, (576, *budgets), budgets)) == tuple(zip(kept, merged, strict=True))
-    assert pool_of(510) == 154 and pool_of(52) == 16
+def test_published_lists_come_out_of_their_totals(number, kept, merged):
+    budgets = PUBLISHED["v1"][number].budgets
+    assert tuple(map(kept_and_merged, (576, *budgets), budgets)) == tuple(zip(kept, merged, strict=True))
+    assert pool_size(510) == 154 and pool_size(52) == 16
 
 
 def shares_by_search(count: int, total: int) -> tuple[int, int] | None:
@@ -189,10 +188,10 @@ def test_a_total_is_met_by_the_rule_unless_it_is_too_small():
     for count in [*range(1, 140), 576]:
         for total in range(1, count + 1):
             found = shares_by_search(count, total)
-            assert shares(count, total) == (found or (1, total - 1))
-            assert found or total <= pool_of(count - 1) // 10 + 1
-            kept, merged = shares(count, total)
-            assert merged <= pool_of(count - kept) or not merged
+            assert kept_and_merged(count, total) == (found or (1, total - 1))
+            assert found or total <= pool_size(count - 1) // 10 + 1
+            kept, merged = kept_and_merged(count, total)
+            assert merged <= pool_size(count - kept) or not merged
 
 
 def test_clusters_by_hand():
@@ -258,10 +257,23 @@ def test_recycling_by_hand(dtype):
     """Of six tokens four places: 5 and 2 are the best; two of the four dropped are pooled, 0 and 4, into one."""
     scores = torch.tensor([0.2, 0.1, 0.5, 0.05, 0.3, 0.9], dtype=dtype)
     features = torch.arange(6, dtype=dtype)[:, None] * torch.ones(2, dtype=dtype)
-    assert shares(6, 3) == (2, 1)
+    assert kept_and_merged(6, 3) == (2, 1)
     places, left = recycled(scores, features, 3)
     assert places.tolist() == [0, 2, 5] and left.dtype == dtype
-    assert left[:, 0].tolist() == [2, 5, 2]  # the merged one, mean of 0 and 4, stands behind the kept ones
+    assert left[:, 0].tolist() == [2, 2, 5]  # the mean of 0 and 4 stands at their centre, 0
+
+
+@given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))), st.integers(0, 2**31))
+def test_kept_tokens_stay_at_their_own_places(sizes, seed):
+    """What is not a centre is the token that stood there before."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.rand(sizes[0], generator=generator, dtype=torch.float64)
+    features = torch.randn(sizes[0], 3, generator=generator, dtype=torch.float64)
+    places, left = recycled(scores, features, sizes[1])
+    best = scores.topk(kept_and_merged(*sizes)[0]).indices
+    here = torch.isin(places, best)
+    assert here.sum() == len(best)
+    assert torch.equal(left[here], features[places[here]])
 
 
 def test_recycling_at_the_ends():
@@ -280,7 +292,8 @@ def recycled_in_a_loop(scores: list[float], features: list, total: int) -> tuple
         return best, [features[i] for i in best]
     pool = sorted(ranked[kept:][: int(0.3 * (count - kept)) + 1])
     centres, means = cluster_in_a_loop([features[i] for i in pool], merged)
-    return sorted([*best, *(pool[c] for c in centres)]), [*(features[i] for i in best), *means]
+    stands = {i: features[i] for i in best} | {pool[c]: mean for c, mean in zip(centres, means, strict=True)}
+    return sorted(stands), [stands[place] for place in sorted(stands)]
 
 
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))), st.integers(0, 2**31))
@@ -312,14 +325,34 @@ def test_bad_inputs_are_refused_in_one_line():
 # --- schedule and options --------------------------------------------------------------------------------------------
 
 
-def test_the_published_lists():
-    averages = {"v1-192": 206.5, "v1-128": 145.40625, "v1-96": 114.09375, "v1-64": 82.25}
-    averages |= {"v2-192": 206.75, "v2-128": 144.125, "v2-96": 113.9375, "v2-64": 81.8125}
-    assert {name: schedule.layer_average * 576 for name, schedule in PUBLISHED.items()} == averages
-    at_64 = SparseVLM(retention=82.25 / 576).schedule(576, 32)
-    assert at_64 == PUBLISHED["v1-64"] == Schedule((3, 7, 16), (82, 32, 18), 576, 32)
-    for schedule in PUBLISHED.values():
-        assert SparseVLM(layers=schedule.layers, budgets=schedule.budgets).schedule(576, 32) == schedule
+def test_the_averages_of_the_published_lists():
+    averages = {"v1": [206.5, 145.40625, 114.09375, 82.25], "v2": [206.75, 144.125, 113.9375, 81.8125]}
+    assert {version: [one.layer_average * 576 for one in lists] for version, lists in PUBLISHED.items()} == averages
+
+
+@pytest.mark.parametrize(
+    ("version", "listed"), [(version, listed) for version, lists in PUBLISHED.items() for listed in lists]
+)
+def test_at_the_average_of_a_published_list_the_budgets_are_that_list(version, listed):
+    assert SparseVLM(retention=listed.layer_average, version=version).schedule(576, 32) == listed
+    first, last = listed.budgets[0] / 576, listed.final_layer
+    assert SparseVLM(retention=last, version=version, budget_rule="final").schedule(576, 32) == listed
+    assert SparseVLM(retention=first, version=version, budget_rule="after-prune").schedule(576, 32) == listed
+    named = SparseVLM(layers=listed.layers, budgets=listed.budgets, version=version)
+    assert named.schedule(576, 32) == listed
+
+
+@pytest.mark.parametrize(
+    ("average", "proportion"),
+    [(300, (309, 204, 113)), (176, (309, 204, 113)), (175, (312, 117, 39)), (120, (249, 55, 27)), (70, (82, 32, 18))],
+)
+def test_between_the_lists_the_nearest_gives_the_proportion(average, proportion):
+    """For many tokens, so that rounding hides nothing."""
+    schedule = SparseVLM(retention=average / 576).schedule(57_600, 32)
+    assert sum(schedule.tokens_by_layer) == round(32 * average / 576 * 57_600)
+    first = schedule.budgets[0]
+    for budget, share in zip(schedule.budgets, proportion, strict=True):
+        assert budget / first == pytest.approx(share / proportion[0], rel=0.01)
 
 
 def test_layers_and_the_least_average():
@@ -423,7 +456,7 @@ def follow(
         assert torch.allclose(stage.scores[sample][here], torch.tensor(scores), rtol=1e-3, atol=1e-7)
         if method.merges:
             kept, features = recycled_in_a_loop(scores, hidden[tokens].tolist(), budget)
-            merges += budget < len(here) and shares(len(here), budget)[1] > 0
+            merges += budget < len(here) and kept_and_merged(len(here), budget)[1] > 0
         else:
             kept = sorted(sorted(range(len(scores)), key=lambda j: -scores[j])[:budget])
             features = hidden[tokens][kept].tolist()
@@ -521,7 +554,7 @@ def test_a_small_picture_that_keeps_all_is_left_alone_beside_a_large_one():
 
 
 def counted(family: str, one: dict[str, Tensor], method: SparseVLM) -> list[tuple[int, int]]:
-    """Of each stage that chooses: MACs counted inside the span `selection`, and those declared."""
+    """Of each stage that selects: MACs counted inside the span `selection`, and those declared."""
     model, visual = tiny.model(family, "eager"), tiny.visual_rows(one)
     counter, marks = FlopCounterMode(display=False), []
 
@@ -559,7 +592,7 @@ def test_overhead_by_hand():
     shape = LayerShape(hidden=8, intermediate=16, query_width=8, kv_width=4, heads=2, vocabulary=32, ffn_matrices=3)
     rows = 30 * 8 * 4 + 6 * 8 * 8 + 6 * 30 * 8  # keys of 30 tokens; queries and scores of 6 words
     method, sizes = SparseVLM(retention=0.5), Sizes(30, 20, 9, 6, 40)
-    assert shares(20, 9) == (8, 1)
+    assert kept_and_merged(20, 9) == (8, 1)
     means = 1 * 4 * 8  # of 12 dropped tokens 4 are pooled into one
     assert method.overhead(shape, 3, sizes) == rows + means
     assert method.overhead(shape, 3, replace(sizes, picture=20)) == rows + means + 20 * 6 * 8

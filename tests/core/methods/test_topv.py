@@ -80,7 +80,7 @@ def test_the_layer_and_what_is_public():
     assert TopV(retention=0.5).default_layers(28) == (2,)
     schedule = TopV(retention=192 / 576).schedule(visual_tokens=576, num_layers=32)
     assert schedule == Schedule((2,), (166,), 576, 32)
-    assert TopV.reference.note.startswith("from the description:") and not TopV.reference.repository
+    assert TopV.reference.kind == "description" and not TopV.reference.repository
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def traced(model: PreTrainedModel, samples: list[dict[str, Tensor]], method: Top
 
 
 def agrees(stage, b: int, expected: list[float], here: list[int], budget: int, method: TopV) -> None:
-    """The trace's scores are the loop's, and its choice is the loop's from these scores."""
+    """The trace's scores are the loop's, and its selection is the loop's from these scores."""
     seen = stage.scores[b][here].tolist()
     assert seen == pytest.approx(expected, rel=1e-3)
     assert stage.kept[b].tolist() == [here[i] for i in kept_by_loop(seen, budget, method.recovered)]

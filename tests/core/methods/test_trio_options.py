@@ -118,7 +118,7 @@ def test_more_supervised_rows_than_text_after_the_picture_are_refused():
         model(**one)
 
 
-def test_an_unknown_choice_of_tokens_is_refused(request):
+def test_an_unknown_kind_of_tokens_is_refused(request):
     if request.config.getoption("--shapes"):
         pytest.skip("the shape check refuses the type before we see the value")
     with pytest.raises(OptionError, match="tokens 'text': choose visual or all"):

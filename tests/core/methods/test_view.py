@@ -1,10 +1,13 @@
-"""What a method may look at."""
+"""What a method may look at, and what it says when it looks at more."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import pytest
 import torch
 
 from tests.core import tiny
-from trio_core import OptionError
+from trio_core import OptionError, Reference, ScoreMethod, Signal, Stage, prune
 from trio_core.methods.view import Picture, View
 from trio_core.rules.schedule import Schedule
 
@@ -60,3 +63,131 @@ def test_the_probes_are_two_layers():
     view = tiny.toy_view()
     assert torch.equal(view.probed("next").hidden, view.hidden)
     assert not torch.equal(view.probed("current").hidden, view.hidden)
+
+
+# --- samples ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_samples_are_the_batch_in_order(side):
+    view = tiny.toy_view(side=side, budgets=(5, 4, 12))
+    samples = list(view.samples)
+    assert [sample.index for sample in samples] == [0, 1, 2]
+    assert list(view.samples) == samples, "it can be iterated again"
+    for sample, picture in zip(samples, view.pictures, strict=True):
+        assert sample.picture is picture and sample.rows is picture.rows
+        assert sample.budget == picture.budget
+        assert torch.equal(sample.features, view.hidden[sample.index, picture.rows])
+    assert [sample.keeps_all for sample in samples] == [False, False, True]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_the_text_of_a_sample_is_what_stands_after_its_picture(side):
+    for sample in tiny.toy_view(side=side).samples:
+        (valid,) = sample.view.valid[sample.index].nonzero(as_tuple=True)
+        assert torch.equal(sample.text_rows, valid[valid > sample.rows[-1]])
+        assert len(sample.text_rows) == sample.picture.text_after
+
+
+# --- signals ---------------------------------------------------------------------------------------------------------
+
+READS = {
+    Signal.LAYERS: lambda view: view.probed("next"),
+    Signal.READOUT: lambda view: view.readout,
+    Signal.ENCODER: lambda view: view.encoder,
+    Signal.EMBEDDINGS: lambda view: view.embeddings,
+    Signal.NORM: lambda view: view.norm,
+}
+
+
+@pytest.mark.parametrize("signal", Signal)
+def test_a_signal_that_is_not_declared_says_which_to_declare(signal):
+    view = replace(tiny.toy_view(), layer=0)
+    READS[signal](view)
+    others = {other: value for other, value in view.signals.items() if other is not signal}
+    with pytest.raises(OptionError, match=rf"declare Signal\.{signal.name} in its `needs`$") as caught:
+        READS[signal](replace(view, signals=others))
+    assert "\n" not in str(caught.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undeclared(ScoreMethod):
+    """Reads a signal without declaring it."""
+
+    signal: Signal = Signal.NORM
+    stage: ClassVar[Stage] = Stage.ENCODER
+    reference: ClassVar[Reference] = Reference(title="none")
+
+    def score(self, view: View) -> torch.Tensor:
+        READS[self.signal](view)
+        return view.hidden.norm(dim=-1)
+
+
+@pytest.mark.parametrize("signal", Signal)
+def test_inside_a_model_too(signal):
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    with (
+        torch.no_grad(),
+        prune(model, Undeclared(retention=0.5, signal=signal)),
+        pytest.raises(OptionError, match=rf"declare Signal\.{signal.name} "),
+    ):
+        model(**one)
+
+
+def test_after_the_first_layer_there_is_no_encoder_to_declare():
+    with pytest.raises(
+        OptionError, match=r"view.encoder after layer 3: the tower's patches are there before the first"
+    ):
+        _ = replace(tiny.toy_view(), signals={}).encoder
+
+
+def test_before_the_first_layer_no_layer_has_run():
+    view = tiny.toy_view()
+    calls = {"next": view.probed("next")}
+    with pytest.raises(OptionError, match="probe 'current' after layer 0: no layer has run there; probe the next one"):
+        replace(view, layer=0, signals={Signal.LAYERS: calls}).probed("current")
+
+
+# --- a method that scores --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByNorm(ScoreMethod):
+    """Scores tokens by their norm: all tokens at once, or sample by sample."""
+
+    together: bool = True
+    reference: ClassVar[Reference] = Reference(title="none")
+
+    def score(self, view: View) -> torch.Tensor | list[torch.Tensor]:
+        if self.together:
+            return view.hidden.norm(dim=-1)
+        return [sample.features.norm(dim=-1) for sample in view.samples]
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_scorer_keeps_the_highest_scores_of_each_sample(together, side):
+    view = tiny.toy_view(side=side, budgets=(5, 4, 12))
+    selection = ByNorm(retention=0.5, together=together).select(view)
+    assert selection.scores is not None and selection.features is None
+    for sample in view.samples:
+        norms = sample.features.norm(dim=-1)
+        assert torch.equal(selection.scores[sample.index], norms)
+        best = norms.topk(sample.budget).indices.sort().values
+        assert torch.equal(selection.kept[sample.index], best)
+
+
+def test_a_scorer_gives_ties_to_the_lower_index():
+    view = tiny.toy_view(samples=[0], budgets=(5, 4, 12))
+    selection = ByNorm(retention=0.5).select(replace(view, hidden=torch.ones_like(view.hidden)))
+    assert selection.kept[0].tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_scorer_runs_in_a_model(together):
+    model, inputs = tiny.model("llava"), tiny.batch(tiny.unequal_spans("llava"))
+    with torch.no_grad(), prune(model, ByNorm(retention=0.5, together=together, layers=(2,))) as trace:
+        model(**inputs)
+    (stage,) = trace.stages
+    for kept, scores in zip(stage.kept, stage.scores, strict=True):
+        assert torch.equal(kept, scores.topk(len(kept)).indices.sort().values)

@@ -1,7 +1,6 @@
 """VTW: which layer a retention means, the search for it, and a decoder from which the whole picture is gone."""
 
 from dataclasses import replace
-from math import log
 
 import pytest
 import torch
@@ -11,7 +10,7 @@ from tests.core.methods.test_overhead import counted, waits_per_stage
 from tests.core.models.test_families import apart, check
 from tests.core.test_pruning import check_against_reference
 from trio_core import OptionError, prune
-from trio_core.methods.vtw import VTW, divergence, withdraw_after
+from trio_core.methods.vtw import VTW
 from trio_core.rules.schedule import Schedule
 
 # --- which layer -----------------------------------------------------------------------------------------------------
@@ -85,30 +84,6 @@ def test_schedules_that_there_are_not(options, depth, message):
     with pytest.raises(OptionError, match=message) as caught:
         VTW(**options).schedule(visual_tokens=576, num_layers=depth)
     assert "\n" not in str(caught.value)
-
-
-# --- the search ------------------------------------------------------------------------------------------------------
-
-
-def test_the_first_layer_that_is_close_enough():
-    seen = [0.5, 0.01, 0.003, 0.2, 0.001]
-    assert withdraw_after(seen, 0.003) == 7
-    assert withdraw_after(seen, 0.002) == 9
-    assert withdraw_after(seen, 1.0) == 5
-    assert withdraw_after(seen, 0.5, first=1) == 1
-    for nothing in (seen, [], [float("nan")]):
-        with pytest.raises(OptionError, match=r"threshold 0.0001: no layer from 5 on is that close") as caught:
-            withdraw_after(nothing, 0.0001)
-        assert "\n" not in str(caught.value)
-
-
-def test_the_divergence_is_of_the_withdrawn_from_the_full():
-    full, withdrawn = torch.tensor([[0.5, 0.5], [0.9, 0.1]]).log(), torch.tensor([[0.25, 0.75], [0.9, 0.1]]).log() + 3
-    expected = (0.25 * log(0.25 / 0.5) + 0.75 * log(0.75 / 0.5)) / 2
-    assert divergence(full, withdrawn).item() == pytest.approx(expected, rel=1e-5)
-    assert divergence(withdrawn, full).item() != pytest.approx(expected, rel=1e-2)
-    oracle = torch.nn.functional.kl_div(full, (withdrawn - 3).exp(), reduction="batchmean")
-    assert divergence(full, withdrawn).item() == pytest.approx(oracle.item(), rel=1e-5)
 
 
 # --- nothing of the picture is left ----------------------------------------------------------------------------------

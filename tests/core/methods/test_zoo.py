@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from tests.core import tiny
 from tests.core.models.test_families import listening, shortened, stages_of
-from trio_core import methods, prune
+from trio_core import RetentionError, methods, prune
 from trio_core.methods.divprune import DivPrune
 from trio_core.methods.fastv import FastV
 from trio_core.methods.method import Method
@@ -74,6 +74,37 @@ def test_divprune_by_hand(budget, expected):
     view = asked((0.1,) * 6, budget)
     hidden = view.hidden.float().index_copy(1, torch.arange(2, 8), features[None])
     assert DivPrune(retention=0.5).select(replace(view, hidden=hidden)).kept[0].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("average", "layers", "budgets", "base"),
+    [
+        (270, None, (288, 144, 72), 0.5),
+        (192, (2, 8, 16), (324, 179, 101), 0.5596),
+        (128, (2, 8, 16), (240, 102, 43), 0.4197),
+        (64, (2, 8, 16), (112, 20, 4), 0.1916),
+        (576, None, (576, 576, 576), 1),
+    ],
+)
+def test_pyramiddrop_budgets_are_powers_that_meet_the_average(average, layers, budgets, base):
+    """The paper's list, and the averages that the author gives λ for: 322/180/100 and 110/21/4 if each is rounded."""
+    method = PyramidDrop(retention=average / 576, layers=layers)
+    schedule = method.schedule(576, 32)
+    assert schedule.budgets == budgets
+    assert sum(schedule.tokens_by_layer) == 32 * average
+    found = method.profile(schedule.layers, 32)
+    assert found == pytest.approx([base, base**2, base**3], rel=1e-3)
+
+
+@pytest.mark.parametrize(("rule", "base"), [("after-prune", 1 / 4), ("final", (1 / 4) ** (1 / 3))])
+def test_pyramiddrop_powers_by_another_budget_rule(rule, base):
+    schedule = PyramidDrop(retention=1 / 4, budget_rule=rule).schedule(576, 32)
+    assert schedule.budgets == tuple(round(576 * base**power) for power in (1, 2, 3))
+
+
+def test_pyramiddrop_below_its_layers_is_refused():
+    with pytest.raises(RetentionError, match=r"the lowest possible is 0\.2514"):
+        PyramidDrop(retention=0.25).schedule(576, 32)
 
 
 def test_published_layers_and_budgets():
@@ -140,7 +171,7 @@ def test_the_last_row_of_the_models_own_map_ranks_at_every_stage(family, cls, ba
 
 
 def farthest(features: Tensor, budget: int) -> list[int]:
-    """DivPrune's greedy choice as the card states it, recomputing every minimum."""
+    """DivPrune's greedy selection as the card states it, recomputing every minimum."""
     unit = features / features.norm(dim=-1, keepdim=True)
     distance = 1 - unit @ unit.T
     kept = [int(distance.sort(dim=0).values[1].argmax())]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trio_core import OptionError, RetentionError, Schedule, UnknownName
-from trio_core.rules.schedule import DEFAULT_LAYERS, PUBLISHED, default_layers, published
+from trio_core import OptionError, RetentionError, Schedule
+from trio_core.rules.schedule import DEFAULT_LAYERS, default_layers, retention_of
 
 
 @st.composite
@@ -45,11 +45,6 @@ def test_an_average_of_64_is_the_published_ladder():
 def test_an_average_of_128_is_met_exactly():
     schedule = Schedule.average(retention=128 / 576, visual_tokens=576, num_layers=32)
     assert sum(schedule.tokens_by_layer) == 32 * 128 == 4096
-
-
-@pytest.mark.parametrize(("name", "sum_over_layers"), [("llava-64", 2048), ("llava-128", 4096)])
-def test_published_ladders_have_the_average_in_their_name(name, sum_over_layers):
-    assert sum(published(name).tokens_by_layer) == sum_over_layers
 
 
 @pytest.mark.parametrize("tokens", [576, 1296, 2880])
@@ -186,6 +181,25 @@ def test_a_share_of_what_one_stage_leaves():
         Schedule.keeping(retention=0.5, visual_tokens=576, proportion=(1, 2))
 
 
+@given(questions())
+def test_a_schedule_s_own_shares_give_its_retention_back(question):
+    schedule = solve(question)
+    kept = [budget / schedule.visual_tokens for budget in schedule.budgets]
+    for rule, retention in (
+        ("average", schedule.layer_average),
+        ("after-prune", kept[0]),
+        ("final", schedule.final_layer),
+    ):
+        assert retention_of(kept, schedule.layers, schedule.num_layers, rule) == pytest.approx(retention)
+
+
+@pytest.mark.parametrize(("rule", "stage"), [("after-prune", 0), ("final", -1)])
+def test_a_budget_rule_says_which_stage_the_retention_is_of(rule, stage):
+    asked = {"retention": 0.3, "visual_tokens": 576, "num_layers": 32, "layers": (1, 10), "proportion": (3, 2)}
+    assert Schedule.by_rule(rule, **asked) == Schedule.keeping(**asked, stage=stage)
+    assert Schedule.by_rule("average", **asked) == Schedule.average(**asked)
+
+
 def test_speed(capsys):
     begin = time.perf_counter()
     for i in range(1000):
@@ -238,9 +252,3 @@ def test_nothing_to_prune_is_refused():
         Schedule.average(retention=0.5, visual_tokens=0)
     with pytest.raises(OptionError, match="num_layers 1"):
         default_layers(1)
-
-
-def test_an_unknown_published_schedule_is_refused_with_the_known_ones():
-    with pytest.raises(UnknownName, match=r"schedule 'llava-65'.*llava-64"):
-        published("llava-65")
-    assert all(schedule.tokens_by_layer for schedule in PUBLISHED.values())

@@ -81,7 +81,7 @@ def test_a_chain_longer_than_a_block_is_settled_exactly():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_other_precisions_choose_by_the_same_rule(dtype):
+def test_other_precisions_select_by_the_same_rule(dtype):
     generator = torch.Generator().manual_seed(0)
     features, scores = cloud("clustered", 100, generator).to(dtype), torch.rand(100, generator=generator)
     assert torch.equal(nms_select(scores, features, 30), equations.nms_select(scores, features, 30))
@@ -106,7 +106,7 @@ def test_features_that_ask_for_gradients_are_chosen_from_without_them():
 
 
 @pytest.mark.parametrize("kind", ["random", "clustered", "duplicates", "axes"])
-def test_the_same_inputs_give_the_same_choice(kind):
+def test_the_same_inputs_give_the_same_selection(kind):
     generator = torch.Generator().manual_seed(0)
     features, scores = cloud(kind, 700, generator), ranks(700, True, generator)
     first = nms_select(scores, features, 300)
@@ -128,9 +128,9 @@ class Waits(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def waits(choose) -> Counter[str]:
+def waits(select) -> Counter[str]:
     with Waits() as mode:
-        choose()
+        select()
     return mode.counts
 
 
@@ -161,17 +161,17 @@ def test_the_host_waits_once_for_every_four_links_of_a_chain(links, settling):
 
 def test_the_zoo_s_rules_wait_for_nothing_but_the_inputs_check():
     features, similarity = torch.randn(50, 4), cosine(torch.randn(50, 4))
-    for choose in (
+    for select in (
         lambda: farthest_point(features, 20),
         lambda: dpp_map(similarity, 20),
         lambda: facility_location(similarity, similarity[0], 20),
     ):
-        assert waits(choose) == {"_local_scalar_dense": 1}
+        assert waits(select) == {"_local_scalar_dense": 1}
 
 
 @pytest.mark.parametrize("budget", [0, -1, 6])
 def test_a_budget_outside_1_to_n_is_refused(budget):
-    for choose in (
+    for select in (
         lambda: nms_select(torch.rand(5), torch.rand(5, 2), budget),
         lambda: top_k(torch.rand(5), budget),
         lambda: farthest_point(torch.rand(5, 2), budget),
@@ -179,7 +179,7 @@ def test_a_budget_outside_1_to_n_is_refused(budget):
         lambda: facility_location(torch.eye(5), torch.rand(5), budget),
     ):
         with pytest.raises(OptionError, match=f"budget {budget}: can keep 1 … 5 of 5 tokens"):
-            choose()
+            select()
     with pytest.raises(OptionError, match=f"budget {budget}"):
         stride(5, budget)
 
@@ -196,7 +196,7 @@ def test_broken_scores_or_features_are_refused(broken):
     bad_scores, bad_features = scores.clone(), features.clone()
     bad_scores[2] = bad_features[3, 1] = broken
     square, bad_square = torch.eye(5), torch.eye(5).index_fill(0, torch.tensor([3]), broken)
-    for choose in (
+    for select in (
         lambda: nms_select(bad_scores, features, 2),
         lambda: nms_select(scores, bad_features, 2),
         lambda: nms_select(scores, bad_features, 5),
@@ -207,7 +207,7 @@ def test_broken_scores_or_features_are_refused(broken):
         lambda: facility_location(square, bad_scores, 2),
     ):
         with pytest.raises(OptionError, match="NaN or infinity"):
-            choose()
+            select()
 
 
 @pytest.mark.parametrize(
@@ -349,27 +349,27 @@ RULES = {
     seeds,
 )
 def test_each_rule_keeps_exactly_the_budget_in_order(rule, sizes, kind, dtype, seed):
-    (count, budget), choose = sizes, RULES[rule]
+    (count, budget), select = sizes, RULES[rule]
     features, weights = (part.to(dtype) for part in drawn(kind, count, seed))
-    kept = choose(features, weights, budget)
+    kept = select(features, weights, budget)
     assert kept.shape == (budget,) and kept.dtype == torch.long
     assert (kept.diff() > 0).all() and kept[0] >= 0 and kept[-1] < count
-    assert torch.equal(kept, choose(features, weights, budget))
-    assert torch.equal(choose(features, weights, count), torch.arange(count))
+    assert torch.equal(kept, select(features, weights, budget))
+    assert torch.equal(select(features, weights, count), torch.arange(count))
 
 
 @pytest.mark.parametrize("rule", RULES)
 @given(counts_and_budgets, seeds)
 def test_each_rule_keeps_the_same_tokens_in_any_order(rule, sizes, seed):
-    (count, budget), choose = sizes, RULES[rule]
+    (count, budget), select = sizes, RULES[rule]
     features, weights = drawn("random", count, seed, width=32)
     if rule == "farthest_point":
         # Two tokens that are each other's nearest are equally isolated, and the order decides.
         isolation = (1 - cosine(features)).fill_diagonal_(2).amin(dim=0).sort(descending=True).values
         assume(count > 1 and isolation[0] - isolation[1] > 1e-9)
     shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
-    kept = shuffled[choose(features[shuffled], weights[shuffled], budget)].sort().values
-    assert torch.equal(kept, choose(features, weights, budget))
+    kept = shuffled[select(features[shuffled], weights[shuffled], budget)].sort().values
+    assert torch.equal(kept, select(features, weights, budget))
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -377,8 +377,8 @@ def test_each_rule_keeps_the_same_tokens_in_any_order(rule, sizes, seed):
 def test_each_rule_gives_ties_to_the_lower_index(rule, dtype):
     # Two axes, each four times, equally weighted: one of each first, then the rest from the left.
     features = torch.eye(2).repeat(4, 1)[[0, 2, 1, 4, 3, 6, 5, 7]].to(dtype)
-    choices = [RULES[rule](features, torch.ones(8, dtype=dtype), k).tolist() for k in range(1, 9)]
-    assert choices == [[0], [0, 2], [0, 1, 2], *(list(range(k)) for k in range(4, 9))]
+    selections = [RULES[rule](features, torch.ones(8, dtype=dtype), k).tolist() for k in range(1, 9)]
+    assert selections == [[0], [0, 2], [0, 1, 2], *(list(range(k)) for k in range(4, 9))]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
