@@ -93,6 +93,32 @@ def shortened(trace: Trace, one: Inputs, written: Sequence[int] = (), row: int =
         return [decoder.logits(run.prefill[-1]), *(decoder.logits(outputs[-1]) for outputs in run.decode)]
 
 
+def layer_by_layer(model: Any, one: Inputs, trace: Trace) -> Tensor:
+    """[1, S', V] logits of the model's own layers, called one after another on hidden states that are cut by hand.
+
+    Each layer's hooks run, and gradients flow.
+    """
+    stages = {stage.layer: reference.kept_rows(one, stage.kept[0]) for stage in trace.stages}
+    decoder = model.model.language_model
+    features = torch.cat(list(model.model.get_image_features(one["pixel_values"], return_dict=True).pooler_output))
+    hidden = decoder.embed_tokens(one["input_ids"])
+    visual = (one["input_ids"] == model.config.image_token_id)[..., None]
+    hidden = hidden.masked_scatter(visual, features.to(hidden.dtype))
+    places = torch.arange(hidden.shape[1])
+    for index, layer in enumerate(decoder.layers):
+        if index in stages:
+            left = torch.isin(places, stages[index])
+            places, hidden = places[left], hidden[:, left]
+        causal = torch.ones(len(places), len(places), dtype=torch.bool).tril()[None, None]
+        hidden = layer(
+            hidden,
+            attention_mask=torch.zeros(causal.shape).masked_fill(~causal, torch.finfo(torch.float32).min),
+            position_ids=places[None],
+            position_embeddings=decoder.rotary_emb(hidden, places[None]),
+        )
+    return model.lm_head(decoder.norm(hidden))
+
+
 def near(actual: Tensor, expected: Tensor, share: float = 1e-4) -> bool:
     """Whether two logits differ by no more than a share of the largest one."""
     actual = actual.float()

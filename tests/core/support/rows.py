@@ -95,7 +95,9 @@ def page(groups: Iterable[Group], result_of: Callable[[Row], Result]) -> str:
     parts = [INTRODUCTION]
     for group in groups:
         lines = [row.line(result_of(row)) for row in group.rows]
-        parts.append("\n".join([f"## {group.title}", "", "| Setup | Outcome | What happens |", "|---|---|---|", *lines]))
+        parts.append(
+            "\n".join([f"## {group.title}", "", "| Setup | Outcome | What happens |", "|---|---|---|", *lines])
+        )
     return "\n".join(f"{part}\n" for part in parts)
 
 

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 from tests.core.support import bench
 from tests.core.support.rows import Group
 from trio_core import prune
+from trio_core.trace import Trace
 
 GROUP = Group("Training")
 
@@ -28,28 +29,10 @@ def gradients(model: PreTrainedModel, pixels: Tensor, logits: Tensor) -> dict[st
     return {name: leaf.grad for name, leaf in named.items() if leaf.grad is not None}
 
 
-def of_shortened(model: Any, one: bench.Inputs, stages: dict[int, Tensor]) -> dict[str, Tensor]:
-    """The gradients of a forward whose hidden states are cut by hand: the model's own layers, one after another."""
+def of_shortened(model: Any, one: bench.Inputs, trace: Trace) -> dict[str, Tensor]:
+    """The gradients of a forward that is shortened by hand."""
     pixels = one["pixel_values"].clone().requires_grad_()
-    decoder = model.model.language_model
-    features = torch.cat(list(model.model.get_image_features(pixels, return_dict=True).pooler_output))
-    hidden = decoder.embed_tokens(one["input_ids"])
-    visual = (one["input_ids"] == model.config.image_token_id)[..., None]
-    hidden = hidden.masked_scatter(visual, features.to(hidden.dtype))
-    places = torch.arange(hidden.shape[1])
-    for index, layer in enumerate(decoder.layers):
-        if index in stages:
-            left = torch.isin(places, stages[index])
-            places, hidden = places[left], hidden[:, left]
-        causal = torch.ones(len(places), len(places), dtype=torch.bool).tril()[None, None]
-        mask = torch.zeros(causal.shape).masked_fill(~causal, torch.finfo(torch.float32).min)
-        hidden = layer(
-            hidden,
-            attention_mask=mask,
-            position_ids=places[None],
-            position_embeddings=decoder.rotary_emb(hidden, places[None]),
-        )
-    return gradients(model, pixels, model.lm_head(decoder.norm(hidden)))
+    return gradients(model, pixels, bench.layer_by_layer(model, {**one, "pixel_values": pixels}, trace))
 
 
 def gradients_are_right(model: PreTrainedModel) -> str:
@@ -60,9 +43,8 @@ def gradients_are_right(model: PreTrainedModel) -> str:
         found = gradients(model, pixels, model(**{**one, "pixel_values": pixels}).logits)
     counts = bench.dropped(trace)
     assert bench.kept(trace) == bench.plain_kept(), "the plain model keeps other tokens"
-    stages = {stage.layer: bench.reference.kept_rows(one, stage.kept[0]) for stage in trace.stages}
     model.gradient_checkpointing_disable()
-    expected = of_shortened(model, one, stages)
+    expected = of_shortened(model, one, trace)
     assert set(found) == set(expected)
     assert all(bench.near(found[name], expected[name], 1e-3) for name in expected), "a gradient is another one"
     return (

@@ -197,9 +197,7 @@ def device_map() -> str:
     places: dict[str, Any] = {"model.vision_tower": "cpu", "model.multi_modal_projector": "cpu", "lm_head": "cpu"}
     places |= {f"model.language_model.{name}": "cpu" for name in ("embed_tokens", "norm", "rotary_emb")}
     places |= {f"model.language_model.layers.{i}": "cpu" if i < 2 else "disk" for i in range(tiny.NUM_LAYERS)}
-    said = offloaded(
-        lambda model, directory: dispatch_model(model, places, main_device="cpu", offload_dir=directory)
-    )
+    said = offloaded(lambda model, directory: dispatch_model(model, places, main_device="cpu", offload_dir=directory))
     return f"{said}; the same tokens and logits as without the map. Two real devices were not there."
 
 
