@@ -1,5 +1,6 @@
 """generate(): its modes, its streamers, and what stands around it."""
 
+import copy
 from functools import cache
 from threading import Thread
 from typing import Any
@@ -74,12 +75,22 @@ def chunks() -> str:
     model = bench.model()
     with prune(model, bench.METHOD):
         bench.generate(model, bench.sample(), prefill_chunk_size=10)
-    return "It generated."
+    raise AssertionError("not refused")
 
 
 @GROUP.works("`prefill_chunk_size`: the first chunk holds the pictures and five words behind them")
 def chunk_behind_the_picture() -> str:
     return generated(prefill_chunk_size=3 + 33 + 5)
+
+
+@GROUP.works("`guidance_scale=1.5`: each step also runs a prompt without the picture")
+def guidance() -> str:
+    model, one = bench.model(), bench.sample()
+    with prune(model, bench.METHOD) as trace:
+        bench.generate(model, one)
+        with_picture = copy.deepcopy(trace)  # the prompt without the picture refills the trace
+        output = bench.generate(model, one, guidance_scale=1.5, negative_prompt_ids=torch.tensor([[5, 6]]))
+    return bench.text_is_right(with_picture, one, output)
 
 
 def assistant() -> LlamaForCausalLM:
@@ -90,8 +101,9 @@ def assistant() -> LlamaForCausalLM:
 
 
 def as_greedy(**options: Any) -> str:
-    """A mode of generate that must write what greedy decoding writes."""
+    """A mode of generate that must write what greedy decoding writes; the prompt's last words stand in it twice."""
     model, one = bench.model(), bench.sample()
+    one["input_ids"][0, -6:] = torch.tensor([11, 23, 35, 47, 11, 23])
     with prune(model, bench.METHOD) as trace:
         expected = bench.generate(model, one, max_new_tokens=20, min_new_tokens=20).sequences
         output = bench.generate(model, one, max_new_tokens=20, min_new_tokens=20, output_logits=False, **options)

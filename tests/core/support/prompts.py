@@ -74,7 +74,7 @@ def mixed() -> str:
     model = bench.model()
     with prune(model, bench.METHOD):
         bench.forward(model, tiny.batch([bench.sample(), text]))
-    return "It ran."
+    raise AssertionError("not refused")
 
 
 def ran_dense(trace: Trace) -> str:
@@ -132,17 +132,27 @@ def later_picture() -> str:
         bench.forward(
             model, {**one, "attention_mask": torch.ones(1, 2 * one["input_ids"].shape[1])}, past_key_values=cache
         )
-    return "It ran."
+    raise AssertionError("not refused")
 
 
-@GROUP.refused("A picture behind a cached beginning of text")
+@GROUP.refused("A picture behind a beginning of text that was cached in the context")
 def picture_after_text() -> str:
     model, one = bench.model(), bench.sample("small")
     with prune(model, bench.METHOD):
         cache = bench.forward(model, TEXT, use_cache=True).past_key_values
         mask = torch.ones(1, 20 + one["input_ids"].shape[1], dtype=torch.long)
         bench.forward(model, {**one, "attention_mask": mask}, past_key_values=cache)
-    return "It ran."
+    raise AssertionError("not refused")
+
+
+@GROUP.refused("A picture behind a beginning of text that was cached before the context")
+def picture_after_prefix() -> str:
+    model, one = bench.model(), bench.sample("small")
+    cache = bench.forward(model, TEXT, use_cache=True).past_key_values
+    mask = torch.ones(1, 20 + one["input_ids"].shape[1], dtype=torch.long)
+    with prune(model, bench.METHOD):
+        bench.forward(model, {**one, "attention_mask": mask}, past_key_values=cache)
+    raise AssertionError("not refused")
 
 
 @GROUP.refused("A prompt that ends with its picture")
@@ -151,7 +161,7 @@ def ends_with_picture() -> str:
     end = int(tiny.visual_rows(one)[-1]) + 1
     with prune(model, bench.METHOD):
         bench.forward(model, {n: v[:, :end] if n != "pixel_values" else v for n, v in one.items()})
-    return "It ran."
+    raise AssertionError("not refused")
 
 
 @GROUP.refused("`inputs_embeds` without `input_ids`")
@@ -159,7 +169,7 @@ def embeddings_only() -> str:
     model, one = bench.model(), bench.sample()
     with prune(model, bench.METHOD):
         bench.forward(model, {"inputs_embeds": reference.embeddings(tiny.model("llava"), one)[None]})
-    return "It ran."
+    raise AssertionError("not refused")
 
 
 @GROUP.refused("`generate(inputs_embeds=)`")
@@ -167,7 +177,7 @@ def generate_from_embeddings() -> str:
     model, one = bench.model(), bench.sample()
     with prune(model, bench.METHOD):
         bench.generate(model, {"inputs_embeds": reference.embeddings(tiny.model("llava"), one)[None]})
-    return "It ran."
+    raise AssertionError("not refused")
 
 
 @GROUP.refused("An attention mask with four dimensions")
@@ -215,3 +225,54 @@ def masked_part() -> str:
     right = reference.Decoder(tiny.model("llava")).logits(reference.run(tiny.model("llava"), one, stages).prefill[-1])
     assert first > 0 and bench.near(logits[0, -1:], right[-1:])
     return f"{counts}; the last logits are those of a sequence without the masked and the dropped tokens."
+
+
+@GROUP.works("Two documents packed in one row, told apart by `position_ids`")
+def packed() -> str:
+    model, one = bench.model(), bench.sample()
+    last = 6
+    first = one["input_ids"].shape[1] - last
+    inputs: Any = {"input_ids": one["input_ids"], "pixel_values": one["pixel_values"], "use_cache": False}
+    inputs["position_ids"] = torch.cat([torch.arange(first), torch.arange(last)])[None]
+    alone = bench.forward(model, {"input_ids": one["input_ids"][:, -last:]}).logits[0]
+    assert bench.near(bench.forward(model, inputs).logits[0, -last:], alone), "dense documents see each other"
+    with prune(model, bench.METHOD) as trace:
+        logits = bench.forward(model, inputs).logits
+    assert bench.near(logits[0, -last:], alone), "the second document sees the first one"
+    return f"{bench.dropped(trace)}; the second document's logits are those that it has alone."
+
+
+def picture_features(model: Any, one: bench.Inputs) -> Any:
+    """What the tower and the projector make of the picture."""
+    with torch.no_grad():
+        return model.model.get_image_features(one["pixel_values"], return_dict=True)
+
+
+@GROUP.works("`mm_encoder_outputs=` instead of `pixel_values`")
+def encoded_picture() -> str:
+    model, one = bench.model(), bench.sample()
+    ids = {name: one[name] for name in ("input_ids", "attention_mask")}
+    with prune(model, bench.METHOD) as trace:
+        logits = bench.forward(model, ids, mm_encoder_outputs={"image": picture_features(model, one)}).logits
+    return bench.prefill_is_right(trace, one, logits)
+
+
+@GROUP.refused("`mm_encoder_outputs=` with a method that looks into the tower (VisionZip); the tower has not run")
+def encoded_before() -> str:
+    model, one = bench.model(), bench.sample()
+    features = picture_features(model, one)
+    ids = {name: one[name] for name in ("input_ids", "attention_mask")}
+    with prune(model, "visionzip", retention=0.5):
+        bench.forward(model, ids, mm_encoder_outputs={"image": features})
+    raise AssertionError("not refused")
+
+
+@GROUP.refused("`mm_encoder_outputs=` with VisionZip; the tower has run on another picture, outside a forward")
+def encoded_after_another() -> str:
+    model, one = bench.model(), bench.sample()
+    features = picture_features(model, one)
+    ids = {name: one[name] for name in ("input_ids", "attention_mask")}
+    with prune(model, "visionzip", retention=0.5):
+        picture_features(model, bench.sample(seed=7))
+        bench.forward(model, ids, mm_encoder_outputs={"image": features})
+    raise AssertionError("not refused")
