@@ -75,7 +75,9 @@ def last_logits() -> str:
 @GROUP.refused("`logits_to_keep=` a tensor of places in the prompt")
 def chosen_logits() -> str:
     word = 19  # between the two pictures
-    trace, output, one = called(logits_to_keep=torch.tensor([word]))
+    model, one = bench.model(), bench.sample()
+    with prune(model, "trio", retention=0.9, layers=bench.LAYERS) as trace:
+        output = bench.forward(model, one, logits_to_keep=torch.tensor([word]))
     before = int((tiny.visual_rows(one)[trace.stages[-1].kept[0]] < word).sum())
     right = bench.shortened(trace, one)[0][3 + before]
     assert bench.near(output.logits[0, 0], right), "the logits of another token"

@@ -92,13 +92,13 @@ class Group:
 
 def page(groups: Iterable[Group], result_of: Callable[[Row], Result]) -> str:
     """docs/support.md, with a table for each group."""
-    parts = [INTRODUCTION]
+    parts = [INTRODUCTION.rstrip()]
     for group in groups:
         lines = [row.line(result_of(row)) for row in group.rows]
         parts.append(
             "\n".join([f"## {group.title}", "", "| Setup | Outcome | What happens |", "|---|---|---|", *lines])
         )
-    return "\n".join(f"{part}\n" for part in parts)
+    return "\n\n".join(parts) + "\n"
 
 
 def not_portable(text: str) -> str | None:
