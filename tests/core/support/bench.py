@@ -1,0 +1,159 @@
+"""What the setups share: a model to spoil, a sample, and checks against a physically shortened sequence.
+
+Each check returns the sentence that its row shows.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from tests.core import reference, tiny
+from trio_core import Trio, prune
+from trio_core.methods.method import Method
+from trio_core.trace import Trace
+
+Inputs = dict[str, Tensor]
+
+LAYERS = (1, 3, 4)
+METHOD = Trio(retention=0.5, layers=LAYERS)
+NEW_TOKENS = 5
+
+
+def model(family: str = "llava", attention: str | None = None) -> PreTrainedModel:
+    """A toy model of its own for the setup, which may change it."""
+    return copy.deepcopy(tiny.model(family, attention))
+
+
+def sample(size: str = "large", **options: int) -> Inputs:
+    """A prompt for LLaVA; the large one has two pictures of 16 tokens, with a word between them."""
+    return tiny.sample("llava", size, **options)
+
+
+def generate(caller: Any, inputs: Inputs, **options: Any) -> Any:
+    """Greedy generation with the logits of each new token, unless the options say otherwise."""
+    exactly = {"max_new_tokens": NEW_TOKENS, "min_new_tokens": NEW_TOKENS}
+    shown = {"return_dict_in_generate": True, "output_logits": True, "do_sample": False}
+    return caller.generate(**inputs, **{**exactly, **shown, **options})
+
+
+def forward(caller: Callable[..., Any], inputs: Inputs, **options: Any) -> Any:
+    """One forward without gradients."""
+    with torch.no_grad():
+        return caller(**inputs, **options)
+
+
+@cache
+def plain_kept(method: Method = METHOD, size: str = "large") -> tuple[list[int], ...]:
+    """What the method keeps at each stage on the plain model."""
+    with prune(tiny.model("llava"), method) as trace:
+        forward(tiny.model("llava"), sample(size))
+    return kept(trace)
+
+
+@cache
+def dense_logits(size: str = "large") -> Tensor:
+    """The plain model's logits without pruning."""
+    return forward(tiny.model("llava"), sample(size)).logits
+
+
+def kept(trace: Trace, row: int = 0) -> tuple[list[int], ...]:
+    """What a sample kept at each stage."""
+    return tuple(stage.kept[row].tolist() for stage in trace.stages)
+
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+
+def dropped(trace: Trace, layers: Sequence[int] = LAYERS, row: int = 0) -> str:
+    """Each stage ran, and tokens were dropped."""
+    assert tuple(stage.layer for stage in trace.stages) == tuple(layers), "a stage did not run"
+    counts = [trace.schedules[row].visual_tokens, *(len(stage.kept[row]) for stage in trace.stages)]
+    assert counts == sorted(counts, reverse=True) and counts[-1] < counts[0], "nothing was dropped"
+    assert trace.realised_retention < 1
+    if len(counts) > 4:
+        return f"{counts[0]} → … → {counts[-1]} picture tokens"
+    return " → ".join(map(str, counts)) + " picture tokens"
+
+
+def shortened(trace: Trace, one: Inputs, written: Sequence[int] = (), row: int = 0, plain: Any = None) -> list[Tensor]:
+    """The logits of the physically shortened sequence: [S', V] of the prompt, then [V] of each written token.
+
+    plain: the model whose weights are used; the toy LLaVA unless told.
+    """
+    plain = plain if plain is not None else tiny.model("llava")
+    stages = {stage.layer: reference.kept_rows(one, stage.kept[row].cpu()) for stage in trace.stages}
+    run = reference.run(plain, one, stages, written)
+    decoder = reference.Decoder(plain)
+    with torch.no_grad():
+        return [decoder.logits(run.prefill[-1]), *(decoder.logits(outputs[-1]) for outputs in run.decode)]
+
+
+def layer_by_layer(model: Any, one: Inputs, trace: Trace) -> Tensor:
+    """[1, S', V] logits of the model's own layers, called one after another on hidden states that are cut by hand.
+
+    Each layer's hooks run, and gradients flow.
+    """
+    stages = {stage.layer: reference.kept_rows(one, stage.kept[0]) for stage in trace.stages}
+    decoder = model.model.language_model
+    features = torch.cat(list(model.model.get_image_features(one["pixel_values"], return_dict=True).pooler_output))
+    hidden = decoder.embed_tokens(one["input_ids"])
+    visual = (one["input_ids"] == model.config.image_token_id)[..., None]
+    hidden = hidden.masked_scatter(visual, features.to(hidden.dtype))
+    places = torch.arange(hidden.shape[1])
+    for index, layer in enumerate(decoder.layers):
+        if index in stages:
+            left = torch.isin(places, stages[index])
+            places, hidden = places[left], hidden[:, left]
+        causal = torch.ones(len(places), len(places), dtype=torch.bool).tril()[None, None]
+        hidden = layer(
+            hidden,
+            attention_mask=torch.zeros(causal.shape).masked_fill(~causal, torch.finfo(torch.float32).min),
+            position_ids=places[None],
+            position_embeddings=decoder.rotary_emb(hidden, places[None]),
+        )
+    return model.lm_head(decoder.norm(hidden))
+
+
+def near(actual: Tensor, expected: Tensor, share: float = 1e-4) -> bool:
+    """Whether two logits differ by no more than a share of the largest one."""
+    actual = actual.float()
+    return actual.shape == expected.shape and bool((actual - expected).abs().max() <= share * expected.abs().max())
+
+
+def prefill_is_right(
+    trace: Trace, one: Inputs, logits: Tensor, *, plain: Any = None, same: bool = True, share: float = 1e-4
+) -> str:
+    """The prompt's logits [1, S', V] are those of the shortened sequence.
+
+    same: the plain model keeps the same tokens. share: how far the logits may be off.
+    """
+    counts = dropped(trace)
+    if same:
+        assert kept(trace) == plain_kept(), "the plain model keeps other tokens"
+    assert near(logits[0], shortened(trace, one, plain=plain)[0], share), "the logits are not the shortened sequence's"
+    tokens = "the plain model's tokens are kept; " if same else ""
+    return f"{counts}; {tokens}the logits are those of the physically shortened sequence."
+
+
+def text_is_right(trace: Trace, one: Inputs, output: Any, row: int = 0, plain: Any = None, prompt: int = 0) -> str:
+    """Each new token's logits are those of the shortened sequence. prompt: padded width, where a batch was padded."""
+    counts = dropped(trace, row=row)
+    written = output.sequences[row, prompt or one["input_ids"].shape[1] :].tolist()
+    first, *later = shortened(trace, one, written[:-1], row, plain)
+    expected = [first[-1], *later]
+    assert len(output.logits) == len(expected) >= 2, "nothing was decoded"
+    assert all(near(seen[row], wanted) for seen, wanted in zip(output.logits, expected, strict=True)), (
+        "a new token's logits are not the shortened sequence's"
+    )
+    return f"{counts}; the logits of {len(expected)} new tokens are those of the physically shortened sequence."
+
+
+def dense_is_back(caller: Callable[..., Any], share: float = 1e-4) -> str:
+    """Outside the context the model computes what it did before."""
+    assert near(forward(caller, sample()).logits[0], dense_logits()[0], share), "the dense model's logits changed"
+    return "Outside the context the logits are the dense model's."

@@ -1,0 +1,270 @@
+"""Ways to call the model, and what a user may do to it while the context is open."""
+
+import tempfile
+from typing import Any
+
+import torch
+from torch import nn
+
+from tests.core import tiny
+from tests.core.support import bench
+from tests.core.support.rows import Group
+from trio_core import prune
+from trio_core.models.llava import Llava
+
+GROUP = Group("Calls and changes of the model")
+
+
+def called(attention: str | None = None, **options: Any) -> tuple[Any, Any, bench.Inputs]:
+    """A pruned forward with options. Returns its trace, its output, its inputs."""
+    model, one = bench.model(attention=attention), bench.sample()
+    with prune(model, bench.METHOD) as trace:
+        output = bench.forward(model, one, **options)
+    return trace, output, one
+
+
+@GROUP.works("`torch.inference_mode()`")
+def inference() -> str:
+    model, one = bench.model(), bench.sample()
+    with torch.inference_mode(), prune(model, bench.METHOD) as trace:
+        logits = model(**one).logits
+    return bench.prefill_is_right(trace, one, logits.clone())
+
+
+@GROUP.works("`return_dict=False`")
+def tuples() -> str:
+    trace, output, one = called(return_dict=False)
+    return bench.prefill_is_right(trace, one, output[0])
+
+
+@GROUP.works("Arguments by position")
+def by_position() -> str:
+    model, one = bench.model(), bench.sample()
+    with torch.no_grad(), prune(model, bench.METHOD) as trace:
+        logits = model(one["input_ids"], one["pixel_values"], one["attention_mask"]).logits
+    return bench.prefill_is_right(trace, one, logits)
+
+
+@GROUP.works("`output_hidden_states=True`")
+def hidden_states() -> str:
+    trace, output, one = called(output_hidden_states=True)
+    said = bench.prefill_is_right(trace, one, output.logits)
+    text = one["input_ids"].shape[1] - len(tiny.visual_rows(one))
+    lengths = [text + left for left in trace.schedules[0].tokens_by_layer]
+    assert [hidden.shape[1] for hidden in output.hidden_states[1:]] == lengths
+    return f"{said[:-1]}; each layer's hidden states have the length that it ran with."
+
+
+@GROUP.works("`output_attentions=True` with eager attention")
+def attentions() -> str:
+    trace, output, one = called("eager", output_attentions=True)
+    said = bench.prefill_is_right(trace, one, output.logits)
+    text = one["input_ids"].shape[1] - len(tiny.visual_rows(one))
+    lengths = [text + left for left in trace.schedules[0].tokens_by_layer]
+    assert [weights.shape[-1] for weights in output.attentions] == lengths
+    return f"{said[:-1]}; one attention map a layer, over the tokens that it ran with."
+
+
+@GROUP.works("`logits_to_keep=3`")
+def last_logits() -> str:
+    trace, output, one = called(logits_to_keep=3)
+    assert bench.near(output.logits[0], bench.shortened(trace, one)[0][-3:])
+    return f"{bench.dropped(trace)}; the logits are the last three rows of the physically shortened sequence."
+
+
+@GROUP.refused("`logits_to_keep=` a tensor of places in the prompt")
+def chosen_logits() -> str:
+    word = 19  # between the two pictures
+    model, one = bench.model(), bench.sample()
+    with prune(model, "trio", retention=0.9, layers=bench.LAYERS) as trace:
+        output = bench.forward(model, one, logits_to_keep=torch.tensor([word]))
+    before = int((tiny.visual_rows(one)[trace.stages[-1].kept[0]] < word).sum())
+    right = bench.shortened(trace, one)[0][3 + before]
+    assert bench.near(output.logits[0, 0], right), "the logits of another token"
+    return f"{bench.dropped(trace)}; the logits are those of the token at that place."
+
+
+@GROUP.refused("`model.forward(...)` called directly")
+def forward_directly() -> str:
+    model, one = bench.model(), bench.sample()
+    with prune(model, bench.METHOD):
+        bench.forward(model.forward, one)
+    raise AssertionError("not refused")
+
+
+@GROUP.refused("`model.model(...)` called directly")
+def inner_directly() -> str:
+    model, one = bench.model(), bench.sample()
+    with prune(model, bench.METHOD):
+        bench.forward(model.model, one)
+    raise AssertionError("not refused")
+
+
+@GROUP.refused("Another model that shares the decoder is called")
+def shared_decoder() -> str:
+    model, other, one = bench.model(), bench.model(), bench.sample()
+    other.model.language_model = model.model.language_model
+    with prune(model, bench.METHOD):
+        bench.forward(other, one)
+    raise AssertionError("not refused")
+
+
+@GROUP.works("Another model is called inside the context")
+def another_model() -> str:
+    model, other, one = bench.model(), bench.model(), bench.sample()
+    with prune(model, bench.METHOD) as trace:
+        logits = bench.forward(model, one).logits
+        assert torch.equal(bench.forward(other, one).logits, bench.dense_logits())
+    return bench.prefill_is_right(trace, one, logits)
+
+
+@GROUP.refused("A second `prune` of the same model, inside the first")
+def twice() -> str:
+    model = bench.model()
+    with prune(model, bench.METHOD), prune(model, "grid", retention=0.5):
+        pass
+    raise AssertionError("not refused")
+
+
+@GROUP.works("Two contexts, one after the other")
+def in_turn() -> str:
+    model, one = bench.model(), bench.sample()
+    with prune(model, "grid", retention=0.5):
+        bench.forward(model, one)
+    with prune(model, bench.METHOD) as trace:
+        logits = bench.forward(model, one).logits
+    return f"{bench.prefill_is_right(trace, one, logits)} {bench.dense_is_back(model)}"
+
+
+@GROUP.works("`torch.nn.DataParallel(model)` on a CPU; `model` is passed to `prune`, the wrapper is called")
+def data_parallel() -> str:
+    model, one = bench.model(), bench.sample()
+    with prune(model, bench.METHOD) as trace:
+        logits = bench.forward(nn.DataParallel(model), one).logits
+    return bench.prefill_is_right(trace, one, logits)
+
+
+@GROUP.refused("`torch.nn.DataParallel(model)` is passed to `prune`")
+def data_parallel_given() -> str:
+    given: Any = nn.DataParallel(bench.model())
+    with prune(given, bench.METHOD):
+        pass
+    raise AssertionError("not refused")
+
+
+@GROUP.refused("A decoder without layers, `num_hidden_layers: 0`")
+def no_layers() -> str:
+    config: Any = Llava.toy_config()
+    config.text_config.num_hidden_layers = 0
+    model = type(tiny.model("llava"))._from_config(config).eval()
+    with prune(model, "trio", retention=0.5):
+        bench.forward(model, bench.sample())
+    raise AssertionError("not refused")
+
+
+@GROUP.works("`model.set_attn_implementation` inside the context, from sdpa to eager")
+def other_attention() -> str:
+    model, one = bench.model(attention="sdpa"), bench.sample()
+    with prune(model, bench.METHOD) as trace:
+        bench.forward(model, one)
+        model.set_attn_implementation("eager")
+        logits = bench.forward(model, one).logits
+    return bench.prefill_is_right(trace, one, logits)
+
+
+@GROUP.refused("The decoder's last layers are cut off inside the context")
+def fewer_layers() -> str:
+    model, one = bench.model(), bench.sample()
+    decoder: Any = model.get_submodule("model.language_model")
+    with prune(model, bench.METHOD):
+        bench.forward(model, one)
+        decoder.layers = decoder.layers[:4]
+        bench.forward(model, one)
+    raise AssertionError("not refused")
+
+
+@GROUP.refused("`config.num_hidden_layers` is lowered inside the context")
+def fewer_layers_by_config() -> str:
+    model, one = bench.model(), bench.sample()
+    with prune(model, bench.METHOD):
+        model.config.get_text_config().num_hidden_layers = 4
+        bench.forward(model, one)
+    raise AssertionError("not refused")
+
+
+@GROUP.refused("A decoder layer is replaced inside the context")
+def replaced_layer() -> str:
+    model, one = bench.model(), bench.sample()
+    decoder: Any = model.get_submodule("model.language_model")
+    with prune(model, bench.METHOD):
+        decoder.layers[3] = bench.model().get_submodule("model.language_model.layers.3")
+        bench.forward(model, one)
+    raise AssertionError("not refused")
+
+
+@GROUP.refused("Layers 3 and 4 change places inside the context")
+def swapped_layers() -> str:
+    model, one = bench.model(), bench.sample()
+    decoder: Any = model.get_submodule("model.language_model")
+    with prune(model, bench.METHOD):
+        decoder.layers[2], decoder.layers[3] = decoder.layers[3], decoder.layers[2]
+        bench.forward(model, one)
+    raise AssertionError("not refused")
+
+
+def hooked(inside: bool) -> str:
+    """Layers 2 and 5 have hooks that double what they put out."""
+    model, one = bench.model(), bench.sample()
+
+    def hook() -> None:
+        for index in (1, 4):
+            layer = model.get_submodule(f"model.language_model.layers.{index}")
+            layer.register_forward_hook(lambda _module, _args, output: 2 * output)
+
+    if not inside:
+        hook()
+    with prune(model, bench.METHOD) as trace:
+        if inside:
+            hook()
+        logits = bench.forward(model, one).logits
+    with torch.no_grad():
+        right = bench.layer_by_layer(model, one, trace)
+    assert bench.near(logits[0], right[0])
+    return f"{bench.dropped(trace)}; the logits are those of the same layers and hooks on a sequence shortened by hand."
+
+
+@GROUP.works("A user's forward hooks that change the layers' output, set before the context")
+def hooks_before() -> str:
+    return hooked(inside=False)
+
+
+@GROUP.works("A user's forward hooks that change the layers' output, set inside the context")
+def hooks_inside() -> str:
+    return hooked(inside=True)
+
+
+@GROUP.works("A user's pre-hooks that change the layers' input, set before the context")
+def pre_hooks() -> str:
+    model, one = bench.model(), bench.sample()
+    for index in (1, 4):
+        layer = model.get_submodule(f"model.language_model.layers.{index}")
+        layer.register_forward_pre_hook(lambda _module, args: (2 * args[0], *args[1:]))
+    with prune(model, bench.METHOD) as trace:
+        logits = bench.forward(model, one).logits
+    with torch.no_grad():
+        right = bench.layer_by_layer(model, one, trace)
+    assert bench.near(logits[0], right[0])
+    return f"{bench.dropped(trace)}; the logits are those of the same layers and hooks on a sequence shortened by hand."
+
+
+@GROUP.works("`model.save_pretrained` inside the context")
+def saved() -> str:
+    model, one = bench.model(), bench.sample()
+    with tempfile.TemporaryDirectory() as directory, prune(model, bench.METHOD) as trace:
+        bench.forward(model, one)
+        model.save_pretrained(directory)
+        loaded = type(model).from_pretrained(directory).eval()
+    loaded.set_attn_implementation({"text_config": "sdpa", "vision_config": "eager"})
+    return (
+        f"{bench.dropped(trace)}. {bench.dense_is_back(loaded).replace('Outside the context', 'In the loaded model')}"
+    )

@@ -1,0 +1,155 @@
+"""torch.compile: models that were compiled and run before the context, and models that are compiled inside it."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from transformers import LlavaForConditionalGeneration, PreTrainedModel
+
+from tests.core.support import bench
+from tests.core.support.rows import Group
+from trio_core import Trio, prune
+from trio_core.models import toy
+from trio_core.models.llava import Llava
+
+GROUP = Group("torch.compile")
+METHOD = Trio(retention=0.7, layers=(1,))
+COMPILE: dict[str, Any] = {"backend": "eager"}
+"""Dynamo decides whether hooks run; what its backend does with the graph has no part in that."""
+
+
+def small() -> PreTrainedModel:
+    """The toy LLaVA with two decoder layers. Its tower stays out of the graph, so that tracing takes a second."""
+    config = Llava.toy_config()
+    config.text_config.num_hidden_layers = 2
+    config.vision_config.num_hidden_layers = 1
+    config.vision_feature_layer = -1
+    model: Any = toy.build(LlavaForConditionalGeneration, config, "sdpa", seed=0)
+    model.model.get_image_features = torch.compiler.disable(model.model.get_image_features)
+    model.model.get_placeholder_mask = torch.compiler.disable(model.model.get_placeholder_mask)
+    return model
+
+
+@cache
+def plain_logits() -> tuple[torch.Tensor, torch.Tensor]:
+    """Pruned and dense logits of the model that was never compiled."""
+    model, one = small(), bench.sample("small")
+    with prune(model, METHOD) as trace:
+        pruned = bench.forward(model, one).logits
+    right = bench.shortened(trace, one, plain=model)[0]
+    assert bench.near(pruned[0], right)
+    return pruned, bench.forward(model, one).logits
+
+
+def compiled(compile_it: Callable[[PreTrainedModel], tuple[Any, Any]], *, inside: bool) -> str:
+    """Compile a model, prune, and look at the results in the context and after it.
+
+    compile_it: compiles the model; returns what `prune` is given and what is called.
+    inside: compile in the context; else compile and run before it.
+    """
+    model, one = small(), bench.sample("small")
+    pruned, dense = plain_logits()
+    given, called = (model, model) if inside else compile_it(model)
+    if not inside:
+        bench.forward(called, one)
+    try:
+        with prune(given, METHOD) as trace:
+            if inside:
+                given, called = compile_it(model)
+            logits = bench.forward(called, one).logits
+        counts = bench.dropped(trace, METHOD.layers or ())
+        assert bench.near(logits[0], pruned[0]), "the logits are not the eager pruned model's"
+    finally:
+        assert bench.near(bench.forward(called, one).logits[0], dense[0]), "the dense model is not as it was"
+    return f"{counts}; the logits are the eager pruned model's, and after the context the eager dense model's."
+
+
+def whole(model: PreTrainedModel) -> tuple[Any, Any]:
+    model.compile(**COMPILE)
+    return model, model
+
+
+def wrapper(model: PreTrainedModel) -> tuple[Any, Any]:
+    wrapped = torch.compile(model, **COMPILE)
+    return wrapped, wrapped
+
+
+def wrapper_of_inner(model: PreTrainedModel) -> tuple[Any, Any]:
+    return model, torch.compile(model, **COMPILE)
+
+
+def own_forward(model: PreTrainedModel) -> tuple[Any, Any]:
+    model.forward = torch.compile(model.forward, **COMPILE)
+    return model, model
+
+
+def decoder(model: PreTrainedModel) -> tuple[Any, Any]:
+    model.get_submodule("model.language_model").compile(**COMPILE)
+    return model, model
+
+
+def layers(model: PreTrainedModel) -> tuple[Any, Any]:
+    for layer in model.get_submodule("model.language_model").layers:
+        layer.compile(**COMPILE)
+    return model, model
+
+
+def tower(model: PreTrainedModel) -> tuple[Any, Any]:
+    model.get_submodule("model.vision_tower").compile(**COMPILE)
+    return model, model
+
+
+@GROUP.refused("`model.compile()`, run before the context")
+def whole_before() -> str:
+    return compiled(whole, inside=False)
+
+
+@GROUP.refused("`torch.compile(model)`, run before the context; the wrapper is passed to `prune` and called")
+def wrapper_before() -> str:
+    return compiled(wrapper, inside=False)
+
+
+@GROUP.refused("`torch.compile(model)`, run before the context; `model` is passed to `prune`, the wrapper is called")
+def wrapper_of_inner_before() -> str:
+    return compiled(wrapper_of_inner, inside=False)
+
+
+@GROUP.refused("`model.forward = torch.compile(model.forward)`, run before the context")
+def forward_before() -> str:
+    return compiled(own_forward, inside=False)
+
+
+@GROUP.refused("`model.model.language_model.compile()`, run before the context")
+def decoder_before() -> str:
+    return compiled(decoder, inside=False)
+
+
+@GROUP.refused("`layer.compile()` of each decoder layer, run before the context")
+def layers_before() -> str:
+    return compiled(layers, inside=False)
+
+
+@GROUP.works("`model.model.vision_tower.compile()`, run before the context; the decoder is not compiled")
+def tower_before() -> str:
+    return compiled(tower, inside=False)
+
+
+@GROUP.refused("`model.compile()` inside the context")
+def whole_inside() -> str:
+    return compiled(whole, inside=True)
+
+
+@GROUP.refused("`torch.compile(model)` inside the context; the wrapper is called")
+def wrapper_inside() -> str:
+    return compiled(wrapper, inside=True)
+
+
+@GROUP.refused("`model.forward = torch.compile(model.forward)` inside the context")
+def forward_inside() -> str:
+    return compiled(own_forward, inside=True)
+
+
+@GROUP.refused("`layer.compile()` of each decoder layer inside the context")
+def layers_inside() -> str:
+    return compiled(layers, inside=True)

@@ -1,0 +1,111 @@
+"""The rows of docs/support.md: how a setup is registered and run, and what the page looks like.
+
+A setup is a function that prunes a model in one ordinary way. It returns a sentence that says what was compared, or it
+lets the TrioError of a refusal through. So a row holds only what a run has shown.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+
+from trio_core import TrioError
+
+Setup = Callable[[], str]
+Outcome = Literal["works", "refused", "fails"]
+
+INTRODUCTION = """\
+# What prune() supports
+
+Tests write this page: each row is a setup that a test runs, and a test fails where a row and this page differ.
+*works* means that tokens were dropped and that the result was compared with an oracle, which the last column names.
+*refused* means that the call raises the error in the last column instead of returning a wrong result.
+"""
+
+NOT_PORTABLE = r"0x[0-9a-f]{4,}|/(tmp|home|work|usr)/|Thread-\d|\d{9,}|\n"
+"""What no row may say: addresses, paths, numbers of threads and processes, more than one line."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run of a setup has shown.
+
+    outcome: `fails` where the setup is neither right nor refused.
+    says: the sentence of a check, or the message of a refusal.
+    """
+
+    outcome: Outcome
+    says: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One setup.
+
+    group, title: where it stands on the page. expected: the outcome that it must have. setup: runs it.
+    """
+
+    group: str
+    title: str
+    expected: Outcome
+    setup: Setup
+
+    def run(self) -> Result:
+        """Run the setup. Any error but a TrioError goes through."""
+        torch.manual_seed(0)
+        try:
+            return Result("works", self.setup())
+        except TrioError as error:
+            return Result("refused", str(error))
+        finally:
+            torch.compiler.reset()
+
+    def line(self, result: Result) -> str:
+        """The row as it stands on the page."""
+        return f"| {_cell(self.title)} | {result.outcome} | {_cell(result.says)} |"
+
+
+@dataclass
+class Group:
+    """A table of the page. title: its heading. rows: in the order in which the setups are written."""
+
+    title: str
+    rows: list[Row] = field(default_factory=list)
+
+    def works(self, title: str) -> Callable[[Setup], Setup]:
+        """Register a setup that must prune and be right."""
+        return self._register(title, "works")
+
+    def refused(self, title: str) -> Callable[[Setup], Setup]:
+        """Register a setup that must raise a TrioError."""
+        return self._register(title, "refused")
+
+    def _register(self, title: str, expected: Outcome) -> Callable[[Setup], Setup]:
+        def register(setup: Setup) -> Setup:
+            self.rows.append(Row(self.title, title, expected, setup))
+            return setup
+
+        return register
+
+
+def page(groups: Iterable[Group], result_of: Callable[[Row], Result]) -> str:
+    """docs/support.md, with a table for each group."""
+    parts = [INTRODUCTION.rstrip()]
+    for group in groups:
+        lines = [row.line(result_of(row)) for row in group.rows]
+        parts.append(
+            "\n".join([f"## {group.title}", "", "| Setup | Outcome | What happens |", "|---|---|---|", *lines])
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def not_portable(text: str) -> str | None:
+    """The first part of a text that another machine would print differently."""
+    found = re.search(NOT_PORTABLE, text)
+    return found and found.group()
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|")

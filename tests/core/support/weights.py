@@ -1,0 +1,242 @@
+"""Weights that are not plain: adapters, quantised linears, offloading, half precision.
+
+The oracle is the model whose weights are plain: the adapter merged, or the quantised rows written out.
+"""
+
+import copy
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from accelerate import cpu_offload, disk_offload, dispatch_model
+from peft import LoraConfig, get_peft_model
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from tests.core import tiny
+from tests.core.support import bench
+from tests.core.support.rows import Group
+from trio_core import methods, prune
+
+GROUP = Group("Adapters, quantised and offloaded weights")
+METHODS = ("trio", "fastv", "dart", "fitprune")
+"""Methods that look into a decoder layer: each reads other parts of it."""
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
+
+
+# --- adapters --------------------------------------------------------------------------------------------------------
+
+
+def with_lora() -> tuple[Any, PreTrainedModel]:
+    """A PeftModel with an adapter that matters on q, k, v and o of each decoder layer; the same model merged."""
+    layers = r".*language_model.*\.(" + "|".join(PROJECTIONS) + ")"
+    adapted: Any = get_peft_model(bench.model(), LoraConfig(r=4, lora_alpha=16, target_modules=layers)).eval()
+    with torch.no_grad():
+        for name, weights in adapted.named_parameters():
+            if "lora_" in name:
+                weights.copy_(torch.randn(weights.shape) / weights.shape[1] ** 0.5)
+    return adapted, copy.deepcopy(adapted).merge_and_unload()
+
+
+def same_tokens(given: Any, plain: PreTrainedModel, name: str, called: Any = None) -> str:
+    """The method keeps what it keeps on the plain model, and the logits are the plain model's."""
+    one, method = bench.sample(), methods.find(name)(retention=0.5)
+    with prune(plain, method) as trace:
+        expected = bench.forward(plain, one).logits
+    with prune(given, method) as ours:
+        logits = bench.forward(called if called is not None else given, one).logits
+    counts = bench.dropped(ours, [stage.layer for stage in trace.stages])
+    assert bench.kept(ours) == bench.kept(trace), "the plain model keeps other tokens"
+    assert bench.near(logits[0], expected[0]), "the logits are not the plain model's"
+    return counts
+
+
+def _adapter_row(name: str) -> None:
+    @GROUP.works(f"LoRA on q, k, v and o, not merged: `{name}`")
+    def adapter() -> str:
+        adapted, merged = with_lora()
+        counts = same_tokens(adapted.base_model.model, merged, name)
+        return f"{counts}; the same tokens and logits as with merged weights."
+
+
+for _name in METHODS:
+    _adapter_row(_name)
+
+
+@GROUP.works("LoRA, merged by `merge_and_unload()`")
+def merged_adapter() -> str:
+    _, merged = with_lora()
+    one = bench.sample()
+    with prune(merged, bench.METHOD) as trace:
+        logits = bench.forward(merged, one).logits
+    return bench.prefill_is_right(trace, one, logits, plain=merged, same=False)
+
+
+@GROUP.works("A `PeftModel` is passed to `prune` and called")
+def peft_model() -> str:
+    adapted, merged = with_lora()
+    counts = same_tokens(adapted, merged, "trio")
+    return f"{counts}; the same tokens and logits as with merged weights."
+
+
+@GROUP.works("The inner model of a `PeftModel` is passed to `prune`; the `PeftModel` is called")
+def inner_of_peft_model() -> str:
+    adapted, merged = with_lora()
+    counts = same_tokens(adapted.base_model.model, merged, "trio", called=adapted)
+    return f"{counts}; the same tokens and logits as with merged weights."
+
+
+@GROUP.works("`PeftModel.generate`")
+def peft_generate() -> str:
+    adapted, merged = with_lora()
+    one = bench.sample()
+    with prune(adapted, bench.METHOD) as trace:
+        output = bench.generate(adapted, one)
+    return bench.text_is_right(trace, one, output, plain=merged)
+
+
+@GROUP.works("`PeftModel.disable_adapter()` inside the context")
+def adapter_disabled() -> str:
+    adapted, _ = with_lora()
+    one = bench.sample()
+    with prune(adapted.base_model.model, bench.METHOD) as trace, adapted.disable_adapter():
+        logits = bench.forward(adapted.base_model.model, one).logits
+    return bench.prefill_is_right(trace, one, logits)
+
+
+@GROUP.works("`PeftModel.unload()` inside the context")
+def adapter_unloaded() -> str:
+    adapted, _ = with_lora()
+    one = bench.sample()
+    with prune(adapted.base_model.model, bench.METHOD) as trace:
+        logits = bench.forward(adapted.unload(), one).logits
+    return bench.prefill_is_right(trace, one, logits)
+
+
+# --- quantised linears -----------------------------------------------------------------------------------------------
+
+
+class QuantisedLinear(nn.Module):
+    """A linear layer without `.weight`: it stores integer rows, and writes them out in each forward.
+
+    bits: 8, or 4 with two numbers in each stored byte.
+    """
+
+    def __init__(self, plain: nn.Linear, bits: int):
+        super().__init__()
+        largest = 2 ** (bits - 1) - 1
+        self.bits, self.bias = bits, plain.bias
+        scale = plain.weight.detach().abs().amax(dim=1, keepdim=True) / largest
+        levels = (plain.weight.detach() / scale).round().to(torch.int16) + largest
+        packed = levels if bits == 8 else levels[:, 0::2] + 16 * levels[:, 1::2]
+        self.register_buffer("scale", scale)
+        self.register_buffer("packed", packed.to(torch.uint8))
+
+    def dequantised(self) -> Tensor:
+        """[out, in]: the rows as floating point."""
+        packed: Any = self.packed
+        levels = packed if self.bits == 8 else torch.stack([packed % 16, packed // 16], dim=-1).flatten(1)
+        return (levels.float() - (2 ** (self.bits - 1) - 1)) * self.scale
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return nn.functional.linear(rows, self.dequantised(), self.bias)
+
+
+def quantised(bits: int) -> tuple[PreTrainedModel, PreTrainedModel]:
+    """A model whose decoder layers have quantised linears, and the model with the same rows as plain weights."""
+    model, plain = bench.model(), bench.model()
+    for path, module in plain.get_submodule("model.language_model.layers").named_modules():
+        if isinstance(module, nn.Linear):
+            linear = QuantisedLinear(module, bits)
+            model.set_submodule(f"model.language_model.layers.{path}", linear)
+            module.weight.data = linear.dequantised()
+    return model, plain
+
+
+def every_method(model: Any, plain: PreTrainedModel) -> str:
+    """Each of METHODS keeps the plain model's tokens."""
+    counts = [same_tokens(model, plain, name) for name in METHODS]
+    return f"{' and '.join(METHODS)}: {counts[0]} with the first"
+
+
+@GROUP.works("8-bit linears without `.weight`")
+def eight_bits() -> str:
+    return f"{every_method(*quantised(8))}; the same tokens and logits as with the rows as plain weights."
+
+
+@GROUP.works("4-bit linears without `.weight`, two numbers in a byte")
+def four_bits() -> str:
+    return f"{every_method(*quantised(4))}; the same tokens and logits as with the rows as plain weights."
+
+
+# --- offloading ------------------------------------------------------------------------------------------------------
+
+
+def offloaded(offload: Callable[[PreTrainedModel, str], Any]) -> str:
+    model = bench.model()
+    with tempfile.TemporaryDirectory() as directory:
+        given = offload(model, directory) or model
+        return every_method(given, tiny.model("llava"))
+
+
+@GROUP.works("`accelerate.cpu_offload`")
+def on_cpu() -> str:
+    said = offloaded(lambda model, _: cpu_offload(model, execution_device="cpu"))
+    return f"{said}; the same tokens and logits as without offloading."
+
+
+@GROUP.works("`accelerate.disk_offload`")
+def on_disk() -> str:
+    said = offloaded(lambda model, directory: disk_offload(model, directory, execution_device="cpu"))
+    return f"{said}; the same tokens and logits as without offloading."
+
+
+@GROUP.works("`device_map` over two devices, as far as a CPU can show it: layers 3 and up on `disk`, the rest on `cpu`")
+def device_map() -> str:
+    places: dict[str, Any] = {"model.vision_tower": "cpu", "model.multi_modal_projector": "cpu", "lm_head": "cpu"}
+    places |= {f"model.language_model.{name}": "cpu" for name in ("embed_tokens", "norm", "rotary_emb")}
+    places |= {f"model.language_model.layers.{i}": "cpu" if i < 2 else "disk" for i in range(tiny.NUM_LAYERS)}
+    said = offloaded(lambda model, directory: dispatch_model(model, places, main_device="cpu", offload_dir=directory))
+    return f"{said}; the same tokens and logits as without the map. Two real devices were not there."
+
+
+# --- precision -------------------------------------------------------------------------------------------------------
+
+
+def in_half(dtype: torch.dtype, share: float) -> str:
+    model, one = bench.model().to(dtype), bench.sample()
+    with prune(model, bench.METHOD) as trace:
+        logits = bench.forward(model, {**one, "pixel_values": one["pixel_values"].to(dtype)}).logits
+    assert logits.dtype == dtype
+    plain = copy.deepcopy(model).float()
+    said = bench.prefill_is_right(trace, one, logits, plain=plain, same=False, share=share)
+    return f"{said[:-1]} in float32, up to rounding."
+
+
+@GROUP.works("`model.half()`")
+def half() -> str:
+    return in_half(torch.float16, 0.02)
+
+
+@GROUP.works("`model.bfloat16()`")
+def bfloat16() -> str:
+    return in_half(torch.bfloat16, 0.1)
+
+
+@GROUP.works('`torch.autocast("cpu", torch.bfloat16)`')
+def autocast() -> str:
+    model, one = bench.model(), bench.sample()
+    with torch.autocast("cpu", torch.bfloat16), prune(model, bench.METHOD) as trace:
+        logits = bench.forward(model, one).logits
+    said = bench.prefill_is_right(trace, one, logits, same=False, share=0.1)
+    return f"{said[:-1]} in float32, up to rounding."
+
+
+@GROUP.works("`model.to(torch.float64)` inside the context")
+def retyped() -> str:
+    model, one = bench.model(), bench.sample()
+    with prune(model, bench.METHOD) as trace:
+        model.to(torch.float64)
+        logits = bench.forward(model, {**one, "pixel_values": one["pixel_values"].double()}).logits
+    return bench.prefill_is_right(trace, one, logits)
