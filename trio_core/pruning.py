@@ -14,7 +14,7 @@ from trio_core.engine.checking import check_unknown
 from trio_core.engine.passes import Setup
 from trio_core.engine.prompt import PRUNE_WITH, is_prunable
 from trio_core.errors import OptionError, UnsupportedModel
-from trio_core.methods.method import Method, Positions
+from trio_core.methods.method import Method
 from trio_core.methods.view import Signal
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
@@ -98,16 +98,16 @@ def _as_method(method: Method | str, options: dict[str, Any]) -> Method:
 def _setup(adapter: Adapter, method: Method) -> tuple[Setup, tuple[str, ...]]:
     """What holds for the context, and notes on what differs from what the method asks for."""
     num_layers, notes = len(adapter.layers), ()
+    positions = method.positions_in(adapter.multi_axis_positions)
     if method.layers is not None:
         check_layers(method.layers, num_layers)
     if not is_prunable(adapter.attention):
         raise UnsupportedModel(f"attention {adapter.attention!r}: {PRUNE_WITH}")
-    positions: Positions = method.positions
-    if positions == "compact" and adapter.multi_axis_positions:
-        why = f"positions 'compact' are not defined for {adapter.family}, whose positions have several axes"
-        if not method.original_where_compact_is_undefined:
+    if positions is None or positions != method.positions:
+        why = f"positions {method.positions!r} are not defined for {adapter.family}, whose positions have several axes"
+        if positions is None:
             raise UnsupportedModel(f"{why}; use 'original'")
-        positions, notes = "original", (f"{why}: the original ones stay",)
+        notes = (f"{why}: the {positions} ones stay",)
     tower = adapter.tower() if Signal.ENCODER in method.needs else None
     # Only flash kernels count a window themselves; elsewhere a mask shows what is inside it.
     window = adapter.window if "flash" in adapter.attention else None

@@ -109,6 +109,8 @@ class Attachment:
         """Decide whether this forward is a prefill; if it is, find the pictures and the budgets."""
         self._claim_thread()
         self.running = None
+        if self.setup.tower is not None:
+            self.setup.tower.forget()  # a picture that was encoded outside this forward is another one's
         names = self._parameters if called is self.model else list(signature(called.forward).parameters)
         inputs = dict(zip(names, args, strict=False)) | kwargs
         check_run(self.setup, inputs)
@@ -149,6 +151,7 @@ class Attachment:
         self.order.end_pass()
         if isinstance(self.running, Prefill) and self.running.cache is not None:
             cache.report_full_length(self.running.cache, self.running.frames)
+            cache.follow(self.running.cache, self.running.frames)
 
     @_eager
     def after_model(self, _called: nn.Module, _args: Any, _output: Any) -> None:

@@ -1,6 +1,6 @@
 """What a pruned cache holds. Each layer of it has its own length; the library asks a few of them for the sequence's."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NoReturn
 from weakref import ref
@@ -82,6 +82,43 @@ def _length(layer: ref[Any], dropped: int) -> int:
     if (alive := layer()) is None:
         raise UnsupportedInput("this cache is a copy of one that is gone: decode with the cache that was filled")
     return held(alive) + dropped
+
+
+class Regroup:
+    """A method of a pruned cache that selects or repeats its samples; it does the same to the samples' frames.
+
+    name: `reorder_cache` (beam search), `batch_select_indices` or `batch_repeat_interleave`.
+    """
+
+    def __init__(self, cache: Any, name: str, frames: dict[int, Frame]):
+        self.cache = ref(cache)  # a cache that held itself would stay until the collector comes by
+        self.name = name
+        self.frames = frames
+
+    def __call__(self, how: Any) -> None:
+        """how: [B'], the samples that stay, in order; or how often each is repeated."""
+        if (cache := self.cache()) is None:
+            raise UnsupportedInput("this cache is a copy of one that is gone: decode with the cache that was filled")
+        getattr(type(cache), self.name)(cache, how)
+        moved: dict[int, Frame] = {}
+        for index, frame in self.frames.items():
+            if id(frame) not in moved:
+                moved[id(frame)] = frame.repeated(how) if isinstance(how, int) else frame.of_samples(how)
+            self.frames[index] = moved[id(frame)]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., NoReturn]:
+        return _copied
+
+
+def follow(cache: Any, frames: dict[int, Frame]) -> None:
+    """Let the frames follow a cache whose samples are reordered, selected or repeated."""
+    if frames:
+        for name in ("reorder_cache", "batch_select_indices", "batch_repeat_interleave"):
+            setattr(cache, name, Regroup(cache, name, frames))
+
+
+def _copied(*_args: Any, **_kwargs: Any) -> NoReturn:
+    raise UnsupportedInput("this cache is a copy of one that prune() filled: decode with the cache that was filled")
 
 
 def close(caches: Iterable[tuple[Any, dict[int, Frame]]]) -> None:

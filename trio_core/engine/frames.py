@@ -40,6 +40,16 @@ class Frame:
         index, valid, dropped = (part.to(device) for part in (self.index, self.valid, self.dropped))
         return replace(self, index=index, valid=valid, dropped=dropped)
 
+    def of_samples(self, samples: Tensor) -> "Frame":
+        """The frame of some samples, in the given order. samples: [B'], indices into the batch."""
+        samples = samples.to(self.index.device)
+        index, valid, dropped = (part.index_select(0, samples) for part in (self.index, self.valid, self.dropped))
+        return replace(self, index=index, valid=valid, dropped=dropped)
+
+    def repeated(self, times: int) -> "Frame":
+        """The frame of a batch in which each sample stands `times` times in a row."""
+        return self.of_samples(torch.arange(len(self.index)).repeat_interleave(times))
+
     @classmethod
     def of_all(cls, valid: MaskBS) -> "Frame":
         """The frame of a whole sequence. valid: [B, S], False at padding."""
