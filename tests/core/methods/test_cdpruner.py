@@ -14,7 +14,7 @@ from tests.core import tiny
 from tests.core.methods import choices
 from tests.core.models.test_families import listening
 from trio_core import OptionError, prune
-from trio_core.methods.cdpruner import CDPruner, cdpruner, relevance_of
+from trio_core.methods.cdpruner import CDPruner, cdpruner, scale_relevance
 from trio_core.rules.schedule import Schedule
 
 FEATURES = torch.tensor([(1, 0), (0.9, 0.1), (0, 1), (0.1, 0.9), (0.7, 0.7), (-1, 0)])
@@ -27,16 +27,16 @@ QUESTION = "what is it and where"
 
 
 def test_the_cards_relevance():
-    assert relevance_of(-COSINES).tolist() == pytest.approx([1, 0.9, 0.5, 0.25, 0.75, 5e-6], rel=1e-2)
-    assert relevance_of(-COSINES.double())[5].item() == pytest.approx(5e-6)  # 10⁻⁶ over the range
-    assert relevance_of(torch.tensor([0.3, 0.3])).tolist() == [1, 1]
-    assert relevance_of(torch.tensor([0.3, torch.nan])).isnan().all()
+    assert scale_relevance(-COSINES).tolist() == pytest.approx([1, 0.9, 0.5, 0.25, 0.75, 5e-6], rel=1e-2)
+    assert scale_relevance(-COSINES.double())[5].item() == pytest.approx(5e-6)  # 10⁻⁶ over the range
+    assert scale_relevance(torch.tensor([0.3, 0.3])).tolist() == [1, 1]
+    assert scale_relevance(torch.tensor([0.3, torch.nan])).isnan().all()
 
 
 @pytest.mark.parametrize(("budget", "kept"), [(1, [0]), (2, [0, 4])])
 def test_the_cards_example(budget, kept):
     """Token 1, second in relevance, is rejected as a duplicate of 0."""
-    assert cdpruner(FEATURES, relevance_of(-COSINES), budget).tolist() == kept
+    assert cdpruner(FEATURES, scale_relevance(-COSINES), budget).tolist() == kept
 
 
 def test_what_a_low_rank_leaves_open_goes_by_relevance():

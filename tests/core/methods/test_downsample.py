@@ -12,7 +12,7 @@ from tests.core.methods.crops import Crop, through_qwen
 from tests.core.methods.test_overhead import counted, waits_per_stage
 from tests.core.methods.test_visionzip import embedded, two_pictures, wide
 from trio_core import OptionError, methods
-from trio_core.methods.downsample import Downsample, cells
+from trio_core.methods.downsample import Downsample, grid_cells
 from trio_core.rules.schedule import shares
 
 every_family = pytest.mark.parametrize("family", crops.FAMILIES)
@@ -35,19 +35,19 @@ every_family = pytest.mark.parametrize("family", crops.FAMILIES)
     ],
 )
 def test_cells_by_hand(rows, columns, budget, expected):
-    assert cells(rows, columns, budget) == expected
+    assert grid_cells(rows, columns, budget) == expected
 
 
 def test_squares_of_llavas_grid():
     """64 of 24 × 24 are 8 × 8 cells of 3 × 3."""
     expected = [(row // 3) * 8 + column // 3 for row in range(24) for column in range(24)]
-    assert cells(24, 24, 64) == expected
+    assert grid_cells(24, 24, 64) == expected
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.data())
 def test_every_patch_is_in_one_cell_and_every_cell_is_a_rectangle(rows, columns, data):
     budget = data.draw(st.integers(1, rows * columns))
-    found = cells(rows, columns, budget)
+    found = grid_cells(rows, columns, budget)
     assert sorted(set(found)) == list(range(budget)) and len(found) == rows * columns
     firsts = [found.index(number) for number in range(budget)]
     assert firsts == sorted(firsts)
@@ -62,7 +62,7 @@ def test_every_patch_is_in_one_cell_and_every_cell_is_a_rectangle(rows, columns,
 @pytest.mark.parametrize("budget", [0, 7])
 def test_as_many_cells_as_patches_at_the_most(budget):
     with pytest.raises(OptionError, match=f"budget {budget}: can keep 1 … 6 of 6 tokens"):
-        cells(2, 3, budget)
+        grid_cells(2, 3, budget)
 
 
 def test_shares():
@@ -79,7 +79,7 @@ def plain(crop: Crop, there: list[int], budget: int) -> dict[int, Tensor]:
     rows, columns = sorted({patch // 4 for patch in there}), sorted({patch % 4 for patch in there})
     assert len(rows) * len(columns) == len(there)
     members: dict[int, list[int]] = {}
-    for patch, cell in zip(there, cells(len(rows), len(columns), budget), strict=True):
+    for patch, cell in zip(there, grid_cells(len(rows), len(columns), budget), strict=True):
         members.setdefault(cell, []).append(patch)
     return {inside[0]: sum(crop.hidden[patch] for patch in inside) / len(inside) for inside in members.values()}
 
@@ -144,7 +144,10 @@ def test_qwens_picture_gets_smaller(size, retention):
     """Of 2 × 3 and of 3 × 4 visual tokens."""
     one = tiny.sample("qwen2_5_vl", size)
     kept, made, _ = through_qwen(Downsample(retention=retention), one)
-    dense, found = embedded(tiny.model("qwen2_5_vl"), one), cells(*((3, 4) if size == "large" else (2, 3)), len(kept))
+    dense, found = (
+        embedded(tiny.model("qwen2_5_vl"), one),
+        grid_cells(*((3, 4) if size == "large" else (2, 3)), len(kept)),
+    )
     members = [[i for i, cell in enumerate(found) if cell == number] for number in range(len(kept))]
     assert kept == [inside[0] for inside in members]
     assert torch.allclose(made, torch.stack([dense[inside].mean(dim=0) for inside in members]), rtol=1e-4, atol=1e-5)

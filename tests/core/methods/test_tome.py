@@ -14,7 +14,7 @@ from tests.core.methods.crops import Crop, through_qwen
 from tests.core.methods.test_overhead import counted, of_size, waits_per_stage
 from tests.core.methods.test_visionzip import embedded, two_pictures, wide
 from trio_core import OptionError, methods
-from trio_core.methods.tome import ToMe, bipartite, merge_to
+from trio_core.methods.tome import ToMe, bipartite_matching, merge_to
 from trio_core.rules.schedule import Schedule
 
 every_family = pytest.mark.parametrize("family", crops.FAMILIES)
@@ -35,7 +35,7 @@ CARD = torch.tensor([(1, 0), (1, 0.1), (0, 1), (0.9, 0.1), (0.5, 0.5), (0.2, 1)]
 )
 def test_the_cards_round(merges, owner):
     """Even tokens 0, 2 and 4 link to 1, 5 and 5, at .995, .981 and .832."""
-    assert bipartite(CARD, merges).tolist() == owner
+    assert bipartite_matching(CARD, merges).tolist() == owner
 
 
 def test_what_the_cards_rounds_leave():
@@ -65,14 +65,14 @@ def test_a_second_round_weighs_by_size():
 
 def test_ties_go_to_the_lower_index():
     same = torch.ones(6, 2)
-    assert bipartite(same, 2).tolist() == [1, 1, 1, 3, 4, 5]
+    assert bipartite_matching(same, 2).tolist() == [1, 1, 1, 3, 4, 5]
     assert merge_to(same, torch.eye(6), 3)[0].tolist() == [1, 3, 5]
 
 
 @pytest.mark.parametrize(("count", "merges"), [(6, 4), (5, 3), (1, 1), (4, -1)])
 def test_a_round_merges_half_at_the_most(count, merges):
     with pytest.raises(OptionError, match=f"merges {merges}: a round can merge 0 … {count // 2} of {count}"):
-        bipartite(torch.ones(count, 2), merges)
+        bipartite_matching(torch.ones(count, 2), merges)
 
 
 @pytest.mark.parametrize("budget", [0, 7])
