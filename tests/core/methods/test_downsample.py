@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.core import tiny
-from tests.core.methods import crops
-from tests.core.methods.crops import Crop, through_qwen
+from tests.core.methods import merging_checks
+from tests.core.methods.merging_checks import Crop, through_qwen
 from tests.core.methods.test_overhead import counted, waits_per_stage
 from tests.core.methods.test_visionzip import embedded, two_pictures, wide
 from trio_core import OptionError, methods
 from trio_core.methods.downsample import Downsample, grid_cells
 from trio_core.rules.schedule import shares
 
-every_family = pytest.mark.parametrize("family", crops.FAMILIES)
+every_family = pytest.mark.parametrize("family", merging_checks.FAMILIES)
 
 
 # --- cells -----------------------------------------------------------------------------------------------------------
@@ -87,24 +87,24 @@ def plain(crop: Crop, there: list[int], budget: int) -> dict[int, Tensor]:
 @pytest.mark.parametrize("retention", [0.07, 0.25, 0.6])
 @every_family
 def test_the_decoder_receives_the_means(family, retention):
-    crops.check(tiny.model(family), crops.samples_of(family), Downsample(retention=retention), plain)
+    merging_checks.check(tiny.model(family), merging_checks.samples_of(family), Downsample(retention=retention), plain)
 
 
 @pytest.mark.parametrize("one", [wide(), two_pictures()])
 def test_tiles_that_padding_is_cut_off_and_several_pictures(one):
-    crops.check(tiny.model("llava_next"), [one], Downsample(retention=0.4), plain)
+    merging_checks.check(tiny.model("llava_next"), [one], Downsample(retention=0.4), plain)
 
 
 @pytest.mark.parametrize("positions", ["original", "compact"])
 @every_family
 def test_it_generates_as_from_the_shorter_prompt(family, positions):
-    crops.check_generation(family, Downsample(retention=0.3, positions=positions), plain)
+    merging_checks.check_generation(family, Downsample(retention=0.3, positions=positions), plain)
 
 
 @every_family
 def test_everything_nothing_and_broken(family):
-    crops.check_ends(family, Downsample)
-    crops.check_alone(family, Downsample)
+    merging_checks.check_ends(family, Downsample)
+    merging_checks.check_alone(family, Downsample)
 
 
 def test_without_a_rectangle_it_takes_runs():

@@ -1,4 +1,4 @@
-"""HoloV: its allocation and choice by hand, against plain loops, and inside the models."""
+"""HoloV: its division of the budget and its selection by hand, against plain loops, and inside the models."""
 
 import math
 from fractions import Fraction
@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.methods import choices
+from tests.core.methods import encoder_checks
 from trio_core import OptionError
 from trio_core.methods.holov import HoloV, add_diversity, chunk_budgets, chunk_sizes, holov
 from trio_core.rules.schedule import Schedule
@@ -155,12 +155,12 @@ def test_it_is_the_plain_form(counts, chunks, data):
 
 
 def expected(chunks: int, diversity: float):
-    def of_one(seen: choices.Seen, budget: int, _one: object) -> list[int]:
-        places = [(crop, patch) for crop in seen.crops for patch in sorted(seen.crops[crop])]
-        attention = [float(seen.attention[place]) / seen.heads for place in places]
-        features = torch.stack([seen.projected[place] for place in places])
+    def of_one(output: encoder_checks.TowerOutput, budget: int, _one: object) -> list[int]:
+        places = [(crop, patch) for crop in output.crops for patch in sorted(output.crops[crop])]
+        attention = [float(output.attention[place]) / output.heads for place in places]
+        features = torch.stack([output.projected[place] for place in places])
         scores = plain_diversity(attention, features, diversity, chunks) if diversity else attention
-        numbers = [seen.crops[crop][patch] for crop, patch in places]
+        numbers = [output.crops[crop][patch] for crop, patch in places]
         return [numbers[i] for i in plain(attention, scores, budget, chunks)]
 
     return of_one
@@ -169,21 +169,21 @@ def expected(chunks: int, diversity: float):
 @pytest.mark.parametrize(
     ("retention", "chunks", "diversity"), [(0.17, 16, 0.0), (0.5, 16, 0.0), (0.4, 5, 0.0), (0.6, 3, 2.0)]
 )
-@choices.families
+@encoder_checks.families
 def test_inside_the_models(family, retention, chunks, diversity):
     """One allocation over all crops, the base crop first; without newlines."""
     method = HoloV(retention=retention, chunks=chunks, diversity=diversity)
-    choices.holds_in(family, method, expected(chunks, diversity))
+    encoder_checks.check_selection(family, method, expected(chunks, diversity))
 
 
-@choices.families
+@encoder_checks.families
 def test_it_generates_and_is_dense_when_all_stay(family):
-    choices.generates(family, HoloV(retention=0.3))
-    choices.is_dense_when_all_stay(family, HoloV(retention=1.0))
+    encoder_checks.check_generation(family, HoloV(retention=0.3))
+    encoder_checks.check_full_retention(family, HoloV(retention=1.0))
 
 
 def test_newlines_go_first():
-    choices.refuses_newlines(HoloV)
+    encoder_checks.check_newlines_refused(HoloV)
 
 
 @pytest.mark.parametrize("tokens", [192, 128, 64])
@@ -194,11 +194,11 @@ def test_published_budgets(tokens):
 
 @pytest.mark.parametrize("diversity", [0.0, 0.09])
 def test_its_cost(diversity):
-    choices.costs_what_it_says(HoloV(retention=0.5, chunks=3, diversity=diversity), rel=0.3)
+    encoder_checks.check_cost(HoloV(retention=0.5, chunks=3, diversity=diversity), rel=0.3)
 
 
 def test_the_host_waits_for_the_inputs_check():
-    choices.waits_as_often_for_many(HoloV, 1)
+    encoder_checks.check_host_waits(HoloV, 1)
 
 
 def test_what_is_broken_or_too_much_is_refused():

@@ -1,4 +1,4 @@
-"""What a method says its choice costs is what torch counts while it chooses; and how often the host waits meanwhile."""
+"""What a method says its selection costs is what torch counts; and how often the host waits meanwhile."""
 
 from functools import cache
 

@@ -54,7 +54,7 @@ def test_nothing_dropped_is_the_dense_model_to_the_last_bit(name):
 
 @pytest.mark.parametrize("attention", ["eager", "flex_attention"])
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_the_choice_does_not_depend_on_the_kernel(name, attention):
+def test_selection_does_not_depend_on_the_kernel(name, attention):
     """No method needs the model to keep attention maps: the rows that it reads are made beside whatever kernel runs."""
     sdpa, other = (
         logits("llava", kernel, made(name, 0.5), [tiny.sample("llava")])[1] for kernel in ("sdpa", attention)
@@ -65,7 +65,7 @@ def test_the_choice_does_not_depend_on_the_kernel(name, attention):
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_a_sample_s_choice_is_its_own(name):
+def test_selection_of_a_sample_does_not_depend_on_the_batch(name):
     large, small = tiny.sample("llava"), tiny.sample("llava", "small", seed=1)
     _, together = logits("llava", "sdpa", made(name, 0.5), [large, small])
     for place, one in enumerate((large, small)):
@@ -76,7 +76,7 @@ def test_a_sample_s_choice_is_its_own(name):
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_the_host_does_not_wait_for_each_token(name):
-    """Nearly twice as many tokens stay, and it waits no more often: counted inside the choices."""
+    """Nearly twice as many tokens stay, and it waits no more often: counted inside the selections."""
 
     def waits(budget_share: float) -> int:
         method = made(name, budget_share)

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.core import tiny
-from tests.core.methods import crops
-from tests.core.methods.crops import Crop, through_qwen
+from tests.core.methods import merging_checks
+from tests.core.methods.merging_checks import Crop, through_qwen
 from tests.core.methods.test_overhead import counted, of_size, waits_per_stage
 from tests.core.methods.test_visionzip import embedded, two_pictures, wide
 from trio_core import OptionError, methods
 from trio_core.methods.tome import ToMe, bipartite_matching, merge_to
 from trio_core.rules.schedule import Schedule
 
-every_family = pytest.mark.parametrize("family", crops.FAMILIES)
+every_family = pytest.mark.parametrize("family", merging_checks.FAMILIES)
 
 # --- worked by hand --------------------------------------------------------------------------------------------------
 
@@ -126,29 +126,31 @@ def plain(crop: Crop, there: list[int], budget: int) -> dict[int, Tensor]:
 @pytest.mark.parametrize("retention", [0.07, 0.25, 0.6])
 @every_family
 def test_the_decoder_receives_what_merged(family, retention):
-    crops.check(tiny.model(family), crops.samples_of(family), ToMe(retention=retention), plain)
+    merging_checks.check(tiny.model(family), merging_checks.samples_of(family), ToMe(retention=retention), plain)
 
 
 @pytest.mark.parametrize("one", [wide(), two_pictures()])
 def test_tiles_that_padding_is_cut_off_and_several_pictures(one):
-    crops.check(tiny.model("llava_next"), [one], ToMe(retention=0.4), plain)
+    merging_checks.check(tiny.model("llava_next"), [one], ToMe(retention=0.4), plain)
 
 
 def test_a_picture_of_64_patches():
     model, one = of_size(8)
-    crops.check(model, [{**one, "attention_mask": torch.ones_like(one["input_ids"])}], ToMe(retention=0.15), plain)
+    merging_checks.check(
+        model, [{**one, "attention_mask": torch.ones_like(one["input_ids"])}], ToMe(retention=0.15), plain
+    )
 
 
 @pytest.mark.parametrize("positions", ["original", "compact"])
 @every_family
 def test_it_generates_as_from_the_shorter_prompt(family, positions):
-    crops.check_generation(family, ToMe(retention=0.3, positions=positions), plain)
+    merging_checks.check_generation(family, ToMe(retention=0.3, positions=positions), plain)
 
 
 @every_family
 def test_everything_nothing_and_broken(family):
-    crops.check_ends(family, ToMe)
-    crops.check_alone(family, ToMe)
+    merging_checks.check_ends(family, ToMe)
+    merging_checks.check_alone(family, ToMe)
 
 
 def test_budgets_are_those_of_every_layer():

@@ -315,7 +315,7 @@ def test_the_tower_is_read_where_the_projector_reads_it(family, layer):
 
 
 def test_the_towers_kernel_is_its_own():
-    """Under sdpa the tower makes no map, and the choice is the same."""
+    """Under sdpa the tower makes no map, and the selection is the same."""
     model = families["LLaVA-1.5"].toy("sdpa", seed=5)
     model.get_submodule("model.vision_tower").set_attn_implementation("sdpa")
     kept = {}
@@ -438,7 +438,7 @@ def test_nothing_stays_behind(family):
 
 @every_family
 def test_a_picture_of_an_earlier_forward_is_not_taken_for_this_one(family):
-    """Whose forward failed behind the tower, or came to no choice since all tokens stay."""
+    """The earlier forward failed after the tower, or selected nothing because all tokens stay."""
     model, one = tiny.model(family), tiny.sample(family)
     without = {name: value for name, value in one.items() if name != "pixel_values"}
     fewer = {**one, "input_ids": one["input_ids"].where(one["input_ids"].cumsum(1) > 3 * tiny.IMAGE, 1)}

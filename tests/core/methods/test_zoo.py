@@ -140,7 +140,7 @@ def test_the_last_row_of_the_models_own_map_ranks_at_every_stage(family, cls, ba
 
 
 def farthest(features: Tensor, budget: int) -> list[int]:
-    """DivPrune's greedy choice as the card states it, recomputing every minimum."""
+    """DivPrune's greedy selection as the card states it, recomputing every minimum."""
     unit = features / features.norm(dim=-1, keepdim=True)
     distance = 1 - unit @ unit.T
     kept = [int(distance.sort(dim=0).values[1].argmax())]
