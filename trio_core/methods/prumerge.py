@@ -15,7 +15,7 @@ from trio_core.rules.checks import check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import shares
 from trio_core.rules.selection import stride
-from trio_core.tensors import FeaturesND, KeptK, KeysNE, MergedKD, ScoresN, to_device
+from trio_core.tensors import FeaturesND, KeptK, KeysNE, ScoresN, to_device
 
 NEIGHBOURS = 32
 """How many tokens merge into each centre."""
@@ -117,7 +117,7 @@ def select_centres(attention: ScoresN, count: int, *, plus: bool) -> KeptK:
 
 
 @torch.no_grad()
-def merge_neighbours(attention: ScoresN, keys: KeysNE, hidden: FeaturesND, centres: KeptK) -> MergedKD:
+def merge_neighbours(attention: ScoresN, keys: KeysNE, hidden: FeaturesND, centres: KeptK) -> Tensor:
     """[K + 1, D]: each centre plus its 32 nearest patches, weighted by attention; last, the sum of all other patches.
 
     new_i = x_i + Σ a_j · x_j over the 32 patches j ≠ i of the largest cosine of keys, centres or not. The sum is

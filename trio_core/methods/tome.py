@@ -122,10 +122,10 @@ def merge_to(keys: KeysNE, hidden: FeaturesND, budget: int) -> tuple[KeptK, Merg
     while left > budget:
         merges = min(left - budget, left // 2)
         target = bipartite_matching(group_keys, merges)
-        stays = target == torch.arange(left, device=keys.device)
-        group = (stays.cumsum(dim=0) - 1)[target][group]
+        unmerged = target == torch.arange(left, device=keys.device)
+        group = (unmerged.cumsum(dim=0) - 1)[target][group]
         left -= merges
-        indices = indices[stays.int().argsort(descending=True, stable=True)[:left]]
+        indices = indices[unmerged.int().argsort(descending=True, stable=True)[:left]]
         if left > budget:
             group_keys = cluster_means(keys, group, left)
     return indices, hidden if left == len(hidden) else cluster_means(hidden, group, left)
