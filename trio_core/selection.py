@@ -13,7 +13,6 @@ __getattr__ = moved(
         "dpp_map": "trio_core.rules.selection",
         "facility_location": "trio_core.rules.selection",
         "shares": "trio_core.rules.schedule",
-        "crops_to_keep_of": "trio_core.methods.crops",
         "crop_by_crop": "trio_core.methods.crops",
         "merge_by_crop": "trio_core.methods.crops",
         "CropRule": "trio_core.methods.crops",

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.methods.crops import crop_by_crop, crops_to_keep_of
+from trio_core.methods.crops import GAPS, TILES, all_tokens, crop_by_crop, crops_of
 from trio_core.methods.method import Method, Reference, Stage
-from trio_core.methods.view import Selection, Signal, View
+from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import shares
 from trio_core.rules.selection import cosine, dpp_map
@@ -20,28 +20,34 @@ from trio_core.tensors import FeaturesND, KeptK, ScoresN
 
 
 @torch.no_grad()
-def relevance_of(likeness: ScoresN) -> ScoresN:
-    """(likeness − min + 10⁻⁶) / (max − min), over all crops of a picture; 1 where all are alike.
+def scale_relevance(scores: ScoresN) -> ScoresN:
+    """[N]: (score − min + 10⁻⁶) / (max − min), or 1 everywhere if all scores are equal.
 
-    The least relevant token is not quite 0, so that the kernel's diagonal stays positive. likeness: [N], of each token
-    to the question; the released code gives minus the cosine in CLIP's space, where the alike is the background.
+    The smallest relevance is not quite 0, so that the kernel's diagonal stays positive.
+
+    scores: [N], of each token for the question, over all crops of a picture.
     """
-    wide = likeness.to(torch.promote_types(likeness.dtype, torch.float32))
+    wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
     low, high = wide.aminmax()
     return torch.where(high == low, 1, (wide - low + 1e-6) / (high - low))
 
 
 @torch.no_grad()
 def cdpruner(features: FeaturesND, relevances: ScoresN, budget: int) -> KeptK:
-    """CDPruner's choice within one crop: the greedy MAP of the kernel relevance_i · cosine_ij · relevance_j.
+    """The tokens of one crop that are relevant and unlike each other: [K] indices, ascending.
 
-    NeurIPS 2025, Theia-4869/CDPruner at 9541616. Deliberate difference: where the kernel's rank lies below the budget,
-    the most relevant of the others complete it; the released code may keep fewer, or divide by zero.
+    It is the greedy MAP of a determinantal point process with the kernel relevance_i · cosine_ij · relevance_j. Ties go
+    to the more relevant token, then to the lower index.
 
-    features: [N, D] projected tokens, not normalised; relevances: [N], not negative; budget: K in 1 … N. Returns K
-    indices, ascending; ties go to the more relevant, then to the lower index. Raises OptionError as `dpp_map` does.
+    features: [N, D] projected tokens, not normalised.
+    relevances: [N], not negative.
+    budget: K, 1 … N.
+
+    Raises OptionError as `dpp_map` does.
+    Source: NeurIPS 2025, Theia-4869/CDPruner at 9541616. Deliberate difference: if the kernel's rank is below K, the
+    most relevant of the other tokens complete the selection. The released code may keep fewer, or divide by zero.
     """
-    # In this order the lowest indices, which complete a choice, are the most relevant tokens.
+    # `dpp_map` completes a selection by the lowest indices. In this order they are the most relevant tokens.
     order = relevances.argsort(descending=True, stable=True)
     ranked = relevances[order].to(torch.promote_types(features.dtype, torch.float32))
     kernel = ranked[:, None] * cosine(features[order]) * ranked
@@ -50,13 +56,15 @@ def cdpruner(features: FeaturesND, relevances: ScoresN, budget: int) -> KeptK:
 
 @dataclass(frozen=True, kw_only=True)
 class CDPruner(Method):
-    """Keep the tokens that are relevant to the question and unlike each other, each crop its share of the budget.
+    """Keep the tokens that are relevant to the question and unlike each other.
 
-    relevance: what the question is compared in. `embeddings`, which is ours and runs everywhere: a token's cosine with
-    the mean embedding of the text behind the picture, as both enter the decoder. `clip`, the released rule: minus its
-    cosine with the question in CLIP's joint space, which takes CLIP's text tower.
-    clip: for `clip`, the directory of the tower's own CLIPModel checkpoint with its tokenizer.
-    question: for `clip`, the bare question, one for all samples; in segments of as many tokens as the text tower takes.
+    relevance: how a token is compared with the question. `embeddings` is ours and runs everywhere: the token's cosine
+        with the mean embedding of the text after the picture, as both enter the decoder. `clip` is the released rule:
+        minus the cosine in CLIP's joint space. It needs CLIP's text tower.
+    clip: for `clip`, a directory with the tower's own CLIPModel checkpoint and its tokenizer.
+    question: for `clip`, the bare question, one for all samples. It is cut into segments that fit the text tower.
+
+    Each crop keeps an equal share.
     """
 
     relevance: Literal["embeddings", "clip"] = "embeddings"
@@ -71,10 +79,10 @@ class CDPruner(Method):
         arxiv="2506.10967",
         repository="Theia-4869/CDPruner",
         commit="9541616c40fcd5625de1cdb8ea6c33c129eb7864",
-        note="By default the question is read from the decoder's own embeddings, with the template's words; the "
-        "released code asks CLIP's text tower: relevance='clip'. What a kernel of low rank leaves open goes by "
-        "relevance. The budget is divided over the crops, where the released code keeps as many of each; LLaVA-NeXT's "
-        "newlines go, and padding is cut off its tiles first, which the released code leaves in.",
+        note="By default the question is read from the decoder's own embeddings, with the words of the template. The "
+        "released code asks CLIP's text tower; that is relevance='clip'. If the kernel's rank is too low, relevance "
+        f"completes the selection. {GAPS} The budget is divided over the crops; the released code keeps the same "
+        f"number in each. {TILES}",
     )
 
     def __post_init__(self) -> None:
@@ -90,48 +98,38 @@ class CDPruner(Method):
             )
 
     def select(self, view: View) -> Selection:
-        """Relevance over all crops of a picture together, diversity crop by crop; the scores are the relevances."""
-        kept, scores = [], []
-        for sample, picture in enumerate(view.pictures):
-            features = view.features(sample)
-            if picture.budget == len(picture.rows):  # a small picture beside larger ones
-                kept.append(torch.arange(picture.budget, device=features.device))
-                scores.append(torch.ones(picture.budget, device=features.device))
-                continue
-            crops = crops_to_keep_of(view.encoder, sample, picture.budget)
-            patches = torch.cat([there for _, there in crops])
-            found = relevance_of(self._likeness(view, sample, patches))
-            relevances = found.new_zeros(len(features)).index_copy(0, patches, found)
+        """Relevance is scaled over all crops of a picture, diversity acts crop by crop. The scores are relevances."""
+        kept, scores = zip(*(self._sample(sample) for sample in view.samples), strict=True)
+        return Selection(kept, scores)
 
-            def choose(
-                _crop: int,
-                there: Tensor,
-                _patch: Tensor,
-                budget: int,
-                features: Tensor = features,
-                relevances: Tensor = relevances,
-            ) -> KeptK:
-                return cdpruner(features[there], relevances[there], budget)
+    def _sample(self, sample: Sample) -> tuple[KeptK, ScoresN]:
+        """[K] the tokens kept of one sample, and [N] the relevance of each token; 0 at newlines."""
+        features = sample.features
+        if sample.keeps_all:
+            return all_tokens(sample), torch.ones(len(features), device=features.device)
+        crops = crops_of(sample)
+        tokens = torch.cat([crop.tokens for crop in crops])
+        found = scale_relevance(self._question_scores(sample, tokens))
+        relevances = found.new_zeros(len(features)).index_copy(0, tokens, found)
+        kept = crop_by_crop(crops, lambda crop: cdpruner(features[crop.tokens], relevances[crop.tokens], crop.budget))
+        return kept, relevances
 
-            kept.append(crop_by_crop(view.encoder, sample, picture.budget, choose))
-            scores.append(relevances)
-        return Selection(tuple(kept), tuple(scores))
-
-    def _likeness(self, view: View, sample: int, patches: Tensor) -> ScoresN:
-        """[n] how much the patches of one sample are like the question, however that is asked."""
+    def _question_scores(self, sample: Sample, tokens: Tensor) -> ScoresN:
+        """[n] the scores of some tokens of a sample for the question. Higher is more relevant."""
+        view = sample.view
         if self.relevance == "embeddings":
-            embedded = view.embeddings[sample]
+            embedded = view.embeddings[sample.index]
             wide = torch.promote_types(embedded.visual.dtype, torch.float32)
-            visual, text = embedded.visual[patches].to(wide), embedded.text.to(wide).mean(dim=0, keepdim=True)
+            visual, text = embedded.visual[tokens].to(wide), embedded.text.to(wide).mean(dim=0, keepdim=True)
             return (F.normalize(visual, dim=-1) @ F.normalize(text, dim=-1).T)[:, 0]
-        hidden = view.encoder.by_token(sample, view.encoder.hidden)[patches]
+        hidden = view.encoder.by_token(sample.index, view.encoder.hidden)[tokens]
         return -_clip_cosine(self.clip, self.question, hidden)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of each crop's similarities and of the Cholesky rows of its picks, and of the relevance.
+        """MACs of the similarities within each crop, of the Cholesky rows of its picks, and of the relevance.
 
-        With `clip` that is the text tower on the question, at every choice anew, and the patches' projection into the
-        joint space; reading the checkpoint from disk multiplies nothing, and happens once.
+        With `clip`, relevance costs the text tower on the question, at every selection anew, and the projection of the
+        patches into the joint space.
         All visual tokens are counted as patches: nobody says which are newlines.
         """
         crops = shape.crops(sizes.visual)
@@ -150,11 +148,14 @@ class CDPruner(Method):
 
 @cache
 def _checkpoint(directory: str) -> tuple[Any, Any]:
-    """CLIPModel, in float32, and its tokenizer; read from disk once. Attention is eager, whose products are counted."""
+    """The CLIPModel, in float32, and its tokenizer. They are read from disk once.
+
+    Attention is eager, because torch's counter sees its products. Raises OptionError if they cannot be read.
+    """
     from transformers import AutoTokenizer, CLIPModel
 
     try:
-        with torch.inference_mode(False):  # it outlives the context in which it is first asked for
+        with torch.inference_mode(False):  # the cached model outlives the context of its first use
             clip = CLIPModel.from_pretrained(
                 directory, local_files_only=True, dtype=torch.float32, attn_implementation="eager"
             )
@@ -165,7 +166,10 @@ def _checkpoint(directory: str) -> tuple[Any, Any]:
 
 
 def _segments(directory: str, question: str) -> Tensor:
-    """[G, L] ids of the question, zeros behind it in the last segment; the tower looks back only, and sees none."""
+    """[G, L]: the token ids of the question in segments of the text tower's length L.
+
+    Zeros fill the last segment. The tower is causal, so that the question's tokens do not see them.
+    """
     clip, tokenizer = _checkpoint(directory)
     length = clip.config.text_config.max_position_embeddings
     ids = torch.tensor(tokenizer(question, verbose=False).input_ids)
@@ -174,9 +178,11 @@ def _segments(directory: str, question: str) -> Tensor:
 
 @torch.no_grad()
 def _clip_cosine(directory: str, question: str, hidden: FeaturesND) -> ScoresN:
-    """[N] cosine of the tower's patches [N, D] with the question in CLIP's joint space, the mean over its segments.
+    """[N]: the cosine of each patch with the question in CLIP's joint space, averaged over the question's segments.
 
-    Raises OptionError for a checkpoint of another width than the tower's.
+    hidden: [N, D], the tower's patches.
+
+    Raises OptionError if the checkpoint's width is not the tower's.
     """
     clip, _ = _checkpoint(directory)
     if (width := clip.config.vision_config.hidden_size) != hidden.shape[1]:
@@ -192,7 +198,7 @@ def _clip_cosine(directory: str, question: str, hidden: FeaturesND) -> ScoresN:
 
 
 def _clip_macs(directory: str, question: str, patches: int) -> int:
-    """MACs of `_clip_cosine` for so many patches."""
+    """MACs of `_clip_cosine`. patches: how many there are."""
     config = _checkpoint(directory)[0].config
     text, joint = config.text_config, config.projection_dim
     segments, length = _segments(directory, question).shape

@@ -1,80 +1,137 @@
-"""A budget divided over the crops of a picture: what methods that act on the vision tower's patches share."""
+"""What the encoder methods share: each crop of a picture keeps its share of the budget.
 
-from collections.abc import Callable
+A picture is one crop in LLaVA-1.5 and Qwen. In LLaVA-NeXT it is a base crop and several tiles, with newline tokens
+between the rows of the tiles.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.methods.view import Selection, View
+from trio_core.methods.view import Sample, Selection, View
 from trio_core.models.encoder import Encoder
 from trio_core.rules.schedule import shares
-from trio_core.tensors import KeptK
+from trio_core.tensors import AttentionHN, FeaturesND, KeptK, KeysNE
+
+GAPS = (
+    "The released code makes a contiguous prompt on LLaVA; here kept tokens keep their position ids, with gaps between "
+    "them. positions='compact' renumbers them."
+)
+"""A sentence of each note of a method whose released code shortens the prompt."""
+
+TILES = (
+    "On LLaVA-NeXT newline tokens are dropped, and padding is cut off the tiles first; the released code leaves the "
+    "padding in."
+)
+"""A sentence of each note of a method whose released code switches LLaVA-NeXT's un-padding off."""
 
 
-def crops_to_keep_of(encoder: Encoder, sample: int, budget: int) -> list[tuple[int, Tensor]]:
-    """The crops of one sample, as `Encoder.crops` gives them, of whose patches `budget` are to stay and no newline.
+@dataclass(frozen=True)
+class Crop:
+    """One crop of a sample's picture. Its n visual tokens are n of the tower's M patches.
 
-    Raises OptionError for a budget beyond the patches.
+    encoder: the tower's output.
+    number: the crop's place in the tower's batch.
+    tokens: [n], its visual tokens, as indices into the visual tokens of the sample.
+    patches: [n], the patches behind them, 0 … M − 1 in raster order.
+    budget: how many of the n to keep. 0 if the budget is smaller than the number of crops.
     """
-    crops, tokens = encoder.crops(sample), len(encoder.places[sample])
-    patches = sum(len(there) for _, there in crops)
-    if budget > patches:
+
+    encoder: Encoder
+    number: int
+    tokens: Tensor
+    patches: Tensor
+    budget: int
+
+    @property
+    def hidden(self) -> FeaturesND:
+        """[n, D]: the patches as the projector reads them."""
+        return self.encoder.hidden[self.number][self.patches]
+
+    @property
+    def keys(self) -> KeysNE:
+        """[n, E]: the patches' keys in the layer that made `hidden`, averaged over heads."""
+        return self.encoder.keys[self.number].mean(dim=1)[self.patches]
+
+    @property
+    def attention(self) -> AttentionHN:
+        """[H, n]: what the CLS token pays to each patch; in a tower without CLS, what the patch receives."""
+        return self.encoder.attention[self.number][:, self.patches]
+
+
+CropRule = Callable[[Crop], tuple[Tensor, Tensor]]
+"""A merging rule for one crop with a budget K ≥ 1. It returns [K] indices into the crop's n tokens, in any order, and
+the [K, D] features of the tower that stand there from now on."""
+
+
+def crops_of(sample: Sample) -> list[Crop]:
+    """The crops of a sample's picture, each with its share of the budget. Newlines belong to no crop.
+
+    Raises OptionError for a budget larger than the number of patches.
+    """
+    encoder = sample.view.encoder
+    places, crops = encoder.places[sample.index], encoder.crops(sample.index)
+    sizes = [len(tokens) for _, tokens in crops]
+    if sample.budget > sum(sizes):
         raise OptionError(
-            f"budget {budget}: newlines between tiles go first, so that at most {patches} of {tokens} visual tokens "
-            "can stay; lower the retention"
+            f"budget {sample.budget}: newlines between tiles go first, so that at most {sum(sizes)} of {len(places)} "
+            "visual tokens can stay; lower the retention"
         )
-    return crops
-
-
-def crop_by_crop(
-    encoder: Encoder, sample: int, budget: int, choose: Callable[[int, Tensor, Tensor, int], KeptK]
-) -> KeptK:
-    """Each crop's own choice of its share of the budget, as ascending indices into one sample's visual tokens.
-
-    choose: (crop, [n] its visual tokens, [n] the patches behind them, K in 1 … n) → [K] indices among the n.
-    A picture that keeps all keeps its newlines too. Raises OptionError for a budget beyond the patches.
-    """
-    places = encoder.places[sample]
-    if budget == len(places):
-        return torch.arange(budget, device=places.device)
-    crops = crops_to_keep_of(encoder, sample, budget)
-    due = shares(budget, [len(there) for _, there in crops])
-    kept = [
-        there[choose(crop, there, places[there] % encoder.patches, share)]
-        for (crop, there), share in zip(crops, due, strict=True)
-        if share
+    return [
+        Crop(encoder, number, tokens, places[tokens] % encoder.patches, budget)
+        for (number, tokens), budget in zip(crops, shares(sample.budget, sizes), strict=True)
     ]
-    return torch.cat(kept).sort().values
 
 
-CropRule = Callable[[Encoder, int, Tensor, int], tuple[Tensor, Tensor]]
-"""(encoder, crop, [n] its patches that are there, K in 1 … n) → [K] ascending indices into them; [K, D] features."""
+def crop_by_crop(crops: Sequence[Crop], rule: Callable[[Crop], KeptK]) -> KeptK:
+    """What `rule` keeps of each crop, together: ascending indices into the sample's visual tokens.
+
+    crops: of one sample. Those with a budget of 0 are skipped.
+    rule: returns the [K] indices that it keeps of a crop's n tokens.
+    """
+    return torch.cat([crop.tokens[rule(crop)] for crop in crops if crop.budget]).sort().values
+
+
+def select_by_crop(view: View, rule: Callable[[Crop], KeptK]) -> Selection:
+    """What `rule` keeps of each crop of each sample. A sample that keeps all keeps its newlines too.
+
+    rule: as in `crop_by_crop`.
+
+    Raises OptionError for a budget larger than the number of patches.
+    """
+    return Selection(
+        tuple(
+            all_tokens(sample) if sample.keeps_all else crop_by_crop(crops_of(sample), rule) for sample in view.samples
+        )
+    )
 
 
 def merge_by_crop(view: View, rule: CropRule) -> Selection:
-    """Each crop's patches made into its share of the budget by `rule`, in the tower's features, then projected.
+    """What `rule` makes of each crop of each sample, projected. A sample that keeps all stays as it is.
 
-    The features that `rule` gives stand at the places that it names, in that order. A picture that keeps all is left
-    alone, newlines too. Raises OptionError for a budget beyond the patches.
+    Raises OptionError for a budget larger than the number of patches.
     """
-    encoder = view.encoder
-    assert encoder is not None
     kept, features = [], []
-    for sample, (places, picture) in enumerate(zip(encoder.places, view.pictures, strict=True)):
-        if picture.budget == len(picture.rows):
-            kept.append(torch.arange(picture.budget, device=places.device))
-            features.append(view.features(sample))
+    for sample in view.samples:
+        if sample.keeps_all:
+            kept.append(all_tokens(sample))
+            features.append(sample.features)
             continue
-        crops = crops_to_keep_of(encoder, sample, picture.budget)
-        due = shares(picture.budget, [len(there) for _, there in crops])
-        parts = []
-        for (crop, there), share in zip(crops, due, strict=True):
-            if share:
-                stays, made = rule(encoder, crop, places[there] % encoder.patches, share)
-                parts.append((there[stays], made))
-        indices, made = (torch.cat(part) for part in zip(*parts, strict=True))
-        order = indices.argsort()
-        kept.append(indices[order])
-        features.append(encoder.project(made)[order])
+        tokens, merged = [], []
+        for crop in crops_of(sample):
+            if crop.budget:
+                indices, states = rule(crop)
+                tokens.append(crop.tokens[indices])
+                merged.append(states)
+        indices, order = torch.cat(tokens).sort()
+        kept.append(indices)
+        features.append(view.encoder.project(torch.cat(merged))[order])
     return Selection(tuple(kept), features=tuple(features))
+
+
+def all_tokens(sample: Sample) -> KeptK:
+    """[N]: the indices of all visual tokens of a sample."""
+    return torch.arange(len(sample.rows), device=sample.rows.device)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from trio_core.methods.crops import GAPS
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Selection, View
 from trio_core.rules.cost import LayerShape, Sizes
@@ -11,7 +12,7 @@ from trio_core.rules.selection import farthest_point
 
 @dataclass(frozen=True, kw_only=True)
 class DivPrune(Method):
-    """Keep the tokens that are farthest from each other as they enter the decoder, whatever is asked of the picture."""
+    """Keep the tokens that are farthest from each other as they enter the decoder."""
 
     name: ClassVar[str] = "divprune"
     stage: ClassVar[Stage] = Stage.ENCODER
@@ -20,13 +21,17 @@ class DivPrune(Method):
         arxiv="2503.02175",
         repository="vbdi/divprune",
         commit="799e2d950aa01ba7860907f5a6d86061f885dca6",
-        note="Its code is CC BY-NC 4.0 (non-commercial); the rule is restated here from its description.",
+        licence="CC BY-NC 4.0",
+        note=f"The rule is restated here from its description. {GAPS} The released code knows LLaVA's prompt alone: it "
+        "hard-codes where the picture begins, and prunes one sample at a time. On Qwen the rule here is the same, and "
+        "kept tokens keep their three-axis position ids. LightCompress's port passes such ids as cache positions too, "
+        "so that queries may see later tokens; here they do not.",
     )
 
     def select(self, view: View) -> Selection:
-        """Farthest points of the projected tokens, by cosine distance."""
-        return Selection(tuple(farthest_point(view.features(b), p.budget) for b, p in enumerate(view.pictures)))
+        """Farthest points of the projected tokens, by cosine distance. On LLaVA-NeXT newlines are candidates too."""
+        return Selection(tuple(farthest_point(sample.features, sample.budget) for sample in view.samples))
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of the similarity of every pair; what is compared afterwards multiplies nothing."""
+        """MACs of the similarity of all pairs. The comparisons after it multiply nothing."""
         return sizes.visual * sizes.visual * shape.hidden

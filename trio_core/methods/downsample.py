@@ -7,11 +7,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trio_core.errors import OptionError
-from trio_core.methods.crops import merge_by_crop
+from trio_core.methods.crops import Crop, merge_by_crop
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Selection, Signal, View
-from trio_core.models.encoder import Encoder
+from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.merging import cluster_means
 from trio_core.rules.schedule import shares
@@ -20,10 +19,11 @@ from trio_core.tensors import to_device
 
 @dataclass(frozen=True, kw_only=True)
 class Downsample(Method):
-    """Average each crop's grid of patches into as many cells as its share of the budget, and project the means.
+    """Average each crop's patches over a grid of cells, one cell for each token of its budget.
 
-    What a method must beat to say more than "a smaller picture would have done". The tower still sees the whole
-    picture: the saving that a picture really made smaller would have in the tower is not had.
+    A method that does not beat it says no more than "a smaller picture would have done". The tower still sees the whole
+    picture, so that the tower saves nothing. Each crop keeps an equal share. A mean stands at the place of the first
+    patch of its cell.
     """
 
     name: ClassVar[str] = "downsample"
@@ -31,54 +31,60 @@ class Downsample(Method):
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.ENCODER})
     reference: ClassVar[Reference] = Reference(
         title="no canonical source; means over a two-dimensional grid of cells",
-        note="The tower's output is averaged, not the pixels, so that the count is met exactly and the tower runs "
-        "whole; LLaVA-NeXT's newlines go.",
+        kind="control",
+        note="It averages the tower's output and not the pixels. So the number of tokens is met exactly, and the tower "
+        "runs whole. On LLaVA-NeXT newline tokens are dropped.",
     )
 
     def select(self, view: View) -> Selection:
-        """The same cells in every crop of the same size and share."""
+        """Average crop by crop in the tower's features, then project the means."""
         return merge_by_crop(view, _crop)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of the means and of projecting them.
+        """MACs of the means, and of projecting them.
 
-        A tower that projects its patches itself has done so, and their means are taken in the decoder's width.
+        A tower that projects its patches itself averages them in the decoder's width, and projects nothing here.
         """
-        if not shape.vision_hidden:  # a family that it does not run on
+        if not shape.vision_hidden:  # a family whose tower is not read
             return 0
         crops = shape.crops(sizes.visual)
-        patches = sum(there * share for there, share in zip(crops, shares(sizes.budget, crops), strict=True))
+        pairs = sum(patches * share for patches, share in zip(crops, shares(sizes.budget, crops), strict=True))
         if shape.merged:
-            return patches * shape.hidden
-        return patches * shape.vision_hidden + sizes.budget * (shape.vision_hidden + shape.hidden) * shape.hidden
+            return pairs * shape.hidden
+        return pairs * shape.vision_hidden + sizes.budget * (shape.vision_hidden + shape.hidden) * shape.hidden
 
 
-def _crop(encoder: Encoder, crop: int, patch: Tensor, budget: int) -> tuple[Tensor, Tensor]:
-    hidden = encoder.hidden[crop][patch]
-    if not hidden.isfinite().all():
-        raise OptionError("hidden states hold NaN or infinity: the encoder's output is broken")
-    there = [divmod(number, encoder.grid[1]) for number in patch.tolist()]
-    rows, columns = (len(set(axis)) for axis in zip(*there, strict=True))
-    whole = rows * columns == len(patch)  # else no rectangle is left of the crop: runs of the raster order
-    cell = cells(rows, columns, budget) if whole else cells(1, len(patch), budget)
-    first = [cell.index(number) for number in range(budget)]
-    stays, group = (to_device(torch.tensor(numbers), patch.device) for numbers in (first, cell))
-    return stays, cluster_means(hidden, group, budget)
+def _crop(crop: Crop) -> tuple[Tensor, Tensor]:
+    """[K] the first patch of each cell, as indices into the crop's tokens, and [K, D] the cells' means."""
+    hidden = crop.hidden
+    check_finite("hidden states", hidden)
+    columns = crop.encoder.grid[1]
+    positions = [divmod(patch, columns) for patch in crop.patches.tolist()]
+    height, width = (len(set(axis)) for axis in zip(*positions, strict=True))
+    is_rectangle = height * width == len(positions)  # else the cells are runs of the raster order
+    cell = grid_cells(height, width, crop.budget) if is_rectangle else grid_cells(1, len(positions), crop.budget)
+    first_patch = [cell.index(number) for number in range(crop.budget)]
+    indices, labels = (to_device(torch.tensor(numbers), hidden.device) for numbers in (first_patch, cell))
+    return indices, cluster_means(hidden, labels, crop.budget)
 
 
-def cells(rows: int, columns: int, budget: int) -> list[int]:
-    """The cell, 0 … budget − 1, of each patch of a grid in raster order; each is a rectangle of one patch at least.
+def grid_cells(rows: int, columns: int, budget: int) -> list[int]:
+    """The cell of each patch of a grid, 0 … K − 1, in raster order. Each cell is a rectangle of one patch or more.
 
-    The grid is cut into r ≈ √(budget · rows / columns) bands of rows, as even as can be, and each band by columns into
-    its share of the cells. Ours; there is no source.
+    The grid is cut into r ≈ √(K · H / W) bands of rows, as even as can be. Each band is cut by columns into its share
+    of the cells. The rule is ours.
+
+    rows, columns: H and W.
+    budget: K, 1 … H · W.
+
+    Raises OptionError for a budget out of range.
     """
-    if not 1 <= budget <= rows * columns:
-        raise OptionError(f"budget {budget}: can keep 1 … {rows * columns} of {rows * columns} tokens")
+    check_budget(budget, rows * columns)
     bands = min(max(round(sqrt(budget * rows / columns)), ceil(budget / columns)), rows, budget)
     starts = [band * budget // bands for band in range(bands + 1)]
-    found: list[int] = []
+    cells: list[int] = []
     for row in range(rows):
         band = row * bands // rows
-        start, wide = starts[band], starts[band + 1] - starts[band]
-        found.extend(start + column * wide // columns for column in range(columns))
-    return found
+        start, count = starts[band], starts[band + 1] - starts[band]
+        cells.extend(start + column * count // columns for column in range(columns))
+    return cells

@@ -1,11 +1,9 @@
 """FasterVLM: the CLS token's attention is all that is needed (arXiv 2412.01818)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from torch import Tensor
-
-from trio_core.methods.crops import crop_by_crop
+from trio_core.methods.crops import GAPS, TILES, select_by_crop
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.cost import LayerShape, Sizes
@@ -14,17 +12,23 @@ from trio_core.tensors import AttentionHN, KeptK
 
 
 def fastervlm(attention: AttentionHN, budget: int) -> KeptK:
-    """The patches of one crop that CLS attends to most, its heads averaged.
+    """The patches of one crop that the CLS token attends to most: [K] indices, ascending. Ties go to the lower index.
 
-    Theia-4869/FasterVLM at f5d5f12. attention: [H, N] of each head; budget: K in 1 … N. Returns K indices, ascending;
-    ties go to the lower index. Raises OptionError as `top_k` does.
+    attention: [H, N], what the CLS token pays to each patch. Its mean over heads is the score.
+    budget: K, 1 … N.
+
+    Raises OptionError as `top_k` does.
+    Source: Theia-4869/FasterVLM at f5d5f12.
     """
     return top_k(attention.mean(dim=0), budget)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FasterVLM(Method):
-    """Keep the patches that the CLS token attends to most, all heads averaged; each crop an equal share of them."""
+    """Keep the patches that the CLS token attends to most.
+
+    The score is the mean over heads. Each crop keeps an equal share.
+    """
 
     name: ClassVar[str] = "fastervlm"
     stage: ClassVar[Stage] = Stage.ENCODER
@@ -34,21 +38,16 @@ class FasterVLM(Method):
         arxiv="2412.01818",
         repository="Theia-4869/FasterVLM",
         commit="f5d5f12037e105a51865ecb4b28a73cd86eb4921",
-        note="Ties go to the lower index; the budget is divided over the crops, where the released code keeps as many "
-        "of each; LLaVA-NeXT's newlines go, and padding is cut off its tiles first, which the released code leaves in.",
+        note=f"Ties go to the lower index. {GAPS} The budget is divided over the crops; the released code keeps the "
+        f"same number in each. {TILES}",
     )
 
     def select(self, view: View) -> Selection:
-        """Rank crop by crop; the scores are the averaged attention, zero at newlines."""
-        encoder = view.encoder
-
-        def choose(crop: int, _there: Tensor, patch: Tensor, budget: int) -> KeptK:
-            return fastervlm(encoder.attention[crop][:, patch], budget)
-
-        kept = tuple(crop_by_crop(encoder, b, p.budget, choose) for b, p in enumerate(view.pictures))
-        attention_CM = encoder.attention.mean(dim=1)
-        return Selection(kept, tuple(encoder.by_token(b, attention_CM) for b in range(len(view.pictures))))
+        """Rank crop by crop. The scores are the mean attention, and zero at newlines."""
+        selection = select_by_crop(view, lambda crop: fastervlm(crop.attention, crop.budget))
+        attention_CM = view.encoder.attention.mean(dim=1)
+        return replace(selection, scores=tuple(view.encoder.by_token(s.index, attention_CM) for s in view.samples))
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of the attention; nothing else is multiplied."""
+        """MACs of the attention. Nothing else is multiplied."""
         return shape.encoder_attention_macs(sizes.visual)

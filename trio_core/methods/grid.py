@@ -1,4 +1,4 @@
-"""Uniform grid: the control that knows nothing of the picture."""
+"""Uniform grid: the control that does not look at the picture."""
 
 from dataclasses import dataclass
 from math import ceil, isqrt, sqrt
@@ -9,16 +9,17 @@ import torch
 from trio_core.errors import OptionError
 from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Picture, Selection, View
+from trio_core.rules.checks import check_budget
 from trio_core.rules.selection import stride
 from trio_core.tensors import KeptK, to_device
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grid(Method):
-    """Keep every (N / K)-th of the current visual tokens in raster order: floor((i + ½) · N / K).
+    """Keep tokens at even steps in raster order: the indices floor((i + ½) · N / K).
 
-    shape: `stride`, as above; `square` keeps the centres of a two-dimensional grid where all of a picture's tokens are
-    there and make a square, and else the stride: at later stages, and in pictures of other sizes.
+    shape: `stride` is that rule. `square` keeps the centres of a two-dimensional grid instead, where no token of the
+        picture was dropped yet and their number is a square. At later stages and in other pictures it is the stride.
     """
 
     shape: Literal["stride", "square"] = "stride"
@@ -26,7 +27,8 @@ class Grid(Method):
     name: ClassVar[str] = "grid"
     reference: ClassVar[Reference] = Reference(
         title="no canonical source; a one-dimensional stride over the raster order",
-        note="At a later stage the stride runs over the tokens that the earlier one kept.",
+        kind="control",
+        note="At a later stage the stride runs over the tokens that the earlier stage kept.",
     )
 
     def __post_init__(self) -> None:
@@ -35,10 +37,11 @@ class Grid(Method):
             raise OptionError(f"shape {self.shape!r}: choose stride or square")
 
     def select(self, view: View) -> Selection:
-        """The same places for every sample of the same length."""
-        return Selection(tuple(to_device(self._places(picture), view.hidden.device) for picture in view.pictures))
+        """Samples of the same length keep the same indices."""
+        grids = (self._indices(sample.picture) for sample in view.samples)
+        return Selection(tuple(to_device(indices, view.hidden.device) for indices in grids))
 
-    def _places(self, picture: Picture) -> KeptK:
+    def _indices(self, picture: Picture) -> KeptK:
         count = len(picture.rows)
         side = isqrt(count)
         if self.shape == "square" and count == picture.schedule.visual_tokens == side * side:
@@ -47,17 +50,22 @@ class Grid(Method):
 
 
 def centres(rows: int, columns: int, budget: int) -> KeptK:
-    """The raster places of a grid's points: rows floor((i + ½) · H / r), in each columns floor((j + ½) · W / c).
+    """The points of a two-dimensional grid as raster indices, [K] ascending, on the CPU.
 
-    r ≈ √(budget · H / W) rows, of as many points as each other or one more, so that every budget is met: 64 of 24 × 24
-    are 8 × 8, 144 are 12 × 12, 128 eleven rows of 11 or 12. [methods.md, card 10], where r · c ≤ budget. On the CPU.
+    The points stand in r ≈ √(K · H / W) rows, floor((i + ½) · H / r). A row of c points has them at the columns
+    floor((j + ½) · W / c). Rows differ by one point at most, so that every budget is met. Of 24 × 24 tokens, 64 make
+    8 rows of 8, 144 make 12 rows of 12, and 128 make eleven rows of 11 or 12.
+
+    rows, columns: H and W.
+    budget: K, 1 … H · W.
+
+    Raises OptionError for a budget out of range.
     """
-    if not 1 <= budget <= rows * columns:
-        raise OptionError(f"budget {budget}: can keep 1 … {rows * columns} of {rows * columns} tokens")
+    check_budget(budget, rows * columns)
     lines = min(max(round(sqrt(budget * rows / columns)), ceil(budget / columns)), rows, budget)
-    places: list[int] = []
+    indices: list[int] = []
     for line in range(lines):
         points = (line + 1) * budget // lines - line * budget // lines
         start = (2 * line + 1) * rows // (2 * lines) * columns
-        places.extend(start + (2 * point + 1) * columns // (2 * points) for point in range(points))
-    return torch.tensor(places)
+        indices.extend(start + (2 * point + 1) * columns // (2 * points) for point in range(points))
+    return torch.tensor(indices)

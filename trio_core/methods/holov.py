@@ -8,95 +8,108 @@ import torch
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.methods.crops import crops_to_keep_of
+from trio_core.methods.crops import GAPS, TILES, all_tokens, crops_of
 from trio_core.methods.method import Method, Reference, Stage
-from trio_core.methods.view import Selection, Signal, View
-from trio_core.models.encoder import Encoder
+from trio_core.methods.view import Sample, Selection, Signal, View
+from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.selection import cosine
 from trio_core.tensors import FeaturesND, KeptK, ScoresN
 
 
 def chunk_sizes(count: int, chunks: int) -> list[int]:
-    """`count` tokens in consecutive chunks, the first count mod chunks of them longer by one; as many as have one."""
+    """The sizes of consecutive chunks of `count` tokens. The first ones are longer by one token where need be.
+
+    There are fewer chunks if there are fewer tokens: none is empty.
+    """
     chunks = min(chunks, count)
     return [count // chunks + (i < count % chunks) for i in range(chunks)]
 
 
 @torch.no_grad()
-def allocate(scores: ScoresN, budget: int, sizes: list[int]) -> Tensor:
-    """[P] tokens that each chunk is given: ⌊w · K⌋, w its share of the chunks' mean scores, and then one each.
+def chunk_budgets(scores: ScoresN, budget: int, sizes: list[int]) -> Tensor:
+    """[P]: how many tokens each chunk may keep. It may be more than the chunk has.
 
-    obananas/HoloV at 1d2e65e. What the floors leave over goes to the largest shares, ties to the lower index. A chunk
-    may be given more than it has. scores: [N], not negative, in raster order; sizes: of the chunks; budget: K.
+    A chunk gets ⌊w · K⌋ tokens. Its share w is its mean score over the sum of all chunks' means. The tokens that the
+    floors leave over go to the largest shares, one each. Ties go to the lower index.
+
+    scores: [N], not negative, in raster order.
+    budget: K.
+    sizes: how many tokens each chunk has.
+
+    Source: obananas/HoloV at 1d2e65e.
     """
-    means = torch.stack([part.double().mean() for part in scores.split(sizes)])
+    means = torch.stack([chunk.double().mean() for chunk in scores.split(sizes)])
     total = means.sum()
     share = torch.where(total > 0, means / total, 1 / len(sizes))
-    given = (share * budget).floor().long()
-    # On whom the floors leave something over: ranks instead of a slice, so that the host need not know how much.
+    budgets = (share * budget).floor().long()
+    # Comparing ranks avoids a host sync: a slice would need the number of left-over tokens on the host.
     rank = share.argsort(descending=True, stable=True).argsort()
-    return given + (rank < budget - given.sum())
+    return budgets + (rank < budget - budgets.sum())
 
 
 @torch.no_grad()
-def diverse(attention: ScoresN, features: FeaturesND, weight: float, sizes: list[int]) -> ScoresN:
-    """[N] attention + weight · variance, on one scale over the whole picture: A_i + α · v_i · mean A / mean v.
+def add_diversity(attention: ScoresN, features: FeaturesND, weight: float, sizes: list[int]) -> ScoresN:
+    """[N]: attention plus weighted variance, A_i + α · v_i · mean A / mean v. Both means are over the whole picture.
 
-    v_i is the variance of the cosines of token i with the others of its chunk, 0 for a token alone in it. This is our
-    reading of the paper: the released code brings each chunk's variances to the mean of that chunk's own attention, so
-    that every chunk's score is (1 + α) · mean A, and its share what it would be without them.
+    v_i is the variance of the cosines of token i with the other tokens of its chunk, and 0 for a token alone in it.
+    This is our reading of the paper. The released code scales each chunk's variances to the mean attention of that
+    chunk. Then every chunk's mean score is (1 + α) · mean A, and the variance changes no share.
 
-    attention: [N], in raster order. features: [N, D] projected tokens. weight: α. sizes: of the chunks.
+    attention: A, [N], in raster order.
+    features: [N, D] projected tokens.
+    weight: α.
+    sizes: how many tokens each chunk has.
     """
-    parts = []
-    for part in features.split(sizes):
-        others = (1 - torch.eye(len(part), device=part.device, dtype=torch.float64)) / max(len(part) - 1, 1)
-        similarity = cosine(part).double()
+    variances = []
+    for chunk in features.split(sizes):
+        others = (1 - torch.eye(len(chunk), device=chunk.device, dtype=torch.float64)) / max(len(chunk) - 1, 1)
+        similarity = cosine(chunk).double()
         mean = (similarity * others).sum(dim=1, keepdim=True)
-        parts.append(((similarity - mean).square() * others).sum(dim=1))
-    variance, wide = torch.cat(parts), attention.double()
+        variances.append(((similarity - mean).square() * others).sum(dim=1))
+    variance, wide = torch.cat(variances), attention.double()
     mean = variance.mean()
     return wide + weight * torch.where(mean > 0, variance * wide.mean() / mean, 0)
 
 
 @torch.no_grad()
 def holov(attention: ScoresN, scores: ScoresN, budget: int, chunks: int = 16) -> KeptK:
-    """HoloV's choice: each chunk of the raster order keeps of what it is given (`allocate`) the most attended tokens.
+    """The most attended tokens of each chunk, as many as `chunk_budgets` gives it: [K] indices, ascending.
 
-    NeurIPS 2025, obananas/HoloV at 1d2e65e. Deliberate difference: what a chunk is given beyond its size goes to the
-    most attended of the tokens that are left, whatever their chunk; the released code appends zero vectors.
+    attention: [N], not negative, in raster order. Ties go to the lower index.
+    scores: [N], by which the budget is divided over the chunks. In effect the released code takes the attention.
+    budget: K, 1 … N.
+    chunks: how many consecutive chunks the tokens are cut into.
 
-    attention: [N], not negative, in raster order; scores: [N] by which chunks are given tokens, the attention itself in
-    the released code, where the rest cancels out; budget: K in 1 … N. Returns K indices, ascending; ties go to the
-    lower index. The host waits only for the inputs' check. Raises OptionError for a budget out of range and for inputs
-    that are not finite.
+    The host waits only for the check of the inputs.
+    Raises OptionError for a budget out of range, and for NaN or infinity.
+    Source: NeurIPS 2025, obananas/HoloV at 1d2e65e. Deliberate difference: what a chunk is given beyond its size goes
+    to the most attended of all other tokens. The released code appends zero vectors.
     """
     count = len(attention)
-    if not 1 <= budget <= count:
-        raise OptionError(f"budget {budget}: can keep 1 … {count} of {count} tokens")
-    if not (attention.isfinite() & scores.isfinite()).all():
-        raise OptionError("attention or features hold NaN or infinity: the encoder's output is broken")
+    check_budget(budget, count)
+    check_finite("attention or features", attention, scores)
     sizes = chunk_sizes(count, chunks)
-    given = allocate(scores, budget, sizes)
-    allowed = torch.cat(
+    budgets = chunk_budgets(scores, budget, sizes)
+    within_budget = torch.cat(
         [
-            part.argsort(descending=True, stable=True).argsort() < given[i]
-            for i, part in enumerate(attention.split(sizes))
+            chunk.argsort(descending=True, stable=True).argsort() < budgets[i]
+            for i, chunk in enumerate(attention.split(sizes))
         ]
     )
-    # Those that their chunk keeps first, then the rest, both by attention; the first K of them are those that stay.
+    # First the tokens within their chunk's budget, then the others, each group by attention. The first K stay.
     order = attention.argsort(descending=True, stable=True)
-    order = order[(~allowed[order]).long().argsort(stable=True)]
+    order = order[(~within_budget[order]).long().argsort(stable=True)]
     return order[:budget].sort().values
 
 
 @dataclass(frozen=True, kw_only=True)
 class HoloV(Method):
-    """Give each of a picture's strips its share of the budget by the attention on it, and keep there the most attended.
+    """Divide the budget over strips of the picture by their attention, and keep each strip's most attended tokens.
 
-    chunks: strips of consecutive tokens in raster order, over all crops together. diversity: the weight of the variance
-    of a strip's similarities beside the attention; the paper's is 0.09, which in the released code has no effect.
+    chunks: number of strips. A strip is a run of tokens in raster order, over all crops one after another.
+    diversity: weight of the variance of a strip's similarities, beside the attention. The paper's weight is 0.09; in
+        the released code it has no effect.
     """
 
     chunks: int = 16
@@ -110,10 +123,12 @@ class HoloV(Method):
         arxiv="2510.02912",
         repository="obananas/HoloV",
         commit="1d2e65e961e698ff0e7d5bb4625489177dd9deba",
-        note="The rule in effect: the released variance term cancels out, and is left out; diversity=0.09 puts it on a "
-        "scale on which it counts (a chunk of one token has none). A chunk that is given more than it has passes the "
-        "rest on, where the released code appends zero vectors; kept tokens stand in raster order, not by attention; "
-        "LLaVA-NeXT's newlines go, and padding is cut off its tiles first, which the released code leaves in.",
+        note="The rule is the one in effect: the released variance term cancels out, and is left out. diversity=0.09 "
+        "scales it so that it counts; a strip of one token has no variance. A strip that is given more than it has "
+        "passes the rest on; the released code appends zero vectors. Kept tokens stand in raster order, not by "
+        f"attention. {GAPS} {TILES} On Qwen the released code cuts int(1024/576 · N/K) strips, and leaves "
+        "the attention in the order of the tower's windows, so that it scores other tokens. Here there are `chunks` "
+        "strips in every family, and the attention is in raster order.",
     )
 
     def __post_init__(self) -> None:
@@ -124,23 +139,22 @@ class HoloV(Method):
             raise OptionError(f"diversity {self.diversity}: the variance's weight must be finite and at least 0")
 
     def select(self, view: View) -> Selection:
-        """One allocation over all crops, one behind the other."""
-        return Selection(tuple(self._sample(view, view.encoder, b) for b in range(len(view.pictures))))
+        """Divide each sample's budget once, over all its crops."""
+        return Selection(tuple(self._sample(sample) for sample in view.samples))
 
-    def _sample(self, view: View, encoder: Encoder, sample: int) -> KeptK:
-        budget, places = view.pictures[sample].budget, encoder.places[sample]
-        if budget == len(places):
-            return torch.arange(budget, device=places.device)
-        crops = crops_to_keep_of(encoder, sample, budget)
-        patches = torch.cat([there for _, there in crops])
-        attention = scores = encoder.by_token(sample, encoder.attention.mean(dim=1))[patches]
+    def _sample(self, sample: Sample) -> KeptK:
+        if sample.keeps_all:
+            return all_tokens(sample)
+        encoder = sample.view.encoder
+        patches = torch.cat([crop.tokens for crop in crops_of(sample)])
+        attention = scores = encoder.by_token(sample.index, encoder.attention.mean(dim=1))[patches]
         if self.diversity:
             sizes = chunk_sizes(len(patches), self.chunks)
-            scores = diverse(attention, view.features(sample)[patches], self.diversity, sizes)
-        return patches[holov(attention, scores, budget, self.chunks)].sort().values
+            scores = add_diversity(attention, sample.features[patches], self.diversity, sizes)
+        return patches[holov(attention, scores, sample.budget, self.chunks)].sort().values
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of the attention, and with diversity of the similarity of every pair within a chunk.
+        """MACs of the attention, and with diversity of the similarity of all pairs of tokens within each chunk.
 
         All visual tokens are counted as patches: nobody says which are newlines.
         """

@@ -8,31 +8,31 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.errors import OptionError, UnsupportedModel
-from trio_core.methods.crops import merge_by_crop
+from trio_core.methods.crops import GAPS, Crop, merge_by_crop
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Selection, Signal, View
-from trio_core.models.encoder import Encoder
+from trio_core.rules.checks import check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import shares
 from trio_core.rules.selection import stride
 from trio_core.tensors import FeaturesND, KeptK, KeysNE, ScoresN, to_device
 
 NEIGHBOURS = 32
-"""Tokens that each chosen one takes in."""
+"""How many tokens merge into each centre."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PruMerge(Method):
-    """Keep the patches that the CLS token attends to in the tower's last layer; each takes in its nearest neighbours.
+    """Keep the patches that the CLS token attends to in the tower's last layer, and merge near patches into each.
 
-    One more token, counted in the budget, is the sum of all patches that were not chosen, by their attention.
-    plus: PruMerge+, the released default. Of the chosen tokens, half, the smaller one, are samples at even steps over
-    the picture beside the attended ones, as many as in the released fixed ratio (72 and 72 of 576); where a sample was
-    chosen already, the next most attended patch takes its place.
+    plus: PruMerge+, the released default. Half of the centres, the smaller half, are samples at even steps over the
+        picture. The other half are the most attended patches. If a sample is among those already, the next most
+        attended patch takes its place.
 
-    The budget is the user's, the released `reduction_ratio` mode; `outlier_ratio` is the rule of the adaptive one. Each
-    crop keeps an equal share. The tokens that stay stand in the released order, chosen by attention, samples, the sum
-    last, laid over the places that stay.
+    One more token, counted in the budget, is the sum of all patches that are no centres, weighted by their attention.
+    Each crop keeps an equal share. A centre keeps its own place. The sum has no place of its own: it takes the place of
+    the last patch that leaves. With positions `compact` only the order counts, and each crop has the released one:
+    attended patches by falling attention, samples, the sum.
     """
 
     plus: bool = True
@@ -45,97 +45,102 @@ class PruMerge(Method):
         arxiv="2403.15388",
         repository="42Shawn/LLaVA-PruMerge",
         commit="097c04116a58465e4bcb58cec44a94018a68ff1a",
-        note="A budget of the user's for its adaptive count; in its fixed ratio, samples may be chosen already, and a "
-        "token then stands twice; ties go to the lower index; a crop of at most 32 patches merges all of them. It was "
-        "made for checkpoints that are tuned with it.",
+        note="By default the released code adapts the number of tokens to the picture: it keeps each patch with an "
+        "attention above Q3 + 1.5 · (Q3 − Q1), which may be none. Here the budget is the user's, as in the released "
+        f"fixed mode (reduction_ratio). {GAPS} By default a centre stands at its own place, and the sum of the rest at "
+        "the place of the last patch that leaves; with positions='compact' each crop has the released order. In the "
+        "released fixed mode a sample may be a centre already, and then stands twice; here the next most attended "
+        "patch takes its place. Ties go to the lower index. In a crop of at most 32 patches all of them merge, where "
+        "the released code needs 33. The method was made for checkpoints that are tuned with it.",
     )
 
     def select(self, view: View) -> Selection:
-        """Choose and merge crop by crop in the tower's features, and project what is left."""
-        if any(p.budget < len(p.rows) for p in view.pictures) and view.encoder.attend_last is None:
+        """Select and merge crop by crop in the tower's features, then project what is left.
+
+        Raises UnsupportedModel for a tower without a CLS token.
+        """
+        return merge_by_crop(view, self._crop)
+
+    def _crop(self, crop: Crop) -> tuple[Tensor, Tensor]:
+        """[K] indices into the crop's tokens, and the [K, D] features that stand there: centres, then the sum."""
+        if crop.encoder.last is None:
             raise UnsupportedModel(
                 "prumerge ranks patches by what the CLS token attends to in the tower's last layer, and this vision "
                 "tower has no CLS token: choose a method that needs none, as divprune"
             )
-        return merge_by_crop(view, self._crop)
-
-    def _crop(self, encoder: Encoder, crop: int, patch: Tensor, budget: int) -> tuple[Tensor, Tensor]:
-        assert encoder.last is not None
-        attention, keys = (part[crop][patch] for part in encoder.last)
-        chosen = attended(attention, budget - 1, plus=self.plus)
-        # The sum has no place of its own: it takes that of the last patch that leaves.
-        free = torch.ones_like(attention, dtype=torch.bool).index_fill(0, chosen, False)
-        last = torch.where(free, torch.arange(len(free), device=free.device), -1).amax(dim=0, keepdim=True)
-        return torch.cat([chosen, last]).sort().values, merged(attention, keys, encoder.hidden[crop][patch], chosen)
+        attention, keys = (values[crop.number][crop.patches] for values in crop.encoder.last)
+        centres = select_centres(attention, crop.budget - 1, plus=self.plus)
+        leaves = torch.ones_like(attention, dtype=torch.bool).index_fill(0, centres, False)
+        last = torch.where(leaves, torch.arange(len(leaves), device=leaves.device), -1).amax(dim=0, keepdim=True)
+        places = torch.cat([centres, last])
+        if self.positions == "compact":
+            places = places.sort().values
+        return places, merge_neighbours(attention, keys, crop.hidden, centres)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of each crop's CLS row, of keys compared, of the sums, and of projecting what is left.
+        """MACs of the CLS rows, of comparing keys, of the sums, and of projecting what is left.
 
-        As many crops are counted as the visual tokens make whole: nobody says how many were cut to fit.
+        The number of crops is estimated from the number of visual tokens: nobody says how many crops were cut to fit.
         """
-        if not shape.patches:  # a family that it does not run on
+        if not shape.patches:  # a family whose tower is not read, or has no CLS token
             return 0
-        parts = shares(sizes.budget, shape.crops(sizes.visual))
-        merging = sum((2 * share - 1) * shape.patches * shape.vision_hidden for share in parts if share)
+        crop_budgets = shares(sizes.budget, shape.crops(sizes.visual))
+        merging = sum((2 * budget - 1) * shape.patches * shape.vision_hidden for budget in crop_budgets if budget)
         projecting = sizes.budget * (shape.vision_hidden + shape.hidden) * shape.hidden
         return shape.encoder_attention_macs(sizes.visual) + merging + projecting
 
 
-def attended(attention: ScoresN, count: int, *, plus: bool) -> KeptK:
-    """Which patches are chosen, [count] in the released order: the most attended first, then the samples.
+def select_centres(attention: ScoresN, count: int, *, plus: bool) -> KeptK:
+    """The patches that others merge into, [count] indices in the released order: by falling attention, then samples.
 
-    42Shawn/LLaVA-PruMerge at 097c041, its fixed ratio. plus: ⌊count / 2⌋ of them are samples at floor((i + ½) · N / s),
-    less those among the attended ones; what that leaves short is filled up by attention, and comes last.
+    attention: [N], what the CLS token pays to each patch. Ties go to the lower index.
+    count: 0 … N.
+    plus: whether s = ⌊count / 2⌋ of them are samples, at floor((i + ½) · N / s). If a sample is among the attended
+        patches already, the next patch by attention comes last instead.
 
-    attention: [N], of the CLS token; ties go to the lower index. count: 0 … N. The host does not wait.
+    The host does not wait.
+    Raises OptionError for a count out of range.
+    Source: 42Shawn/LLaVA-PruMerge at 097c041, its fixed mode.
     """
     total = len(attention)
     if not 0 <= count <= total:
         raise OptionError(f"budget {count + 1}: can keep 1 … {total} of {total} tokens")
     samples = count // 2 if plus else 0
-    place = torch.arange(total, device=attention.device)
-    rank = torch.empty_like(place).index_copy_(0, attention.argsort(descending=True, stable=True), place)
-    sampled = torch.zeros_like(place, dtype=torch.bool)
+    index = torch.arange(total, device=attention.device)
+    rank = torch.empty_like(index).index_copy_(0, attention.argsort(descending=True, stable=True), index)
+    sampled = torch.zeros_like(index, dtype=torch.bool)
     if samples:
-        sampled.index_fill_(0, to_device(stride(total, samples), place.device), True)
-    order = torch.where(rank < count - samples, rank, torch.where(sampled, total + place, 2 * total + rank))
+        sampled.index_fill_(0, to_device(stride(total, samples), index.device), True)
+    # Three groups in turn: attended patches by rank, samples by index, all others by rank.
+    order = torch.where(rank < count - samples, rank, torch.where(sampled, total + index, 2 * total + rank))
     return order.argsort()[:count]
 
 
 @torch.no_grad()
-def merged(attention: ScoresN, keys: KeysNE, hidden: FeaturesND, chosen: KeptK) -> Tensor:
-    """Each chosen token plus its 32 nearest others by their attention; behind them all that were not chosen, summed so.
+def merge_neighbours(attention: ScoresN, keys: KeysNE, hidden: FeaturesND, centres: KeptK) -> Tensor:
+    """[K + 1, D]: each centre plus its 32 nearest patches, weighted by attention; last, the sum of all other patches.
 
-    42Shawn/LLaVA-PruMerge at 097c041. new_i = x_i + Σ a_j x_j over the 32 tokens j ≠ i, chosen or not, of the largest
-    cosine of keys; the weights are not normalised; ties go to the lower index; fewer than 32 others are all taken.
+    new_i = x_i + Σ a_j · x_j over the 32 patches j ≠ i of the largest cosine of keys, centres or not. The sum is
+    Σ a_j · x_j over all j that are no centres. The weights are not normalised. Ties go to the lower index. If there are
+    fewer than 32 other patches, all of them merge.
 
-    attention: [N]; keys: [N, E], all heads as one; hidden: [N, D]; chosen: [K]. Returns [K + 1, D] in hidden's dtype;
-    sums are taken in at least float32. The host waits only for the inputs' check.
-    Raises OptionError for inputs that are not finite.
+    attention: a, [N].
+    keys: [N, E], all heads as one.
+    hidden: x, [N, D]; the result has its dtype. Sums are taken in float32 at least.
+    centres: [K] indices.
+
+    The host waits only for the check of the inputs.
+    Raises OptionError for NaN or infinity.
+    Source: 42Shawn/LLaVA-PruMerge at 097c041.
     """
-    if not (attention.isfinite().all() & keys.isfinite().all() & hidden.isfinite().all()):
-        raise OptionError("attention, keys or hidden states hold NaN or infinity: the encoder's output is broken")
-    count, wide = len(chosen), hidden.to(torch.promote_types(hidden.dtype, torch.float32))
+    check_finite("attention, keys or hidden states", attention, keys, hidden)
+    count, wide = len(centres), hidden.to(torch.promote_types(hidden.dtype, torch.float32))
     unit = F.normalize(keys.to(wide.dtype), dim=-1)
-    itself = chosen[:, None]
-    likeness = (unit[chosen] @ unit.T).scatter_(1, itself, -torch.inf)
-    nearest = likeness.argsort(dim=1, descending=True, stable=True)[:, : min(NEIGHBOURS, len(hidden) - 1)]
-    weights = attention.to(wide.dtype).expand(count + 1, -1)
-    taken = torch.zeros_like(weights).scatter_(1, nearest, weights[:count].gather(1, nearest))
-    taken[:count].scatter_(1, itself, 1)
-    taken[count] = attention.to(wide.dtype).index_fill(0, chosen, 0)
-    return (taken @ wide).to(hidden.dtype)
-
-
-def outlier_ratio(attention: Tensor) -> float:
-    """The adaptive mode's share of tokens to keep: those whose attention lies above Q3 + 1.5 · (Q3 − Q1).
-
-    42Shawn/LLaVA-PruMerge at 097c041; quartiles by linear interpolation, over all crops as one. It may be 0. The
-    released code keeps int(N · ratio), which rounding can make one less than there are (31 of 39; never of 576), and
-    then samples at every int(int(1 / ratio) / 3)-th patch, which fails above a third.
-
-    attention: any shape. The host waits for the answer.
-    """
-    flat = attention.flatten().to(torch.promote_types(attention.dtype, torch.float32))
-    low, high = flat.quantile(0.25), flat.quantile(0.75)
-    return int((flat > high + 1.5 * (high - low)).sum()) / len(flat)
+    itself = centres[:, None]
+    similarity = (unit[centres] @ unit.T).scatter_(1, itself, -torch.inf)
+    nearest = similarity.argsort(dim=1, descending=True, stable=True)[:, : min(NEIGHBOURS, len(hidden) - 1)]
+    attention_KN = attention.to(wide.dtype).expand(count + 1, -1)
+    weights_KN = torch.zeros_like(attention_KN).scatter_(1, nearest, attention_KN[:count].gather(1, nearest))
+    weights_KN[:count].scatter_(1, itself, 1)
+    weights_KN[count] = attention.to(wide.dtype).index_fill(0, centres, 0)
+    return (weights_KN @ wide).to(hidden.dtype)

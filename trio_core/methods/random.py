@@ -1,4 +1,4 @@
-"""Random pruning: the control that embarrasses methods."""
+"""Random pruning: the control that a method must beat."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -7,15 +7,15 @@ import torch
 
 from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Selection, View
-from trio_core.tensors import to_device
+from trio_core.tensors import KeptK, to_device
 
 
 @dataclass(frozen=True, kw_only=True)
 class Random(Method):
-    """Keep a uniformly random subset, in raster order.
+    """Keep a uniformly random subset of the tokens.
 
-    seed: the draw depends on the seed, the layer and the number of tokens alone, so that a sample's choice is the same
-    whatever batch it is in.
+    seed: the draw depends on the seed, the layer and the number of tokens alone. So a sample keeps the same tokens in
+        any batch.
     """
 
     seed: int = 0
@@ -23,15 +23,16 @@ class Random(Method):
     name: ClassVar[str] = "random"
     reference: ClassVar[Reference] = Reference(
         title="no canonical source; uniform sampling without replacement",
-        note="EPIC and LightCompress draw from the global generator; here each draw has its own, seeded one.",
+        kind="control",
+        note="EPIC and LightCompress draw from the global generator. Here each draw has a seeded generator of its own.",
     )
 
     def select(self, view: View) -> Selection:
         """Draw each sample's tokens from its own generator."""
-        return Selection(
-            tuple(to_device(self._draw(view.layer, len(p.rows), p.budget), view.hidden.device) for p in view.pictures)
-        )
+        draws = (self._draw(view.layer, len(sample.rows), sample.budget) for sample in view.samples)
+        return Selection(tuple(to_device(draw, view.hidden.device) for draw in draws))
 
-    def _draw(self, layer: int, count: int, budget: int) -> torch.Tensor:
+    def _draw(self, layer: int, count: int, budget: int) -> KeptK:
+        """[K] of `count` indices, ascending, on the CPU."""
         generator = torch.Generator().manual_seed(((self.seed * 1_000_003 + layer) * 1_000_003 + count) % 2**63)
         return torch.randperm(count, generator=generator)[:budget].sort().values

@@ -8,10 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.methods.crops import merge_by_crop
+from trio_core.methods.crops import Crop, merge_by_crop
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Selection, Signal, View
-from trio_core.models.encoder import Encoder
+from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.merging import cluster_means
 from trio_core.rules.schedule import shares
@@ -20,12 +20,12 @@ from trio_core.tensors import FeaturesND, KeptK, KeysNE, MergedKD
 
 @dataclass(frozen=True, kw_only=True)
 class ToMe(Method):
-    """Merge the patches of the most similar keys, pair by pair, until the budget is met; then project.
+    """Merge the patches with the most similar keys, pair by pair, until the budget is met.
 
-    The paper merges a few tokens inside every block of the tower, which then runs on fewer. Here the tower is left as
-    it is and runs whole: the rule is applied to its output, round after round, with the keys of the layer that made
-    it. So the decoder's saving is had and the tower's is not, and no attention is weighted by sizes.
-    Each crop keeps an equal share. A merged token stands at the place of the one that the others joined.
+    The paper merges a few tokens inside every block of the tower, and the tower then runs on fewer. Here the tower runs
+    whole, and the rule merges its output, round after round, by the keys of the layer that made it. So the decoder
+    saves work and the tower does not, and no attention is weighted by sizes.
+    Each crop keeps an equal share. A merged token stands at the place of the patch that the others joined.
     """
 
     name: ClassVar[str] = "tome"
@@ -36,22 +36,24 @@ class ToMe(Method):
         arxiv="2210.09461",
         repository="facebookresearch/ToMe",
         commit="af95e4b1befa172dadccd8c81e223b10090f9579",
-        note="Its code is CC BY-NC 4.0 (non-commercial); the rule is restated here from its description. Rounds on the "
-        "tower's output instead of one in each of its blocks, so that the tower saves nothing; a later round's keys "
-        "are the means of those that merged, where a block would make new ones; places stay ascending, where the "
-        "released code without a class token puts the unmerged even tokens first, by descending link.",
+        licence="CC BY-NC 4.0",
+        note="The rule is restated here from its description. It merges the tower's output in rounds, not in each of "
+        "the tower's blocks, so that the tower saves nothing. A later round's keys are the means of the keys that "
+        "merged; a block would make new ones. Merged tokens keep their place in raster order; without a class token "
+        "the released code puts the unmerged even tokens first, by falling link. The released code has no decoder. "
+        "Here kept tokens keep their position ids, with gaps between them; positions='compact' renumbers them.",
     )
 
     def select(self, view: View) -> Selection:
-        """Merge crop by crop in the tower's features, and project what is left."""
+        """Merge crop by crop in the tower's features, then project what is left."""
         return merge_by_crop(view, _crop)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of each round's links, of the means, and of projecting what is left.
 
-        A tower that projects its patches itself has done so, and they merge in the decoder's width.
+        A tower that projects its patches itself merges them in the decoder's width, and projects nothing here.
         """
-        if not shape.vision_hidden:  # a family that it does not run on
+        if not shape.vision_hidden:  # a family whose tower is not read
             return 0
         crops, width = shape.crops(sizes.visual), shape.hidden if shape.merged else shape.vision_hidden
         key_width, merging = shape.vision_hidden // shape.vision_heads, 0
@@ -64,60 +66,66 @@ class ToMe(Method):
         return merging + (0 if shape.merged else sizes.budget * (shape.vision_hidden + shape.hidden) * shape.hidden)
 
 
-def _crop(encoder: Encoder, crop: int, patch: Tensor, budget: int) -> tuple[Tensor, Tensor]:
-    return merge_to(encoder.keys[crop].mean(dim=1)[patch], encoder.hidden[crop][patch], budget)
+def _crop(crop: Crop) -> tuple[Tensor, Tensor]:
+    return merge_to(crop.keys, crop.hidden, crop.budget)
 
 
 @torch.no_grad()
-def bipartite(metric: KeysNE, merges: int) -> KeptK:
-    """One round of bipartite soft matching: of each token, the place of the one that it belongs to from now on.
+def bipartite_matching(keys: KeysNE, merges: int) -> KeptK:
+    """One round: for each token the index of the token that it joins, [N]. A token that joins none names itself.
 
-    ICLR 2023, facebookresearch/ToMe at af95e4b, without a class token. Tokens at even places each link to the nearest
-    of those at odd places, by cosine; the `merges` strongest links merge; every other token belongs to itself. The
-    released order of what is left is: even ones by descending link, then the odd ones.
+    Each token at an even index links to its nearest token at an odd index, by cosine. The strongest links merge. Ties
+    go to the lower index.
 
-    metric: [N, E], keys averaged over heads, not normalised; merges: 0 … ⌊N / 2⌋. Returns [N]; ties go to the lower
-    index. The host does not wait. Raises OptionError for more merges than half the tokens.
+    keys: [N, E], averaged over heads, not normalised.
+    merges: how many links merge, 0 … ⌊N / 2⌋.
+
+    The host does not wait.
+    Raises OptionError for more merges than half the tokens.
+    Source: ICLR 2023, facebookresearch/ToMe at af95e4b, without a class token. Its order of what is left is: even
+    tokens by falling link, then odd tokens.
     """
-    count = len(metric)
+    count = len(keys)
     if not 0 <= merges <= count // 2:
         raise OptionError(f"merges {merges}: a round can merge 0 … {count // 2} of {count} tokens")
-    owner = torch.arange(count, device=metric.device)
+    target = torch.arange(count, device=keys.device)
     if not merges:
-        return owner
-    unit = F.normalize(metric.to(torch.promote_types(metric.dtype, torch.float32)), dim=-1)
+        return target
+    unit = F.normalize(keys.to(torch.promote_types(keys.dtype, torch.float32)), dim=-1)
     links = unit[0::2] @ unit[1::2].T
     nearest = links.argmax(dim=1)
     strongest = links.amax(dim=1).argsort(descending=True, stable=True)[:merges]
-    return owner.index_copy_(0, 2 * strongest, 2 * nearest[strongest] + 1)
+    return target.index_copy_(0, 2 * strongest, 2 * nearest[strongest] + 1)
 
 
 @torch.no_grad()
 def merge_to(keys: KeysNE, hidden: FeaturesND, budget: int) -> tuple[KeptK, MergedKD]:
-    """Rounds of `bipartite` until `budget` tokens are left: each merges half of them, the last one what is too many.
+    """Merge tokens in rounds of `bipartite_matching` until K are left.
 
-    A merged token is the mean of all patches behind it, which is the size-weighted mean of those that met in it.
+    Returns the indices of those K, [K] ascending, and their features, [K, D] in hidden's dtype.
+    Each round merges half of the tokens, and the last round as many as are too many. A merged token is the mean of all
+    patches behind it. That is the size-weighted mean of the tokens that merged.
 
-    keys: [N, E], averaged over heads; hidden: [N, D]; budget: K in 1 … N. Returns the places that stay, [K] ascending,
-    and what stands there, [K, D] in hidden's dtype. The host waits only for the inputs' check.
-    Raises OptionError for a budget out of range and for keys or hidden states that are not finite.
+    keys: [N, E], averaged over heads.
+    hidden: [N, D].
+    budget: K, 1 … N.
+
+    The host waits only for the check of the inputs.
+    Raises OptionError for a budget out of range, and for NaN or infinity.
     """
     left = len(keys)
-    if not 1 <= budget <= left:
-        raise OptionError(f"budget {budget}: can keep 1 … {left} of {left} tokens")
-    if not (keys.isfinite().all() & hidden.isfinite().all()):
-        raise OptionError("keys or hidden states hold NaN or infinity: the encoder's output is broken")
-    places = group = torch.arange(left, device=keys.device)
-    metric, made = keys, hidden
+    check_budget(budget, left)
+    check_finite("keys or hidden states", keys, hidden)
+    # indices: of the tokens that are left. group: for each patch, the place among `indices` of its merged token.
+    indices = group = torch.arange(left, device=keys.device)
+    group_keys = keys
     while left > budget:
         merges = min(left - budget, left // 2)
-        owner = bipartite(metric, merges)
-        stays = owner == torch.arange(left, device=keys.device)
-        group = (stays.cumsum(dim=0) - 1)[owner][group]
+        target = bipartite_matching(group_keys, merges)
+        unmerged = target == torch.arange(left, device=keys.device)
+        group = (unmerged.cumsum(dim=0) - 1)[target][group]
         left -= merges
-        places = places[stays.int().argsort(descending=True, stable=True)[:left]]
+        indices = indices[unmerged.int().argsort(descending=True, stable=True)[:left]]
         if left > budget:
-            metric = cluster_means(keys, group, left)
-        else:
-            made = cluster_means(hidden, group, left)
-    return places, made
+            group_keys = cluster_means(keys, group, left)
+    return indices, hidden if left == len(hidden) else cluster_means(hidden, group, left)

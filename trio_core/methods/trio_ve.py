@@ -1,4 +1,4 @@
-"""TRIO behind the vision encoder's own pruning: SCOPE before the decoder, then TRIO (arXiv 2602.04657)."""
+"""TRIO with the vision encoder: SCOPE before the decoder, then TRIO inside it (arXiv 2602.04657)."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -14,9 +14,11 @@ from trio_core.rules.schedule import Layers, default_layers
 
 @dataclass(frozen=True, kw_only=True)
 class TrioVe(Trio):
-    """Let SCOPE prune what the encoder saw, and TRIO rank what is left of it half-way through the decoder.
+    """Prune the encoder's output by SCOPE, and what is left of it by TRIO half-way through the decoder.
 
-    alpha: SCOPE's. All other options are TRIO's, but for tokens "all": the encoder has no text to choose from.
+    alpha: SCOPE's power of the attention.
+
+    The other options are TRIO's. tokens "all" is refused: the encoder has no text tokens.
     """
 
     alpha: float = 1.0
@@ -27,18 +29,18 @@ class TrioVe(Trio):
     proportion: ClassVar[tuple[int, ...]] = (96, 32)
     reference: ClassVar[Reference] = replace(
         Trio.reference,
-        note="The VE stage is SCOPE's rule (arXiv 2510.24214) by choice: the paper's abstract speaks of VisionZip, and "
-        f"the released code scans and merges as VScan does. {Trio.reference.note}",
+        note="The VE stage is SCOPE's rule (arXiv 2510.24214), which is our decision: the paper's abstract speaks of "
+        f"VisionZip, and the released code scans and merges as VScan does. {Trio.reference.note}",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.tokens != "visual":
             raise OptionError(f"tokens {self.tokens!r}: trio-ve begins in the encoder, which has no text; use trio")
-        self._scope()  # which refuses an alpha that it does not take
+        self._scope()  # refuses an alpha out of range
 
     def _scope(self) -> Scope:
-        """SCOPE with our options; the budgets that it reads stand in the view."""
+        """SCOPE with our alpha. It reads its budgets from the view, so that its retention does not matter."""
         return Scope(retention=1.0, alpha=self.alpha)
 
     def default_layers(self, num_layers: int) -> Layers:
@@ -46,11 +48,11 @@ class TrioVe(Trio):
         return (0, *default_layers(num_layers, (16,)))
 
     def select(self, view: View) -> Selection:
-        """SCOPE before the first layer; from there on TRIO, to whom what SCOPE left is the whole picture."""
+        """SCOPE before the first layer, TRIO after it."""
         if view.layer == 0:
             return self._scope().select(view)
         return super().select(view)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:
-        """MACs of SCOPE's choice before the decoder, of TRIO's within it."""
+        """MACs of SCOPE's selection before the decoder, of TRIO's inside it."""
         return (self._scope() if layer == 0 else super()).overhead(shape, layer, sizes)

@@ -11,10 +11,10 @@ from torch import Tensor
 from transformers import CLIPConfig, CLIPModel, CLIPTokenizer
 
 from tests.core import tiny
-from tests.core.methods import choices
+from tests.core.methods import encoder_checks
 from tests.core.models.test_families import listening
 from trio_core import OptionError, prune
-from trio_core.methods.cdpruner import CDPruner, cdpruner, relevance_of
+from trio_core.methods.cdpruner import CDPruner, cdpruner, scale_relevance
 from trio_core.rules.schedule import Schedule
 
 FEATURES = torch.tensor([(1, 0), (0.9, 0.1), (0, 1), (0.1, 0.9), (0.7, 0.7), (-1, 0)])
@@ -27,16 +27,16 @@ QUESTION = "what is it and where"
 
 
 def test_the_cards_relevance():
-    assert relevance_of(-COSINES).tolist() == pytest.approx([1, 0.9, 0.5, 0.25, 0.75, 5e-6], rel=1e-2)
-    assert relevance_of(-COSINES.double())[5].item() == pytest.approx(5e-6)  # 10⁻⁶ over the range
-    assert relevance_of(torch.tensor([0.3, 0.3])).tolist() == [1, 1]
-    assert relevance_of(torch.tensor([0.3, torch.nan])).isnan().all()
+    assert scale_relevance(-COSINES).tolist() == pytest.approx([1, 0.9, 0.5, 0.25, 0.75, 5e-6], rel=1e-2)
+    assert scale_relevance(-COSINES.double())[5].item() == pytest.approx(5e-6)  # 10⁻⁶ over the range
+    assert scale_relevance(torch.tensor([0.3, 0.3])).tolist() == [1, 1]
+    assert scale_relevance(torch.tensor([0.3, torch.nan])).isnan().all()
 
 
 @pytest.mark.parametrize(("budget", "kept"), [(1, [0]), (2, [0, 4])])
 def test_the_cards_example(budget, kept):
     """Token 1, second in relevance, is rejected as a duplicate of 0."""
-    assert cdpruner(FEATURES, relevance_of(-COSINES), budget).tolist() == kept
+    assert cdpruner(FEATURES, scale_relevance(-COSINES), budget).tolist() == kept
 
 
 def test_what_a_low_rank_leaves_open_goes_by_relevance():
@@ -90,28 +90,28 @@ def behind(family: str, one: dict[str, Tensor]) -> Tensor:
     return calls[0][0][0][0, int(tiny.visual_rows(one)[-1]) + 1 :].double().mean(dim=0)
 
 
-def chosen_from(seen: choices.Seen, budget: int, likeness: dict[tuple[int, int], float]) -> list[int]:
+def chosen_from(output: encoder_checks.TowerOutput, budget: int, likeness: dict[tuple[int, int], float]) -> list[int]:
     """The rule crop by crop; likeness of all crops is brought to one range."""
     low, high = min(likeness.values()), max(likeness.values())
     kept = []
-    for crop, share in choices.due(seen.crops, budget).items():
-        patches = sorted(seen.crops[crop])
+    for crop, share in encoder_checks.crop_budgets(output.crops, budget).items():
+        patches = sorted(output.crops[crop])
         relevances = torch.tensor([(likeness[crop, p] - low + 1e-6) / (high - low) for p in patches])
-        kept += [seen.crops[crop][patches[i]] for i in plain(seen.projected[crop][patches], relevances, share)]
+        kept += [output.crops[crop][patches[i]] for i in plain(output.projected[crop][patches], relevances, share)]
     return kept
 
 
 @pytest.mark.parametrize("retention", [0.17, 0.3, 0.6])
-@choices.families
+@encoder_checks.families
 def test_inside_the_models_by_the_embeddings(family, retention):
-    def expected(seen: choices.Seen, budget: int, one: dict[str, Tensor]) -> list[int]:
+    def expected(output: encoder_checks.TowerOutput, budget: int, one: dict[str, Tensor]) -> list[int]:
         text = behind(family, one)
-        places = [(crop, patch) for crop, there in seen.crops.items() for patch in there]
+        places = [(crop, patch) for crop, numbers in output.crops.items() for patch in numbers]
         return chosen_from(
-            seen, budget, {p: float(torch.cosine_similarity(seen.projected[p], text, dim=0)) for p in places}
+            output, budget, {p: float(torch.cosine_similarity(output.projected[p], text, dim=0)) for p in places}
         )
 
-    choices.holds_in(family, CDPruner(retention=retention), expected)
+    encoder_checks.check_selection(family, CDPruner(retention=retention), expected)
 
 
 @pytest.fixture(scope="module")
@@ -157,28 +157,30 @@ def in_clip(directory: Path, hidden: Tensor) -> Tensor:
     return torch.stack(found).mean(dim=0)
 
 
-@choices.with_cls
+@encoder_checks.with_cls
 def test_inside_the_models_by_clip(family, clip):
     @torch.no_grad()
-    def expected(seen: choices.Seen, budget: int, _one: object) -> list[int]:
-        places = [(crop, patch) for crop, there in seen.crops.items() for patch in there]
-        likeness = in_clip(clip, torch.stack([seen.hidden[place] for place in places])).tolist()
-        return chosen_from(seen, budget, dict(zip(places, likeness, strict=True)))
+    def expected(output: encoder_checks.TowerOutput, budget: int, _one: object) -> list[int]:
+        places = [(crop, patch) for crop, numbers in output.crops.items() for patch in numbers]
+        likeness = in_clip(clip, torch.stack([output.hidden[place] for place in places])).tolist()
+        return chosen_from(output, budget, dict(zip(places, likeness, strict=True)))
 
     method = CDPruner(retention=0.3, relevance="clip", clip=str(clip), question=QUESTION)
-    choices.holds_in(family, method, expected)
+    encoder_checks.check_selection(family, method, expected)
 
 
-def test_another_question_is_another_choice(clip):
+def test_another_question_selects_other_tokens(clip):
     kept = []
     for question in (QUESTION, "how many"):
         method = CDPruner(retention=0.3, relevance="clip", clip=str(clip), question=question)
-        kept.append(choices.prefill(tiny.model("llava"), tiny.sample("llava"), method).stages[0].kept[0].tolist())
+        kept.append(
+            encoder_checks.prefill(tiny.model("llava"), tiny.sample("llava"), method).stages[0].kept[0].tolist()
+        )
     assert kept[0] != kept[1]
 
 
 def test_the_scores_are_the_relevances():
-    trace = choices.prefill(tiny.model("llava_next"), tiny.sample("llava_next"), CDPruner(retention=0.3))
+    trace = encoder_checks.prefill(tiny.model("llava_next"), tiny.sample("llava_next"), CDPruner(retention=0.3))
     scores = trace.stages[0].scores[0]
     patches = scores[scores > 0]
     assert len(patches) == 80  # newlines have none
@@ -186,14 +188,14 @@ def test_the_scores_are_the_relevances():
     assert patches.min() < 1e-4
 
 
-@choices.families
+@encoder_checks.families
 def test_it_generates_and_is_dense_when_all_stay(family):
-    choices.generates(family, CDPruner(retention=0.3))
-    choices.is_dense_when_all_stay(family, CDPruner(retention=1.0))
+    encoder_checks.check_generation(family, CDPruner(retention=0.3))
+    encoder_checks.check_full_retention(family, CDPruner(retention=1.0))
 
 
 def test_newlines_go_first():
-    choices.refuses_newlines(CDPruner)
+    encoder_checks.check_newlines_refused(CDPruner)
 
 
 @pytest.mark.parametrize("tokens", [192, 128, 64])
@@ -204,17 +206,17 @@ def test_published_budgets(tokens):
 
 @pytest.mark.parametrize("retention", [0.17, 0.5])
 def test_its_cost(retention):
-    choices.costs_what_it_says(CDPruner(retention=retention), rel=0.3)
+    encoder_checks.check_cost(CDPruner(retention=retention), rel=0.3)
 
 
 def test_its_cost_with_the_text_tower(clip):
     asked: dict[str, Any] = {"relevance": "clip", "clip": str(clip)}
     for question in ("who", QUESTION):  # one segment and three
-        choices.costs_what_it_says(CDPruner(retention=0.3, **asked, question=question), rel=0.15, by_any_tower=False)
+        encoder_checks.check_cost(CDPruner(retention=0.3, **asked, question=question), rel=0.15, by_any_tower=False)
 
 
 def test_the_host_waits_for_the_inputs_checks():
-    choices.waits_as_often_for_many(CDPruner, 1)
+    encoder_checks.check_host_waits(CDPruner, 1)
 
 
 # --- what it refuses -------------------------------------------------------------------------------------------------

@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.core import tiny
-from tests.core.methods import crops
-from tests.core.methods.crops import Crop, through_qwen
+from tests.core.methods import merging_checks
+from tests.core.methods.merging_checks import Crop, through_qwen
 from tests.core.methods.test_overhead import counted, waits_per_stage
 from tests.core.methods.test_visionzip import embedded, two_pictures, wide
 from trio_core import OptionError, methods
-from trio_core.methods.downsample import Downsample, cells
+from trio_core.methods.downsample import Downsample, grid_cells
 from trio_core.rules.schedule import shares
 
-every_family = pytest.mark.parametrize("family", crops.FAMILIES)
+every_family = pytest.mark.parametrize("family", merging_checks.FAMILIES)
 
 
 # --- cells -----------------------------------------------------------------------------------------------------------
@@ -35,19 +35,19 @@ every_family = pytest.mark.parametrize("family", crops.FAMILIES)
     ],
 )
 def test_cells_by_hand(rows, columns, budget, expected):
-    assert cells(rows, columns, budget) == expected
+    assert grid_cells(rows, columns, budget) == expected
 
 
 def test_squares_of_llavas_grid():
     """64 of 24 × 24 are 8 × 8 cells of 3 × 3."""
     expected = [(row // 3) * 8 + column // 3 for row in range(24) for column in range(24)]
-    assert cells(24, 24, 64) == expected
+    assert grid_cells(24, 24, 64) == expected
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.data())
 def test_every_patch_is_in_one_cell_and_every_cell_is_a_rectangle(rows, columns, data):
     budget = data.draw(st.integers(1, rows * columns))
-    found = cells(rows, columns, budget)
+    found = grid_cells(rows, columns, budget)
     assert sorted(set(found)) == list(range(budget)) and len(found) == rows * columns
     firsts = [found.index(number) for number in range(budget)]
     assert firsts == sorted(firsts)
@@ -62,7 +62,7 @@ def test_every_patch_is_in_one_cell_and_every_cell_is_a_rectangle(rows, columns,
 @pytest.mark.parametrize("budget", [0, 7])
 def test_as_many_cells_as_patches_at_the_most(budget):
     with pytest.raises(OptionError, match=f"budget {budget}: can keep 1 … 6 of 6 tokens"):
-        cells(2, 3, budget)
+        grid_cells(2, 3, budget)
 
 
 def test_shares():
@@ -79,7 +79,7 @@ def plain(crop: Crop, there: list[int], budget: int) -> dict[int, Tensor]:
     rows, columns = sorted({patch // 4 for patch in there}), sorted({patch % 4 for patch in there})
     assert len(rows) * len(columns) == len(there)
     members: dict[int, list[int]] = {}
-    for patch, cell in zip(there, cells(len(rows), len(columns), budget), strict=True):
+    for patch, cell in zip(there, grid_cells(len(rows), len(columns), budget), strict=True):
         members.setdefault(cell, []).append(patch)
     return {inside[0]: sum(crop.hidden[patch] for patch in inside) / len(inside) for inside in members.values()}
 
@@ -87,24 +87,24 @@ def plain(crop: Crop, there: list[int], budget: int) -> dict[int, Tensor]:
 @pytest.mark.parametrize("retention", [0.07, 0.25, 0.6])
 @every_family
 def test_the_decoder_receives_the_means(family, retention):
-    crops.check(tiny.model(family), crops.samples_of(family), Downsample(retention=retention), plain)
+    merging_checks.check(tiny.model(family), merging_checks.samples_of(family), Downsample(retention=retention), plain)
 
 
 @pytest.mark.parametrize("one", [wide(), two_pictures()])
 def test_tiles_that_padding_is_cut_off_and_several_pictures(one):
-    crops.check(tiny.model("llava_next"), [one], Downsample(retention=0.4), plain)
+    merging_checks.check(tiny.model("llava_next"), [one], Downsample(retention=0.4), plain)
 
 
 @pytest.mark.parametrize("positions", ["original", "compact"])
 @every_family
 def test_it_generates_as_from_the_shorter_prompt(family, positions):
-    crops.check_generation(family, Downsample(retention=0.3, positions=positions), plain)
+    merging_checks.check_generation(family, Downsample(retention=0.3, positions=positions), plain)
 
 
 @every_family
 def test_everything_nothing_and_broken(family):
-    crops.check_ends(family, Downsample)
-    crops.check_alone(family, Downsample)
+    merging_checks.check_ends(family, Downsample)
+    merging_checks.check_alone(family, Downsample)
 
 
 def test_without_a_rectangle_it_takes_runs():
@@ -144,7 +144,10 @@ def test_qwens_picture_gets_smaller(size, retention):
     """Of 2 × 3 and of 3 × 4 visual tokens."""
     one = tiny.sample("qwen2_5_vl", size)
     kept, made, _ = through_qwen(Downsample(retention=retention), one)
-    dense, found = embedded(tiny.model("qwen2_5_vl"), one), cells(*((3, 4) if size == "large" else (2, 3)), len(kept))
+    dense, found = (
+        embedded(tiny.model("qwen2_5_vl"), one),
+        grid_cells(*((3, 4) if size == "large" else (2, 3)), len(kept)),
+    )
     members = [[i for i, cell in enumerate(found) if cell == number] for number in range(len(kept))]
     assert kept == [inside[0] for inside in members]
     assert torch.allclose(made, torch.stack([dense[inside].mean(dim=0) for inside in members]), rtol=1e-4, atol=1e-5)

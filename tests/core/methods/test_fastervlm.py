@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core import tiny
-from tests.core.methods import choices
+from tests.core.methods import encoder_checks
 from tests.core.methods.test_visionzip import samples_of
 from trio_core.methods.fastervlm import FasterVLM, fastervlm
 from trio_core.rules.schedule import Schedule
@@ -30,46 +30,46 @@ def test_it_is_the_plain_sort(rows, budget):
     assert fastervlm(torch.tensor(rows, dtype=torch.float64), budget).tolist() == sorted(ranked[:budget])
 
 
-def expected(seen: choices.Seen, budget: int, _one: object) -> list[int]:
+def expected(output: encoder_checks.TowerOutput, budget: int, _one: object) -> list[int]:
     kept = []
-    for crop, share in choices.due(seen.crops, budget).items():
-        there = seen.crops[crop]
-        ranked = sorted(there, key=lambda patch, crop=crop: (-float(seen.attention[crop, patch]), patch))
-        kept += [there[patch] for patch in ranked[:share]]
+    for crop, share in encoder_checks.crop_budgets(output.crops, budget).items():
+        numbers = output.crops[crop]
+        ranked = sorted(numbers, key=lambda patch, crop=crop: (-float(output.attention[crop, patch]), patch))
+        kept += [numbers[patch] for patch in ranked[:share]]
     return kept
 
 
 @pytest.mark.parametrize("retention", [0.17, 0.3, 0.8])
-@choices.families
+@encoder_checks.families
 def test_inside_the_models(family, retention):
-    choices.holds_in(family, FasterVLM(retention=retention), expected)
+    encoder_checks.check_selection(family, FasterVLM(retention=retention), expected)
 
 
 def test_fewer_tokens_than_crops():
     """One for each of the first, the base crop among them."""
-    choices.holds_in("llava_next", FasterVLM(budgets=(2,), layers=(0,)), expected)
+    encoder_checks.check_selection("llava_next", FasterVLM(budgets=(2,), layers=(0,)), expected)
 
 
-@choices.families
+@encoder_checks.families
 def test_the_scores_are_the_averaged_attention(family):
     model, samples = tiny.model(family), samples_of(family)
-    trace = choices.prefill(model, tiny.batch(samples), FasterVLM(retention=0.3))
+    trace = encoder_checks.prefill(model, tiny.batch(samples), FasterVLM(retention=0.3))
     for b in range(2):
-        seen, scores = choices.seen(family, b), trace.stages[0].scores[b]
-        due = torch.zeros_like(scores, dtype=torch.float64)  # newlines have none
-        for crop, there in seen.crops.items():
-            due[[*there.values()]] = seen.attention[crop][[*there]] / seen.heads
-        assert torch.allclose(scores.double(), due, rtol=1e-4, atol=1e-8)
+        output, scores = encoder_checks.tower_output(family, b), trace.stages[0].scores[b]
+        wanted = torch.zeros_like(scores, dtype=torch.float64)  # newlines have no score
+        for crop, numbers in output.crops.items():
+            wanted[[*numbers.values()]] = output.attention[crop][[*numbers]] / output.heads
+        assert torch.allclose(scores.double(), wanted, rtol=1e-4, atol=1e-8)
 
 
-@choices.families
+@encoder_checks.families
 def test_it_generates_and_is_dense_when_all_stay(family):
-    choices.generates(family, FasterVLM(retention=0.3))
-    choices.is_dense_when_all_stay(family, FasterVLM(retention=1.0))
+    encoder_checks.check_generation(family, FasterVLM(retention=0.3))
+    encoder_checks.check_full_retention(family, FasterVLM(retention=1.0))
 
 
 def test_newlines_go_first():
-    choices.refuses_newlines(FasterVLM)
+    encoder_checks.check_newlines_refused(FasterVLM)
 
 
 @pytest.mark.parametrize("tokens", [192, 144, 128, 64, 58])
@@ -80,8 +80,8 @@ def test_published_budgets(tokens):
 
 @pytest.mark.parametrize("retention", [0.17, 0.5])
 def test_its_cost(retention):
-    choices.costs_what_it_says(FasterVLM(retention=retention), rel=0.3)
+    encoder_checks.check_cost(FasterVLM(retention=retention), rel=0.3)
 
 
 def test_the_host_waits_for_the_inputs_check():
-    choices.waits_as_often_for_many(FasterVLM, 1)
+    encoder_checks.check_host_waits(FasterVLM, 1)

@@ -1,4 +1,4 @@
-"""HoloV: its allocation and choice by hand, against plain loops, and inside the models."""
+"""HoloV: its division of the budget and its selection by hand, against plain loops, and inside the models."""
 
 import math
 from fractions import Fraction
@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.methods import choices
+from tests.core.methods import encoder_checks
 from trio_core import OptionError
-from trio_core.methods.holov import HoloV, allocate, chunk_sizes, diverse, holov
+from trio_core.methods.holov import HoloV, add_diversity, chunk_budgets, chunk_sizes, holov
 from trio_core.rules.schedule import Schedule
 
 TWELVE = torch.tensor([0.10, 0.02, 0.02, 0.02, 0.20, 0.05, 0.15, 0.10, 0.12, 0.07, 0.08, 0.07])
@@ -22,15 +22,15 @@ STEEP = torch.tensor([0.9, 0.05, 0.02, 0.01, 0.01, 0.01])
 
 def test_the_cards_examples():
     """Shares .16, .50, .34 of 5: floors 0, 2, 1, and one more to each of the larger two."""
-    assert allocate(TWELVE, 5, [4, 4, 4]).tolist() == [0, 3, 2]
+    assert chunk_budgets(TWELVE, 5, [4, 4, 4]).tolist() == [0, 3, 2]
     assert holov(TWELVE, TWELVE, 5, 3).tolist() == [4, 6, 7, 8, 10]
-    assert allocate(STEEP, 4, [2, 2, 2]).tolist() == [4, 0, 0]  # which is more than the chunk has
+    assert chunk_budgets(STEEP, 4, [2, 2, 2]).tolist() == [4, 0, 0]  # which is more than the chunk has
     assert holov(STEEP, STEEP, 4, 3).tolist() == [0, 1, 2, 3]  # the released code: 0, 1 and two vectors of zeros
 
 
 def test_what_a_full_chunk_passes_on_goes_to_the_most_attended():
     attention = torch.tensor([0.9, 0.05, 0.01, 0.01, 0.01, 0.02])
-    assert allocate(attention, 4, [2, 2, 2]).tolist() == [4, 0, 0]
+    assert chunk_budgets(attention, 4, [2, 2, 2]).tolist() == [4, 0, 0]
     assert holov(attention, attention, 4, 3).tolist() == [0, 1, 2, 5]
     assert holov(attention, attention, 3, 3).tolist() == [0, 1, 5]
     assert holov(attention, attention, 1, 3).tolist() == [0]
@@ -39,10 +39,10 @@ def test_what_a_full_chunk_passes_on_goes_to_the_most_attended():
 
 def test_ties_go_to_the_lower_index():
     even = torch.full((6,), 0.1)
-    assert allocate(even, 4, [2, 2, 2]).tolist() == [2, 1, 1]
+    assert chunk_budgets(even, 4, [2, 2, 2]).tolist() == [2, 1, 1]
     assert holov(even, even, 4, 3).tolist() == [0, 1, 2, 4]
     nothing = torch.zeros(6)
-    assert allocate(nothing, 4, [2, 2, 2]).tolist() == [2, 1, 1]
+    assert chunk_budgets(nothing, 4, [2, 2, 2]).tolist() == [2, 1, 1]
 
 
 def test_chunks():
@@ -54,7 +54,7 @@ def test_chunks():
 def test_a_longer_chunk_is_weighed_by_its_mean():
     """Means .2 and .3, sums .6 and .6: the shares of 5 are 2 and 3."""
     attention = torch.tensor([0.3, 0.2, 0.1, 0.4, 0.2])
-    assert allocate(attention, 5, [3, 2]).tolist() == [2, 3]
+    assert chunk_budgets(attention, 5, [3, 2]).tolist() == [2, 3]
 
 
 def test_diversity_by_hand():
@@ -64,16 +64,16 @@ def test_diversity_by_hand():
     """
     features = torch.tensor([(1.0, 0), (1, 0), (0, 1), (1, 1), (1, 1), (2, 2)])
     attention = torch.full((6,), 0.1, dtype=torch.float64)
-    scores = diverse(attention, features, 0.5, [3, 3])
+    scores = add_diversity(attention, features, 0.5, [3, 3])
     # mean A / mean v = 0.1 / (1/12) = 1.2, so that 0.5 · 1.2 · 1/4 = 0.15 comes on top.
     assert scores.tolist() == pytest.approx([0.25, 0.25, 0.1, 0.1, 0.1, 0.1])
-    assert allocate(attention, 3, [3, 3]).tolist() == [2, 1]
-    assert allocate(scores, 3, [3, 3]).tolist() == [2, 1]
-    assert allocate(attention, 4, [3, 3]).tolist() == [2, 2]
-    assert allocate(scores, 4, [3, 3]).tolist() == [3, 1]
+    assert chunk_budgets(attention, 3, [3, 3]).tolist() == [2, 1]
+    assert chunk_budgets(scores, 3, [3, 3]).tolist() == [2, 1]
+    assert chunk_budgets(attention, 4, [3, 3]).tolist() == [2, 2]
+    assert chunk_budgets(scores, 4, [3, 3]).tolist() == [3, 1]
     # What is kept within a chunk is the attention's matter, as released.
     attended = torch.tensor([0.1, 0.1, 0.4, 0.2, 0.2, 0.2], dtype=torch.float64)
-    assert holov(attended, diverse(attended, features, 0.5, [3, 3]), 1, 2).tolist() == [2]
+    assert holov(attended, add_diversity(attended, features, 0.5, [3, 3]), 1, 2).tolist() == [2]
 
 
 @pytest.mark.parametrize("weight", [0.09, 5.0])
@@ -83,17 +83,17 @@ def test_on_the_released_scale_diversity_cancels_out(weight):
     attention, features = torch.rand(64, generator=generator), torch.randn(64, 5, generator=generator)
     sizes, alone = chunk_sizes(64, 4), []
     for part, rows in zip(attention.split(sizes), features.split(sizes), strict=True):
-        alone.append(diverse(part, rows, weight, [len(part)]))  # one chunk is its own picture
+        alone.append(add_diversity(part, rows, weight, [len(part)]))  # one chunk is its own picture
         assert alone[-1].mean().item() == pytest.approx((1 + weight) * part.mean().item(), rel=1e-5)
-    assert allocate(torch.cat(alone), 23, sizes).tolist() == allocate(attention, 23, sizes).tolist()
-    together = diverse(attention, features, weight, sizes)
-    assert allocate(together, 640, sizes).tolist() != allocate(attention, 640, sizes).tolist()
+    assert chunk_budgets(torch.cat(alone), 23, sizes).tolist() == chunk_budgets(attention, 23, sizes).tolist()
+    together = add_diversity(attention, features, weight, sizes)
+    assert chunk_budgets(together, 640, sizes).tolist() != chunk_budgets(attention, 640, sizes).tolist()
 
 
 def test_alike_or_alone_there_is_no_variance():
     attention = torch.rand(4, dtype=torch.float64)
-    assert torch.equal(diverse(attention, torch.ones(4, 3), 0.5, [2, 2]), attention)
-    assert torch.equal(diverse(attention, torch.randn(4, 3), 0.5, [1, 1, 1, 1]), attention)
+    assert torch.equal(add_diversity(attention, torch.ones(4, 3), 0.5, [2, 2]), attention)
+    assert torch.equal(add_diversity(attention, torch.randn(4, 3), 0.5, [1, 1, 1, 1]), attention)
 
 
 # --- the plain form --------------------------------------------------------------------------------------------------
@@ -155,12 +155,12 @@ def test_it_is_the_plain_form(counts, chunks, data):
 
 
 def expected(chunks: int, diversity: float):
-    def of_one(seen: choices.Seen, budget: int, _one: object) -> list[int]:
-        places = [(crop, patch) for crop in seen.crops for patch in sorted(seen.crops[crop])]
-        attention = [float(seen.attention[place]) / seen.heads for place in places]
-        features = torch.stack([seen.projected[place] for place in places])
+    def of_one(output: encoder_checks.TowerOutput, budget: int, _one: object) -> list[int]:
+        places = [(crop, patch) for crop in output.crops for patch in sorted(output.crops[crop])]
+        attention = [float(output.attention[place]) / output.heads for place in places]
+        features = torch.stack([output.projected[place] for place in places])
         scores = plain_diversity(attention, features, diversity, chunks) if diversity else attention
-        numbers = [seen.crops[crop][patch] for crop, patch in places]
+        numbers = [output.crops[crop][patch] for crop, patch in places]
         return [numbers[i] for i in plain(attention, scores, budget, chunks)]
 
     return of_one
@@ -169,21 +169,21 @@ def expected(chunks: int, diversity: float):
 @pytest.mark.parametrize(
     ("retention", "chunks", "diversity"), [(0.17, 16, 0.0), (0.5, 16, 0.0), (0.4, 5, 0.0), (0.6, 3, 2.0)]
 )
-@choices.families
+@encoder_checks.families
 def test_inside_the_models(family, retention, chunks, diversity):
     """One allocation over all crops, the base crop first; without newlines."""
     method = HoloV(retention=retention, chunks=chunks, diversity=diversity)
-    choices.holds_in(family, method, expected(chunks, diversity))
+    encoder_checks.check_selection(family, method, expected(chunks, diversity))
 
 
-@choices.families
+@encoder_checks.families
 def test_it_generates_and_is_dense_when_all_stay(family):
-    choices.generates(family, HoloV(retention=0.3))
-    choices.is_dense_when_all_stay(family, HoloV(retention=1.0))
+    encoder_checks.check_generation(family, HoloV(retention=0.3))
+    encoder_checks.check_full_retention(family, HoloV(retention=1.0))
 
 
 def test_newlines_go_first():
-    choices.refuses_newlines(HoloV)
+    encoder_checks.check_newlines_refused(HoloV)
 
 
 @pytest.mark.parametrize("tokens", [192, 128, 64])
@@ -194,11 +194,11 @@ def test_published_budgets(tokens):
 
 @pytest.mark.parametrize("diversity", [0.0, 0.09])
 def test_its_cost(diversity):
-    choices.costs_what_it_says(HoloV(retention=0.5, chunks=3, diversity=diversity), rel=0.3)
+    encoder_checks.check_cost(HoloV(retention=0.5, chunks=3, diversity=diversity), rel=0.3)
 
 
 def test_the_host_waits_for_the_inputs_check():
-    choices.waits_as_often_for_many(HoloV, 1)
+    encoder_checks.check_host_waits(HoloV, 1)
 
 
 def test_what_is_broken_or_too_much_is_refused():

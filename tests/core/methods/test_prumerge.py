@@ -1,8 +1,7 @@
-"""PruMerge: which patches are chosen and what they take in, by hand and against a loop; and the decoder behind it."""
+"""PruMerge: its centres and what merges into them, by hand and against a loop; and what the decoder receives."""
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,44 +9,25 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.core import tiny
-from tests.core.methods import crops
-from tests.core.methods.crops import Crop
+from tests.core.methods import merging_checks
+from tests.core.methods.merging_checks import Crop
 from tests.core.methods.test_overhead import counted, of_size, waits_per_stage
 from tests.core.methods.test_visionzip import two_pictures, wide
 from trio_core import OptionError, UnsupportedModel, methods
-from trio_core.methods.prumerge import PruMerge, attended, merged, outlier_ratio
-from trio_core.methods.view import Signal
+from trio_core.methods.prumerge import PruMerge, merge_neighbours, select_centres
+from trio_core.methods.view import Picture, Signal, View
+from trio_core.models.encoder import Encoder
 from trio_core.rules.schedule import Schedule
 
-every_family = pytest.mark.parametrize("family", crops.FAMILIES)
+every_family = pytest.mark.parametrize("family", merging_checks.FAMILIES)
 
-# --- the adaptive ratio ----------------------------------------------------------------------------------------------
-
-
-def test_outliers_by_hand():
-    """The card's: quartiles 1.75 and 3 bound at 4.875; of 1 … 8 none lies above 11.5."""
-    assert outlier_ratio(torch.tensor([1, 1, 2, 2, 2, 3, 3, 20.0])) == 0.125
-    assert outlier_ratio(torch.arange(1.0, 9)) == 0
-    assert outlier_ratio(torch.tensor([[1, 1, 2, 2], [2, 3, 3, 20.0]])) == 0.125  # all crops are one
-    # Above the bound, not at it: quartiles 0 and 2 bound at 5.
-    assert outlier_ratio(torch.tensor([0, 0, 1, 2, 5.0])) == 0
-    assert outlier_ratio(torch.tensor([0, 0, 1, 2, 5.001])) == 0.2
-
-
-@given(st.lists(st.integers(0, 9) | st.integers(0, 99), min_size=1, max_size=50))
-def test_outliers_are_numpys(values):
-    low, high = np.percentile(values, [25, 75])
-    expected = sum(value > high + 1.5 * (high - low) for value in values) / len(values)
-    assert outlier_ratio(torch.tensor(values, dtype=torch.float64)) == expected
-
-
-# --- which are chosen ------------------------------------------------------------------------------------------------
+# --- centres ---------------------------------------------------------------------------------------------------------
 
 ATTENTION = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3, 0.05, 0.15, 0.25])
 
 
 @pytest.mark.parametrize(
-    ("count", "plus", "chosen"),
+    ("count", "plus", "centres"),
     [
         (0, True, []),
         (1, True, [1]),
@@ -55,78 +35,78 @@ ATTENTION = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3, 0.05, 0.15, 0.25])
         (8, False, [1, 3, 4, 7, 2, 6, 0, 5]),
         (4, True, [1, 3, 2, 6]),  # samples 2 and 6 beside the two most attended
         (5, True, [1, 3, 4, 2, 6]),
-        (6, True, [1, 3, 4, 6, 7, 2]),  # samples 1, 4 and 6, of which 1 and 4 are chosen: the next are 7 and 2
+        (6, True, [1, 3, 4, 6, 7, 2]),  # samples 1, 4 and 6, of which 1 and 4 are centres: the next are 7 and 2
         (8, True, [1, 3, 4, 7, 5, 2, 6, 0]),  # samples 1, 3, 5 and 7
     ],
 )
-def test_chosen_by_hand(count, plus, chosen):
-    assert attended(ATTENTION, count, plus=plus).tolist() == chosen
+def test_centres_by_hand(count, plus, centres):
+    assert select_centres(ATTENTION, count, plus=plus).tolist() == centres
 
 
 def test_the_released_fixed_ratio():
     """An eighth of 576: 72 by attention and 72 samples, 4, 12, 20 …, which stand behind them in raster order."""
     attention = torch.zeros(576).index_fill(0, torch.arange(0, 576, 8), 1)
-    chosen = attended(attention, 144, plus=True).tolist()
-    assert chosen == [*range(0, 576, 8), *range(4, 576, 8)]
+    centres = select_centres(attention, 144, plus=True).tolist()
+    assert centres == [*range(0, 576, 8), *range(4, 576, 8)]
 
 
 def test_ties_go_to_the_lower_index():
-    assert attended(torch.ones(6), 3, plus=False).tolist() == [0, 1, 2]
-    assert attended(torch.ones(6), 4, plus=True).tolist() == [0, 1, 4, 2]
+    assert select_centres(torch.ones(6), 3, plus=False).tolist() == [0, 1, 2]
+    assert select_centres(torch.ones(6), 4, plus=True).tolist() == [0, 1, 4, 2]
 
 
 @pytest.mark.parametrize("count", [-1, 9])
 def test_more_than_there_are(count):
     with pytest.raises(OptionError, match=f"budget {count + 1}: can keep 1 … 8 of 8 tokens"):
-        attended(ATTENTION, count, plus=True)
+        select_centres(ATTENTION, count, plus=True)
 
 
-def chosen_by_loop(attention: list[float], count: int, plus: bool) -> list[int]:
+def centres_by_loop(attention: list[float], count: int, plus: bool) -> list[int]:
     ranked = sorted(range(len(attention)), key=lambda patch: -attention[patch])
     samples = [int((i + 0.5) * len(attention) / (count // 2)) for i in range(count // 2)] if plus else []
-    chosen = ranked[: count - len(samples)]
-    chosen += [sample for sample in samples if sample not in chosen]
-    return chosen + [patch for patch in ranked if patch not in chosen][: count - len(chosen)]
+    centres = ranked[: count - len(samples)]
+    centres += [sample for sample in samples if sample not in centres]
+    return centres + [patch for patch in ranked if patch not in centres][: count - len(centres)]
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.booleans(), st.data())
-def test_chosen_by_a_loop(values, plus, data):
+def test_centres_are_those_of_a_loop(values, plus, data):
     count = data.draw(st.integers(0, len(values)))
-    expected = chosen_by_loop([float(value) for value in values], count, plus)
-    assert attended(torch.tensor(values, dtype=torch.float32), count, plus=plus).tolist() == expected
+    expected = centres_by_loop([float(value) for value in values], count, plus)
+    assert select_centres(torch.tensor(values, dtype=torch.float32), count, plus=plus).tolist() == expected
 
 
-# --- what they take in -----------------------------------------------------------------------------------------------
+# --- what merges into them -------------------------------------------------------------------------------------------
 
 
 def test_merged_by_hand():
-    """Of three patches each takes in both others: too few for 32; the last is the sum of what was not chosen."""
+    """Of three patches each takes in both others: too few for 32; the last is the sum of what was not centres."""
     attention, hidden = torch.tensor([0.5, 0.25, 0.125]), torch.tensor([[8.0], [16.0], [32.0]])
     keys = torch.eye(3)
-    made = merged(attention, keys, hidden, torch.tensor([1, 0]))
+    made = merge_neighbours(attention, keys, hidden, torch.tensor([1, 0]))
     assert made.tolist() == [[16 + 4 + 4], [8 + 4 + 4], [4]]
-    assert merged(attention, keys, hidden, torch.tensor([], dtype=torch.long)).tolist() == [[4 + 4 + 4]]
-    assert merged(attention, keys, hidden, torch.tensor([2, 1, 0]))[3].tolist() == [0]
+    assert merge_neighbours(attention, keys, hidden, torch.tensor([], dtype=torch.long)).tolist() == [[4 + 4 + 4]]
+    assert merge_neighbours(attention, keys, hidden, torch.tensor([2, 1, 0]))[3].tolist() == [0]
 
 
 def test_of_34_patches_the_farthest_is_not_taken_in():
     """All keys are alike but one's, which is nearest to nobody; nor does a patch take in itself."""
     keys = torch.ones(34, 2).index_copy(0, torch.tensor([7]), torch.tensor([[-1.0, -1]]))
     hidden = torch.eye(34)
-    made = merged(torch.full((34,), 0.5), keys, hidden, torch.tensor([3, 7]))
+    made = merge_neighbours(torch.full((34,), 0.5), keys, hidden, torch.tensor([3, 7]))
     assert made[0].tolist() == [1 if i == 3 else 0 if i == 7 else 0.5 for i in range(34)]
     # Seven's others are all as far: ties go to the lower index, and the last of 33 falls out.
     assert made[1].tolist() == [1 if i == 7 else 0 if i == 33 else 0.5 for i in range(34)]
 
 
-def merged_by_loop(attention: Tensor, keys: Tensor, hidden: Tensor, chosen: list[int]) -> list[Tensor]:
+def merged_by_loop(attention: Tensor, keys: Tensor, hidden: Tensor, centres: list[int]) -> list[Tensor]:
     made = []
-    for i in chosen:
+    for i in centres:
         others = [j for j in range(len(hidden)) if j != i]
         likeness = {j: float(torch.cosine_similarity(keys[i], keys[j], dim=0)) for j in others}
         nearest = sorted(others, key=lambda j, likeness=likeness: -likeness[j])[:32]
         made.append(hidden[i] + sum((attention[j] * hidden[j] for j in nearest), torch.zeros_like(hidden[i])))
-    rest = [attention[j] * hidden[j] for j in range(len(hidden)) if j not in chosen]
+    rest = [attention[j] * hidden[j] for j in range(len(hidden)) if j not in centres]
     return [*made, sum(rest, torch.zeros_like(hidden[0]))]
 
 
@@ -135,23 +115,71 @@ def merged_by_loop(attention: Tensor, keys: Tensor, hidden: Tensor, chosen: list
 def test_merged_by_a_loop(count, seed, data):
     made = torch.randn(2, count, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     attention = torch.rand(count, generator=torch.Generator().manual_seed(seed + 1), dtype=torch.float64)
-    chosen = attended(attention, data.draw(st.integers(0, min(count, 12))), plus=True)
-    expected = torch.stack(merged_by_loop(attention, made[0], made[1], chosen.tolist()))
-    assert torch.allclose(merged(attention, made[0], made[1], chosen), expected)
+    centres = select_centres(attention, data.draw(st.integers(0, min(count, 12))), plus=True)
+    expected = torch.stack(merged_by_loop(attention, made[0], made[1], centres.tolist()))
+    assert torch.allclose(merge_neighbours(attention, made[0], made[1], centres), expected)
+
+
+# --- the places of centres and sum -----------------------------------------------------------------------------------
+
+
+def picture_of_forty() -> View:
+    """One crop of 40 patches. Patch i has a one in column i alone, so that a feature shows what is in it."""
+    generator = torch.Generator().manual_seed(3)
+    attention = torch.rand(1, 40, generator=generator).softmax(dim=1)
+    encoder = Encoder(
+        hidden=torch.eye(40)[None],
+        cls=torch.zeros(1, 40),
+        attend=lambda: attention[None],
+        keys=torch.rand(1, 40, 1, 4, generator=generator),
+        grid=(5, 8),
+        places=(torch.arange(40),),
+        project=lambda patches: patches,
+        attend_last=lambda: (attention, torch.rand(1, 40, 40, generator=generator)),
+    )
+    picture = Picture(torch.arange(2, 42), torch.arange(40), 9, 2, Schedule((0,), (9,), 40, 4))
+    valid = torch.ones(1, 44, dtype=torch.bool)
+    return View(0, torch.zeros(1, 44, 40), valid, False, (picture,), {Signal.ENCODER: encoder})
+
+
+@pytest.mark.parametrize("plus", [True, False])
+def test_every_place_holds_its_own_patch_and_the_last_free_one_the_sum(plus):
+    selection = PruMerge(retention=0.5, plus=plus).select(picture_of_forty())
+    kept, features = selection.kept[0].tolist(), selection.features[0]
+    centres = [place for place, feature in zip(kept, features, strict=True) if feature[place] == 1]
+    (place_of_the_sum,) = set(kept) - set(centres)
+    assert place_of_the_sum == max(set(range(40)) - set(centres))
+    rest = features[kept.index(place_of_the_sum)]
+    assert not rest[centres].any() and rest.count_nonzero() == 40 - len(centres)
+
+
+@pytest.mark.parametrize("plus", [True, False])
+def test_compact_positions_have_the_released_order(plus):
+    """The same features; the centres patches come in the order of their attention, then the samples, then the sum."""
+    view = picture_of_forty()
+    original = PruMerge(retention=0.5, plus=plus).select(view)
+    compact = PruMerge(retention=0.5, plus=plus, positions="compact").select(view)
+    assert torch.equal(compact.kept[0], original.kept[0])
+    centres = centres_by_loop(view.encoder.last[0][0].tolist(), 8, plus)
+    assert compact.features[0][range(8), centres].tolist() == [1] * 8
+    order = [original.kept[0].tolist().index(place) for place in centres]
+    assert torch.equal(compact.features[0][:8], original.features[0][order])
 
 
 # --- inside the model ------------------------------------------------------------------------------------------------
 
 
-def rule(plus: bool) -> crops.Rule:
-    """The released order over the places that stay; the sum takes that of the last patch that leaves."""
+def rule(plus: bool, positions: str = "original") -> merging_checks.Rule:
+    """Centres at their own places, the sum at the last patch that leaves; with `compact` the released order."""
 
     def plain(crop: Crop, there: list[int], budget: int) -> dict[int, Tensor]:
         parts = crop.attention[there], crop.last_keys[there], crop.hidden[there]
-        chosen = chosen_by_loop(parts[0].tolist(), budget - 1, plus)
-        leaves = max(place for place in range(len(there)) if place not in chosen)
-        places = [there[place] for place in sorted([*chosen, leaves])]
-        return dict(zip(places, merged_by_loop(*parts, chosen), strict=True))
+        centres = centres_by_loop(parts[0].tolist(), budget - 1, plus)
+        leaves = max(place for place in range(len(there)) if place not in centres)
+        places = [there[place] for place in [*centres, leaves]]
+        if positions == "compact":
+            places.sort()
+        return dict(zip(places, merged_by_loop(*parts, centres), strict=True))
 
     return plain
 
@@ -160,30 +188,32 @@ def rule(plus: bool) -> crops.Rule:
 @pytest.mark.parametrize("retention", [0.07, 0.25, 0.6])
 @every_family
 def test_the_decoder_receives_what_merged(family, retention, plus):
-    crops.check(tiny.model(family), crops.samples_of(family), PruMerge(retention=retention, plus=plus), rule(plus))
+    merging_checks.check(
+        tiny.model(family), merging_checks.samples_of(family), PruMerge(retention=retention, plus=plus), rule(plus)
+    )
 
 
 @pytest.mark.parametrize("one", [wide(), two_pictures()])
 def test_tiles_that_padding_is_cut_off_and_several_pictures(one):
-    crops.check(tiny.model("llava_next"), [one], PruMerge(retention=0.4), rule(plus=True))
+    merging_checks.check(tiny.model("llava_next"), [one], PruMerge(retention=0.4), rule(plus=True))
 
 
 def test_a_picture_of_more_than_32_patches():
     model, one = of_size(8)
     one = {**one, "attention_mask": torch.ones_like(one["input_ids"])}
-    crops.check(model, [one], PruMerge(retention=0.25), rule(plus=True))
+    merging_checks.check(model, [one], PruMerge(retention=0.25), rule(plus=True))
 
 
 @pytest.mark.parametrize("positions", ["original", "compact"])
 @every_family
 def test_it_generates_as_from_the_shorter_prompt(family, positions):
-    crops.check_generation(family, PruMerge(retention=0.3, positions=positions), rule(plus=True))
+    merging_checks.check_generation(family, PruMerge(retention=0.3, positions=positions), rule(True, positions))
 
 
 @every_family
 def test_everything_nothing_and_broken(family):
-    crops.check_ends(family, PruMerge)
-    crops.check_alone(family, PruMerge)
+    merging_checks.check_ends(family, PruMerge)
+    merging_checks.check_alone(family, PruMerge)
 
 
 def test_a_tower_without_a_cls_token_is_refused_by_name():

@@ -16,12 +16,8 @@ from tests.core.models.test_families import CLOSE, apart, extended, listening, s
 from trio_core import OptionError, prune
 from trio_core.methods.prunevid import (
     PruneVid,
-    asked_of,
-    contiguous,
     dpc_knn,
-    merge_frames,
-    segments,
-    static,
+    text_attention,
 )
 from trio_core.models import adapter_for
 from trio_core.rules.merging import cluster_means
@@ -116,96 +112,6 @@ def test_a_count_out_of_range(count):
         dpc_knn(torch.rand(5, 2), count)
 
 
-# --- frames ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("labels", "lengths"),
-    [
-        ([0], [1]),
-        ([0, 0, 0], [3]),
-        ([0, 0, 1, 1, 1], [2, 3]),
-        ([0, 0, 1, 0, 0, 0], [6]),  # 1 is single and goes; so does the shorter run of 0; both join the longer one
-        ([0, 0, 1, 2, 2, 2], [2, 4]),  # the single frame goes to the longer side
-        ([0, 0, 1, 2, 2], [3, 2]),  # in a tie to the one before
-        ([1, 0, 0], [3]),  # nobody before
-        ([0, 0, 1], [3]),
-        ([0, 1, 0, 1], [4]),  # nobody at all: one segment
-        ([0, 0, 1, 1, 0, 0], [2, 2, 2]),  # both longest runs stay
-        ([0, 0, 0, 1, 1, 0, 2, 2], [3, 3, 2]),  # the rest of 0, in a tie, to the one before
-        ([0, 0, 1, 2, 2, 3, 4, 4, 4], [3, 2, 4]),  # the first gap is filled first, the second finds the longer run
-        ([0, 0, 1, 0, 0, 2, 3, 3, 3], [6, 3]),  # a gap between two longest runs of the same cluster joins them
-    ],
-)
-def test_segments_are_contiguous(labels, lengths):
-    assert contiguous(labels) == lengths
-    assert sum(lengths) == len(labels)
-
-
-def test_a_video_of_two_scenes_has_two_segments():
-    """int(.25 · 8) = 2 clusters."""
-    generator = torch.Generator().manual_seed(0)
-    scenes = [10 * torch.randn(1, 6, 4, generator=generator).expand(length, -1, -1) for length in (5, 3)]
-    frames = torch.cat(scenes) + 0.01 * torch.randn(8, 6, 4, generator=generator)
-    assert segments(frames) == [5, 3]
-    assert segments(frames[:3]) == [3]  # int(.25 · 3) = 0: one
-    assert segments(frames[:1]) == [1]
-
-
-def test_static_places_by_hand():
-    """Three frames: a place that stays, one whose cosines are 1, 0, 0, and two of .8, which is not above."""
-    still, turning = (2.0, 0), (0, 3.0)
-    frames = torch.tensor([[still, still, (1, 0)], [still, still, (1, 0)], [still, turning, (1, 0)]])
-    assert static(frames).tolist() == [True, False, True]
-    pair = torch.tensor([[(1.0, 0), (1, 0), (0, 0)], [(0.79, 0.613), (0.81, 0.586), (0, 0)]])
-    assert static(pair).tolist() == [False, True, False]
-    assert static(frames[:1]).tolist() == [False] * 3
-
-
-def test_one_frame_is_dynamic_and_clustered_over_space():
-    picture = torch.randn(40, 4)
-    empty, block = merge_frames(picture[None])
-    assert empty.shape == (0, 4)
-    assert torch.equal(block, cluster_means(picture, dpc_knn(picture, 20)[1], 20))
-    # Fourteen tokens are few.
-    assert torch.equal(merge_frames(picture[None, :14])[1], picture[:14])
-    assert len(merge_frames(picture[None, :15])[1]) == 7
-
-
-def test_a_video_is_merged_over_time_and_then_over_space():
-    """Two scenes of 4 frames, in the first of which 16 of 20 places stay as they are."""
-    generator = torch.Generator().manual_seed(0)
-    first = torch.randn(1, 20, 6, generator=generator).repeat(4, 1, 1)
-    first[:, 16:] = torch.randn(4, 4, 6, generator=generator)
-    second = 4 + torch.randn(4, 20, 6, generator=generator)
-    second[1::2, :3] = second[::2, :3] = -second[:1, :3]
-    second[1::2, :3] *= -1
-    assert segments(torch.cat([first, second])) == [4, 4]
-    assert static(first).tolist() == [True] * 16 + [False] * 4
-    moving = ~static(second)
-    blocks = merge_frames(torch.cat([first, second]))
-    assert [len(block) for block in blocks[:5]] == [8, 4, 4, 4, 4]
-    assert torch.allclose(blocks[0], cluster_means(first[0, :16], dpc_knn(first[0, :16], 8)[1], 8))
-    assert torch.equal(torch.stack(blocks[1:5]), first[:, 16:])
-    assert 3 <= moving.sum() <= 14 and len(blocks) == 10
-    assert torch.equal(torch.stack(blocks[6:]), second[:, moving])
-
-
-@settings(max_examples=40)
-@given(st.data())
-def test_frames_are_the_cards(data):
-    count, places = data.draw(st.integers(2, 6)), data.draw(st.integers(1, 5))
-    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 2**31)))
-    frames = torch.randn(1, places, 3, generator=generator, dtype=torch.float64).repeat(count, 1, 1)
-    frames += data.draw(st.floats(0.05, 1)) * torch.randn(frames.shape, generator=generator, dtype=torch.float64)
-    means = []
-    for n in range(places):
-        pairs = [(a, b) for a in range(count) for b in range(count) if a != b]
-        cosines = [float(torch.cosine_similarity(frames[a, n], frames[b, n], dim=0)) for a, b in pairs]
-        means.append(sum(cosines) / len(cosines))
-    assert static(frames).tolist() == [mean > 0.8 for mean in means]
-
-
 # --- what the text asks for ------------------------------------------------------------------------------------------
 
 
@@ -215,7 +121,7 @@ def test_the_text_asks_by_hand():
     query = torch.tensor([[1.0, 0], [2, -1]])[..., None]
     shares = [(1 / 6, 2 / 6, 3 / 6), (1 / 3, 1 / 3, 1 / 3), (1 / 14, 4 / 14, 9 / 14), (6 / 11, 3 / 11, 2 / 11)]
     expected = [max(column) for column in zip(*shares, strict=True)]
-    assert asked_of(query, keys, torch.ones(3, dtype=torch.bool)).tolist() == pytest.approx(expected)
+    assert text_attention(query, keys, torch.ones(3, dtype=torch.bool)).tolist() == pytest.approx(expected)
 
 
 def most_asked(query: Tensor, keys: Tensor) -> list[float]:
@@ -238,7 +144,7 @@ def test_what_the_text_asks_is_the_cards(data):
     keys = torch.randn(tokens + padding, heads, width, generator=generator, dtype=torch.float64)
     keys[:padding] = torch.nan
     valid = torch.arange(tokens + padding) >= padding
-    scores = asked_of(query, keys, valid)
+    scores = text_attention(query, keys, valid)
     assert scores[:padding].tolist() == [0] * padding
     assert scores[padding:].tolist() == pytest.approx(most_asked(query, keys[padding:]))
 

@@ -8,7 +8,7 @@ from tests.core import tiny
 from tests.core.methods.test_methods import BUILT_IN
 from tests.core.rules.test_selection import Waits
 from trio_core import TrioError, methods, prune
-from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.method import Method, Stage
 from trio_core.spans import listening
 
 FAMILIES = ("llava", "llava_next", "qwen2_5_vl")
@@ -54,7 +54,7 @@ def test_nothing_dropped_is_the_dense_model_to_the_last_bit(name):
 
 @pytest.mark.parametrize("attention", ["eager", "flex_attention"])
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_the_selection_does_not_depend_on_the_kernel(name, attention):
+def test_selection_does_not_depend_on_the_kernel(name, attention):
     """No method needs the model to keep attention maps: the rows that it reads are made beside whatever kernel runs."""
     sdpa, other = (
         logits("llava", kernel, made(name, 0.5), [tiny.sample("llava")])[1] for kernel in ("sdpa", attention)
@@ -65,7 +65,7 @@ def test_the_selection_does_not_depend_on_the_kernel(name, attention):
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_a_sample_s_selection_is_its_own(name):
+def test_selection_of_a_sample_does_not_depend_on_the_batch(name):
     large, small = tiny.sample("llava"), tiny.sample("llava", "small", seed=1)
     _, together = logits("llava", "sdpa", made(name, 0.5), [large, small])
     for place, one in enumerate((large, small)):
@@ -96,53 +96,10 @@ def test_the_host_does_not_wait_for_each_token(name):
     assert many <= few + 4 and few <= many + 4
 
 
-def test_there_are_26_methods():
-    assert len(BUILT_IN) == 26
-    assert {"trio", "trio-printed", "trio-released", "trio-ve"} <= set(BUILT_IN)
-
-
-@pytest.mark.parametrize(
-    ("name", "remark"),
-    [
-        *((name, "") for name in ("dart", "fastv", "fitprune", "pact", "pyramiddrop", "sparsevlm", "vtw")),
-        ("topv", "from the description"),
-        ("lookahead", "control"),
-    ],
-)
-def test_what_is_printed_beside_a_method(name, remark):
-    assert methods.find(name).reference.remark == remark
-
-
-@pytest.mark.parametrize(
-    ("fields", "remark"),
-    [
-        ({}, ""),
-        ({"kind": "control"}, "control"),
-        ({"kind": "description"}, "from the description"),
-        ({"licence": "none stated"}, ""),
-        ({"licence": "CC BY-NC 4.0"}, "its code is non-commercial"),
-        ({"licence": "CC BY-NC 4.0", "caution": "mind the gap"}, "mind the gap"),
-        ({"note": "from the description; CC BY-NC"}, ""),  # a note is for people
-    ],
-)
-def test_a_remark_comes_from_the_fields_of_a_reference(fields, remark):
-    assert Reference(title="any", **fields).remark == remark
-
-
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_a_caution_fits_beside_the_method(name):
-    assert len(methods.find(name).reference.caution) <= 70
-
-
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_the_first_line_of_a_class_is_a_sentence_that_says_what_the_method_does(name):
-    first = (methods.find(name).__doc__ or "").partition("\n")[0]
-    assert first.endswith(".") and first[0].isupper() and not first.startswith(methods.find(name).__name__ + "(")
-
-
 def test_every_method_says_where_it_is_from():
     for name in BUILT_IN:
         reference = methods.find(name).reference
-        assert reference.arxiv or reference.repository or "no canonical source" in reference.title, name
+        known = reference.arxiv or reference.repository or "no canonical source" in reference.title
+        assert known or "from the description" in reference.note, name
         assert not reference.repository or len(reference.commit) == 40, name
         assert methods.find(name).stage in Stage

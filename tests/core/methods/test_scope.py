@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.methods import choices
+from tests.core.methods import encoder_checks
 from trio_core import OptionError
 from trio_core.methods.scope import Scope, scope
 from trio_core.rules.cost import LayerShape, Sizes
@@ -63,35 +63,35 @@ def test_it_is_the_plain_loop(seed, count, alpha, data):
 
 
 def expected(alpha: float):
-    def of_one(seen: choices.Seen, budget: int, _one: object) -> list[int]:
+    def of_one(output: encoder_checks.TowerOutput, budget: int, _one: object) -> list[int]:
         kept = []
-        for crop, share in choices.due(seen.crops, budget).items():
-            patches = sorted(seen.crops[crop])
+        for crop, share in encoder_checks.crop_budgets(output.crops, budget).items():
+            patches = sorted(output.crops[crop])
             if share:
-                chosen = plain(seen.hidden[crop][patches], seen.attention[crop][patches], share, alpha)
-                kept += [seen.crops[crop][patches[i]] for i in chosen]
+                chosen = plain(output.hidden[crop][patches], output.attention[crop][patches], share, alpha)
+                kept += [output.crops[crop][patches[i]] for i in chosen]
         return kept
 
     return of_one
 
 
 @pytest.mark.parametrize(("retention", "alpha"), [(0.17, 1.0), (0.3, 1.0), (0.5, 0.5), (0.7, 2.0)])
-@choices.families
+@encoder_checks.families
 def test_inside_the_models(family, retention, alpha):
-    choices.holds_in(family, Scope(retention=retention, alpha=alpha), expected(alpha))
+    encoder_checks.check_selection(family, Scope(retention=retention, alpha=alpha), expected(alpha))
 
 
 def test_fewer_tokens_than_crops():
     """The others are not looked at, and cost nothing but their attention."""
     method = Scope(budgets=(2,), layers=(0,))
-    choices.holds_in("llava_next", method, expected(1.0))
-    choices.costs_what_it_says(method, rel=0.3)
+    encoder_checks.check_selection("llava_next", method, expected(1.0))
+    encoder_checks.check_cost(method, rel=0.3)
 
 
-@choices.families
+@encoder_checks.families
 def test_it_generates_and_is_dense_when_all_stay(family):
-    choices.generates(family, Scope(retention=0.3))
-    choices.is_dense_when_all_stay(family, Scope(retention=1.0))
+    encoder_checks.check_generation(family, Scope(retention=0.3))
+    encoder_checks.check_full_retention(family, Scope(retention=1.0))
 
 
 def test_a_share_is_never_more_than_there_is():
@@ -101,7 +101,7 @@ def test_a_share_is_never_more_than_there_is():
 
 
 def test_newlines_go_first():
-    choices.refuses_newlines(Scope)
+    encoder_checks.check_newlines_refused(Scope)
 
 
 @pytest.mark.parametrize("tokens", [192, 128, 64])
@@ -112,7 +112,7 @@ def test_published_budgets(tokens):
 
 @pytest.mark.parametrize("retention", [0.17, 0.5])
 def test_its_cost(retention):
-    choices.costs_what_it_says(Scope(retention=retention), rel=0.3)
+    encoder_checks.check_cost(Scope(retention=retention), rel=0.3)
 
 
 def test_a_tower_that_projects_itself_is_compared_in_the_decoders_width():
@@ -123,7 +123,7 @@ def test_a_tower_that_projects_itself_is_compared_in_the_decoders_width():
 
 
 def test_the_host_waits_for_the_inputs_check():
-    choices.waits_as_often_for_many(Scope, 1)
+    encoder_checks.check_host_waits(Scope, 1)
 
 
 @pytest.mark.parametrize("alpha", [-0.5, float("nan"), float("inf")])

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.core import tiny
-from tests.core.methods import crops
-from tests.core.methods.crops import Crop, through_qwen
+from tests.core.methods import merging_checks
+from tests.core.methods.merging_checks import Crop, through_qwen
 from tests.core.methods.test_overhead import counted, of_size, waits_per_stage
 from tests.core.methods.test_visionzip import embedded, two_pictures, wide
 from trio_core import OptionError, methods
-from trio_core.methods.tome import ToMe, bipartite, merge_to
+from trio_core.methods.tome import ToMe, bipartite_matching, merge_to
 from trio_core.rules.schedule import Schedule
 
-every_family = pytest.mark.parametrize("family", crops.FAMILIES)
+every_family = pytest.mark.parametrize("family", merging_checks.FAMILIES)
 
 # --- worked by hand --------------------------------------------------------------------------------------------------
 
@@ -35,7 +35,7 @@ CARD = torch.tensor([(1, 0), (1, 0.1), (0, 1), (0.9, 0.1), (0.5, 0.5), (0.2, 1)]
 )
 def test_the_cards_round(merges, owner):
     """Even tokens 0, 2 and 4 link to 1, 5 and 5, at .995, .981 and .832."""
-    assert bipartite(CARD, merges).tolist() == owner
+    assert bipartite_matching(CARD, merges).tolist() == owner
 
 
 def test_what_the_cards_rounds_leave():
@@ -65,14 +65,14 @@ def test_a_second_round_weighs_by_size():
 
 def test_ties_go_to_the_lower_index():
     same = torch.ones(6, 2)
-    assert bipartite(same, 2).tolist() == [1, 1, 1, 3, 4, 5]
+    assert bipartite_matching(same, 2).tolist() == [1, 1, 1, 3, 4, 5]
     assert merge_to(same, torch.eye(6), 3)[0].tolist() == [1, 3, 5]
 
 
 @pytest.mark.parametrize(("count", "merges"), [(6, 4), (5, 3), (1, 1), (4, -1)])
 def test_a_round_merges_half_at_the_most(count, merges):
     with pytest.raises(OptionError, match=f"merges {merges}: a round can merge 0 … {count // 2} of {count}"):
-        bipartite(torch.ones(count, 2), merges)
+        bipartite_matching(torch.ones(count, 2), merges)
 
 
 @pytest.mark.parametrize("budget", [0, 7])
@@ -126,29 +126,31 @@ def plain(crop: Crop, there: list[int], budget: int) -> dict[int, Tensor]:
 @pytest.mark.parametrize("retention", [0.07, 0.25, 0.6])
 @every_family
 def test_the_decoder_receives_what_merged(family, retention):
-    crops.check(tiny.model(family), crops.samples_of(family), ToMe(retention=retention), plain)
+    merging_checks.check(tiny.model(family), merging_checks.samples_of(family), ToMe(retention=retention), plain)
 
 
 @pytest.mark.parametrize("one", [wide(), two_pictures()])
 def test_tiles_that_padding_is_cut_off_and_several_pictures(one):
-    crops.check(tiny.model("llava_next"), [one], ToMe(retention=0.4), plain)
+    merging_checks.check(tiny.model("llava_next"), [one], ToMe(retention=0.4), plain)
 
 
 def test_a_picture_of_64_patches():
     model, one = of_size(8)
-    crops.check(model, [{**one, "attention_mask": torch.ones_like(one["input_ids"])}], ToMe(retention=0.15), plain)
+    merging_checks.check(
+        model, [{**one, "attention_mask": torch.ones_like(one["input_ids"])}], ToMe(retention=0.15), plain
+    )
 
 
 @pytest.mark.parametrize("positions", ["original", "compact"])
 @every_family
 def test_it_generates_as_from_the_shorter_prompt(family, positions):
-    crops.check_generation(family, ToMe(retention=0.3, positions=positions), plain)
+    merging_checks.check_generation(family, ToMe(retention=0.3, positions=positions), plain)
 
 
 @every_family
 def test_everything_nothing_and_broken(family):
-    crops.check_ends(family, ToMe)
-    crops.check_alone(family, ToMe)
+    merging_checks.check_ends(family, ToMe)
+    merging_checks.check_alone(family, ToMe)
 
 
 def test_budgets_are_those_of_every_layer():

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.core import reference, tiny
-from tests.core.methods import choices
+from tests.core.methods import encoder_checks
 from tests.core.methods.test_methods import scores_and_features
 from tests.core.methods.test_visionzip import samples_of
 from tests.core.models.test_families import shortened, stages_of
@@ -64,16 +64,16 @@ def test_all_other_options_are_trios():
 
 
 @pytest.mark.parametrize("layers", [(0, 3), (0, 1), (0, 2, 4)])
-@choices.families
+@encoder_checks.families
 def test_before_the_decoder_it_is_scope_and_within_it_trio(family, layers):
     """At every stage, in a padded batch, TRIO's equations on what SCOPE left."""
     model, samples = tiny.model(family), samples_of(family)
     method = TrioVe(retention=0.3, layers=layers, k_pos=3, threshold=0.3, alpha=0.5)
-    trace = choices.prefill(model, tiny.batch(samples), method)
+    trace = encoder_checks.prefill(model, tiny.batch(samples), method)
     assert [stage.layer for stage in trace.stages] == [*layers]
     first = tuple(schedule.budgets[0] for schedule in trace.schedules)
     for b, one in enumerate(samples):
-        alone = choices.prefill(model, one, Scope(budgets=(first[b],), layers=(0,), alpha=0.5))
+        alone = encoder_checks.prefill(model, one, Scope(budgets=(first[b],), layers=(0,), alpha=0.5))
         kept = trace.stages[0].kept[b]
         assert torch.equal(kept, alone.stages[0].kept[0])
         earlier = {0: reference.kept_rows(one, kept)}
@@ -91,7 +91,7 @@ def test_trios_options_reach_trio(probe, saliency):
     """Probing the layer that has run sees it on what SCOPE left, also right behind it."""
     model, one = tiny.model("llava"), tiny.sample("llava")
     method = TrioVe(retention=0.4, layers=(0, 1), probe=probe, saliency=saliency, nms=False, rows="shifted")
-    trace = choices.prefill(model, one, method)
+    trace = encoder_checks.prefill(model, one, method)
     earlier = {0: reference.kept_rows(one, trace.stages[0].kept[0])}
     scores, _ = scores_and_features(model, one, method, 1, earlier)
     kept = trace.stages[0].kept[0]
@@ -101,15 +101,15 @@ def test_trios_options_reach_trio(probe, saliency):
 
 def test_a_stage_that_drops_nothing_asks_nothing():
     model, one = tiny.model("llava"), tiny.sample("llava")
-    only_trio = choices.prefill(model, one, TrioVe(budgets=(32, 9), layers=(0, 3)))
-    trio = choices.prefill(model, one, Trio(budgets=(9,), layers=(3,)))
+    only_trio = encoder_checks.prefill(model, one, TrioVe(budgets=(32, 9), layers=(0, 3)))
+    trio = encoder_checks.prefill(model, one, Trio(budgets=(9,), layers=(3,)))
     assert torch.equal(only_trio.stages[1].kept[0], trio.stages[0].kept[0])
-    only_scope = choices.prefill(model, one, TrioVe(budgets=(9, 9), layers=(0, 3)))
-    scope = choices.prefill(model, one, Scope(budgets=(9,), layers=(0,)))
+    only_scope = encoder_checks.prefill(model, one, TrioVe(budgets=(9, 9), layers=(0, 3)))
+    scope = encoder_checks.prefill(model, one, Scope(budgets=(9,), layers=(0,)))
     assert [stage.kept[0].tolist() for stage in only_scope.stages] == [scope.stages[0].kept[0].tolist()] * 2
 
 
-@choices.families
+@encoder_checks.families
 def test_the_decoder_runs_on_what_is_left(family):
     """The prefill's last logits are those of the model's own layers on the tokens that each stage left."""
     model = tiny.model(family)
@@ -121,10 +121,10 @@ def test_the_decoder_runs_on_what_is_left(family):
         assert torch.allclose(logits, shortened(model, one, left)[2][-1], rtol=1e-4, atol=1e-4)
 
 
-@choices.families
+@encoder_checks.families
 def test_it_generates_and_is_dense_when_all_stay(family):
-    choices.generates(family, TrioVe(retention=0.4))
-    choices.is_dense_when_all_stay(family, TrioVe(retention=1.0))
+    encoder_checks.check_generation(family, TrioVe(retention=0.4))
+    encoder_checks.check_full_retention(family, TrioVe(retention=1.0))
 
 
 # --- what it costs ---------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def test_it_generates_and_is_dense_when_all_stay(family):
 
 @pytest.mark.parametrize("saliency", ["tail", "autograd"])
 def test_its_cost(saliency):
-    choices.costs_what_it_says(TrioVe(retention=0.4, nms=False, saliency=saliency), rel=0.3)
+    encoder_checks.check_cost(TrioVe(retention=0.4, nms=False, saliency=saliency), rel=0.3)
 
 
 def test_its_cost_is_scopes_and_then_trios():
@@ -148,4 +148,4 @@ def test_its_cost_is_scopes_and_then_trios():
 
 
 def test_the_host_waits_once_a_stage():
-    choices.waits_as_often_for_many(lambda **options: TrioVe(nms=False, **options), 1)
+    encoder_checks.check_host_waits(lambda **options: TrioVe(nms=False, **options), 1)

@@ -1,5 +1,6 @@
 """VisionZip against a plain form over the tower's own eager maps, and what the decoder then really receives."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,11 +56,38 @@ def crop_of_eight(budget: int, heads: int = 1) -> View:
 
 @pytest.mark.parametrize("heads", [1, 3])
 def test_the_rule_by_hand(heads):
-    """Of five, the CLS token, the two most attended to, and two that the rest is merged into; projected at the end."""
+    """Of five tokens: the CLS token, the two most attended patches, and two merged ones; projected at the end."""
     selection = VisionZip(retention=0.5, contextual_share=2 / 5).select(crop_of_eight(5, heads))
-    # 0 and 5 are targets, 1 and 3 dominant; the CLS token takes the place of 2, the first patch that leaves.
+    # 0 and 5 are targets and merge to 4 and 10.5. 1 and 3 are dominant. The CLS token takes the place of 2, the first
+    # patch that leaves.
     assert selection.kept[0].tolist() == [0, 1, 2, 3, 5]
-    assert selection.features[0].tolist() == [[100, -100], [1, -1], [3, -3], [4, -4], [10.5, -10.5]]
+    assert selection.features[0].tolist() == [[4, -4], [1, -1], [100, -100], [3, -3], [10.5, -10.5]]
+
+
+def test_compact_positions_have_the_released_order():
+    """The released order is: the CLS token, the dominant patches, the merged ones."""
+    method = VisionZip(retention=0.5, contextual_share=2 / 5, positions="compact")
+    selection = method.select(crop_of_eight(5))
+    assert selection.kept[0].tolist() == [0, 1, 2, 3, 5]
+    assert selection.features[0][:, 0].tolist() == [100, 1, 3, 4, 10.5]
+
+
+@pytest.mark.parametrize("budget", range(1, 8))
+@pytest.mark.parametrize("share", [0.0, 10 / 64, 0.4, 0.9])
+def test_every_place_holds_its_own_patch_or_what_merged_into_it(budget, share):
+    """Patch i has a one in column i alone, so that a feature shows what is in it. The CLS token has column 8."""
+    view = crop_of_eight(budget)
+    encoder = replace(
+        view.encoder, hidden=torch.eye(9)[None, :8], cls=torch.eye(9)[None, 8], project=lambda patches: patches
+    )
+    view = replace(view, hidden=torch.zeros(1, 12, 9), signals={Signal.ENCODER: encoder})
+    selection = VisionZip(retention=0.5, contextual_share=share).select(view)
+    kept, features = selection.kept[0].tolist(), selection.features[0]
+    (cls,) = [place for place, feature in zip(kept, features, strict=True) if feature[8] == 1]
+    assert features[kept.index(cls)].sum() == 1  # nothing is merged into the CLS token
+    for place, feature in zip(kept, features, strict=True):
+        assert place == cls or feature[place] == 1
+        assert not feature[[other for other in kept if other not in (place, cls)]].any()
 
 
 @pytest.mark.parametrize(
@@ -67,8 +95,9 @@ def test_the_rule_by_hand(heads):
     [
         (1, 10 / 64, [0], [100]),  # the CLS token alone
         (1, 0.9, [0], [100]),
-        (2, 0.9, [0, 1], [100, 0 + (1 + 2 + 3 + 4 + 5 + 6 + 7) / 7]),
+        (2, 0.9, [0, 1], [0 + (1 + 2 + 3 + 4 + 5 + 6 + 7) / 7, 100]),
         (3, 0.0, [0, 1, 3], [100, 1, 3]),
+        (4, 0.5, [0, 1, 2, 4], [0 + (2 + 3 + 6) / 3, 1, 100, 4 + (5 + 7) / 2]),
     ],
 )
 def test_few_tokens_by_hand(budget, share, kept, features):
@@ -131,7 +160,9 @@ def patch_behind(rows: Tensor, projected: Tensor) -> list[int]:
     return torch.where(nearest.values < 1e-5, nearest.indices, -1).tolist()
 
 
-def expected_tokens(model: PreTrainedModel, one: dict[str, Tensor], budget: int, share: float) -> dict[int, Tensor]:
+def expected_tokens(
+    model: PreTrainedModel, one: dict[str, Tensor], budget: int, method: VisionZip
+) -> dict[int, Tensor]:
     """The rule as the card states it, a crop at a time: by the number of the visual token, what it is from now on."""
     hidden, attention, keys, projected = looked_at(model, one)
     places = patch_behind(embedded(model, one), projected)
@@ -148,7 +179,7 @@ def expected_tokens(model: PreTrainedModel, one: dict[str, Tensor], budget: int,
     for crop, there in crops.items():
         if not due[crop]:
             continue
-        merges = min(round(share * due[crop]), due[crop] - 1)
+        merges = min(round(method.contextual_share * due[crop]), due[crop] - 1)
         ranked = sorted(there, key=lambda patch, crop=crop: -float(attention[crop, patch]))
         dominant = sorted(ranked[: due[crop] - merges - 1])
         left = [patch for patch in sorted(there) if patch not in dominant]
@@ -163,9 +194,11 @@ def expected_tokens(model: PreTrainedModel, one: dict[str, Tensor], budget: int,
         merged = [
             state[t] + (state[joined[t]].mean(dim=0) if joined[t] else torch.zeros_like(state[t])) for t in targets
         ]
-        released_order = [hidden[crop, 0], *state[dominant], *merged]
         leaves = next(patch for patch in left if patch not in targets)
-        for patch, feature in zip(sorted([leaves, *dominant, *targets]), released_order, strict=True):
+        places = [leaves, *dominant, *targets]
+        if method.positions == "compact":  # the released order over the places that are kept
+            places.sort()
+        for patch, feature in zip(places, [hidden[crop, 0], *state[dominant], *merged], strict=True):
             tokens[there[patch]] = model.get_submodule("model.multi_modal_projector")(feature)
     return dict(sorted(tokens.items()))
 
@@ -178,7 +211,7 @@ def check(model: PreTrainedModel, samples: list[dict[str, Tensor]], method: Visi
     (stage,), entered = trace.stages, calls[0][0][0]
     for b, one in enumerate(samples):
         with torch.no_grad():
-            expected = expected_tokens(model, one, trace.schedules[b].budgets[0], method.contextual_share)
+            expected = expected_tokens(model, one, trace.schedules[b].budgets[0], method)
             assert stage.kept[b].tolist() == list(expected)
             dense, visual = whole(model, one), tiny.visual_rows(one)
         dense[visual[list(expected)]] = torch.stack([*expected.values()])
@@ -282,7 +315,7 @@ def test_the_tower_is_read_where_the_projector_reads_it(family, layer):
 
 
 def test_the_towers_kernel_is_its_own():
-    """Under sdpa the tower makes no map, and the choice is the same."""
+    """Under sdpa the tower makes no map, and the selection is the same."""
     model = families["LLaVA-1.5"].toy("sdpa", seed=5)
     model.get_submodule("model.vision_tower").set_attn_implementation("sdpa")
     kept = {}
@@ -309,7 +342,7 @@ def test_it_generates_as_from_the_shorter_prompt(family, positions):
     for b, one in enumerate(samples):
         longer = extended(family, one, output.sequences[b, -4:-1].tolist())
         left = stages_of(trace, one, b, longer["input_ids"].shape[1])
-        merged = expected_tokens(model, one, trace.schedules[b].budgets[0], method.contextual_share)
+        merged = expected_tokens(model, one, trace.schedules[b].budgets[0], method)
 
         def exchanged(_layer: Any, args: Any, one: Any = one, merged: Any = merged) -> Any:
             hidden = args[0].clone()
@@ -405,7 +438,7 @@ def test_nothing_stays_behind(family):
 
 @every_family
 def test_a_picture_of_an_earlier_forward_is_not_taken_for_this_one(family):
-    """Whose forward failed behind the tower, or came to no choice since all tokens stay."""
+    """The earlier forward failed after the tower, or selected nothing because all tokens stay."""
     model, one = tiny.model(family), tiny.sample(family)
     without = {name: value for name, value in one.items() if name != "pixel_values"}
     fewer = {**one, "input_ids": one["input_ids"].where(one["input_ids"].cumsum(1) > 3 * tiny.IMAGE, 1)}
@@ -421,7 +454,9 @@ def test_newlines_cannot_stay():
     with torch.no_grad():
         with (
             prune(model, VisionZip(retention=0.95)),
-            pytest.raises(OptionError, match="at most 80 of 88 visual tokens can stay, 84 are due; lower") as caught,
+            pytest.raises(
+                OptionError, match=r"budget 84: newlines .* at most 80 of 88 visual tokens can stay; lower"
+            ) as caught,
         ):
             model(**one)
         assert "\n" not in str(caught.value)

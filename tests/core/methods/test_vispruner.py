@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.methods import choices
+from tests.core.methods import encoder_checks
 from trio_core import OptionError
 from trio_core.methods.vispruner import VisPruner, vispruner
 from trio_core.rules.cost import LayerShape, Sizes
@@ -69,32 +69,32 @@ def test_it_is_the_plain_loop(seed, count, important, data):
 
 
 def of_one(important: float):
-    def expected(seen: choices.Seen, budget: int, _one: object) -> list[int]:
+    def expected(output: encoder_checks.TowerOutput, budget: int, _one: object) -> list[int]:
         kept = []
-        for crop, share in choices.due(seen.crops, budget).items():
-            patches = sorted(seen.crops[crop])
+        for crop, share in encoder_checks.crop_budgets(output.crops, budget).items():
+            patches = sorted(output.crops[crop])
             if share:
-                chosen = plain(seen.hidden[crop][patches], seen.attention[crop][patches], share, important)
-                kept += [seen.crops[crop][patches[i]] for i in chosen]
+                chosen = plain(output.hidden[crop][patches], output.attention[crop][patches], share, important)
+                kept += [output.crops[crop][patches[i]] for i in chosen]
         return kept
 
     return expected
 
 
 @pytest.mark.parametrize(("retention", "important"), [(0.17, 0.5), (0.4, 0.5), (0.6, 0.2)])
-@choices.families
+@encoder_checks.families
 def test_inside_the_models(family, retention, important):
-    choices.holds_in(family, VisPruner(retention=retention, important=important), of_one(important))
+    encoder_checks.check_selection(family, VisPruner(retention=retention, important=important), of_one(important))
 
 
-@choices.families
+@encoder_checks.families
 def test_it_generates_and_is_dense_when_all_stay(family):
-    choices.generates(family, VisPruner(retention=0.3))
-    choices.is_dense_when_all_stay(family, VisPruner(retention=1.0))
+    encoder_checks.check_generation(family, VisPruner(retention=0.3))
+    encoder_checks.check_full_retention(family, VisPruner(retention=1.0))
 
 
 def test_newlines_go_first():
-    choices.refuses_newlines(VisPruner)
+    encoder_checks.check_newlines_refused(VisPruner)
 
 
 @pytest.mark.parametrize("tokens", [192, 128, 64, 32])
@@ -105,7 +105,7 @@ def test_published_budgets(tokens):
 
 @pytest.mark.parametrize("retention", [0.17, 0.5])
 def test_its_cost(retention):
-    choices.costs_what_it_says(VisPruner(retention=retention), rel=0.3)
+    encoder_checks.check_cost(VisPruner(retention=retention), rel=0.3)
 
 
 def test_a_tower_that_projects_itself_is_compared_in_the_decoders_width():
@@ -116,7 +116,7 @@ def test_a_tower_that_projects_itself_is_compared_in_the_decoders_width():
 
 
 def test_the_host_waits_for_the_inputs_check():
-    choices.waits_as_often_for_many(VisPruner, 1)
+    encoder_checks.check_host_waits(VisPruner, 1)
 
 
 def test_what_is_broken_or_too_much_is_refused():

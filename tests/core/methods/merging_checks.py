@@ -1,7 +1,7 @@
-"""A method that merges patches crop by crop, against a plain form of its rule over the tower's own eager run.
+"""Checks of an encoder method that merges patches, inside a model, against a plain form of its rule.
 
-The plain form speaks of one crop: its patches that are there and its share of the budget in, what stands at which patch
-out. What the decoder receives, and what it writes then, is checked here.
+The plain form is for one crop of the tower's own eager run. It takes the crop's patches and its share of the budget,
+and returns what stands at which patch. Checked is what the decoder receives, and what it generates from that.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from tests.core import tiny
+from tests.core.methods.encoder_checks import crop_budgets
 from tests.core.methods.test_visionzip import embedded, patch_behind
 from tests.core.models.test_families import extended, listening, shortened, stages_of
 from trio_core import OptionError, prune
@@ -28,8 +29,10 @@ FAMILIES = ("llava", "llava_next")
 class Crop:
     """One crop by the tower's own run, in float64.
 
-    hidden: [M, D] patches as the projector reads them; keys: [M, E] of that layer, averaged over heads. attention:
-    [M], last_keys: [M, D], of the last layer, all heads as one: the CLS token's row of the whole map.
+    hidden: [M, D], the patches as the projector reads them.
+    keys: [M, E], of that layer, averaged over heads.
+    attention: [M], what the CLS token pays to each patch in the last layer, all heads as one.
+    last_keys: [M, D], of the last layer.
     """
 
     hidden: Tensor
@@ -39,7 +42,7 @@ class Crop:
 
 
 Rule = Callable[[Crop, list[int], int], dict[int, Tensor]]
-"""(crop, its patches that are there, ascending, budget) → [D] in the tower's features, by the patch where it stands."""
+"""(crop, its patches that are visual tokens, ascending, budget) → patch → the feature [D] that stands there."""
 
 
 @torch.no_grad()
@@ -71,22 +74,18 @@ def looked_at(model: PreTrainedModel, one: dict[str, Tensor]) -> tuple[list[Crop
 
 @torch.no_grad()
 def expected_tokens(model: PreTrainedModel, one: dict[str, Tensor], budget: int, rule: Rule) -> dict[int, Tensor]:
-    """What a sample's visual tokens become: number → [width] projected; crops take from the budget in turn."""
+    """What a sample's visual tokens become: number of the token → its projected feature."""
     crops, projected = looked_at(model, one)
     places, patches = patch_behind(embedded(model, one), projected), projected.shape[1]
-    there: dict[int, dict[int, int]] = {}
+    numbers_of: dict[int, dict[int, int]] = {}  # crop → patch → number of the token
     for number, place in enumerate(places):
         if place >= 0:
-            there.setdefault(place // patches, {})[place % patches] = number
-    due = dict.fromkeys(there, 0)
-    while sum(due.values()) < budget:
-        for crop, numbers in there.items():
-            if due[crop] < len(numbers) and sum(due.values()) < budget:
-                due[crop] += 1
+            numbers_of.setdefault(place // patches, {})[place % patches] = number
+    budgets = crop_budgets(numbers_of, budget)
     tokens: dict[int, Tensor] = {}
-    for crop, numbers in there.items():
-        if due[crop]:
-            for patch, feature in rule(crops[crop], sorted(numbers), due[crop]).items():
+    for crop, numbers in numbers_of.items():
+        if budgets[crop]:
+            for patch, feature in rule(crops[crop], sorted(numbers), budgets[crop]).items():
                 tokens[numbers[patch]] = model.get_submodule("model.multi_modal_projector")(feature.float())
     assert len(tokens) == budget
     return dict(sorted(tokens.items()))

@@ -1,10 +1,10 @@
-"""What the encoder's methods choose from, found without them, and what is true of each of them inside a model.
+"""Checks of an encoder method that keeps patches as they are, inside a model, against a plain form of its rule.
 
-The tower's own eager run gives the patches and what CLS attends to; which visual token is which patch is read from the
-features that enter the decoder.
+The plain form reads the tower's own eager run: its patches, and what the CLS token attends to. Which visual token is
+which patch is read from the features that enter the decoder.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
 from functools import cache
 
@@ -26,9 +26,15 @@ families = pytest.mark.parametrize("family", ["llava", "llava_next", "qwen2_5_vl
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One sample. hidden: [C, M, D] patches. attention: [C, M], summed over heads. heads: how many. projected:
-    [C, M, width]. crops: crop → patch → number of the visual token."""
+class TowerOutput:
+    """One sample by the tower's own run. C crops of M patches.
+
+    hidden: [C, M, D], the patches as the projector reads them.
+    attention: [C, M], what the CLS token pays to each patch, summed over heads.
+    heads: how many heads.
+    projected: [C, M, width of the decoder].
+    crops: crop → patch → number of the visual token.
+    """
 
     hidden: Tensor
     attention: Tensor
@@ -38,41 +44,42 @@ class Seen:
 
 
 @cache
-def _seen(family: str, index: int) -> Seen:
+def tower_output(family: str, index: int) -> TowerOutput:
+    """index: 0 for the small sample of `samples_of`, 1 for the large one."""
     model, one = tiny.model(family), samples_of(family)[index]
-    if family.startswith("qwen"):  # whose tower has its own tests, and projects itself
+    if family.startswith("qwen"):  # its tower projects the patches itself, and has its own tests
         encoder = look(model, one)
         patches = {place: number for number, place in enumerate(encoder.places[0].tolist())}
         hidden, weights = encoder.hidden.double(), encoder.attention.double()
-        return Seen(hidden, weights.sum(dim=1), weights.shape[1], hidden, {0: patches})
+        return TowerOutput(hidden, weights.sum(dim=1), weights.shape[1], hidden, {0: patches})
     hidden, attention, _, projected = looked_at(model, one)
     crops: dict[int, dict[int, int]] = {}
     for number, place in enumerate(patch_behind(embedded(model, one), projected)):
         if place >= 0:
             crops.setdefault(place // CROP, {})[place % CROP] = number
     heads = model.config.vision_config.num_attention_heads
-    return Seen(hidden[:, 1:].double(), attention.double(), heads, projected.double(), crops)
+    return TowerOutput(hidden[:, 1:].double(), attention.double(), heads, projected.double(), crops)
 
 
-def seen(family: str, index: int) -> Seen:
-    """Of the small or the large of `samples_of`."""
-    return _seen(family, index)
+def crop_budgets(crops: Mapping[int, Sized], budget: int) -> dict[int, int]:
+    """How many tokens each crop keeps. The crops take one in turn while they have any.
 
-
-def due(crops: dict[int, dict[int, int]], budget: int) -> dict[int, int]:
-    """What each crop is to keep: one to each in turn while it has any."""
+    crops: the tokens of each crop.
+    """
     shares = dict.fromkeys(crops, 0)
     while sum(shares.values()) < budget:
-        for crop, there in crops.items():
-            if shares[crop] < len(there) and sum(shares.values()) < budget:
+        for crop, tokens in crops.items():
+            if shares[crop] < len(tokens) and sum(shares.values()) < budget:
                 shares[crop] += 1
     return shares
 
 
-def holds_in(family: str, method: Method, expected: Callable[[Seen, int, dict[str, Tensor]], list[int]]) -> None:
-    """The first stage keeps in a batch padded at either side what `expected` says of each sample alone.
+def check_selection(
+    family: str, method: Method, expected: Callable[[TowerOutput, int, dict[str, Tensor]], list[int]]
+) -> None:
+    """In a batch padded at either side, the first stage keeps what `expected` says of each sample.
 
-    expected: (what is seen of it, its budget, the sample) → numbers of the visual tokens that stay, in any order.
+    expected: (the tower's output, the budget, the sample) → the numbers of the tokens that stay, in any order.
     """
     model, samples = tiny.model(family), samples_of(family)
     for side in ("left", "right"):
@@ -80,7 +87,7 @@ def holds_in(family: str, method: Method, expected: Callable[[Seen, int, dict[st
         for b, one in enumerate(samples):
             budget = trace.schedules[b].budgets[0]
             assert trace.stages[0].layer == 0
-            assert trace.stages[0].kept[b].tolist() == sorted(expected(seen(family, b), budget, one))
+            assert trace.stages[0].kept[b].tolist() == sorted(expected(tower_output(family, b), budget, one))
     for b, one in enumerate(samples):
         alone = prefill(model, one, method)
         for stage, together in zip(alone.stages, trace.stages, strict=True):
@@ -94,8 +101,8 @@ def prefill(model: PreTrainedModel, inputs: dict[str, Tensor], method: Method) -
     return trace
 
 
-def generates(family: str, method: Method) -> None:
-    """A padded batch goes on as each of its samples does alone, whose first new token is the prefill's best."""
+def check_generation(family: str, method: Method) -> None:
+    """In a padded batch each sample generates what it generates alone. Its first token is the prefill's best."""
     model, samples = tiny.model(family), samples_of(family)
     asked = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False}
     with torch.no_grad(), prune(model, method):
@@ -105,8 +112,8 @@ def generates(family: str, method: Method) -> None:
             assert model(**one).logits[0, -1].argmax() == together[b, 0]
 
 
-def is_dense_when_all_stay(family: str, method: Method) -> None:
-    """At retention 1 the logits are the dense model's, bit by bit; in a batch a small picture may keep all."""
+def check_full_retention(family: str, method: Method) -> None:
+    """At retention 1 the logits are the dense model's, bit by bit. Beside a large picture, a small one may keep all."""
     assert method.retention == 1
     model, inputs = tiny.model(family), tiny.batch(samples_of(family))
     with torch.no_grad():
@@ -122,8 +129,8 @@ def is_dense_when_all_stay(family: str, method: Method) -> None:
     assert len(trace.stages[0].kept[1]) == small < trace.schedules[1].visual_tokens
 
 
-def refuses_newlines(method: Callable[..., Method]) -> None:
-    """LLaVA-NeXT's large toy has 80 patches and 8 newlines."""
+def check_newlines_refused(method: Callable[..., Method]) -> None:
+    """A budget above the 80 patches of LLaVA-NeXT's large toy is refused. It has 8 newlines."""
     one = samples_of("llava_next")[1]
     for budget in (81, 87):
         with (
@@ -136,12 +143,12 @@ def refuses_newlines(method: Callable[..., Method]) -> None:
             tiny.model("llava_next")(**one)
         assert "\n" not in str(caught.value)
     trace = prefill(tiny.model("llava_next"), one, method(budgets=(80,), layers=(0,)))
-    numbers = [number for there in seen("llava_next", 1).crops.values() for number in there.values()]
+    numbers = [number for crop in tower_output("llava_next", 1).crops.values() for number in crop.values()]
     assert trace.stages[0].kept[0].tolist() == sorted(numbers)
 
 
-def costs_what_it_says(method: Method, rel: float, by_any_tower: bool = True) -> None:
-    """Exactly with whole crops; with tiles, cut to fit, as nearly as their number can be read from the tokens."""
+def check_cost(method: Method, rel: float, by_any_tower: bool = True) -> None:
+    """The declared MACs are the counted ones: exactly for whole crops, to `rel` for tiles that were cut to fit."""
     for size in ("small", "large"):
         for family in ("llava", "qwen2_5_vl") if by_any_tower else ("llava",):
             for counts, declared in counted(family, tiny.sample(family, size), method):
@@ -150,7 +157,7 @@ def costs_what_it_says(method: Method, rel: float, by_any_tower: bool = True) ->
             assert counts == pytest.approx(declared, rel=rel)
 
 
-def waits_as_often_for_many(method: Callable[..., Method], waits: int) -> None:
-    """The host, for 64 tokens and for 576."""
+def check_host_waits(method: Callable[..., Method], waits: int) -> None:
+    """The host waits as often for 576 tokens as for 64."""
     for side, retention in ((8, 0.5), (24, 0.5), (24, 0.9)):
         assert set(waits_per_stage(side, method(retention=retention))) == {waits}
