@@ -66,6 +66,7 @@ class Attachment:
         self._ownership = threading.Lock()
         self._schedules: dict[int, Schedule] = {}
         self._frames_of: WeakKeyDictionary[Any, dict[int, Frame]] = WeakKeyDictionary()
+        self._layers = [id(layer) for layer in setup.adapter.layers]
         self._parameters = list(signature(self.model.forward).parameters)
 
     def open(self, wrappers: Wrappers) -> None:
@@ -126,7 +127,13 @@ class Attachment:
     @_eager
     def before_decoder(self, _decoder: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hooked:
         """Take over what the model adds between decoder layers: it would add to all tokens, dropped ones too."""
-        self._now().additions = self.setup.adapter.take_additions(kwargs)
+        now = self._now()
+        if [id(layer) for layer in self.setup.adapter.layers] != self._layers:
+            raise UnsupportedModel(
+                f"the decoder layers of {type(self.model).__name__} were changed inside a prune() context, "
+                "and new layers have no hooks: change them before"
+            )
+        now.additions = self.setup.adapter.take_additions(kwargs)
         return args, kwargs
 
     @_eager

@@ -128,10 +128,28 @@ def close(caches: Iterable[tuple[Any, dict[int, Frame]]]) -> None:
     """
     for cache, frames in caches:
         if frames:
-            cache.update = _closed
+            cache.update = Closed(cache)
 
 
-def _closed(*_args: Any, **_kwargs: Any) -> NoReturn:
+class Closed:
+    """The `update` of a pruned cache outside its context. A cache that was emptied is like any other."""
+
+    def __init__(self, cache: Any):
+        self.cache = ref(cache)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise UnsupportedInput while the cache holds what the context left in it."""
+        cache = self.cache()
+        if cache is None or any(held(layer) for layer in cache.layers):
+            _refuse_closed()
+        del cache.update
+        return cache.update(*args, **kwargs)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., NoReturn]:
+        return _refuse_closed
+
+
+def _refuse_closed(*_args: Any, **_kwargs: Any) -> NoReturn:
     raise UnsupportedInput(
         "this cache was filled inside a prune() context that is closed, and its layers hold different tokens: decode "
         "inside the context, or fill a new cache outside"

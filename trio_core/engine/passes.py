@@ -82,10 +82,11 @@ class Pass(ABC):
     def check_complete(self) -> None:
         """Raise UnsupportedModel where the pre-hook of a layer did not run, so that the layer saw tokens unpruned."""
         if self.layers_run != self.setup.num_layers:
+            missing = self.setup.num_layers - self.layers_run
             raise UnsupportedModel(
-                f"{self.setup.num_layers - self.layers_run} of {self.setup.num_layers} decoder layers ran without "
-                "their hooks, so nothing is pruned there; code that was compiled as a whole skips hooks: compile layer "
-                "by layer (layer.compile()), or not at all"
+                f"{missing} of {self.setup.num_layers} decoder layers ran without their hooks, so that nothing is "
+                "pruned there: code that was compiled as a whole skips hooks; compile layer by layer (layer.compile()), "
+                "or not at all"
             )
 
     def add(self, index: int, hidden: HiddenBSD, frame: Frame | None) -> HiddenBSD:

@@ -58,7 +58,9 @@ def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[int
         rows = candidate.nonzero().squeeze(1)
         text_after = int(valid_BS[sample, rows[-1] + 1 :].sum())
         if text_after == 0:
-            raise UnsupportedInput(f"sample {sample} of the batch ends with its picture: give the text behind it too")
+            raise UnsupportedInput(
+                f"sample {sample} of the batch ends with its picture: give the text behind it too, in one forward"
+            )
         number = torch.arange(len(rows), device=input_ids.device)
         schedule = schedule_of(len(rows))
         pictures.append(Picture(to_device(rows, input_ids.device), number, len(rows), text_after, schedule))

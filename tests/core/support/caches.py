@@ -75,13 +75,13 @@ class ExactLayer(QuantizedLayer):
         return q_tensor
 
 
-@GROUP.works("A quantised cache with a residual of two tokens (a stand-in that keeps every bit for the backend)")
+@GROUP.refused("A quantised cache with a residual of two tokens (a stand-in that keeps every bit for the backend)")
 def quantised() -> str:
     layers: Any = [ExactLayer(residual_length=2) for _ in range(tiny.NUM_LAYERS)]
     return f"{steps_are_right(Cache(layers=layers))}."
 
 
-@GROUP.works("A cache quantised to 8-bit floating point (`Fp8QuantizedLayer`)")
+@GROUP.refused("A cache quantised to 8-bit floating point (`Fp8QuantizedLayer`)")
 def quantised_fp8() -> str:
     layers: Any = [Fp8QuantizedLayer() for _ in range(tiny.NUM_LAYERS)]
     return f"{steps_are_right(Cache(layers=layers), share=0.1)}, up to the cache's rounding."
@@ -232,7 +232,7 @@ def repeated() -> str:
     return f"{bench.dropped(trace)}; each row's logits are those of the physically shortened sequence."
 
 
-@GROUP.refused("`cache.batch_select_indices([0])` inside the context: a sample of a batch with unequal pictures leaves")
+@GROUP.works("`cache.batch_select_indices([0])` inside the context: a sample of a batch with unequal pictures leaves")
 def selected() -> str:
     model, samples = bench.model(), tiny.unequal_spans("llava")
     with prune(model, bench.METHOD) as trace:
@@ -243,7 +243,7 @@ def selected() -> str:
     return f"{bench.dropped(trace)}; the logits are those of the physically shortened sequence."
 
 
-@GROUP.refused("`cache.reorder_cache([1, 0])` inside the context: two samples with unequal pictures change places")
+@GROUP.works("`cache.reorder_cache([1, 0])` inside the context: two samples with unequal pictures change places")
 def reordered() -> str:
     model, samples = bench.model(), tiny.unequal_spans("llava")
     with prune(model, bench.METHOD) as trace:

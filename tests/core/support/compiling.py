@@ -125,7 +125,7 @@ def decoder_before() -> str:
     return compiled(decoder, inside=False)
 
 
-@GROUP.refused("`layer.compile()` of each decoder layer, run before the context")
+@GROUP.works("`layer.compile()` of each decoder layer, run before the context")
 def layers_before() -> str:
     return compiled(layers, inside=False)
 
@@ -135,21 +135,21 @@ def tower_before() -> str:
     return compiled(tower, inside=False)
 
 
-@GROUP.refused("`model.compile()` inside the context")
+@GROUP.works("`model.compile()` inside the context")
 def whole_inside() -> str:
     return compiled(whole, inside=True)
 
 
-@GROUP.refused("`torch.compile(model)` inside the context; the wrapper is called")
+@GROUP.works("`torch.compile(model)` inside the context; the wrapper is called")
 def wrapper_inside() -> str:
     return compiled(wrapper, inside=True)
 
 
-@GROUP.refused("`model.forward = torch.compile(model.forward)` inside the context")
+@GROUP.works("`model.forward = torch.compile(model.forward)` inside the context")
 def forward_inside() -> str:
     return compiled(own_forward, inside=True)
 
 
-@GROUP.refused("`layer.compile()` of each decoder layer inside the context")
+@GROUP.works("`layer.compile()` of each decoder layer inside the context")
 def layers_inside() -> str:
     return compiled(layers, inside=True)
