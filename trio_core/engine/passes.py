@@ -85,7 +85,7 @@ class Pass(ABC):
             missing = self.setup.num_layers - self.layers_run
             raise UnsupportedModel(
                 f"{missing} of {self.setup.num_layers} decoder layers ran without their hooks, so that nothing is "
-                "pruned there: code that was compiled as a whole skips hooks; compile layer by layer (layer.compile()), "
+                "pruned there: code that was compiled as a whole skips hooks; compile by layer (layer.compile()), "
                 "or not at all"
             )
 
