@@ -4,8 +4,9 @@
     with prune(model, Trio(retention=0.111)) as trace:
         model.generate(**inputs)
 
-`methods` is the registry (`methods.names()`, `methods.find(name)`); `Schedule` turns a retention into budgets. A method
-of your own subclasses `Method` or `ScoreMethod`. Nothing that needs torch is imported before it is used.
+`methods` is the registry: `methods.names()`, `methods.find(name)`. Each built-in method's class can be imported here
+too (`from trio_core import FastV`). `Schedule` turns a retention into budgets. Your own method subclasses `Method` or
+`ScoreMethod`. Nothing that needs torch is imported before it is used.
 """
 
 from importlib import import_module
@@ -73,6 +74,10 @@ _LAZY = {name: place for place, names in _PLACES.items() for name in names}
 def __getattr__(name: str) -> Any:
     if name == "methods":
         return import_module("trio_core.methods")
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    if name[:1].isupper():
+        for cls in import_module("trio_core.methods.method").registry.values():
+            if cls.__name__ == name and cls.__module__.startswith("trio_core.methods."):
+                return cls
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 from weakref import WeakSet
 
@@ -22,6 +23,7 @@ from trio_core.rules.schedule import check_layers
 from trio_core.trace import Trace
 
 _pruned_now: WeakSet[PreTrainedModel] = WeakSet()
+_opening = Lock()
 
 
 @contextmanager
@@ -40,13 +42,16 @@ def prune(model: nn.Module, method: Method | str, **options: Any) -> Iterator[Tr
     """
     selected = _as_method(method, options)
     unwrapped, wrappers = unwrap(model)
+    if unwrapped in _pruned_now:
+        raise _already(unwrapped)
     setup, notes = _setup(adapter_for(unwrapped), selected)
     check_unknown(setup.adapter, selected, prune)
-    if unwrapped in _pruned_now:
-        raise OptionError(f"{type(unwrapped).__name__} is being pruned already: leave that context first")
     trace = Trace()
     attachment = Attachment(setup, trace, notes)
-    _pruned_now.add(unwrapped)
+    with _opening:
+        if unwrapped in _pruned_now:
+            raise _already(unwrapped)
+        _pruned_now.add(unwrapped)
     try:
         attachment.open(wrappers)
         yield trace
@@ -65,7 +70,7 @@ def unwrap(model: nn.Module) -> tuple[PreTrainedModel, Wrappers]:
     compiled: list[nn.Module] = []
     inside: Any = model
     while not isinstance(inside, PreTrainedModel):
-        if "_orig_mod" in inside._modules:
+        if "_orig_mod" in getattr(inside, "_modules", {}):
             compiled.append(inside)
             inside = inside._modules["_orig_mod"]
         elif hasattr(inside, "get_base_model") and hasattr(inside, "base_model"):
@@ -82,6 +87,10 @@ def unwrap(model: nn.Module) -> tuple[PreTrainedModel, Wrappers]:
             "nothing would be pruned: compile layer by layer (layer.compile()), or not at all"
         )
     return inside, Wrappers(tuple(entry for entry in entries if entry is not inside), tuple(compiled))
+
+
+def _already(model: PreTrainedModel) -> OptionError:
+    return OptionError(f"{type(model).__name__} is being pruned already: leave that context first")
 
 
 def _as_method(method: Method | str, options: dict[str, Any]) -> Method:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tomli_w
 from pydantic import ValidationError
@@ -145,11 +145,25 @@ def _parse(line: bytes) -> Header | Dense | Measurement:
 
 
 def _require_same(what: str, there: dict, here: dict, directory: Path) -> None:
-    differ = [
-        f"{name} ({there.get(name)!r} there, {here[name]!r} here)" for name in here if there.get(name) != here[name]
-    ]
+    differ = [_difference(name, there.get(name), here[name]) for name in here if there.get(name) != here[name]]
     if differ:
         raise StoreError(f"{directory} holds another {what}: {'; '.join(differ)}; choose another --out")
+
+
+def _difference(name: str, there: Any, here: Any) -> str:
+    """What differs, in one line: of a table the entries alone."""
+    if not (isinstance(there, dict) and isinstance(here, dict)):
+        return f"{name} ({there!r} there, {here!r} here)"
+    parts = [
+        f"{', '.join(map(str, entries))} {where}"
+        for entries, where in (
+            ([entry for entry in there if entry not in here], "only there"),
+            ([entry for entry in here if entry not in there], "only here"),
+            ([entry for entry in there if entry in here and there[entry] != here[entry]], "with other values"),
+        )
+        if entries
+    ]
+    return f"{name} ({'; '.join(parts)})"
 
 
 def keep(path: Path, document: Record) -> None:

@@ -42,6 +42,12 @@ def test_the_face_is_these_names_and_each_is_there():
         assert getattr(trio_core, name) is not None
 
 
+def test_every_built_in_method_class_can_be_imported_from_the_face():
+    for name in trio_core.methods.names():
+        cls = trio_core.methods.find(name)
+        assert getattr(trio_core, cls.__name__) is cls
+
+
 def test_errors_form_one_tree():
     assert issubclass(trio_core.RetentionError, trio_core.OptionError)
     assert issubclass(trio_core.UnknownName, trio_core.OptionError)

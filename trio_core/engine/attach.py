@@ -1,15 +1,15 @@
-"""The hooks of one `prune` context: where they stand, which thread may run them, and that every layer's hook ran.
+"""The hooks of one `prune` context. They also check that one thread runs them and that no layer skips them.
 
 A pre-hook on the model reads where the pictures are. A pre-hook on each decoder layer runs the stage before it, and
-cuts the layer's masks and positions to the tokens left. The library goes on thinking in the full sequence: it sizes
-masks and counts positions by the first layer's cache, and the hooks translate. Attention kernels are never touched.
+cuts the layer's masks and positions to the tokens left. transformers still works with the full sequence: it sizes masks
+and counts positions by the first layer's cache. Attention kernels are never touched.
 """
 
 import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, update_wrapper
+from functools import partial
 from inspect import signature
 from typing import Any, NoReturn, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -21,6 +21,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from trio_core.engine import cache
 from trio_core.engine.decode import Decode
 from trio_core.engine.frames import Frame
+from trio_core.engine.generate import GuardedGenerate
 from trio_core.engine.order import OrderCheck
 from trio_core.engine.passes import Pass, Setup
 from trio_core.engine.prefill import Prefill
@@ -29,7 +30,7 @@ from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.rules.schedule import Schedule
 from trio_core.trace import Trace
 
-Hooked = tuple[tuple[Any, ...], dict[str, Any]]
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Hook = TypeVar("Hook", bound=Callable[..., Any])
 
 
@@ -61,6 +62,7 @@ class Attachment:
         self.running: Pass | None = None
         self.passes = 0
         self.order = OrderCheck()
+        self.guarded = GuardedGenerate(self.model, setup.tower)
         self._handles: list[Any] = []
         self._owner: threading.Thread | None = None
         self._ownership = threading.Lock()
@@ -84,16 +86,20 @@ class Attachment:
             self._handles.extend(self.setup.tower.listen())
         for index, layer in enumerate(adapter.layers):
             self._handles.append(layer.register_forward_pre_hook(partial(self.before_layer, index), with_kwargs=True))
-        self._handles.append(GuardedGenerate(self.model))
+        self.guarded.install()
+        self._handles.append(self.guarded)
 
     def close(self) -> None:
         """Take all hooks back. Pruned caches raise from now on."""
+        self.running = None
+        if self.setup.tower is not None:
+            self.setup.tower.forget()
+        cache.close(self._frames_of)
         while self._handles:
             self._handles.pop().remove()
-        cache.close(self._frames_of.items())
 
     def finish(self) -> None:
-        """What is left to check when the user leaves the context without an error."""
+        """Raise faults that arrive late, and warn if no forward ran. For a context that is left without an error."""
         self.order.settle(wait=True)
         if not self.passes:
             warnings.warn(
@@ -110,8 +116,9 @@ class Attachment:
         """Decide whether this forward is a prefill; if it is, find the pictures and the budgets."""
         self._claim_thread()
         self.running = None
-        if self.setup.tower is not None:
-            self.setup.tower.forget()  # a picture that was encoded outside this forward is another one's
+        self.order.begin_pass()
+        if self.setup.tower is not None and not self.guarded.generating:
+            self.setup.tower.forget()  # pictures that were encoded before this forward
         names = self._parameters if called is self.model else list(signature(called.forward).parameters)
         inputs = dict(zip(names, args, strict=False)) | kwargs
         check_run(self.setup, inputs)
@@ -125,8 +132,8 @@ class Attachment:
             self.running = self._prefill(inputs)
 
     @_eager
-    def before_decoder(self, _decoder: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hooked:
-        """Take over what the model adds between decoder layers: it would add to all tokens, dropped ones too."""
+    def before_decoder(self, _decoder: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """Take DeepStack's features from the decoder, which would add them to dropped tokens too."""
         now = self._now()
         if [id(layer) for layer in self.setup.adapter.layers] != self._layers:
             raise UnsupportedModel(
@@ -137,7 +144,7 @@ class Attachment:
         return args, kwargs
 
     @_eager
-    def before_layer(self, index: int, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hooked:
+    def before_layer(self, index: int, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Give the layer its input and its keyword arguments, pruned."""
         now = self._now()
         now.count(index)
@@ -151,14 +158,14 @@ class Attachment:
 
     @_eager
     def check_pass(self, _called: nn.Module, _args: Any, _output: Any) -> None:
-        """Hold a forward that ended well to having run every layer's hook."""
+        """Raise if a layer's hook did not run in this forward. Guard the cache that it filled."""
         if self.running is None or not self._is_owner():
             return
         self.running.check_complete()
         self.order.end_pass()
         if isinstance(self.running, Prefill) and self.running.cache is not None:
             cache.report_full_length(self.running.cache, self.running.frames)
-            cache.follow(self.running.cache, self.running.frames)
+            cache.guard(self.running.cache, self.running.frames)
 
     @_eager
     def after_model(self, _called: nn.Module, _args: Any, _output: Any) -> None:
@@ -242,43 +249,3 @@ class Attachment:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
         self.__reduce__()
-
-
-_ASSISTED = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "use_mtp")
-"""The options of generate() that make a draft."""
-
-
-class GuardedGenerate:
-    """`model.generate`, which refuses assisted decoding at its entry.
-
-    Assisted decoding puts a draft behind the prompt before the prefill, so that pruning would depend on the draft.
-    """
-
-    def __init__(self, model: nn.Module):
-        self.model = model
-        self.before = vars(model).get("generate")
-        self.generate = getattr(model, "generate", None)
-        if self.generate is not None:
-            update_wrapper(self, self.generate)
-            vars(model)["generate"] = self
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Generate as the model does. Raises UnsupportedInput for assisted decoding."""
-        config = kwargs.get("generation_config") or (args[1] if len(args) > 1 else None)
-        for source in (kwargs, vars(config or getattr(self.model, "generation_config", object))):
-            if name := next((name for name in _ASSISTED if source.get(name)), None):
-                raise UnsupportedInput(
-                    f"{name}: assisted decoding puts a draft behind the prompt before the prefill, and pruning would "
-                    "depend on it; generate without it inside prune()"
-                )
-        assert self.generate is not None
-        return self.generate(*args, **kwargs)
-
-    def remove(self) -> None:
-        """Take the guard back."""
-        if self.generate is None:
-            return
-        if self.before is None:
-            del vars(self.model)["generate"]
-        else:
-            vars(self.model)["generate"] = self.before

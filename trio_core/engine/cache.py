@@ -81,76 +81,90 @@ def _length(layer: ref[Any], dropped: int) -> int:
     """The sequence's length, by a layer that holds all of it but `dropped` tokens."""
     if (alive := layer()) is None:
         raise UnsupportedInput("this cache is a copy of one that is gone: decode with the cache that was filled")
-    return held(alive) + dropped
+    return held(alive) + dropped if alive.is_initialized else 0
 
 
-class Regroup:
-    """A method of a pruned cache that selects or repeats its samples; it does the same to the samples' frames.
+class Guarded:
+    """A method of a pruned cache, guarded. A copy of the cache gets a method that refuses: its frames are unknown.
 
-    name: `reorder_cache` (beam search), `batch_select_indices` or `batch_repeat_interleave`.
+    name: of the method. The guard holds the cache weakly: a cache that held itself would stay until a collection.
     """
 
-    def __init__(self, cache: Any, name: str, frames: dict[int, Frame]):
-        self.cache = ref(cache)  # a cache that held itself would stay until the collector comes by
+    def __init__(self, cache: Any, name: str):
+        self.cache = ref(cache)
         self.name = name
+
+    def alive(self) -> Any:
+        """The cache. Raises UnsupportedInput where it is gone, so that this guard was taken over by a shallow copy."""
+        if (cache := self.cache()) is None:
+            _refuse_copy()
+        return cache
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., NoReturn]:
+        return _refuse_copy
+
+
+class Regroup(Guarded):
+    """A method that selects, reorders or repeats the cache's samples. It does the same to the samples' frames."""
+
+    def __init__(self, cache: Any, name: str, frames: dict[int, Frame]):
+        super().__init__(cache, name)
         self.frames = frames
 
-    def __call__(self, how: Any) -> None:
-        """how: [B'], the samples that stay, in order; or how often each is repeated."""
-        if (cache := self.cache()) is None:
-            raise UnsupportedInput("this cache is a copy of one that is gone: decode with the cache that was filled")
-        getattr(type(cache), self.name)(cache, how)
+    def __call__(self, samples_or_times: Any) -> None:
+        """samples_or_times: [B'], indices of the samples to keep, in order; or how often to repeat each sample."""
+        cache = self.alive()
+        getattr(type(cache), self.name)(cache, samples_or_times)
         moved: dict[int, Frame] = {}
         for index, frame in self.frames.items():
             if id(frame) not in moved:
-                moved[id(frame)] = frame.repeated(how) if isinstance(how, int) else frame.of_samples(how)
+                repeats = isinstance(samples_or_times, int)
+                moved[id(frame)] = (frame.repeated if repeats else frame.of_samples)(samples_or_times)
             self.frames[index] = moved[id(frame)]
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., NoReturn]:
-        return _copied
+
+class Update(Guarded):
+    """The cache's `update`. Once the context is closed it refuses, until the cache is emptied."""
+
+    closed = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Add keys and values to a layer. Raises UnsupportedInput outside the context that filled the cache."""
+        cache = self.alive()
+        if self.closed and any(held(layer) for layer in cache.layers):
+            raise UnsupportedInput(
+                "this cache was filled inside a prune() context that is closed, and its layers hold different tokens: "
+                "decode inside the context, or fill a new cache outside"
+            )
+        if self.closed:
+            release(cache)
+        return type(cache).update(cache, *args, **kwargs)
 
 
-def follow(cache: Any, frames: dict[int, Frame]) -> None:
-    """Let the frames follow a cache whose samples are reordered, selected or repeated."""
+def guard(cache: Any, frames: dict[int, Frame]) -> None:
+    """Let the frames follow a pruned cache whose samples move, and let its copies refuse."""
     if frames:
+        cache.update = Update(cache, "update")
         for name in ("reorder_cache", "batch_select_indices", "batch_repeat_interleave"):
             setattr(cache, name, Regroup(cache, name, frames))
 
 
-def _copied(*_args: Any, **_kwargs: Any) -> NoReturn:
-    raise UnsupportedInput("this cache is a copy of one that prune() filled: decode with the cache that was filled")
+def release(cache: Any) -> None:
+    """Take the guards off a cache that was emptied after its context had closed."""
+    for name, value in list(vars(cache).items()):
+        if isinstance(value, Guarded):
+            del vars(cache)[name]
 
 
-def close(caches: Iterable[tuple[Any, dict[int, Frame]]]) -> None:
-    """Make the pruned caches of a closed context raise when they are used.
+def close(caches: Iterable[Any]) -> None:
+    """Make the pruned caches of a closed context refuse.
 
     Outside, nothing cuts masks and positions to what each layer holds, and the logits would be wrong without an error.
     """
-    for cache, frames in caches:
-        if frames:
-            cache.update = Closed(cache)
+    for cache in caches:
+        if isinstance(update := vars(cache).get("update"), Update):
+            update.closed = True
 
 
-class Closed:
-    """The `update` of a pruned cache outside its context. A cache that was emptied is like any other."""
-
-    def __init__(self, cache: Any):
-        self.cache = ref(cache)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise UnsupportedInput while the cache holds what the context left in it."""
-        cache = self.cache()
-        if cache is None or any(held(layer) for layer in cache.layers):
-            _refuse_closed()
-        del cache.update
-        return cache.update(*args, **kwargs)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., NoReturn]:
-        return _refuse_closed
-
-
-def _refuse_closed(*_args: Any, **_kwargs: Any) -> NoReturn:
-    raise UnsupportedInput(
-        "this cache was filled inside a prune() context that is closed, and its layers hold different tokens: decode "
-        "inside the context, or fill a new cache outside"
-    )
+def _refuse_copy(*_args: Any, **_kwargs: Any) -> NoReturn:
+    raise UnsupportedInput("this cache is a copy of one that prune() filled: decode with the cache that was filled")

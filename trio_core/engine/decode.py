@@ -10,6 +10,9 @@ from trio_core.engine.passes import Kwargs, Pass, Setup
 from trio_core.errors import UnsupportedInput
 from trio_core.tensors import HiddenBSD, LeftBSD
 
+_PICTURES = ("pixel_values", "image_hidden_states")
+"""How the arguments begin that bring a picture."""
+
 
 class Decode(Pass):
     """One forward on a cache that holds tokens already.
@@ -31,7 +34,7 @@ class Decode(Pass):
         """
         # Asked of the features, not of the ids: a model may well write a placeholder's id itself.
         for name, value in inputs.items():
-            if value is not None and (name.startswith("pixel_values") or (name == "mm_encoder_outputs" and value)):
+            if value is not None and (name.startswith(_PICTURES) or (name == "mm_encoder_outputs" and value)):
                 raise UnsupportedInput(
                     f"{name} after a cached beginning: a later picture is not pruned; pass the conversation at once"
                 )

@@ -1,4 +1,4 @@
-"""Hold every selection to ascending indices, without a wait of the host for the device."""
+"""Check that every selection ascends, without making the host wait for the device."""
 
 from dataclasses import dataclass, field
 
@@ -14,8 +14,8 @@ from trio_core.errors import TrioError
 class OrderCheck:
     """Checks that kept indices ascend from 0 to N − 1.
 
-    On the CPU the answer is there at once. On CUDA it is copied to the host behind the pass, and read when the copy has
-    arrived or when the host waits anyway: at the next prefill, or when the context closes.
+    On the CPU a fault raises at once. On CUDA the flags are copied to the host asynchronously. They are read once the
+    copy is done, at the latest at the next prefill (where the host waits anyway) or when the context closes.
     """
 
     _flags: list[Tensor] = field(default_factory=list)
@@ -23,7 +23,7 @@ class OrderCheck:
     _copies: list[tuple[Tensor, torch.cuda.Event, list[str]]] = field(default_factory=list)
 
     def hold(self, kept: Tensor, count: int, message: str) -> Tensor:
-        """The kept indices, safe to index with: a bad index cannot reach a CUDA kernel, where it would end the process.
+        """The kept indices; on a device clamped to 0 … N − 1, because an index out of range would break a CUDA context.
 
         kept: [K]. count: N. message: the error's text, should the indices not ascend.
 
@@ -32,7 +32,7 @@ class OrderCheck:
         if kept.is_meta:
             return kept
         if kept.device.type == "cpu":
-            # In numpy, so that what counts torch's operators and host waits counts only what a GPU would run too.
+            # numpy, so that counters of torch's operators and host waits see only what also runs on a GPU.
             if (np.diff(kept.numpy(), prepend=-1, append=count) <= 0).any():
                 raise TrioError(message)
             return kept
@@ -41,20 +41,27 @@ class OrderCheck:
         self._messages.append(message)
         return kept.clamp(0, max(count - 1, 0))
 
-    def end_pass(self) -> None:
-        """Start the copy of this pass's answers to the host."""
-        if not self._flags:
-            return
-        flags, messages = torch.stack(self._flags), self._messages
+    def begin_pass(self) -> None:
+        """Forget the flags of a pass that failed before its end."""
         self._flags, self._messages = [], []
-        if flags.device.type != "cuda":
-            _raise_first(flags, messages)
-            return
-        host = torch.empty(flags.shape, dtype=flags.dtype, pin_memory=True)
-        host.copy_(flags, non_blocking=True)
-        arrived = torch.cuda.Event()
-        arrived.record(torch.cuda.current_stream(flags.device))
-        self._copies.append((host, arrived, messages))
+
+    def end_pass(self) -> None:
+        """Start the copy of this pass's flags to the host, for each device on which a stage ran."""
+        by_device: dict[torch.device, list[int]] = {}
+        for number, flag in enumerate(self._flags):
+            by_device.setdefault(flag.device, []).append(number)
+        for device, numbers in by_device.items():
+            flags = torch.stack([self._flags[number] for number in numbers])
+            messages = [self._messages[number] for number in numbers]
+            if device.type != "cuda":
+                _raise_first(flags, messages)
+                continue
+            host = torch.empty(flags.shape, dtype=flags.dtype, pin_memory=True)
+            host.copy_(flags, non_blocking=True)
+            copied = torch.cuda.Event()
+            copied.record(torch.cuda.current_stream(device))
+            self._copies.append((host, copied, messages))
+        self.begin_pass()
 
     def settle(self, *, wait: bool) -> None:
         """Read the answers that have arrived. wait: wait for the others too.
@@ -62,8 +69,8 @@ class OrderCheck:
         Raises TrioError with the message of the first selection that did not ascend.
         """
         while self._copies and (wait or self._copies[0][1].query()):
-            host, arrived, messages = self._copies.pop(0)
-            arrived.synchronize()
+            host, copied, messages = self._copies.pop(0)
+            copied.synchronize()
             _raise_first(host, messages)
 
 

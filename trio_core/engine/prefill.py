@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextvars import Context
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from trio_core.engine.frames import Frame, renumbered, shrink, take_rows
 from trio_core.engine.order import OrderCheck
 from trio_core.engine.passes import Kwargs, Pass, Setup
 from trio_core.engine.prompt import Prompt
-from trio_core.errors import TrioError, UnsupportedModel
+from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.methods.view import Embeddings, Picture, Selection, Signal, View, last_rows
 from trio_core.rules.attention import LayerCall
 from trio_core.spans import span
@@ -61,7 +61,7 @@ class Prefill(Pass):
             self.frames[index] = frame
         cut = self.cut(kwargs, frame, hidden, index)
         if Signal.LAYERS in needs and index + 1 in self.stage_layers:
-            self.previous = self._call(layer, hidden, cut)
+            self.previous = self._call(layer, hidden.to(device_of(layer, hidden)), cut)
         return hidden, cut
 
     def later(self, frame: Frame, hidden: HiddenBSD) -> int:
@@ -103,7 +103,7 @@ class Prefill(Pass):
             hidden = take_rows(hidden, rows)
             if selection.features is not None:
                 for sample, (picture, merged) in enumerate(zip(self.pictures, selection.features, strict=True)):
-                    hidden[sample, picture.rows] = merged.to(hidden.dtype)
+                    hidden[sample, picture.rows] = self._without_gradient(merged.to(hidden.dtype), hidden)
         numbers = tuple(p.number[kept] for p, kept in zip(pictures, selection.kept, strict=True))
         self._record(boundary, before, max(p.budget for p in pictures), numbers, selection.scores, pictures)
         return hidden, smaller
@@ -124,7 +124,6 @@ class Prefill(Pass):
             calls = {"next": self._call(layer, hidden, self.cut(kwargs, frame, hidden, boundary))}
             if self.previous is not None:
                 calls["current"] = self.previous
-                self._check_border(boundary, hidden)
             signals[Signal.LAYERS] = calls
         if Signal.READOUT in needs:
             signals[Signal.READOUT] = adapter.readout
@@ -138,14 +137,15 @@ class Prefill(Pass):
         padded = bool(min(self.lengths) < hidden.shape[1])  # a tracer's sizes are tensors
         return View(boundary, hidden, valid, padded, pictures, signals)
 
-    def _check_border(self, boundary: int, hidden: HiddenBSD) -> None:
-        """Refuse a stage whose method looks at two layers that run on different devices."""
-        assert self.previous is not None
-        if (device := self.previous.hidden.device) != hidden.device:
-            raise UnsupportedModel(
-                f"the stage after layer {boundary} lies between two devices, {device} and {hidden.device}, and method "
-                f"{self.setup.method.name!r} looks at both layers: choose other layers or another device_map"
-            )
+    def _without_gradient(self, merged: Tensor, hidden: HiddenBSD) -> Tensor:
+        """Merged features, which a selection computes without a graph. A backward pass that reaches them raises."""
+        if not (torch.is_grad_enabled() and hidden.requires_grad):
+            return merged
+        message = (
+            f"method {self.setup.method.name!r} merges tokens, and its merged features have no gradient: train with a "
+            "method that drops tokens"
+        )
+        return cast(Tensor, _NoGradient.apply(merged, hidden, message))
 
     def _embeddings(self, hidden: HiddenBSD) -> tuple[Embeddings, ...]:
         """What enters the decoder, picture and the text after it apart, for each sample."""
@@ -200,10 +200,27 @@ class Prefill(Pass):
     def _call(self, layer: nn.Module, hidden: HiddenBSD, kwargs: Kwargs) -> LayerCall:
         """The layer on its input, to be run again or taken apart, past its hooks and its cache."""
         adapter, mask = self.setup.adapter, kwargs.get("attention_mask")
+        mask = mask.to(hidden.device) if isinstance(mask, Tensor) else mask
         rotary = tuple(part.to(hidden.device) for part in kwargs["position_embeddings"])
         plain = {**kwargs, "past_key_values": None, "use_cache": False}
         parts = partial(adapter.attention_layer, layer)
         return LayerCall(hidden, partial(_run, layer, plain), parts, rotary, mask, adapter.causal)
+
+
+class _NoGradient(torch.autograd.Function):
+    """The identity on values without a graph; its backward raises UnsupportedInput instead of losing a gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, merged: Tensor, hidden: Tensor, message: str) -> Tensor:
+        """[K, D] merged, as it is. hidden makes the result a part of the graph."""
+        del hidden
+        ctx.message = message
+        return merged.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *_slopes: Tensor) -> Any:
+        """Always raises."""
+        raise UnsupportedInput(ctx.message)
 
 
 def _run(layer: nn.Module, kwargs: Kwargs, hidden: HiddenBSD) -> HiddenBSD:

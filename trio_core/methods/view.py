@@ -129,6 +129,11 @@ class View:
         calls = self._signal(Signal.LAYERS)
         if probe not in calls:
             raise OptionError(f"probe {probe!r} after layer {self.layer}: no layer has run there; probe the next one")
+        if (device := calls[probe].hidden.device) != self.hidden.device:
+            raise OptionError(
+                f"probe {probe!r} after layer {self.layer}: that layer runs on {device} and the next one on "
+                f"{self.hidden.device}; choose other layers, or another device_map"
+            )
         return calls[probe]
 
     def _signal(self, signal: Signal) -> Any:

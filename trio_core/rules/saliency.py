@@ -67,7 +67,7 @@ def tail_saliency(call: LayerCall, readout: Readout, rows: RowsBP, valid: MaskBS
                 slope_BNRD.flatten(1, 2).to(weights_BNRV.dtype),
             )
             gradient_BVD = layer.norm.backward(call.hidden[samples, visual], normed_BVD)
-    return torch.linalg.vector_norm(gradient_BVD, dim=-1).double() * log_scale_B[:, None].exp()
+    return torch.linalg.vector_norm(gradient_BVD, dim=-1).double() * log_scale_B.to(gradient_BVD.device)[:, None].exp()
 
 
 def loss_slope(logits: LogitsBPV) -> tuple[LogitsBPV, Tensor]:

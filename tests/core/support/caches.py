@@ -187,6 +187,28 @@ def copied() -> str:
     raise AssertionError("not refused")
 
 
+@GROUP.refused("`copy.deepcopy(cache)` inside the context; the copy decodes outside")
+def copy_outside() -> str:
+    model = bench.model()
+    with prune(model, bench.METHOD):
+        cache, past = filled(model, tiny.batch(tiny.unequal_spans("llava")))
+        copied = copy.deepcopy(cache)
+    step(model, copied, 11, past, rows=2)
+    raise AssertionError("not refused")
+
+
+@GROUP.works("`cache.reset()` of a cache that DivPrune shortened in every layer, then another prompt in it")
+def reset_encoder_stage() -> str:
+    model, cache = bench.model(), DynamicCache()
+    with prune(model, "divprune", retention=0.5) as trace:
+        bench.forward(model, bench.sample("small"), past_key_values=cache)
+        cache.reset()
+        again = bench.forward(model, bench.sample(), past_key_values=cache)
+        anew = bench.forward(model, bench.sample())
+    assert torch.equal(again.logits, anew.logits)
+    return f"32 → {trace.stages[0].tokens_after} picture tokens; the logits are those of a new cache."
+
+
 @GROUP.works("`cache.crop()` back to the prompt's end, inside the context")
 def cropped_to_prompt() -> str:
     model, one = bench.model(), bench.sample()

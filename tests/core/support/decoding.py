@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from PIL import Image
-from transformers import LlamaConfig, LlamaForCausalLM, TextIteratorStreamer, pipeline
+from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, TextIteratorStreamer, pipeline
 
 from tests.core import tiny
 from tests.core.support import bench
@@ -114,6 +114,15 @@ def as_greedy(**options: Any) -> str:
 @GROUP.refused("Assisted decoding, `assistant_model=`")
 def assisted() -> str:
     return as_greedy(assistant_model=assistant())
+
+
+@GROUP.refused("Prompt lookup, set in `model.generation_config`; the caller passes a `generation_config` without it")
+def lookup_of_the_model() -> str:
+    model, one = bench.model(), bench.sample()
+    model.generation_config.prompt_lookup_num_tokens = 3
+    with prune(model, bench.METHOD):
+        model.generate(**one, generation_config=GenerationConfig(max_new_tokens=3))
+    raise AssertionError("not refused")
 
 
 @GROUP.refused("Prompt lookup, `prompt_lookup_num_tokens=3`")

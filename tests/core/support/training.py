@@ -88,6 +88,14 @@ def backward_outside() -> str:
     return f"{counts}; the gradients are those of a backward inside the context without checkpointing."
 
 
+@GROUP.refused("`model.train()`, forward and backward with a method that merges tokens (VisionZip)")
+def merging() -> str:
+    model, one = bench.model(), bench.sample()
+    with prune(model, "visionzip", retention=0.5):
+        model(**one, use_cache=False).logits.sum().backward()
+    raise AssertionError("not refused")
+
+
 @GROUP.refused("`labels=`")
 def labels() -> str:
     model, one = bench.model(), bench.sample()
