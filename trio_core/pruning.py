@@ -37,8 +37,8 @@ def prune(model: nn.Module, method: Method | str, **options: Any) -> Iterator[Tr
     context belongs to the thread of its first forward. A cache that was filled inside raises when it is used outside.
 
     Raises OptionError for bad options, and UnsupportedModel for a model that cannot be pruned. The model's forward
-    raises RetentionError for a retention that the picture's tokens cannot reach, TrioError for a method that keeps what
-    it must not, and UnsupportedInput or UnsupportedModel where pruning would be wrong.
+    raises RetentionError for a retention that the picture's tokens cannot reach, TrioError for a selection that misses
+    its budget or does not ascend, and UnsupportedInput or UnsupportedModel where pruning could give a wrong result.
     """
     selected = _as_method(method, options)
     unwrapped, wrappers = unwrap(model)

@@ -62,7 +62,8 @@ class Trace:
     def realised_retention(self) -> float:
         """The kept share of the visual tokens, averaged over layers and samples, from the stages that ran.
 
-        1.0 for a prompt without pictures: nothing was dropped. Raises TrioError before the first prefill.
+        After a forward that failed it covers only the stages before the failure. It is 1.0
+        for a prompt without pictures: nothing was dropped. Raises TrioError before the first prefill.
         """
         if not self.num_layers:
             raise TrioError("no prefill has run in this context yet: nothing was realised")

@@ -43,8 +43,8 @@ def _eager(hook: Hook) -> Hook:
 class Wrappers:
     """The modules around the model that a user may call instead of it.
 
-    entries: they call `model.forward` past the model's hooks (PEFT's tuners). compiled: they run code that
-    `torch.compile` made of the model.
+    entries: modules that call `model.forward` past the model's hooks (PEFT's tuners).
+    compiled: modules that run code which `torch.compile` made of the model.
     """
 
     entries: tuple[nn.Module, ...] = ()

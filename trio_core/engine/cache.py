@@ -1,4 +1,4 @@
-"""What a pruned cache holds. Each layer of it has its own length; the library asks a few of them for the sequence's."""
+"""A pruned cache: its layers have different lengths, and transformers reads the sequence's from a few of them."""
 
 from collections.abc import Callable, Iterable
 from functools import partial

@@ -1,7 +1,7 @@
-"""Does pruning do on a model what it claims? Asked without a picture, so that any model can be asked.
+"""The trial of a model that no file knows: is pruning right on it?
 
-Words stand in for the picture's tokens: the ids are a prompt with placeholders, and what is embedded in their places is
-other words. `prune` comes as an argument, because it itself asks before it touches a model of a class we do not know.
+The trial needs no picture: words are embedded at the placeholders. `prune` is an argument, because `prune` itself runs
+the trial before it touches such a model.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,12 +33,14 @@ _checks: WeakKeyDictionary[PreTrainedModel, dict[str, "Check"]] = WeakKeyDiction
 
 @dataclass(frozen=True)
 class Check:
-    """What the check saw; None where it could not look.
+    """What the trial found; None for a question that could not be asked.
 
-    identical: at retention 1 the logits are the dense model's, bit by bit. difference: the largest of tail saliency
-    from autograd's, relative to the largest score. same_kept: both keep the same tokens, ties aside. generates: each
-    decode step's logits are those of the pruned prompt with the new tokens behind it. faults: what failed, a line each.
-    apart: those of them that concern only methods which take a layer apart (`Method.needs_layer_parts`).
+    identical: whether at retention 1 the logits are the dense model's, bit by bit.
+    difference: the largest difference of tail saliency from autograd's, relative to the largest score.
+    same_kept: whether both keep the same tokens, ties aside.
+    generates: whether each decode step's logits are those of the pruned prompt with the new tokens behind it.
+    faults: what failed, a line each.
+    apart: the faults that concern only methods that take a layer apart (`Method.needs_layer_parts`).
     """
 
     identical: bool | None
@@ -175,10 +177,10 @@ class _Trial:
             ours, oracle = tail.scores[0].double(), plain.scores[0].double()
             largest = oracle.nan_to_num().max()
             worst = max(worst, ((ours - oracle).nan_to_num().abs().max() / largest).item())
-            here, there = (set(stage.kept[0].tolist()) for stage in (tail, plain))
-            if here != there:
-                # From here on they see different tokens. A tie is none of their faults.
-                doubtful = oracle[list(here ^ there)] - oracle[list(there)].min()
+            by_tail, by_autograd = (set(stage.kept[0].tolist()) for stage in (tail, plain))
+            if by_tail != by_autograd:
+                # From this stage on the two runs see different tokens. A difference between tied tokens is no fault.
+                doubtful = oracle[list(by_tail ^ by_autograd)] - oracle[list(by_autograd)].min()
                 return worst, bool((doubtful.abs() <= self.tolerance * largest).all())
         return worst, True
 

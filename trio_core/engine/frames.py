@@ -63,18 +63,18 @@ def shrink(
 ) -> tuple[Tensor, Frame, tuple[Picture, ...]]:
     """Leave out the visual tokens that are not kept.
 
-    frame: of what is there. pictures: where the visual tokens stand in it. All tensors are on one device.
+    frame: the tokens before this stage. pictures: where the visual tokens stand in it. All tensors are on one device.
     kept[b]: [K], ascending indices into pictures[b].
     lengths[b]: tokens that sample b will have, text included.
 
-    Returns the rows [B, T] to take of what is there, the frame of what is left, and the pictures in it.
+    Returns the rows [B, T] to keep of the current tokens, the new frame, and the pictures in it.
     """
     alive = frame.valid.clone()
     for sample, (picture, chosen) in enumerate(zip(pictures, kept, strict=True)):
         alive[sample, picture.rows] = False
         alive[sample, picture.rows[chosen]] = True
     width = max(lengths)
-    # Those alive first, then padding, then dropped tokens; the first `width`, in order, are the new sequence.
+    # Order: tokens that stay, then padding, then dropped tokens. The first `width` of them form the new sequence.
     rank = torch.where(alive, 0, torch.where(frame.valid, 2, 1))
     rows = rank.argsort(dim=1, stable=True)[:, :width].sort(dim=1).values
     left = tuple(

@@ -24,9 +24,12 @@ Kwargs = dict[str, Any]
 class Setup:
     """What holds for the whole context.
 
-    method: the method that prunes. positions: what becomes of the position ids in this family. tower: the vision tower
-    that the method looks into, or None. num_layers: L. window: of a flash kernel, which counts a sliding window itself;
-    None elsewhere, where a mask shows what is inside the window.
+    adapter: the model's family.
+    method: the method that prunes.
+    positions: whether kept tokens keep their position ids in this family, or are renumbered.
+    tower: the vision tower that the method looks into, or None.
+    num_layers: L.
+    window: the sliding window of a flash kernel, which counts tokens itself; None elsewhere, where a mask decides.
     """
 
     adapter: Adapter
@@ -71,7 +74,7 @@ class Pass(ABC):
         return False
 
     def count(self, index: int) -> None:
-        """Hold the decoder to running each of its layers once, in order. index: 0-based, of the layer that begins."""
+        """Raise UnsupportedInput unless each layer runs once, in order. index: 0-based, of the layer that begins."""
         if index != self.layers_run:
             raise UnsupportedInput(
                 f"decoder layer {index + 1} of {self.setup.num_layers} ran after {self.layers_run} layers of this "
@@ -104,7 +107,7 @@ class Pass(ABC):
         limit = None if self.is_prefill else window(kwargs["past_key_values"].layers[index])
         mask, compact = kwargs.get("attention_mask"), self.setup.positions == "compact"
         if mask is None and not (self.is_prefill or compact or frame.hides or limit):
-            return kwargs  # a step that hides nothing: its positions are its own, and the cache knows its length
+            return kwargs  # nothing to cut: a decode step has its own positions, and no mask
         cut = dict(kwargs)
         if "attention_mask" in kwargs:
             make = partial(cut_mask, causal=adapter.causal, window=limit)

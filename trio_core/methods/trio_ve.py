@@ -29,6 +29,7 @@ class TrioVe(Trio):
     proportion: ClassVar[tuple[int, ...]] = (96, 32)
     reference: ClassVar[Reference] = replace(
         Trio.reference,
+        caution="SCOPE before the decoder, then trio as ours",
         note="The VE stage is SCOPE's rule (arXiv 2510.24214), which is our decision: the paper's abstract speaks of "
         f"VisionZip, and the released code scans and merges as VScan does. {Trio.reference.note}",
     )
