@@ -12,7 +12,7 @@ from tests.profile.checkpoints import save_tiny_llava
 from trio_core.methods import names
 from trio_profile.cli import run
 from trio_profile.cli.compare import CONTROLS
-from trio_profile.models import BUILTIN
+from trio_profile.inputs.models import BUILTIN
 
 SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "gpu"
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from trio_profile.intervals import median, median_interval
+from trio_profile.inputs.workload import Workload, build
 from trio_profile.profilers import clock as clocks
-from trio_profile.schema import Study
-from trio_profile.workload import Workload, build
+from trio_profile.records.schema import Study
+from trio_profile.stats.intervals import median, median_interval
 
 Interleaved = Callable[[Callable[[], object], Callable[[], object], int], dict[str, object]]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from trio_profile.analysis.audit import audit
-from trio_profile.analysis.claims_file import read
-from trio_profile.intervals import median
+from trio_profile.audit.document import audit
+from trio_profile.audit.reader import read
+from trio_profile.stats.intervals import median
 
 
 @pytest.mark.benchmark(group="audit of trio-2026")

@@ -8,8 +8,8 @@
 import numpy as np
 import pytest
 
-from trio_profile.intervals import ratio_interval
-from trio_profile.noise import MODELS, pairs
+from trio_profile.stats.intervals import ratio_interval
+from trio_profile.stats.noise import MODELS, pairs
 
 STUDIES = 1000
 SAMPLES = (6, 8, 12, 20, 30, 50, 100, 200)

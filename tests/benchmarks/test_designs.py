@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from trio_profile.analysis.gate import MAX_RATIO, decide, settle
-from trio_profile.intervals import median, median_interval
-from trio_profile.rivals import Worker
+from trio_profile.gate.rivals import Worker
+from trio_profile.gate.verdict import MAX_RATIO, decide, settle
+from trio_profile.stats.intervals import median, median_interval
 
 REPEATS = 20
 PRECISION = 0.01

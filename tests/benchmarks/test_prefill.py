@@ -14,10 +14,11 @@ from transformers import PreTrainedConfig
 from trio_core import RetentionError, Schedule, methods, prune
 from trio_core.methods.method import Method
 from trio_core.methods.trio import Trio
-from trio_profile import cost_model, models
+from trio_profile.cost import formula as cost_model
+from trio_profile.inputs import models
+from trio_profile.inputs.workload import Workload, build
 from trio_profile.profilers import flops_counted, kv_cache
-from trio_profile.schema import Study
-from trio_profile.workload import Workload, build
+from trio_profile.records.schema import Study
 
 RETENTION = 64 / 576
 WIDTH = 2048

@@ -1,7 +1,7 @@
 """What the scores cost: tail saliency, and autograd through the whole layer, beside that layer's own forward.
 
 The real classes with one decoder layer of the true width and random weights, as the first stage sees it. The exact
-counts at the whole model's size are in tests/profile/test_headline.py.
+counts at the whole model's size are in tests/profile/studies/test_headline.py.
 """
 
 from dataclasses import replace
@@ -15,9 +15,9 @@ from transformers import PreTrainedConfig
 from trio_core.rules import equations
 from trio_core.rules.attention import LayerCall
 from trio_core.rules.saliency import tail_saliency
-from trio_profile import models
-from trio_profile.schema import Study
-from trio_profile.workload import build
+from trio_profile.inputs import models
+from trio_profile.inputs.workload import build
+from trio_profile.records.schema import Study
 
 VOCABULARY = 32064  # Qwen's own is five times as long; its four rows cost little time, and the rest much memory
 ROWS = 4

@@ -6,8 +6,8 @@ import pytest
 import skimage.data
 
 from tests.profile.checkpoints import save_tiny_llava
-from trio_profile.schema import Study
-from trio_profile.workload import Workload, build
+from trio_profile.inputs.workload import Workload, build
+from trio_profile.records.schema import Study
 
 
 @pytest.fixture(scope="session")

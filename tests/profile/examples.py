@@ -13,9 +13,9 @@ from zlib import crc32
 
 import numpy as np
 
-from trio_profile.analysis.summary import Document, summarise
-from trio_profile.cost_model import fastv_inference, fastv_overhead, kv_bytes, layer_macs
-from trio_profile.schema import (
+from trio_profile.analysis.sweep import Document, summarise
+from trio_profile.cost.formula import fastv_inference, fastv_overhead, kv_bytes, layer_macs
+from trio_profile.records.schema import (
     Cell,
     Counted,
     Dense,

@@ -1,8 +1,8 @@
 """The document of `trio-profile ablate`: a method with one option changed at a time, held against it as it stands."""
 
 from trio_profile.analysis.accuracy import Difference, difference, right
-from trio_profile.analysis.summary import CellSummary, DenseSummary, summarise_cell, summarise_dense
-from trio_profile.schema import FORMAT, VERSION, Cell, Dense, Environment, Measurement, Options, Record, Study
+from trio_profile.analysis.sweep import CellSummary, DenseSummary, summarise_cell, summarise_dense
+from trio_profile.records.schema import FORMAT, VERSION, Cell, Dense, Environment, Measurement, Options, Record, Study
 
 PRINTED: dict[str, dict[str, float]] = {
     "k_pos": {"1": 92.1, "2": 94.6, "3": 94.6, "4": 94.9, "5": 94.9, "6": 94.8, "7": 94.7, "8": 94.8},

@@ -6,9 +6,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trio_profile.analysis.break_even import isotonic
-from trio_profile.intervals import difference_interval, share_interval
-from trio_profile.schema import Dense, Measurement, Record
+from trio_profile.records.schema import Dense, Measurement, Record
+from trio_profile.stats.crossing import isotonic
+from trio_profile.stats.intervals import difference_interval, share_interval
 
 SHARES = (0.99, 0.97, 0.95)
 """Of the dense accuracy: what a pruned model may be asked to keep."""

@@ -6,7 +6,7 @@ difference is that part's step, and the steps lead from the claimed ratio to the
 
 from collections.abc import Sequence
 
-from trio_profile.schema import Record
+from trio_profile.records.schema import Record
 
 
 class Part(Record):

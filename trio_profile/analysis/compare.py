@@ -2,8 +2,8 @@
 
 from trio_profile.analysis.accuracy import Difference, difference, right
 from trio_profile.analysis.pareto import front
-from trio_profile.analysis.summary import CellSummary, DenseSummary, summarise
-from trio_profile.schema import FORMAT, VERSION, Dense, Environment, Measurement, Record, Study
+from trio_profile.analysis.sweep import CellSummary, DenseSummary, summarise
+from trio_profile.records.schema import FORMAT, VERSION, Dense, Environment, Measurement, Record, Study
 
 
 class Row(CellSummary):

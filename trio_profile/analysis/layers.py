@@ -1,8 +1,8 @@
 """The document of `trio-profile layers`: where the time of one prefill goes, dense and pruned, and why."""
 
 from trio_profile.analysis.attribution import Step
-from trio_profile.analysis.summary import Quantity
-from trio_profile.schema import FORMAT, VERSION, Environment, Record, Retention, Study
+from trio_profile.analysis.sweep import Quantity
+from trio_profile.records.schema import FORMAT, VERSION, Environment, Record, Retention, Study
 
 
 class LayerTimes(Record):

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from scipy.stats import mannwhitneyu, spearmanr
 
 from trio_profile import units
-from trio_profile.analysis.summary import speedups
+from trio_profile.analysis.sweep import speedups
 from trio_profile.errors import MeasurementError
-from trio_profile.intervals import autocorrelation, median, median_interval
-from trio_profile.schema import Cell, Dense, Measurement, Record, Study
-from trio_profile.stopping import half_width
+from trio_profile.records.schema import Cell, Dense, Measurement, Record, Study
+from trio_profile.stats.intervals import autocorrelation, median, median_interval
+from trio_profile.stats.stopping import half_width
 
 Kind = Literal[
     "samples",

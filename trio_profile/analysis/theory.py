@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from trio_profile.schema import FORMAT, VERSION, Environment, Record, Removal, Study
+from trio_profile.records.schema import FORMAT, VERSION, Environment, Record, Removal, Study
 
 TOP = 0.11
 """The share of the tokens that are the top ones: what the paper's sparsest setting keeps."""

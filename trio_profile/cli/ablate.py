@@ -65,10 +65,10 @@ def command(
     A variant that cannot run here is listed with its reason. Finished ones are not run again.
     """
     fields = given(locals())
-    from trio_profile import ablations, sweep
     from trio_profile.cli.progress import progress
     from trio_profile.cli.publish import publish_ablation
-    from trio_profile.models import own_questions
+    from trio_profile.inputs.models import own_questions
+    from trio_profile.studies import ablations, sweep
 
     if asked is not None and asked < 1:
         raise typer.BadParameter(f"--asked {asked}: an ablation needs at least 1")

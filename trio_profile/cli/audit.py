@@ -8,7 +8,7 @@ import typer
 from trio_profile.cli.options import Json, print_document
 
 if TYPE_CHECKING:
-    from trio_profile.analysis.audit import AuditDocument
+    from trio_profile.audit.document import AuditDocument
 
 AUDIT = "audit.json"
 """What `trio-profile audit --out` leaves beside its report."""
@@ -32,9 +32,9 @@ def command(
     json: Json = False,
 ) -> None:
     """Recompute every printed figure of CLAIMS from the others, and say what holds and what does not."""
-    from trio_profile.analysis import audit
-    from trio_profile.analysis.claims import builtin
-    from trio_profile.analysis.claims_file import read
+    from trio_profile.audit import document as audit
+    from trio_profile.audit.claims import builtin
+    from trio_profile.audit.reader import read
     from trio_profile.cli import audit_text
 
     if sum((json, markdown, latex)) > 1:
@@ -64,9 +64,9 @@ def command(
 
 def keep_audit(document: "AuditDocument", directory: Path) -> "AuditDocument":
     """Keep a document as audit.json, write its report beside it, and say in it where that is."""
-    from trio_profile.report import audit as page
-    from trio_profile.report import write
-    from trio_profile.store import keep, make_directory
+    from trio_profile.findings import audit as page
+    from trio_profile.records.store import keep, make_directory
+    from trio_profile.render import write
 
     make_directory(directory)
     keep(directory / AUDIT, document.model_copy(update={"report": None}))
@@ -75,9 +75,9 @@ def keep_audit(document: "AuditDocument", directory: Path) -> "AuditDocument":
 
 def publish_audit(directory: Path, *, as_json: bool) -> None:
     """Rebuild the report of a kept audit, and print it."""
-    from trio_profile.analysis.audit import AuditDocument
+    from trio_profile.audit.document import AuditDocument
     from trio_profile.cli import audit_text
-    from trio_profile.store import kept
+    from trio_profile.records.store import kept
 
     document = keep_audit(kept(directory / AUDIT, AuditDocument), directory)
     if as_json:
@@ -87,11 +87,11 @@ def publish_audit(directory: Path, *, as_json: bool) -> None:
 
 
 def _with_measured(document: "AuditDocument", claims: str, directory: Path) -> "AuditDocument":
-    from trio_profile.analysis import audit
-    from trio_profile.analysis.claims_file import read
-    from trio_profile.analysis.summary import summarise
+    from trio_profile.analysis.sweep import summarise
+    from trio_profile.audit import document as audit
+    from trio_profile.audit.reader import read
     from trio_profile.cli import tables
-    from trio_profile.store import Store
+    from trio_profile.records.store import Store
 
     contents = Store(directory).read()
     study = summarise(contents.study, contents.environment, contents.dense, contents.measurements)
@@ -108,10 +108,10 @@ def _with_measured(document: "AuditDocument", claims: str, directory: Path) -> "
 
 
 def _write_template(path: Path) -> None:
-    from trio_profile.analysis.claims import TEMPLATE
-    from trio_profile.analysis.source import exists
+    from trio_profile.audit.claims import TEMPLATE
+    from trio_profile.audit.source import exists
     from trio_profile.errors import StoreError
-    from trio_profile.store import write_whole
+    from trio_profile.records.store import write_whole
 
     if exists(path):
         raise StoreError(f"{path} is there already; choose another name for --new")

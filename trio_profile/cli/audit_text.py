@@ -1,8 +1,8 @@
 """An audit as text: for the terminal, for an issue (Markdown), for a paper (LaTeX)."""
 
-from trio_profile.analysis.audit import AuditDocument
-from trio_profile.analysis.audits.findings import Finding
-from trio_profile.report.audit import by_verdict, recomputed, summary, why, words
+from trio_profile.audit.document import AuditDocument
+from trio_profile.audit.finding import Finding
+from trio_profile.findings.audit import by_verdict, recomputed, summary, why, words
 
 _COLUMNS = ("where", "quantity", "printed", "recomputed", "verdict", "convention", "why")
 _LATEX = {

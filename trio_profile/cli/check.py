@@ -9,7 +9,7 @@ from trio_profile.cli.options import Json, print_document
 
 if TYPE_CHECKING:
     from trio_profile.analysis.stability import Doubt
-    from trio_profile.store import Contents
+    from trio_profile.records.store import Contents
 
 
 def command(
@@ -20,7 +20,7 @@ def command(
     """Print every doubt about the cells of a study, each with its number, its threshold and the next step."""
     from trio_profile.analysis.stability import doubts
     from trio_profile.cli import tables
-    from trio_profile.store import Store
+    from trio_profile.records.store import Store
 
     contents = Store(directory).read()
     found = doubts(contents.study, contents.measurements, contents.dense)
@@ -36,7 +36,7 @@ def command(
 def _document(contents: "Contents", found: list["Doubt"]) -> str:
     import json as encoder
 
-    from trio_profile.schema import FORMAT, VERSION
+    from trio_profile.records.schema import FORMAT, VERSION
 
     document = {
         "format": FORMAT,

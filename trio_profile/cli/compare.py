@@ -73,10 +73,10 @@ def command(
     fields = given(locals())
     from trio_core import methods
     from trio_core.methods.method import BudgetRule
-    from trio_profile import sweep
     from trio_profile.cli.progress import progress
     from trio_profile.cli.publish import publish_comparison
-    from trio_profile.models import own_questions
+    from trio_profile.inputs.models import own_questions
+    from trio_profile.studies import sweep
 
     named = list(method or methods.names())
     options = fields.get("options", {})

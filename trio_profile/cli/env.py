@@ -17,8 +17,8 @@ def command(
     from rich.console import Console
     from rich.table import Table
 
-    from trio_profile.environment import collect
-    from trio_profile.models import device_of
+    from trio_profile.inputs.environment import collect
+    from trio_profile.inputs.models import device_of
 
     found = collect(str(device_of(device)))
     if json:

@@ -47,7 +47,7 @@ def command(
     fields = given(locals())
     from trio_profile.cli.progress import progress
     from trio_profile.cli.publish import publish_evaluation
-    from trio_profile.store import appending, make_directory
+    from trio_profile.records.store import appending, make_directory
 
     if limit is not None and limit < 1:
         raise typer.BadParameter(f"--limit {limit}: an evaluation needs at least 1 question")
@@ -73,7 +73,7 @@ def command(
 
 def _evaluation() -> Any:
     try:
-        from trio_profile import evaluation
+        from trio_profile.studies import eval as evaluation
     except ImportError as error:
         raise typer.BadParameter(f"eval needs lmms-eval ({error}): pip install 'trio-profile[eval]'") from error
     return evaluation

@@ -48,10 +48,11 @@ def command(
 ) -> None:
     """Reconcile the claimed work of one prefill with what is counted, down to the last multiply-add."""
     fields = given(locals())
-    from trio_profile import flops, study
-    from trio_profile.analysis.conventions import figure, find
     from trio_profile.cli.publish import publish_flops
-    from trio_profile.store import make_directory
+    from trio_profile.cost.conventions import figure, find
+    from trio_profile.records.store import make_directory
+    from trio_profile.studies import flops
+    from trio_profile.studies import plan as study
 
     if method and retention is None:
         raise typer.BadParameter(f"--method {method} prunes to a retention: give --retention too")

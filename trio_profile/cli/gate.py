@@ -11,8 +11,8 @@ import typer
 from trio_profile.cli.options import Json, print_document
 
 if TYPE_CHECKING:
-    from trio_profile.analysis.gate import Verdict
-    from trio_profile.analysis.gate_evidence import Subject
+    from trio_profile.gate.evidence import Subject
+    from trio_profile.gate.verdict import Verdict
 
 _COLUMNS = ("verdict", "quantity", "where", "base", "new", "new / base")
 
@@ -31,9 +31,9 @@ def command(
     json: Json = False,
 ) -> None:
     """Judge every quantity of BASE in NEW; exit with 1 on a regression, with 2 where no verdict can be had."""
-    from trio_profile.analysis.gate import failures
-    from trio_profile.analysis.gate_evidence import compare
     from trio_profile.cli import tables
+    from trio_profile.gate.evidence import compare
+    from trio_profile.gate.verdict import failures
 
     before, after = _read(base), _read(new)
     verdicts = compare(
@@ -56,9 +56,9 @@ def command(
 
 def _read(path: Path) -> "Subject":
     """A study or a pytest-benchmark file. Raises StoreError for neither."""
-    from trio_profile.analysis.gate_evidence import of_benchmarks, of_study
     from trio_profile.errors import StoreError
-    from trio_profile.store import MEASUREMENTS, Store
+    from trio_profile.gate.evidence import of_benchmarks, of_study
+    from trio_profile.records.store import MEASUREMENTS, Store
 
     if path.name == MEASUREMENTS:
         path = path.parent
@@ -73,7 +73,7 @@ def _read(path: Path) -> "Subject":
 
 
 def _document(after: "Subject", verdicts: Sequence["Verdict"]) -> str:
-    from trio_profile.schema import FORMAT, VERSION
+    from trio_profile.records.schema import FORMAT, VERSION
 
     document = {
         "format": FORMAT,

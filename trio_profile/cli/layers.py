@@ -54,9 +54,9 @@ def command(
 ) -> None:
     """Time every decoder layer and stage of one prefill, dense beside pruned."""
     fields = given(locals()) | {"cell_seconds": seconds}
-    from trio_profile import layers as timed
     from trio_profile.cli.publish import publish_layers
-    from trio_profile.store import make_directory
+    from trio_profile.records.store import make_directory
+    from trio_profile.studies import layers as timed
 
     if out is not None:
         make_directory(out)

@@ -23,7 +23,7 @@ def command(json: Json = False) -> None:
     from trio_core.methods.method import Method
     from trio_core.rules.cost import LayerShape
     from trio_profile import units
-    from trio_profile.cost_model import layer_macs
+    from trio_profile.cost.formula import layer_macs
 
     shape = LayerShape(4096, 11008, 4096, 4096, 32, 32064, 3, vision_hidden=1024, vision_heads=16, patches=576)
 

@@ -29,7 +29,7 @@ def _list(json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from trio_profile.models import BUILTIN, without_weights
+    from trio_profile.inputs.models import BUILTIN, without_weights
 
     rows = [
         {
@@ -59,7 +59,7 @@ def _check(json: bool) -> None:
     from trio_core.models import families
     from trio_core.pruning import prune
     from trio_profile.cli.tables import print_checks, warn
-    from trio_profile.environment import collect
+    from trio_profile.inputs.environment import collect
 
     seen: list[tuple[dict[str, str], Check]] = [
         ({"family": name, "class": family.classes[0], "attention": attention}, self_check(family.toy(attention), prune))

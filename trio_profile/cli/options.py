@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from trio_profile.schema import Study
+    from trio_profile.records.schema import Study
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output, nothing else.")]
 Out = Annotated[Path, typer.Option("--out", help="Directory that holds the study; made if missing.")]
@@ -94,7 +94,7 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
     Options are named as the fields are, apart from those of which a verb takes one where a study takes several; what is
     no field is the verb's own business. Raises BadParameter for text that cannot be read.
     """
-    from trio_profile.schema import Study
+    from trio_profile.records.schema import Study
 
     fields: dict[str, Any] = {}
     for name, value in options.items():
@@ -123,7 +123,7 @@ def studied(fields: dict[str, Any]) -> "Study":
     """A study of these fields, on CUDA in bfloat16 where there is one and nothing else was said."""
     import torch
 
-    from trio_profile import study
+    from trio_profile.studies import plan as study
 
     fields = dict(fields)
     fields.setdefault("device", "cuda" if torch.cuda.is_available() else "cpu")

@@ -6,17 +6,18 @@ from typing import TypeVar
 
 from trio_profile.analysis.ablate import ablate as ablation
 from trio_profile.analysis.compare import compare as comparison
-from trio_profile.analysis.evaluation import Evaluation
+from trio_profile.analysis.eval import Evaluation
 from trio_profile.analysis.layers import LayersDocument
-from trio_profile.analysis.reconciliation import FlopsDocument
-from trio_profile.analysis.summary import summarise
+from trio_profile.analysis.sweep import summarise
 from trio_profile.analysis.theory import TheoryDocument
 from trio_profile.cli import tables
 from trio_profile.cli.options import print_document
-from trio_profile.report import ablate, compare, flops, layers, sweep, theory, write
-from trio_profile.report.blocks import Report
-from trio_profile.schema import Record
-from trio_profile.store import Contents, keep
+from trio_profile.cost.reconciliation import FlopsDocument
+from trio_profile.findings import ablate, compare, flops, layers, sweep, theory
+from trio_profile.findings.blocks import Report
+from trio_profile.records.schema import Record
+from trio_profile.records.store import Contents, keep
+from trio_profile.render import write
 
 D = TypeVar("D", bound=Record)
 

@@ -17,12 +17,11 @@ def command(
 ) -> None:
     """Rebuild the report of a study from its measurements, or of any other from its document."""
     from trio_profile.cli.audit import AUDIT, publish_audit
-    from trio_profile.store import Store
+    from trio_profile.records.store import Store
 
     if not Store(directory).exists() and (directory / AUDIT).exists():
         return publish_audit(directory, as_json=json)
     from trio_profile.analysis.layers import LayersDocument
-    from trio_profile.analysis.reconciliation import FlopsDocument
     from trio_profile.analysis.theory import TheoryDocument
     from trio_profile.cli.publish import (
         FLOPS,
@@ -35,7 +34,8 @@ def command(
         publish_layers,
         publish_theory,
     )
-    from trio_profile.store import kept
+    from trio_profile.cost.reconciliation import FlopsDocument
+    from trio_profile.records.store import kept
 
     if not Store(directory).exists():
         if (directory / FLOPS).exists():

@@ -31,7 +31,7 @@ from trio_profile.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from trio_profile.schema import Study
+    from trio_profile.records.schema import Study
 
 
 def command(
@@ -81,15 +81,15 @@ def command(
 
 
 def _study(file: Path | None, fields: dict[str, Any]) -> "Study":
-    from trio_profile import study as studies
+    from trio_profile.studies import plan as studies
 
     return studied({**(studies.read(file) if file else {}), **fields})
 
 
 def _dry_run(asked: "Study", as_json: bool) -> None:
     from trio_profile.cli import tables
-    from trio_profile.study import plan
-    from trio_profile.workload import shape_of
+    from trio_profile.inputs.workload import shape_of
+    from trio_profile.studies.plan import plan
 
     shape = shape_of(asked)
     planned = plan(asked, shape)
@@ -100,11 +100,11 @@ def _dry_run(asked: "Study", as_json: bool) -> None:
 
 
 def _run(asked: "Study", out: Path, resume: bool, as_json: bool) -> None:
-    from trio_profile import sweep
     from trio_profile.cli.progress import progress
     from trio_profile.cli.publish import publish
     from trio_profile.errors import StoreError
-    from trio_profile.store import Store
+    from trio_profile.records.store import Store
+    from trio_profile.studies import sweep
 
     if not resume and Store(out).exists():
         raise StoreError(f"{out} holds measurements already, and --no-resume was asked for; choose another --out")

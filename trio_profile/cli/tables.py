@@ -16,24 +16,24 @@ from trio_profile import units
 from trio_profile.analysis.ablate import Ablation
 from trio_profile.analysis.ablate import Row as Variant
 from trio_profile.analysis.accuracy import Accuracy, Difference
-from trio_profile.analysis.break_even import BreakEven
 from trio_profile.analysis.compare import Comparison, Row
-from trio_profile.analysis.conventions import Match
-from trio_profile.analysis.evaluation import Evaluation, Score
+from trio_profile.analysis.eval import Evaluation, Score
 from trio_profile.analysis.layers import LayersDocument, LayerTimes
-from trio_profile.analysis.reconciliation import FlopsDocument, Term
 from trio_profile.analysis.stability import Doubt
 from trio_profile.analysis.stability import name as cell_name
-from trio_profile.analysis.summary import CellSummary, Document, Quantity
+from trio_profile.analysis.sweep import CellSummary, Document, Quantity
 from trio_profile.analysis.theory import Estimate, TheoryDocument
-from trio_profile.report.ablate import sentences as ablation_sentences
-from trio_profile.report.compare import sentences as comparison_sentences
-from trio_profile.report.theory import sentences as theory_sentences
-from trio_profile.report.verdict import sentences
-from trio_profile.schema import FORMAT, VERSION, Measurement, Shape, Study
+from trio_profile.cost.conventions import Match
+from trio_profile.cost.reconciliation import FlopsDocument, Term
+from trio_profile.findings.ablate import sentences as ablation_sentences
+from trio_profile.findings.compare import sentences as comparison_sentences
+from trio_profile.findings.theory import sentences as theory_sentences
+from trio_profile.findings.verdict import sentences
+from trio_profile.records.schema import FORMAT, VERSION, Measurement, Shape, Study
+from trio_profile.stats.crossing import BreakEven
 
 if TYPE_CHECKING:
-    from trio_profile.study import Planned
+    from trio_profile.studies.plan import Planned
 
 
 def print_document(document: Document) -> None:

@@ -5,17 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trio_profile.cli.options import (
-    Attention,
-    Device,
-    Dtype,
-    Json,
-    ModelName,
-    Questions,
-    Seed,
-    given,
-    studied,
-)
+from trio_profile.cli.options import Attention, Device, Dtype, Json, ModelName, Questions, Seed, given, studied
 
 
 def command(
@@ -48,10 +38,10 @@ def command(
     Also at every layer: its own saliency against the last layer's, and how many tokens are above the mean.
     """
     fields = given(locals())
-    from trio_profile import theory as tested
     from trio_profile.cli.progress import progress
     from trio_profile.cli.publish import THEORY, publish_theory
-    from trio_profile.store import keep, make_directory
+    from trio_profile.records.store import keep, make_directory
+    from trio_profile.studies import theory as tested
 
     study = studied({"retentions": tested.SHARES, **fields})
     if out is not None:

@@ -17,9 +17,9 @@ from torch import Tensor
 from trio_core.methods.method import Method
 from trio_core.pruning import prune
 from trio_profile.errors import MeasurementError
-from trio_profile.models import Inputs
-from trio_profile.schema import Fidelity
-from trio_profile.workload import Workload, answer_tokens, padding, placed
+from trio_profile.inputs.models import Inputs
+from trio_profile.inputs.workload import Workload, answer_tokens, padding, placed
+from trio_profile.records.schema import Fidelity
 
 SEEDS = 3
 """A method that draws is tried with so many seeds; one draw says little of it."""

@@ -26,10 +26,10 @@ from trio_core.models.adapter import Adapter
 from trio_core.pruning import prune
 from trio_core.spans import listening
 from trio_core.trace import Trace
-from trio_profile.profilers.formulas import OUR_FORMULA, TORCHS_FORMULA, supplied
-from trio_profile.schema import Counted
-from trio_profile.towers import beside_the_decoder
-from trio_profile.workload import Workload
+from trio_profile.inputs.towers import beside_the_decoder
+from trio_profile.inputs.workload import Workload
+from trio_profile.profilers.operator_formulas import OUR_FORMULA, TORCHS_FORMULA, supplied
+from trio_profile.records.schema import Counted
 
 _CHOICE = "selection"
 _SUSPECTS = ("attention", "mm", "conv", "linear", "einsum", "matmul", "dot")

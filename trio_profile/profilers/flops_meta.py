@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from transformers import DynamicCache
 
 from trio_core.models.adapter import Adapter
-from trio_profile.models import Inputs
+from trio_profile.inputs.models import Inputs
 from trio_profile.profilers.flops_counted import Breakdown, breakdown
 
 

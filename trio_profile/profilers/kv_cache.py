@@ -6,9 +6,9 @@ from typing import Any
 
 from trio_core.methods.method import Method
 from trio_core.pruning import prune
-from trio_profile import cost_model
-from trio_profile.schema import Shape
-from trio_profile.workload import Workload
+from trio_profile.cost import formula as cost_model
+from trio_profile.inputs.workload import Workload
+from trio_profile.records.schema import Shape
 
 
 def measure(workload: Workload, method: Method | None) -> list[int]:

@@ -23,12 +23,12 @@ from trio_core.methods.method import Method
 from trio_core.models.adapter import Adapter
 from trio_core.pruning import prune
 from trio_core.spans import listening
+from trio_profile.inputs.towers import beside_the_decoder, is_projector
+from trio_profile.inputs.workload import Workload
 from trio_profile.profilers.clock import Clock, HostClock, clock_for
 from trio_profile.profilers.gpu import Gpu, NotAvailable, gpu_for
-from trio_profile.schema import Pair, Stopped
-from trio_profile.stopping import decide
-from trio_profile.towers import beside_the_decoder, is_projector
-from trio_profile.workload import Workload
+from trio_profile.records.schema import Pair, Stopped
+from trio_profile.stats.stopping import decide
 
 MOST_WARMUPS = 6
 SETTLED = 0.15

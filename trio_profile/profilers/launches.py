@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from trio_core.methods.method import Method
 from trio_core.pruning import prune
-from trio_profile.workload import Workload
+from trio_profile.inputs.workload import Workload
 
 _ALLOCATES = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view"})
 _READS = frozenset({

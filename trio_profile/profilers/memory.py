@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from trio_core.methods.method import Method
 from trio_core.pruning import prune
-from trio_profile.workload import Workload
+from trio_profile.inputs.workload import Workload
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import torch
 
 from trio_core.methods.method import Method
 from trio_core.pruning import prune
+from trio_profile.inputs.workload import Workload
 from trio_profile.profilers.gpu import Gpu, NotAvailable, gpu_for
-from trio_profile.schema import Energy
-from trio_profile.workload import Workload
+from trio_profile.records.schema import Energy
 
 SECONDS = 2.0
 IDLE_SECONDS = 1.0

@@ -15,9 +15,9 @@ from trio_core.methods.method import Method
 from trio_core.pruning import prune
 from trio_core.spans import listening
 from trio_core.trace import Trace
+from trio_profile.inputs.towers import beside_the_decoder
+from trio_profile.inputs.workload import Workload
 from trio_profile.profilers.clock import Clock
-from trio_profile.towers import beside_the_decoder
-from trio_profile.workload import Workload
 
 Kind = Literal["prefill", "module", "layer", "stage", "within a stage"]
 STAGE = ("selection", "compaction")

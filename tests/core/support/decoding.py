@@ -13,8 +13,8 @@ from tests.core import tiny
 from tests.core.support import bench
 from tests.core.support.rows import Group
 from trio_core import prune
-from trio_profile.models import load
-from trio_profile.schema import Study
+from trio_profile.inputs.models import load
+from trio_profile.records.schema import Study
 
 GROUP = Group("generate()")
 

@@ -1,0 +1,353 @@
+"""The format of claims files: what is read out of one, and that what is wrong with one is named by line and field."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trio_profile.audit.claims import BUILTIN, TEMPLATE, Claims, builtin
+from trio_profile.audit.document import audit
+from trio_profile.audit.quantities import quantity
+from trio_profile.audit.reader import of_source, read
+from trio_profile.audit.source import MOST_BYTES, parse
+from trio_profile.cli import run
+from trio_profile.errors import ClaimsError
+
+PAPER = """\
+paper: "PRUNE: a paper"
+models:
+  vl-7b: {layers: 32, hidden: 4096, intermediate: 11008, heads: 32, visual_tokens: 576}
+method:
+  pruning_layers: {vl: [1, 10, 15]}
+  published_budgets:
+    vl-7b avg 64: {layers: [1, 10, 15], keep: [92, 54, 22]}
+tables:
+  main:
+    model: vl-7b
+    rows:
+      baseline: {flops_t: 2.98, prefill_s: 1401, kv_mb: 318}
+      prune 11.1pct: {flops_t: 0.45, prefill_s: 1106, kv_mb: 62}
+"""
+
+
+def claims(text: str) -> Claims:
+    return of_source(parse(text, "claims.yaml"), "claims")
+
+
+def table(body: str) -> str:
+    return PAPER.partition("tables:")[0] + f"tables:\n  main:\n    model: vl-7b\n{body}"
+
+
+# --- what is read ------------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_read_with_its_prints_as_they_stand():
+    found = claims(PAPER.replace("0.45", "0.450"))
+    (main,) = found.tables
+    baseline, pruned = main.rows
+    assert found.own == "prune"
+    assert (baseline.method, baseline.retention) == (None, None)
+    assert (pruned.method, pruned.model, pruned.retention) == ("prune", "vl-7b", "0.111")
+    assert pruned.figures == {"flops_t": "0.450", "prefill_s": "1106", "kv_mb": "62"}
+    assert main.dense("vl-7b") == baseline
+    assert found.layers_of("vl-7b") == (1, 10, 15)
+    (published,) = found.method.published_budgets
+    assert (published.model, published.tokens, published.variant) == ("vl-7b", "64", "")
+    assert published.budgets.tokens_by_layer(found.models["vl-7b"])[::8] == [576, 92, 22, 22]
+
+
+@pytest.mark.parametrize(
+    ("label", "read"),
+    [
+        ("baseline", (None, None, None)),
+        ("vl-7b dense", (None, None, None)),
+        ("prune", ("prune", None, None)),
+        ("ours 22%", ("prune", "0.22", None)),
+        ("vl-7b 192", ("prune", None, "192")),
+        ("vl-7b random avg 64", ("random", None, "64")),
+        ("Random 33.30%", ("random", "0.3330", None)),
+        ("prune, w/ encoder 5pct", ("prune, w/ encoder", "0.05", None)),
+    ],
+)
+def test_a_label_says_model_method_and_retention(label: str, read: tuple):
+    (row,) = claims(table(f'    rows: {{"{label}": {{prefill_ms: 5}}}}\n')).tables[0].rows
+    assert (row.method, row.retention, row.tokens) == read
+    assert row.model == "vl-7b"
+
+
+def test_columns_may_be_methods_and_series_retentions():
+    found = claims(
+        table(
+            "    quantity: accuracy_kept_pct\n"
+            "    rows: {vl-7b 64: {prune: 94.7, grid: 88.9}, random: 87.0}\n"
+            "    baseline_total_s: 5921\n"
+            "    total_s: {0.66: 5521, 0.77: 6137}\n"
+            '    passage: "the break-even lies between 66% and 77%, an overhead of less than 9 % of it"\n'
+        )
+    )
+    rows = found.tables[0].rows
+    assert [(row.label, row.method, row.retention, row.tokens, row.figures) for row in rows] == [
+        ("vl-7b 64, prune", "prune", None, "64", {"accuracy_kept_pct": "94.7"}),
+        ("vl-7b 64, grid", "grid", None, "64", {"accuracy_kept_pct": "88.9"}),
+        ("random", "random", None, None, {"accuracy_kept_pct": "87.0"}),
+        ("baseline_total_s", None, None, None, {"total_s": "5921"}),
+        ("0.66", "prune", "0.66", None, {"total_s": "5521"}),
+        ("0.77", "prune", "0.77", None, {"total_s": "6137"}),
+        ("passage", "prune", None, None, {"overhead_below_pct": "9"}),
+    ]
+    assert rows[-1].break_even == ("0.66", "0.77")
+    assert [row.overhead for row in rows] == [True, False, False, True, True, True, True]
+
+
+def test_shares_and_counts_make_a_schedule():
+    found = claims(
+        table("    rows: {prune: {encoder_ratio: 0.5, layers: [16], keep_ratio: [0.25], retention_pct: 31.25}}\n")
+    )
+    (row,) = found.tables[0].rows
+    assert row.schedule is not None
+    assert row.schedule.tokens_by_layer(found.models["vl-7b"]) == [288] * 16 + [72] * 16
+    assert row.retention == "0.3125"
+
+
+def test_a_quantity_carries_its_unit():
+    assert quantity("flops_t").scale == 10**12
+    assert quantity("kv_gib").scale == 2**30
+    assert quantity("prefill_ms").scale * 1000 == quantity("total_s").scale == 1
+    assert (quantity("inference_speedup").base, quantity("inference_speedup").form) == ("total", "ratio")
+    assert quantity("flops_reduction_pct").form == "reduction"
+    assert quantity("kv_of_dense_pct").form == "share"
+    with pytest.raises(ValueError, match="write one of kv_kb, kv_mb"):
+        quantity("kv_s")
+
+
+def test_claims_that_ship_are_read_and_so_is_the_template():
+    names = {"trio-2026", "fastv", "vtw", "pyramiddrop", "sparsevlm", "visionzip", "dart", "llava-1.5-flops"}
+    assert set(builtin()) == names == {path.stem for path in BUILTIN.glob("*")}
+    for name in (*names, str(TEMPLATE)):
+        assert read(name).tables
+
+
+# --- what is refused ---------------------------------------------------------------------------------------------
+
+BAD = [
+    # what is put in the place of what in PAPER, or a text; the line; what the complaint says
+    (("flops_t: 0.45", "flops_ms: 0.45"), 13, "flops_ms: 'ms' is no unit of flops; write one of flops_m"),
+    (("kv_mb: 62", "kv_s: 62"), 13, "kv_s: 's' is no unit of kv"),
+    (("prefill_s: 1106", "prefil_s: 1106"), 13, "prefil_s: no known quantity; the nearest are prefill_s"),
+    (("flops_t: 0.45", "flops_t: -0.45"), 13, "tables.main.rows.prune 11.1pct.flops_t: -0.45 is not above 0"),
+    (("flops_t: 0.45", "flops_t: 0"), 13, "flops_t: 0 is not above 0"),
+    (("flops_t: 0.45", "flops_t: .nan"), 13, "'.nan' is not a decimal number"),
+    (("flops_t: 0.45", "flops_t: inf"), 13, "'inf' is not a decimal number"),
+    (("flops_t: 0.45", "flops_t: 1e99"), 13, "1e99 TFLOPs cannot be"),
+    (("flops_t: 0.45", "flops_t: 1e999999999"), 13, "is not a decimal number"),
+    (("flops_t: 0.45", "flops_t: [0.45]"), 13, "flops_t: needs a number"),
+    (("flops_t: 0.45", "flops_t: 0.45 T"), 13, "'0.45 T' is not a decimal number"),
+    (("flops_t: 0.45", "flops_reduction_pct: 120"), 13, "120 % cannot be"),
+    (("11.1pct", "111pct"), 13, "1.11 is more than all"),
+    (("flops_t: 0.45", "retention: 1.5, flops_t: 0.45"), 13, "retention: 1.5 is more than all"),
+    (("flops_t: 0.45", "retention: 0.1, retention_pct: 10, flops_t: 0.45"), 13, "retention stands there too"),
+    (("flops_t: 0.45", "tokens: 577, flops_t: 0.45"), 13, "tokens: 577 of 576 visual tokens"),
+    (("flops_t: 0.45", "break_even: [0.7, 0.6], flops_t: 0.45"), 13, "break_even: takes the two retentions"),
+    (("flops_t: 0.45", "scores: [1, 2], flops_t: 0.45"), 13, "scores: 2 scores for 0 benchmarks"),
+    (("flops_t: 0.45", "overhead: perhaps, flops_t: 0.45"), 13, "neither true nor false"),
+    (("layers: 32", "layers: 0"), 3, "models.vl-7b.layers: greater than or equal to 1"),
+    (("layers: 32", "layers: 2.5"), 3, "models.vl-7b.layers"),
+    (("hidden: 4096, ", ""), 3, "models.vl-7b.hidden: field required"),
+    (("heads: 32", "heads: 32, kv_heads: 5"), 3, "kv_heads: 5 do not divide 32 heads"),
+    (("heads: 32", "heads: 30"), 3, "heads: 30 do not divide hidden 4096; give head_dim"),
+    (("heads: 32", "headz: 32"), 3, "headz: no known field; perhaps heads"),
+    (("[1, 10, 15]}\n", "[1, 10, 32]}\n"), 5, "pruning_layers.vl: 32 is not inside the decoder"),
+    (("[1, 10, 15]}\n", "[10, 1]}\n"), 5, "[10, 1] do not ascend"),
+    (("keep: [92, 54, 22]", "keep: [92, 54]"), 7, "3 layers, but budgets for 2"),
+    (("keep: [92, 54, 22]", "keep: [92, 154, 22]"), 7, "no stage may hold more than the one before it"),
+    (("keep: [92, 54, 22]", "keep: [592, 54, 22]"), 7, "no stage may hold more than the one before it, or 576"),
+    (("keep: [92, 54, 22]", "keep_ratio: [1.2, 0.5, 0.5]"), 7, "lies between 0 and 1"),
+    (("model: vl-7b", "model: vl-8b"), 10, "'vl-8b' is none of vl-7b"),
+    (("model: vl-7b", "modle: vl-7b"), 10, "modle: no known quantity"),
+    (("model: vl-7b", "model: vl-7b\n    dtype: float1"), 11, "dtype: 'float1' is none of"),
+    (("model: vl-7b", "model: vl-7b\n    convention: visual-ffn9-macs"), 11, "the nearest are"),
+    (("model: vl-7b", "model: vl-7b\n    baseline: base"), 11, "'base' is no row of this table"),
+    (("model: vl-7b", "model: vl-7b\n    samples: many"), 11, "tables.main.samples"),
+    (("paper:", "papers:"), 1, "papers: no known field; perhaps paper"),
+    (('paper: "PRUNE: a paper"\n', ""), 1, "paper: is missing"),
+    ((PAPER[PAPER.index("    rows:") :], "    rows: {}\n"), 11, "tables.main.rows: holds none"),
+    ((PAPER[PAPER.index("    rows:") :], "    rows:\n"), 11, "tables.main.rows: holds none"),
+    ((PAPER[PAPER.index("    rows:") :], ""), 9, "tables.main: holds no rows"),
+    ((PAPER[PAPER.index("    rows:") :], "    rows: 5\n"), 11, "needs fields with values"),
+    ((PAPER[PAPER.index("  main:") :], ""), 8, "tables: is missing"),
+    (("{flops_t: 0.45, prefill_s: 1106, kv_mb: 62}", "{note: none}"), 13, "holds no figure"),
+    (("{flops_t: 0.45, prefill_s: 1106, kv_mb: 62}", "{<<: {flops_t: 1}}"), 13, "<<: no known quantity"),
+    (("baseline:", "prune 11.1pct:"), 13, "prune 11.1pct: stands twice"),
+    (("kv_mb: 62", "flops_t: 0.45"), 13, "flops_t: stands twice"),
+    (("kv_mb: 62", "printed: {flops_t: 0.45}"), 13, "flops_t: stands twice"),
+    (("flops_t: 0.45", "flops_t: &a 0.45"), 13, "anchors and aliases are not taken"),
+    (("flops_t: 0.45", "flops_t: *a"), 13, "anchors and aliases are not taken"),
+    (("flops_t: 0.45", "flops_t: !!python/name:os.system 0.45"), 13, "tag tag:yaml.org,2002:python/name:os.system"),
+    (("flops_t: 0.45", "? [a, b]\n        : 0.45"), 13, "a key must be a plain word"),
+    (("flops_t: 0.45", f"flops_t: {'4' * 3000}"), 13, "a text of 3000 characters"),
+    (('"PRUNE: a paper"', '"PRUNE \\e[31m: a paper"'), 1, "a character that cannot be shown"),
+    (('"PRUNE: a paper"', '"PRUNE \\u202e: a paper"'), 1, "a character that cannot be shown"),
+    (("flops_t: 0.45", "flops_t: [0.45"), 13, "is not YAML"),
+    (("flops_t: 0.45", "flops_t: 0.45}"), 13, "is not YAML"),
+    ("", 1, "is empty"),
+    ("# nothing\n", 1, "is empty"),
+    ("- 1\n- 2\n", 1, "needs fields with values"),
+    (PAPER + "---\n" + PAPER, 15, "holds more than one document"),
+    ("a: " + "[" * 400 + "]" * 400, 1, "nests deeper than 12"),
+    ("a: [" + "1, " * 60_000 + "]", 1, "holds over 50000 parts"),
+    ("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", 1, "anchors and aliases are not taken"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "line", "says"), BAD)
+def test_what_is_wrong_is_named_by_line_and_field(change, line: int, says: str, tmp_path: Path, capsys):
+    if isinstance(change, tuple):
+        before, after = change
+        assert PAPER.count(before) >= 1
+        at = PAPER.rindex(before)
+        text = PAPER[:at] + after + PAPER[at + len(before) :]
+    else:
+        text = change
+    path = tmp_path / "claims.yaml"
+    path.write_text(text)
+    assert run(["audit", str(path)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (complaint,) = captured.err.splitlines()
+    assert complaint.startswith(f"trio-profile: error: {path}, line {line}: ")
+    assert says in complaint
+    assert len(complaint) < 600
+
+
+def test_files_that_are_none(tmp_path: Path, capsys):
+    def complaint(claims: str) -> str:
+        assert run(["audit", claims]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        return line
+
+    large = tmp_path / "large.yaml"
+    with large.open("wb") as file:
+        file.write(b"a: [\n")
+        file.truncate(100_000_000)  # a hole in the file: no disk is filled
+    assert "line 1: the file: more than 1000 kB" in complaint(str(large))
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"paper: x\nmodels: \xff\xfe\n")
+    assert f"{binary}, line 2: the file: byte 17 is not UTF-8" in complaint(str(binary))
+    assert "is no file" in complaint(str(tmp_path / "missing.yaml"))
+    assert "is no file" in complaint(str(tmp_path))
+    assert "is no file" in complaint("/dev/zero")
+    assert "are not built in" in complaint("x" * 5000)
+    assert "'trio-2062' are not built in (dart, fastv, llava-1.5-flops" in complaint("trio-2062")
+
+
+def test_a_large_file_is_not_read_whole(tmp_path: Path, monkeypatch):
+    path = tmp_path / "large.yaml"
+    with path.open("wb") as file:
+        file.truncate(100_000_000)
+    read_sizes: list[int] = []
+    opened = Path.open
+
+    def watched(self: Path, *args, **options):
+        file = opened(self, *args, **options)
+        return _Watched(file.read, read_sizes, file)
+
+    monkeypatch.setattr(Path, "open", watched)
+    with pytest.raises(ClaimsError, match="more than 1000 kB"):
+        read(str(path))
+    assert read_sizes == [MOST_BYTES + 1]
+
+
+class _Watched:
+    """A file that notes how much is asked of it."""
+
+    def __init__(self, whole, sizes: list[int], file):
+        self.whole, self.sizes, self.file = whole, sizes, file
+
+    def read(self, size: int = -1):
+        self.sizes.append(size)
+        return self.whole(size)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+
+
+def test_more_rows_than_can_be_held_against_each_other(capsys, tmp_path: Path):
+    path = tmp_path / "claims.yaml"
+    rows = ", ".join(f"m{i}: 5" for i in range(1001))
+    path.write_text(table(f"    quantity: prefill_ms\n    rows: {{{rows}}}\n"))
+    assert run(["audit", str(path)]) == 2
+    assert "tables: hold more than 1000 rows" in capsys.readouterr().err
+
+
+def _places(tree, path=()):
+    """Every place in a tree: keys, and places in lists."""
+    if path:
+        yield path
+    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ():
+        yield from _places(value, (*path, key))
+
+
+RICH = (
+    PAPER
+    + """\
+      vl-7b random 22%: {tokens: 128, text_tokens: 60, overhead: false, layers: [2], keep: [99], printed: {kv_ratio: 2}}
+    dataset: POPE
+    device: A100
+    samples: 8
+    dtype: float16
+    convention: visual-ffn2-macs
+    baseline: baseline
+    passage: "the break-even lies between 66% and 77%"
+    baseline_total_s: 5921
+    total_s: {0.66: 5521, 0.77: 6137}
+  scores:
+    model: vl-7b
+    benchmarks: [GQA, MME]
+    rows: {dense: {scores: [61.9, 1862]}, prune: {scores: [58, 1681], retention_pct: 11, accuracy_kept_pct: 92.0}}
+  abstract: {where: Abstract, retention: 0.11, claims: {break_even: [0.6, 0.7], prefill_speedup: 1.27}}
+  bare_accuracy_kept_pct: {vl-7b 64: {prune: 94.7, grid: 88.9}}
+"""
+)
+PUT = [None, "", "x", "0", "1", "7", "0.5", "-1", "9e9", [], ["x"], ["1", "2"], {}, {"x": "1"}, {"model": ["x"]}]
+
+
+@pytest.mark.parametrize("put", PUT, ids=repr)
+@pytest.mark.parametrize("text", [RICH, TEMPLATE.read_text(), (BUILTIN / "pyramiddrop.yaml").read_text()])
+def test_nothing_in_the_place_of_a_value_breaks_the_reader(text: str, put):
+    assert claims(text)
+    for *inside, last in _places(yaml.load(text, yaml.BaseLoader)):
+        tree = here = yaml.load(text, yaml.BaseLoader)
+        for key in inside:
+            here = here[key]
+        here[last] = put
+        try:
+            audit(claims(yaml.safe_dump(tree, allow_unicode=True)))
+        except ClaimsError as error:
+            assert re.match(r"claims.yaml, line \d+: ", str(error)) and "\n" not in str(error)
+
+
+@given(st.text(max_size=300))
+def test_no_text_breaks_the_reader(text: str):
+    try:
+        claims(text)
+    except ClaimsError as error:
+        assert str(error).startswith("claims.yaml, line ")
+        assert "\n" not in str(error)
+
+
+@given(st.data())
+def test_no_slip_in_a_good_file_breaks_the_reader(data: st.DataObject):
+    """A character dropped, doubled or replaced: either it still reads, or one line says where not."""
+    at = data.draw(st.integers(0, len(PAPER) - 1))
+    with_ = data.draw(st.sampled_from(["", PAPER[at] * 2, "9", "-", ":", "{", "]", '"', "\n", "x", "0.", "&a ", "%"]))
+    try:
+        claims(PAPER[:at] + with_ + PAPER[at + 1 :])
+    except ClaimsError as error:
+        assert str(error).startswith("claims.yaml, line ")
+        assert "\n" not in str(error)

@@ -1,0 +1,70 @@
+import pytest
+
+from trio_core.rules.schedule import Schedule
+from trio_profile.cost.formula import fastv_inference, fastv_macs, fastv_overhead, fastv_saved, kv_bytes, layer_macs
+
+D, M = 4096, 11008
+
+
+def test_baselines_of_the_paper_to_every_printed_digit():
+    assert 32 * fastv_macs(576, D, M) == 2_986_076_012_544  # printed 2.98 T: truncated
+    assert 32 * fastv_macs(2880, D, M) == 16_669_841_817_600  # printed 16.67 T
+
+
+def test_one_layer_by_hand():
+    # n = 2, d = 3, m = 5: 4·2·9 = 72, 2·4·3 = 24, 2·2·3·5 = 60
+    assert fastv_macs(2, 3, 5) == 156
+
+
+PUBLISHED = {
+    "llava-64": Schedule((1, 10, 15), (92, 54, 22), 576, 32),
+    "llava-128": Schedule((1, 10, 15), (218, 128, 54), 576, 32),
+}
+"""Schedules that TRIO's public repository prints (ocy1/TRIO at ec85d99)."""
+
+
+@pytest.mark.parametrize("name", ["llava-64", "llava-128"])
+def test_inference_at_published_lists_is_the_papers_sum(name: str):
+    schedule = PUBLISHED[name]
+    v1, v2, v3 = schedule.budgets
+    by_hand = fastv_macs(576, D, M) + 9 * fastv_macs(v1, D, M) + 5 * fastv_macs(v2, D, M) + 17 * fastv_macs(v3, D, M)
+    assert fastv_inference(schedule.tokens_by_layer, D, M) == by_hand
+
+
+def test_published_lists_as_integers():
+    # Worked out apart from this code: f(n) at 576, 92, 54, 22 and 576, 218, 128, 54.
+    assert fastv_inference(PUBLISHED["llava-64"].tokens_by_layer, D, M) == 325_651_333_120
+    assert fastv_overhead((576, 92, 54), D, M) == 116_371_914_752
+    assert fastv_overhead((576, 92, 54), D, M, gamma=1.5) == 174_557_872_128
+    assert fastv_inference(PUBLISHED["llava-128"].tokens_by_layer, D, M) == 651_544_035_328
+    assert fastv_overhead((576, 218, 128), D, M) == 148_259_504_128
+
+
+def test_saved_is_one_minus_the_total_over_dense():
+    schedule = PUBLISHED["llava-64"]
+    total = 325_651_333_120 + 116_371_914_752
+    saved = fastv_saved(schedule.tokens_by_layer, (576, 92, 54), D, M)
+    assert saved == pytest.approx(1 - total / 2_986_076_012_544, abs=1e-15)
+    assert fastv_saved((576,) * 32, (), D, M) == 0
+
+
+def test_a_decimal_gamma_is_taken_as_written():
+    # 1.1 has no exact binary form; the product is of the decimal that was asked for.
+    assert fastv_overhead((10,), 10, 10, gamma=1.1) == 8800
+    assert fastv_macs(10, 10, 10) == 8000
+
+
+def test_layer_macs_knows_grouped_keys_and_the_gate():
+    ungrouped = layer_macs(576, D, M, D, D, ffn_matrices=2)
+    assert ungrouped == fastv_macs(576, D, M)
+    gated = layer_macs(576, D, M, D, D, ffn_matrices=3)
+    assert gated - ungrouped == 576 * D * M
+    grouped = layer_macs(576, D, M, D, 512, ffn_matrices=3)
+    assert gated - grouped == 2 * 576 * D * (D - 512)
+
+
+def test_kv_bytes_of_the_paper():
+    # 318 MB printed for 576 + 60 tokens, 62 MB for 64 + 60 on average: MiB, float16, text included.
+    assert kv_bytes([636] * 32, 4096, 2) == 318 * 2**20
+    schedule = Schedule.average(retention=64 / 576, visual_tokens=576, num_layers=32)
+    assert kv_bytes([n + 60 for n in schedule.tokens_by_layer], 4096, 2) == 62 * 2**20

@@ -1,0 +1,175 @@
+"""From the claim to the count with nothing left over, on every family, under every method, eager and SDPA."""
+
+import pytest
+
+from tests.core import tiny
+from trio_core import methods
+from trio_core.models import adapter_for
+from trio_profile.cost.conventions import Convention, Prefill
+from trio_profile.cost.formula import decode_macs, fastv_inference, layer_macs
+from trio_profile.cost.reconciliation import CountedWork, Reconciliation, reconcile
+from trio_profile.inputs.towers import DEAD_LAYER, vision_terms
+from trio_profile.inputs.workload import Workload, shape_for
+from trio_profile.profilers import flops_counted
+from trio_profile.records.schema import Cell, Shape, Study
+from trio_profile.studies.plan import Planned
+
+WITH_A_FORMULA = ("llava", "llava_next", "qwen2_vl", "qwen2_5_vl")
+"""Families whose tower the cost model knows."""
+SHAPE = Shape(
+    num_layers=2, hidden=8, intermediate=16, query_width=16, kv_width=4, heads=4, vocabulary=32, ffn_matrices=3,
+    itemsize=4, batch=3, visual_tokens=10, text_tokens=5,
+)  # fmt: skip
+
+
+def workload_of(family: str, attention: str | None, size: str = "small") -> Workload:
+    model, one = tiny.model(family, attention), tiny.sample(family, size)
+    adapter = adapter_for(model)
+    visual = int(adapter.visual_tokens(one["input_ids"]).sum())
+    shape = shape_for(
+        adapter,
+        Study(),
+        visual,
+        one["input_ids"].shape[1] - visual,
+        one["input_ids"].shape[1] - 1 - int(tiny.visual_rows(one)[-1]),
+    )
+    return Workload(model, adapter, one, shape, 3)
+
+
+def walk(workload: Workload, name: str | None) -> Reconciliation:
+    """Of one prefill, dense (None) or under a method at half the tokens."""
+    method = None if name is None else methods.find(name)(retention=0.5)
+    seen, trace = flops_counted.prefill(workload, method)
+    shape = workload.shape
+    visual = (shape.visual_tokens,) * shape.num_layers
+    cell = None
+    if method is not None:
+        assert name is not None and trace is not None
+        cell = Planned(Cell(method=name, retention=0.5), method, trace.schedules[0])
+        visual = trace.schedules[0].tokens_by_layer
+    return reconcile(
+        Prefill(shape, visual, overhead_macs=0 if cell is None else cell.fastv_overhead_macs(shape, 1.0)),
+        selection=0 if cell is None else cell.selection_macs(shape),
+        known=vision_terms(workload.model, workload.inputs),
+        counted=CountedWork(macs=seen.macs, selection=seen.selection_macs, modules=seen.modules),
+    )
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_nothing_is_left_over(family: str):
+    """Dense; the tower by its formula where there is one, else as a term of its own."""
+    workload = workload_of(family, None)
+    found = walk(workload, None)
+    assert found.residual_macs == 0
+    assert found.claimed_macs + sum(term.macs for term in found.terms) == found.counted_macs
+    counted = [term for term in found.terms if term.name.endswith("no formula, as counted")]
+    assert bool(counted) == (family not in WITH_A_FORMULA)
+    assert bool(vision_terms(workload.model, workload.inputs)) == (family in WITH_A_FORMULA)
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [
+        *(("qwen2_5_vl", name) for name in methods.names() if name != "prumerge"),
+        ("llava", "prumerge"),
+        ("llava", "visionzip"),
+        ("llava_next", "visionzip"),
+        ("gemma3", "trio"),
+        ("qwen3_vl", "trio"),
+    ],
+)
+def test_nothing_is_left_over_under_a_method(family: str, name: str):
+    assert walk(workload_of(family, "sdpa"), name).residual_macs == 0
+
+
+@pytest.mark.parametrize("family", ["llava_next", "qwen2_vl"])
+def test_a_known_tower_is_counted_by_its_formula(family: str):
+    """With tiles of several sizes; with a picture and a video."""
+    assert walk(workload_of(family, "sdpa", "large"), None).residual_macs == 0
+
+
+def test_eager_and_sdpa_count_the_same():
+    eager, sdpa = (walk(workload_of("qwen2_5_vl", attention), "random") for attention in ("eager", "sdpa"))
+    assert eager == sdpa
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("family", [name for name in tiny.FAMILIES if name != "gemma3"])
+def test_fvcore_differs_by_modules_that_a_tracer_finds_dead(family: str, attention: str):
+    """torch cannot trace the `vmap` that Gemma 3's masks are made by."""
+    if family == "paligemma2" and attention == "sdpa":
+        pytest.skip("transformers' Gemma 2 has no SDPA")
+    workload = workload_of(family, attention)
+    seen, _ = flops_counted.prefill(workload, None)
+    traced, reason = flops_counted.fvcore(workload, None)
+    assert traced is not None, reason
+    dead = traced.leaves_out(seen)
+    assert traced.macs == seen.macs - sum(dead.values())
+    assert all(path.endswith("encoder.layers.1") for path in dead)
+    assert bool(dead) == (family in ("llava", "llava_next", "llava_next_video", "video_llava"))
+
+
+@pytest.mark.parametrize("name", ["trio", "visionzip"])
+def test_fvcore_leaves_out_a_choice(name: str):
+    workload = workload_of("llava", "sdpa")
+    method = methods.find(name)(retention=0.5)
+    seen, _ = flops_counted.prefill(workload, method)
+    traced, reason = flops_counted.fvcore(workload, method)
+    assert traced is not None, reason
+    dead = vision_terms(workload.model, workload.inputs)["model.vision_tower"][DEAD_LAYER]
+    assert traced.leaves_out(seen) == {"model.vision_tower.encoder.layers.1": dead}
+    assert traced.macs == seen.macs - seen.selection_macs - dead
+
+
+@pytest.mark.parametrize("name", [None, "trio"])
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_decoding_is_what_the_formula_says(family: str, name: str | None):
+    workload = workload_of(family, None)
+    method = None if name is None else methods.find(name)(retention=0.5)
+    seen, trace = flops_counted.prefill(workload, method)
+    shape, steps = workload.shape, workload.new_tokens - 1
+    visual = (shape.visual_tokens,) * shape.num_layers if trace is None else trace.schedules[0].tokens_by_layer
+    widths = (shape.hidden, shape.intermediate, shape.query_width, shape.kv_width, shape.ffn_matrices)
+    expected = decode_macs([n + shape.text_tokens for n in visual], steps, *widths, shape.vocabulary)
+    assert flops_counted.decoding(workload, method, seen.macs) == shape.batch * expected
+
+
+def test_each_term_by_hand():
+    d, m, qw, kv, vocabulary, batch = 8, 16, 16, 4, 32, 3
+    visual, text = (10, 6), 5
+    counted = batch * sum(layer_macs(n + text, d, m, qw, kv, 3) for n in visual) + batch * d * vocabulary + 700 + 40
+    found = reconcile(
+        Prefill(SHAPE, visual, overhead_macs=99),
+        selection=50,
+        known={"tower": {"layers": 600}},
+        counted=CountedWork(macs=counted, selection=40, modules={"tower": 600, "projector": 100}),
+    )
+    assert found.claimed_macs == batch * fastv_inference(visual, d, m) + 99
+    terms = {term.name: term.macs for term in found.terms}
+    assert terms["overhead that the claim assumes"] == -99
+    assert terms["FFN: its gate"] == batch * 16 * d * m
+    assert terms["keys and values: grouped"] == -batch * 16 * 2 * d * 4
+    assert terms["queries: another width"] == batch * (16 * 2 * d * 8 + 2 * (100 + 36) * 8)
+    assert terms["tower: layers"] == 600
+    assert terms["projector: no formula, as counted"] == 100
+    assert terms["selection, as declared"] == 50
+    assert terms["selection, counted less declared"] == -10
+    assert found.residual_macs == 0
+
+
+def test_what_no_term_explains_is_the_residual():
+    counted = CountedWork(macs=10**6, selection=None, modules={})
+    whole = reconcile(Prefill(SHAPE, (10, 10)), selection=0, known={}, counted=counted)
+    assert whole.residual_macs == 10**6 - whole.claimed_macs - sum(term.macs for term in whole.terms) != 0
+
+
+def test_the_walk_from_a_print_begins_with_what_its_rounding_hides():
+    prefill, convention = Prefill(SHAPE, (10, 10)), Convention(tokens="all", ffn=3, unit="flops")
+    counted = CountedWork(macs=convention.value(prefill) // 2 + 3 * 8 * 32, selection=None, modules={})
+    found = reconcile(prefill, selection=0, known={}, counted=counted, convention=convention, figure=10**6)
+    assert found.claimed_macs == 10**6
+    first, unit, head = found.terms
+    assert first.macs == convention.value(prefill) - 10**6
+    assert (unit.name, unit.macs) == ("FLOPs are twice the MACs", -convention.value(prefill) // 2)
+    assert (head.name, head.macs) == ("head, one row", 3 * 8 * 32)
+    assert found.residual_macs == 0

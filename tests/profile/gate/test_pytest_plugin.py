@@ -1,0 +1,334 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytest_plugins = "pytester"
+
+
+@pytest.fixture(autouse=True)
+def in_a_process_of_its_own(monkeypatch):
+    """The runs within these tests take samples; pytest-benchmark would not beside other workers."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:Not saving anything")
+
+GATED = """
+    import time
+    import pytest
+
+    @pytest.mark.trio_gate(quantity="run_ms", max_ratio=1.5, pairs=12)
+    def test_sleep(trio_gate):
+        trio_gate(lambda: time.sleep({new}), base=lambda: time.sleep({base}))
+"""
+WORKLOAD = """
+    import pytest
+
+    @pytest.mark.trio_gate(quantity="prefill_ms")
+    def test_toy(trio_gate):
+        trio_gate("toy:work", factor={factor})
+"""
+TOY = """
+class work:
+    def __init__(self, factor=1.0):
+        self.ms = {ms} * factor
+        self.exact = {exact}
+    def __call__(self):
+        return self.ms
+"""
+
+
+def run(pytester, *arguments, **fields):
+    return pytester.runpytest_inprocess("--benchmark-json=out.json", "--benchmark-quiet", *arguments, **fields)
+
+
+def written(pytester) -> dict:
+    [benchmark] = json.loads((pytester.path / "out.json").read_text())["benchmarks"]
+    return benchmark
+
+
+@pytest.fixture
+def repository(pytester, monkeypatch):
+    """A repository whose only commit has a workload of 1 ms that keeps 5."""
+    pytester.makepyfile(toy=TOY.format(ms=1.0, exact={"kept": 5}))
+    for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "first"]):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *identity, *arguments], cwd=pytester.path, check=True, capture_output=True)
+    pytester.makepyfile(test_gate=WORKLOAD.format(factor=2.0))
+    # A run in this process keeps what it has imported.
+    monkeypatch.syspath_prepend(pytester.path)
+    monkeypatch.delitem(sys.modules, "toy", raising=False)
+    return pytester
+
+
+# Two functions of one process
+
+
+def test_a_function_beside_its_base_passes_and_is_recorded(pytester):
+    pytester.makepyfile(GATED.format(base=0.002, new=0.002))
+    result = run(pytester)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*trio gates*", "pass: run_ms of *test_sleep is *× [[]*"])
+    found = written(pytester)
+    gate = found["extra_info"]["trio_gate"]
+    assert (gate["quantity"], gate["verdict"], gate["max_ratio"]) == ("run_ms", "pass", 1.5)
+    assert gate["ci95"][0] <= gate["ratio"] <= gate["ci95"][1]
+    assert len(gate["base_ms"]) == gate["samples"] == len(found["stats"]["data"]) == 12
+    assert found["stats"]["median"] == pytest.approx(gate["new"] / 1000)
+
+
+def test_a_slower_function_fails_in_one_line(pytester):
+    pytester.makepyfile(GATED.format(base=0.005, new=0.02))
+    result = run(pytester)
+    result.assert_outcomes(failed=1)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["regression: run_ms of *test_sleep is 3.*×*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_what_stays_inconclusive_passes_and_is_called_so(pytester):
+    pytester.makepyfile(
+        """
+        import itertools, pytest
+        turns = itertools.cycle([1.0, 1.0, 1.0, 1.2, 1.2, 1.2])
+        @pytest.mark.trio_gate(pairs=12)
+        def test_noisy(trio_gate, monkeypatch):
+            clock = iter(range(10**9))
+            verdict = trio_gate._settle(lambda n: ([1.0], [next(turns)]))[0]
+            trio_gate.seen.add("run_ms")
+            trio_gate.config.stash[__import__("trio_profile.gate.pytest_plugin").gate.pytest_plugin._verdicts].append(verdict)
+        """
+    )
+    result = run(pytester)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["inconclusive: run_ms of *; still so after 12 pairs: neutral)"])
+
+
+def test_the_time_limit_is_kept(pytester):
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.trio_gate(seconds=1e-9)
+        def test_short(trio_gate):
+            turns = iter([1.0, 1.3] * 1000)
+            verdict = trio_gate._settle(lambda n: ([1.0], [next(turns)]))[0]
+            trio_gate.seen.add("run_ms")
+            assert (verdict.samples, verdict.stopped, verdict.verdict) == (12, "budget", "inconclusive")
+        """
+    )
+    run(pytester).assert_outcomes(passed=1)
+
+
+# Against a revision
+
+
+def test_without_a_base_it_passes_with_its_numbers_and_says_so(repository):
+    result = run(repository)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["no base: prefill_ms of *test_toy is 2.00 ms (12 samples); nothing to hold it against"]
+    )
+    gate = written(repository)["extra_info"]["trio_gate"]
+    assert (gate["verdict"], gate["base"], gate["new"]) == ("no base", None, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("ms", "exact", "says"),
+    [
+        (1.0, {"kept": 5}, "pass: prefill_ms of *is 1.0*× [[]*(12 pairs)"),
+        (0.5, {"kept": 5, "launches": 3}, "improved: prefill_ms of *is 0.5*"),
+        (2.0, {"kept": 5}, "regression: prefill_ms of *is 2.0*; confirmed by a second pair of processes)"),
+        (1.0, {"kept": 6}, "regression: kept of *went from 5 to 6"),
+        (1.0, {}, "trio_gate: the workload toy:work no longer tells its kept*"),
+    ],
+)
+def test_the_working_tree_beside_a_revision(repository, ms, exact, says):
+    repository.makepyfile(toy=TOY.format(ms=ms, exact=exact))
+    result = run(repository, "--trio-gate-base", "HEAD")
+    good = says.startswith(("pass", "improved"))
+    assert result.ret == (0 if good else 1)
+    result.stdout.fnmatch_lines([says if good else f"*{says}"])
+    if exact:
+        found = written(repository)["extra_info"]
+        assert found["trio_gate"]["base_revision"] == "HEAD"
+        assert {name: found[name] for name in exact} == exact
+    trees = subprocess.run(["git", "worktree", "list"], cwd=repository.path, capture_output=True, text=True, check=True)
+    assert len(trees.stdout.splitlines()) == 1
+
+
+def test_a_regression_that_other_processes_do_not_show_is_none(repository):
+    biased = TOY.format(ms="(2.0 if first else 1.0)", exact={"kept": 5})
+    seen = "import pathlib\nmark = pathlib.Path('mark')\nfirst = not mark.exists()\nmark.touch()\n"
+    repository.makepyfile(toy=seen + biased)
+    result = run(repository, "--trio-gate-base", "HEAD")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["inconclusive: prefill_ms *not so a second pair of processes)"])
+
+
+def test_a_workload_that_breaks_fails_in_one_line(repository):
+    repository.makepyfile(toy="raise RuntimeError('no such device')")
+    result = run(repository, "--trio-gate-base", "HEAD")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["trio_gate: the workload toy:work of the new revision: RuntimeError: no such device"])
+
+
+def test_a_function_without_a_name_has_no_other_revision(repository):
+    repository.makepyfile(test_gate="def test_x(trio_gate): trio_gate(lambda: None)")
+    result = run(repository, "--trio-gate-base", "HEAD")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["trio_gate: a function of this process cannot be run in another revision*"])
+
+
+@pytest.mark.parametrize("revision", ["nonsense", "--", "HEAD~9"])
+def test_a_revision_that_there_is_not_is_one_line_and_no_run(repository, revision):
+    result = repository.runpytest_subprocess(f"--trio-gate-base={revision}")
+    assert result.ret == 2
+    [line] = [line for line in (*result.stdout.lines, *result.stderr.lines) if "trio_gate" in line]
+    assert "names no commit of the repository" in line
+    assert "Traceback" not in result.stderr.str()
+    assert "passed" not in result.stdout.str()
+
+
+# Exact quantities
+
+
+def test_exact_quantities_are_recorded(pytester):
+    pytester.makepyfile("def test_x(trio_gate):\n    trio_gate(lambda: None)\n    trio_gate.exact('kv_bytes', 4096)")
+    run(pytester).assert_outcomes(passed=1)
+    assert written(pytester)["extra_info"]["kv_bytes"] == 4096
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("trio_gate.exact('kv_bytes', 1.5)", "kv_bytes = 1.5 is no whole number"),
+        ("trio_gate.exact('kv_bytes', True)", "kv_bytes = True is no whole number"),
+        ("trio_gate(lambda: None); trio_gate(lambda: None)", "one test holds one gate"),
+        ("trio_gate('nonsense')", "'nonsense' is not of the form module:function"),
+        ("trio_gate('nonsense:work')", "No module named 'nonsense'"),
+        ("trio_gate('toy:work', base=lambda: None)", "a workload's base is a revision"),
+        ("pass", "measured nothing"),
+    ],
+)
+def test_what_cannot_be_judged_is_no_pass(pytester, body, says):
+    pytester.makepyfile(f"def test_x(trio_gate):\n    {body}")
+    result = run(pytester)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([f"*trio_gate*{says}*"])
+
+
+def test_an_exact_quantity_that_is_never_recorded_is_no_pass(pytester):
+    pytester.makepyfile(
+        "import pytest\n"
+        "@pytest.mark.trio_gate(quantity='kv_bytes')\n"
+        "def test_x(trio_gate):\n"
+        "    trio_gate(lambda: None)\n"
+    )
+    result = run(pytester)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*kv_bytes was never recorded with trio_gate.exact*"])
+
+
+# The marker
+
+
+@pytest.mark.parametrize(
+    ("marker", "says"),
+    [
+        ("trio_gate(quantity='prefil_ms')", "did you mean 'prefill_ms'?"),
+        ("trio_gate(quantity='nonsense')", "quantity 'nonsense' is none of prefill_ms"),
+        ("trio_gate('prefill_ms')", "by name, not 'prefill_ms'"),
+        ("trio_gate(metric='prefill_ms')", "has no 'metric'; it takes quantity"),
+        ("trio_gate(max_ratio=0.97)", "max_ratio = 0.97 is no bound"),
+        ("trio_gate(max_ratio=float('nan'))", "max_ratio = nan is no bound"),
+        ("trio_gate(max_ratio='3 %')", "max_ratio = '3 %' is no number"),
+        ("trio_gate(pairs=5)", "too few"),
+        ("trio_gate(precision=0)", "between 0 and 1"),
+        ("trio_gate(seconds=float('inf'))", "is no time"),
+        ("trio_gates(quantity='prefill_ms')", "did you mean 'trio_gate'?"),
+        ("triogate", "did you mean 'trio_gate'?"),
+    ],
+)
+def test_a_wrong_marker_is_one_line_and_no_test_passes(pytester, marker, says):
+    pytester.makepyfile(
+        "import pytest\n"
+        "def test_before(): pass\n"
+        f"@pytest.mark.{marker}\n"
+        "def test_x(trio_gate): trio_gate(lambda: None)\n"
+    )
+    result = run(pytester)
+    assert result.ret == 2
+    [line] = [line for line in result.stdout.lines if "trio_gate: " in line]
+    assert says in line and "test_x" in line
+    assert "passed" not in result.stdout.str()
+
+
+def test_a_marker_without_the_fixture_is_no_pass(pytester):
+    pytester.makepyfile("import pytest\n@pytest.mark.trio_gate()\ndef test_x(): pass")
+    result = run(pytester)
+    assert result.ret == 2
+    assert "does not ask for the fixture trio_gate" in result.stdout.str()
+
+
+# Who does not use it
+
+
+def test_the_marker_is_registered(pytester):
+    pytester.makepyfile(
+        "import pytest\n@pytest.mark.trio_gate(pairs=12)\ndef test_x(trio_gate): trio_gate(lambda: None)"
+    )
+    run(pytester, "--strict-markers", "-W", "error").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("--markers").stdout.fnmatch_lines(["@pytest.mark.trio_gate(quantity=*"])
+
+
+def test_skipped_and_disabled_benchmarks_stay_so(pytester):
+    pytester.makepyfile("def test_x(trio_gate): assert trio_gate(lambda: None) is None")
+    pytester.runpytest_inprocess("--benchmark-skip").assert_outcomes(skipped=1)
+    pytester.runpytest_inprocess("--benchmark-disable").assert_outcomes(passed=1)
+
+
+def test_a_base_that_is_named_and_not_used_is_no_pass(repository):
+    result = repository.runpytest_inprocess("--benchmark-disable", "--trio-gate-base=HEAD")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["trio_gate: a base was named, and benchmarks are disabled*"])
+
+
+def test_a_run_that_does_not_use_it_imports_nothing_and_shows_nothing(pytester, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(
+        """
+        import sys
+        def test_x():
+            assert "trio_profile.gate.pytest_plugin" in sys.modules
+            costly = ("trio_", "torch", "transformers", "numpy", "pydantic")
+            mine = {name for name in sys.modules if name.startswith(costly)}
+            assert mine == {"trio_profile", "trio_profile.gate", "trio_profile.gate.pytest_plugin"}, mine
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "trio_profile.gate.pytest_plugin")
+    result.assert_outcomes(passed=1)
+    assert "gate" not in result.stdout.str()
+
+
+# The self-test
+
+
+def test_the_selftest_prints_its_table_and_runs_no_test(pytester, monkeypatch):
+    monkeypatch.setattr("trio_profile.gate.pytest_plugin._SELFTEST_COMPARISONS", 20)
+    pytester.makepyfile("def test_x(): assert False")
+    result = pytester.runpytest_inprocess("--trio-gate-selftest")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["20 comparisons a model*", "*alarms*", "steady * 100.0 %*", "recorded *", "*: yes"])
+    assert "test_x" not in result.stdout.str()
+
+
+def test_the_experiment_tells_a_gate_that_is_none(monkeypatch):
+    from trio_profile.gate import selftest as gate_selftest
+
+    [steady] = gate_selftest.experiment(10, ["steady"])
+    assert gate_selftest.kept_promises([steady])
+    assert not gate_selftest.kept_promises([steady.model_copy(update={"false_alarms": 0.2})])
+    assert not gate_selftest.kept_promises([steady.model_copy(update={"caught_reached": 0.9})])
+    assert steady.naive_jobs.false_alarms > 0

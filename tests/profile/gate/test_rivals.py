@@ -1,0 +1,204 @@
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from trio_profile.errors import MeasurementError, ProfileError, StudyError
+from trio_profile.gate.rivals import Rivals, Worker, worktree
+
+TOY = """
+import os, subprocess, sys, time
+
+def quick(ms=1.0):
+    print("a library that talks on standard output")
+    return lambda: ms * {ms}
+
+class counted:
+    exact = {{"kept": {kept}}}
+    def __call__(self):
+        return 1.0
+
+def slow_to_start():
+    time.sleep(60)
+
+def hangs():
+    return lambda: time.sleep(60)
+
+def crashes():
+    return lambda: os.abort()
+
+def leaves():
+    def run():
+        print("Segmentation of the market", file=sys.stderr)
+        os._exit(3)
+    return run
+
+def raises():
+    def run():
+        raise ValueError("a first line\\na second")
+    return run
+
+def nothing():
+    return lambda: float("nan")
+
+def says_no():
+    raise SystemExit("no device here")
+
+def fork():
+    child = subprocess.Popen(["sleep", "60"])
+    run = lambda: 1.0
+    run.exact = {{"child": child.pid}}
+    return run
+"""
+
+
+def tree(directory: Path, ms: float = 1.0, kept: int = 5) -> Path:
+    directory.mkdir()
+    (directory / "toy.py").write_text(TOY.format(ms=ms, kept=kept))
+    return directory
+
+
+@pytest.fixture
+def trees(tmp_path):
+    return tree(tmp_path / "base", kept=5), tree(tmp_path / "new", ms=2.0, kept=6)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that waits to be reaped by a parent of its own does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until_gone(pid: int) -> bool:
+    deadline = time.monotonic() + 5
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not alive(pid)
+
+
+def test_each_worker_imports_from_its_own_tree_and_they_run_in_turn(trees):
+    with Rivals(*trees, "toy:quick", {"ms": 3.0}) as rivals:
+        base, new = rivals.sample(5)
+        pids = [worker._process.pid for worker in rivals.workers.values()]
+        assert all(map(alive, pids))
+    assert (base, new) == ([3.0] * 5, [6.0] * 5)
+    assert not any(map(alive, pids))
+
+
+def test_exact_quantities_come_with_the_workload(trees):
+    with Rivals(*trees, "toy:counted") as rivals:
+        assert [worker.exact for worker in rivals.workers.values()] == [{"kept": 5}, {"kept": 6}]
+
+
+@pytest.mark.parametrize(
+    ("workload", "says"),
+    [
+        ("toy:crashes", "was killed by SIGABRT"),
+        ("toy:leaves", "ended with 3: Segmentation of the market"),
+        ("toy:raises", "ValueError: a first line"),
+        ("toy:nothing", "returned nan and not its milliseconds"),
+        ("toy:says_no", "SystemExit: no device here"),
+        ("toy:missing", "AttributeError: module 'toy' has no attribute 'missing'"),
+        ("missing:toy", "ModuleNotFoundError: No module named 'missing'"),
+        ("toy", "is not of the form module:function"),
+        ("math:sqrt", "TypeError"),
+    ],
+)
+def test_what_goes_wrong_in_a_worker_is_one_line(trees, workload, says):
+    with pytest.raises(MeasurementError, match=r"of the (base|new) revision") as caught, Rivals(*trees, workload):
+        pass
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_worker_that_hangs_is_ended(trees):
+    with (
+        pytest.raises(MeasurementError, match=r"longer than 0\.3 s for one run"),
+        Rivals(*trees, "toy:hangs", run_seconds=0.3),
+    ):
+        pass
+    with pytest.raises(MeasurementError, match=r"longer than 0\.3 s to start"):
+        Worker("base", *trees, "toy:slow_to_start", {}, start_seconds=0.3)
+
+
+def test_nothing_that_a_worker_started_outlives_it(trees):
+    with pytest.raises(KeyboardInterrupt), Rivals(*trees, "toy:fork") as rivals:
+        children = [worker.exact["child"] for worker in rivals.workers.values()]
+        assert all(map(alive, children))
+        raise KeyboardInterrupt
+    assert all(map(wait_until_gone, children))
+
+
+def test_code_from_elsewhere_is_not_taken_for_the_revision(trees, tmp_path):
+    (tmp_path / "base" / "here.py").write_text("import json\nrun = lambda: (lambda: 1.0)\n")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with pytest.raises(MeasurementError, match="imports nothing of this revision"):
+        Worker("base", elsewhere, trees[1], "statistics:NormalDist", {})
+    (trees[0] / "mixed.py").write_text(
+        f"import sys\nsys.path.append({str(trees[1])!r})\nimport only\nquick = lambda: (lambda: 1.0)\n"
+    )
+    (trees[1] / "only.py").write_text("")
+    with pytest.raises(MeasurementError, match="only was imported from the other revision"):
+        Worker("base", *trees, "mixed:quick", {})
+
+
+# A revision of a repository
+
+
+@pytest.fixture
+def repository(tmp_path):
+    place = tree(tmp_path / "repository")
+
+    def git(*arguments):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *identity, *arguments], cwd=place, check=True, capture_output=True)
+
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "first")
+    (place / "toy.py").write_text(TOY.format(ms=4.0, kept=5))
+    (place / "later").mkdir()
+    return place
+
+
+def test_a_revision_beside_the_working_tree(repository):
+    with worktree(repository, "HEAD") as base:
+        with Rivals(base, repository, "toy:quick") as rivals:
+            assert rivals.sample(2) == ([1.0, 1.0], [4.0, 4.0])
+        assert not list(base.rglob("__pycache__"))
+    assert not base.exists()
+    listed = subprocess.run(["git", "worktree", "list"], cwd=repository, capture_output=True, text=True, check=True)
+    assert len(listed.stdout.splitlines()) == 1
+
+
+def test_a_worktree_is_removed_after_an_error(repository):
+    with pytest.raises(ZeroDivisionError), worktree(repository, "HEAD") as base:
+        (base / "left.txt").write_text("behind")
+        raise ZeroDivisionError
+    assert not base.exists()
+
+
+@pytest.mark.parametrize("revision", ["nonsense", "", "--help", "HEAD~7"])
+def test_a_revision_that_there_is_not(repository, revision):
+    with pytest.raises(StudyError, match="names no commit") as caught, worktree(repository, revision):
+        pass
+    assert "\n" not in str(caught.value)
+
+
+def test_a_directory_that_the_revision_lacks_or_that_is_no_repository(repository, tmp_path):
+    with pytest.raises(StudyError, match="has no directory later"), worktree(repository / "later", "HEAD"):
+        pass
+    if not any((parent / ".git").exists() for parent in tmp_path.parents):
+        with pytest.raises(ProfileError), worktree(tmp_path, "HEAD"):
+            pass
+
+
+def test_the_parents_going_away_ends_a_worker(trees):
+    worker = Worker("base", *trees, "toy:quick", {})
+    worker._questions.close()
+    assert worker._process.wait(timeout=10) == 0
+    worker.close()

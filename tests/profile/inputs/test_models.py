@@ -1,0 +1,120 @@
+import pytest
+import torch
+
+from trio_core.models import adapter_for
+from trio_profile.errors import StudyError
+from trio_profile.inputs.models import BUILTIN, load, without_weights
+from trio_profile.records.schema import Study
+
+
+@pytest.mark.parametrize(("name", "layers"), [("pocket", 16), ("pocket-deep", 32)])
+def test_pocket_is_the_real_class(name: str, layers: int):
+    loaded = load(Study(model=name))
+    assert type(loaded.model).__name__ == "LlavaForConditionalGeneration"
+    assert len(adapter_for(loaded.model).layers) == layers
+    assert not loaded.model.training
+
+
+def test_pocket_is_shipped_as_any_checkpoint_and_small():
+    """Loaded by the library alone, as anyone would; at most 20 MB."""
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    directory = BUILTIN["pocket"].checkpoint
+    assert directory is not None
+    assert sum(file.stat().st_size for file in directory.iterdir()) < 20_000_000
+    model = AutoModelForImageTextToText.from_pretrained(directory, dtype=torch.float32)
+    assert AutoProcessor.from_pretrained(directory).tokenizer.vocab_size == model.config.text_config.vocab_size
+    ours = load(Study()).model.state_dict()
+    assert all(torch.equal(value, ours[name]) for name, value in model.state_dict().items())
+
+
+def test_the_seed_decides_the_weights_and_leaves_the_users_random_state():
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first, second, other = (
+        load(Study(model="pocket-deep", seed=seed)).model.get_input_embeddings().weight for seed in (0, 0, 1)
+    )
+    assert torch.equal(first, second)
+    assert not torch.equal(first, other)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.get_default_dtype() == torch.float32
+
+
+@pytest.mark.parametrize("name", sorted(BUILTIN))
+def test_declared_visual_tokens_are_what_the_tower_makes(name: str):
+    """On the meta device where that runs; by the library's own arithmetic where it asks for values."""
+    builtin = BUILTIN[name]
+    model = without_weights(builtin)
+    picture = builtin.picture(1, torch.Generator().manual_seed(0))
+    if name.startswith("qwen"):
+        assert int(picture["image_grid_thw"].prod()) // 4 == builtin.visual_tokens
+        assert len(picture["pixel_values"]) == int(picture["image_grid_thw"].prod())
+    elif name.startswith("llava-next"):
+        # A base crop of 24 × 24, and rows of 48 with a newline each: all 48 of a square, 34 of a photograph.
+        rows = 34 if name.endswith("photo") else 48
+        assert builtin.visual_tokens == 24 * 24 + rows * (48 + 1)
+        assert picture["pixel_values"].shape == (1, 5, 3, 336, 336)
+    else:
+        features = model.get_image_features(pixel_values=picture["pixel_values"].to("meta")).pooler_output
+        assert sum(len(feature) for feature in features) == builtin.visual_tokens
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("llava-1.5-7b", 7_063_427_072), ("llava-next-7b", 7_063_431_168), ("qwen2.5-vl-7b", 8_292_166_656)],
+)
+def test_true_sizes(name: str, parameters: int):
+    """As llava-hf/llava-1.5-7b-hf, llava-hf/llava-v1.6-vicuna-7b-hf and Qwen2.5-VL-7B-Instruct have them."""
+    assert sum(p.numel() for p in without_weights(BUILTIN[name]).parameters()) == parameters
+
+
+@pytest.mark.parametrize(("name", "size"), [("llava-next-7b", (672, 672)), ("llava-next-7b-photo", (448, 640))])
+def test_next_pads_its_picture_as_the_library_counts_it(name: str, size: tuple[int, int]):
+    from transformers import LlavaNextProcessor
+
+    processor = LlavaNextProcessor.__new__(LlavaNextProcessor)
+    processor.patch_size = 14
+    processor.vision_feature_select_strategy = "default"
+    processor.num_additional_image_tokens = 1
+    config = BUILTIN[name].config()
+    processor.image_processor = type("P", (), {"image_grid_pinpoints": config.image_grid_pinpoints})()
+    # The count includes the class token, which the processor then takes off.
+    assert processor._get_number_of_features(*size, 336, 336) - 1 == BUILTIN[name].visual_tokens
+    picture = BUILTIN[name].picture(2, torch.Generator())
+    assert picture["image_sizes"].tolist() == [list(size)] * 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"model": "llava-9"}, "unknown model 'llava-9': built in are llava-1.5-7b"),
+        ({"model": "./nowhere"}, "unknown model './nowhere'"),
+        ({"device": "tpu9"}, "device 'tpu9' is none that torch knows"),
+        ({"device": "meta"}, "device 'meta' has no clock"),
+        ({"attention": "magic"}, "attention 'magic' cannot be used here"),
+        ({"model": "pocket-deep", "attention": "magic"}, "attention 'magic' cannot be used here"),
+    ],
+)
+def test_bad_names_are_one_line(fields, says):
+    with pytest.raises(StudyError) as caught:
+        load(Study(**fields))
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
+def test_cuda_without_cuda():
+    with pytest.raises(StudyError, match="this machine has 0 CUDA devices; choose --device cpu"):
+        load(Study(device="cuda"))
+
+
+def test_a_model_that_does_not_fit_is_refused_before_it_is_built(monkeypatch):
+    monkeypatch.setattr("trio_profile.inputs.models._free_host_memory", lambda: 2**30)
+    with pytest.raises(StudyError, match=r"needs 26\.31 GiB for its weights in float32, and cpu has 1 GiB free"):
+        load(Study(model="llava-1.5-7b"))
+
+
+def test_a_directory_that_is_no_checkpoint(tmp_path):
+    with pytest.raises(StudyError, match="cannot be loaded") as caught:
+        load(Study(model=str(tmp_path)))
+    assert "\n" not in str(caught.value)

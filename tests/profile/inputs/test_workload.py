@@ -1,0 +1,171 @@
+from types import SimpleNamespace
+
+import pytest
+import torch
+from PIL import Image
+
+from tests.profile.checkpoints import VISUAL_TOKENS
+from trio_core import prune
+from trio_profile.errors import StudyError
+from trio_profile.inputs.questions import open_picture
+from trio_profile.inputs.workload import ask, build, padding, shape_of
+from trio_profile.records.schema import Study
+
+
+def test_a_checkpoint_with_a_photograph(tiny_workload, tiny_study):
+    ids = tiny_workload.inputs["input_ids"][0]
+    assert (ids == 4).sum() == VISUAL_TOKENS == tiny_workload.shape.visual_tokens
+    processor_text = len("USER: \nWhat is this? ASSISTANT:")
+    assert tiny_workload.shape.text_tokens == processor_text
+    assert tiny_workload.generate().shape[1] == len(ids) + tiny_study.new_tokens
+
+
+def test_pictures_matter(tiny_study, tiny_workload, tmp_path):
+    Image.new("RGB", (20, 20), "red").save(tmp_path / "red.png")
+    other = build(tiny_study.model_copy(update={"image": str(tmp_path / "red.png")}))
+    assert not torch.equal(other.prefill().logits, tiny_workload.prefill().logits)
+
+
+def test_the_loaded_model_is_the_saved_one(tiny_workload, tiny_study):
+    from transformers import AutoModelForImageTextToText
+
+    model = AutoModelForImageTextToText.from_pretrained(tiny_study.model, dtype=torch.float32).eval()
+    with torch.no_grad():
+        logits = model(**tiny_workload.inputs, logits_to_keep=1).logits
+    assert torch.equal(logits, tiny_workload.prefill().logits)
+
+
+@pytest.mark.parametrize("name", ["pocket", "pocket-deep"])
+def test_pocket_draws_its_input_and_can_take_a_picture(photograph, name: str):
+    drawn = build(Study(model=name, text_tokens=60, batch=2))
+    assert drawn.inputs["input_ids"].shape == (2, 636)
+    assert drawn.shape.visual_tokens == 576
+    assert drawn.shape.text_tokens == 60
+    pictured = build(Study(model=name, image=str(photograph), prompt="A cat?"))
+    assert pictured.shape.visual_tokens == 576
+    words = len(["<s>", "USER", ":", "A", "cat", "?", "ASSISTANT", ":"])
+    assert pictured.shape.text_tokens == (words if name == "pocket" else len("USER: \nA cat? ASSISTANT:"))
+
+
+def test_pocket_is_asked_its_own_questions_of_three_hops():
+    from trio_profile.inputs.pocket.exam import exam
+
+    alone, two = build(Study()), build(Study(batch=2))
+    assert two.inputs["input_ids"].shape[0] == 2
+    assert torch.equal(two.inputs["input_ids"][:1], alone.inputs["input_ids"])
+    assert not torch.equal(two.inputs["pixel_values"][0], two.inputs["pixel_values"][1])
+    text = alone.processor.tokenizer.decode(alone.inputs["input_ids"][0], skip_special_tokens=True)
+    assert exam(1)[0].kind == "3 hops" and exam(1)[0].text in text
+    assert len(alone.questions) == 200
+    assert not build(Study(text_tokens=60)).inputs["input_ids"].equal(alone.inputs["input_ids"])
+
+
+def test_the_same_seed_draws_the_same_input():
+    first, second, other = (build(Study(model="pocket-deep", seed=seed)).inputs for seed in (0, 0, 1))
+    assert torch.equal(first["pixel_values"], second["pixel_values"])
+    assert torch.equal(first["input_ids"], second["input_ids"])
+    assert not torch.equal(first["pixel_values"], other["pixel_values"])
+
+
+def test_exactly_new_tokens_are_generated_also_when_pruned(tiny_workload):
+    with prune(tiny_workload.model, "grid", retention=0.5):
+        answer = tiny_workload.generate()
+    assert answer.shape[1] - tiny_workload.inputs["input_ids"].shape[1] == 3
+
+
+@pytest.mark.parametrize("study", [Study(), Study(text_tokens=40), Study(model="pocket-deep"), Study(batch=2)])
+def test_shape_without_weights_is_the_shape_with_them(study: Study):
+    assert shape_of(study) == build(study).shape
+
+
+def test_shape_of_a_7b_model_with_grouped_keys():
+    shape = shape_of(Study(model="qwen2.5-vl-7b", dtype="bfloat16"))
+    assert (shape.num_layers, shape.hidden, shape.intermediate) == (28, 3584, 18944)
+    assert (shape.query_width, shape.kv_width, shape.ffn_matrices, shape.itemsize) == (3584, 512, 3, 2)
+
+
+def test_pictures_that_are_none(tmp_path, photograph):
+    with pytest.raises(StudyError, match="does not exist"):
+        open_picture(str(tmp_path / "none.png"))
+    (tmp_path / "text.png").write_text("not a picture")
+    with pytest.raises(StudyError, match="no picture that can be read"):
+        open_picture(str(tmp_path / "text.png"))
+    (tmp_path / "half.png").write_bytes(photograph.read_bytes()[:20_000])
+    with pytest.raises(StudyError, match="no picture that can be read"):
+        open_picture(str(tmp_path / "half.png"))
+    with pytest.raises(StudyError, match="no picture that can be read"):
+        open_picture(str(tmp_path))
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "RGBA", "1", "CMYK"])
+def test_pictures_of_other_modes_become_rgb(tmp_path, mode):
+    file = tmp_path / ("picture.tif" if mode == "CMYK" else "picture.png")
+    Image.new(mode, (30, 20)).save(file)
+    assert open_picture(str(file)).mode == "RGB"
+
+
+def test_a_true_size_model_without_tokenizer_refuses_a_prompt(monkeypatch):
+    from trio_profile.inputs import workload
+    from trio_profile.inputs.models import BUILTIN, Loaded, without_weights
+
+    builtin = BUILTIN["llava-1.5-7b"]
+    monkeypatch.setattr(workload, "load", lambda *_, **__: Loaded(without_weights(builtin), None, builtin))
+    with pytest.raises(StudyError, match="no tokenizer; a picture or a prompt needs a checkpoint, --model DIR"):
+        build(Study(model="llava-1.5-7b", prompt="What?"))
+
+
+@pytest.fixture(scope="module")
+def processor():
+    return build(Study(fidelity_inputs=10)).processor
+
+
+GREY = Image.new("RGB", (20, 20), "grey")
+TURN = "USER: <image>\n{{ messages[0]['content'][1]['text'] }} ASSISTANT:"
+
+
+def test_a_chat_template_that_begins_the_text_itself_does_not_begin_it_twice(processor, monkeypatch):
+    plain = ask(processor, [GREY], "which digit ?")
+    monkeypatch.setattr(processor, "chat_template", "{{ bos_token }}" + TURN)
+    assert torch.equal(ask(processor, [GREY], "which digit ?")["input_ids"], plain["input_ids"])
+    assert (plain["input_ids"] == processor.tokenizer.bos_token_id).sum() == 1
+
+
+def test_a_placeholder_in_the_text_is_the_picture_s_own(processor):
+    plain = ask(processor, [GREY], "which digit ?")
+    assert torch.equal(ask(processor, [GREY], "<image>\nwhich digit ?")["input_ids"], plain["input_ids"])
+
+
+@pytest.mark.parametrize(
+    "template", ["{{ messages[0]['content'] + 'x' }}", "{{ raise_exception('one text, please') }}", "{% if %}"]
+)
+def test_a_chat_template_that_refuses_is_named(processor, monkeypatch, template):
+    monkeypatch.setattr(processor, "chat_template", template)
+    with pytest.raises(StudyError, match="the chat template of LlavaProcessor refuses a question"):
+        ask(processor, [GREY], "which digit ?")
+
+
+def test_padding_is_no_word(processor):
+    assert padding(processor) == processor.tokenizer.pad_token_id == 0
+    assert padding(SimpleNamespace(tokenizer=SimpleNamespace(pad_token_id=None, eos_token_id=7))) == 7
+
+
+def test_a_question_that_the_processor_refuses_is_named(processor, monkeypatch):
+    def refuses(*_, text, **__):
+        if "digit" in text[0]:
+            raise ValueError("no digits")
+        return encoded(text)
+
+    workload = build(Study(fidelity_inputs=10))
+    encoded = lambda text: processor(images=[GREY], text=text, return_tensors="pt")  # noqa: E731
+    monkeypatch.setattr(type(workload.processor), "__call__", refuses)
+    number = next(n for n, question in enumerate(workload.questions) if "digit" in question.text)
+    with pytest.raises(StudyError, match=rf"question {number + 1}, .*: LlavaProcessor refuses .* no digits"):
+        workload.asked(number)
+
+
+def test_a_model_without_a_visual_span(tiny_study, monkeypatch):
+    from trio_profile.inputs import workload
+
+    monkeypatch.setattr(workload, "_processed", lambda *_: {"input_ids": torch.tensor([[5, 6, 7]])})
+    with pytest.raises(StudyError, match="holds no visual tokens"):
+        build(tiny_study)

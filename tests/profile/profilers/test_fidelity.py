@@ -1,0 +1,196 @@
+"""How far pruning moves the next token, against distributions worked out elsewhere; and whether answers stay."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import kl_div
+
+from trio_core import prune
+from trio_core.methods.grid import Grid
+from trio_core.methods.random import Random
+from trio_profile.errors import MeasurementError, StudyError
+from trio_profile.inputs.workload import Workload, ask, build
+from trio_profile.profilers import fidelity
+from trio_profile.studies.plan import make
+
+
+@pytest.fixture(scope="module")
+def against(tiny_workload: Workload) -> fidelity.Reference:
+    return fidelity.reference(tiny_workload, 3, seed=0)
+
+
+def test_nothing_dropped_is_nothing_moved(against: fidelity.Reference):
+    found = fidelity.measure(Grid(retention=1.0), against)
+    assert found.kl_nats == (0.0, 0.0, 0.0)
+    assert found.top1 == (True, True, True)
+
+
+def test_divergence_is_torch_s(tiny_workload: Workload, against: fidelity.Reference):
+    method = Grid(retention=0.4)
+    found = fidelity.measure(method, against)
+    for batch, kl, same in zip(against.batches, found.kl_nats, found.top1, strict=True):
+        workload = replace(tiny_workload, inputs=batch.inputs)
+        dense = workload.prefill().logits[0, -1].double()
+        with prune(workload.model, method):
+            pruned = workload.prefill().logits[0, -1].double()
+        assert kl == pytest.approx(kl_div(pruned.log_softmax(0), dense.softmax(0), reduction="sum").item(), rel=1e-9)
+        assert same == (dense.argmax() == pruned.argmax()).item()
+    assert min(found.kl_nats) > 0
+
+
+def test_pictures_differ_and_the_first_is_the_workload_s(tiny_workload: Workload, against: fidelity.Reference):
+    first, second, third = (batch.inputs["pixel_values"] for batch in against.batches)
+    assert torch.equal(first, tiny_workload.inputs["pixel_values"])
+    assert not torch.equal(second, third) and not torch.equal(first, second)
+    again = fidelity.reference(tiny_workload, 2, seed=0).batches[1].inputs["pixel_values"]
+    assert torch.equal(again, second)
+    assert torch.equal(against.batches[1].inputs["input_ids"], tiny_workload.inputs["input_ids"])
+
+
+def test_a_draw_is_tried_with_several_seeds(against: fidelity.Reference):
+    found = fidelity.measure(Random(retention=0.4, seed=5), against)
+    assert len(found.kl_nats) == len(found.top1) == 3 * fidelity.SEEDS
+    # Of the first picture the second draw is the first one of the next seed.
+    alone = fidelity.measure(Random(retention=0.4, seed=6), against)
+    assert alone.kl_nats[0] == found.kl_nats[3]
+    assert found.draws == fidelity.SEEDS
+
+
+@pytest.fixture(scope="module")
+def quiz() -> Workload:
+    """Twelve questions of three lengths, with known answers."""
+    return build(make(fidelity_inputs=12))
+
+
+def test_questions_of_one_length_run_together_and_come_back_in_order(quiz: Workload):
+    found = fidelity.reference(quiz, 0, 0)
+    assert [batch.numbers for batch in found.batches] == [tuple(range(k, 12, 3)) for k in range(3)]
+    assert found.kinds == ("3 hops", "1 hop", "2 hops") * 4
+    assert found.new_tokens == 2  # a word and the end
+
+
+def test_an_answer_is_what_generate_says_alone(quiz: Workload):
+    """In a batch and pruned, as one question at a time through the processor."""
+    method, found = Grid(retention=0.4), fidelity.reference(quiz, 0, 0)
+    measured = fidelity.measure(method, found)
+    for number, question in enumerate(quiz.questions):
+        inputs = ask(quiz.processor, [question.picture()], question.text)
+        texts, logs = [], []
+        for pruned in (False, True):
+            with prune(quiz.model, method) if pruned else torch.no_grad():
+                out = quiz.model.generate(  # pyright: ignore
+                    **inputs,
+                    max_new_tokens=found.new_tokens,
+                    do_sample=False,
+                    pad_token_id=0,
+                    output_logits=True,
+                    return_dict_in_generate=True,
+                )
+            ids = out.sequences[:, inputs["input_ids"].shape[1] :]
+            texts += quiz.processor.tokenizer.batch_decode(ids, skip_special_tokens=True)
+            logs.append(out.logits[0].double().log_softmax(-1))
+        assert found.correct[number] == question.is_answered_by(texts[0])
+        assert measured.correct[number] == question.is_answered_by(texts[1])
+        assert measured.same[number] == (texts[0] == texts[1])
+        assert measured.kl_nats[number] == pytest.approx(
+            kl_div(logs[1], logs[0].exp(), reduction="sum").item(), rel=1e-4, abs=1e-6
+        )
+
+
+def test_nothing_dropped_answers_alike(quiz: Workload):
+    found = fidelity.reference(quiz, 0, 0)
+    whole = fidelity.measure(Grid(retention=1.0), found)
+    assert all(whole.same) and whole.correct == found.correct and max(whole.kl_nats) == 0.0
+    drawn = fidelity.measure(Random(retention=0.5), found)
+    assert len(drawn.correct) == len(drawn.same) == 12 * fidelity.SEEDS
+
+
+def test_no_one_draw_speaks_for_all_questions(quiz: Workload, monkeypatch: pytest.MonkeyPatch):
+    seeds: list[int] = []
+    say = fidelity._say
+
+    def saying(workload, inputs, method, tokens):
+        seeds.append(method.seed)
+        return say(workload, inputs, method, tokens)
+
+    found = fidelity.reference(quiz, 0, 0)
+    assert fidelity.measure(Grid(retention=1.0), found).draws == 1
+    monkeypatch.setattr(fidelity, "_say", saying)
+    assert fidelity.measure(Random(retention=0.5, seed=100), found).draws == fidelity.SEEDS
+    assert len(seeds) == len(set(seeds)) == fidelity.SEEDS * len(found.batches)
+
+
+def test_a_batch_that_does_not_fit_is_halved(quiz: Workload, monkeypatch: pytest.MonkeyPatch):
+    found, said, sizes = fidelity.reference(quiz, 0, 0), fidelity._said, list[int]()
+    whole = fidelity.measure(Grid(retention=0.4), found)
+
+    def scarce(workload, inputs, *how):
+        sizes.append(len(inputs["input_ids"]))
+        if sizes[-1] > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return said(workload, inputs, *how)
+
+    monkeypatch.setattr(fidelity, "_said", scarce)
+    alone = fidelity.measure(Grid(retention=0.4), found)
+    assert sizes[:7] == [4, 2, 1, 1, 2, 1, 1]
+    assert (alone.correct, alone.same, alone.top1) == (whole.correct, whole.same, whole.top1)
+    assert alone.kl_nats == pytest.approx(whole.kl_nats, abs=1e-5)
+
+
+def test_rows_of_three_samples_are_split_between_them(quiz: Workload, monkeypatch: pytest.MonkeyPatch):
+    """A picture may be several rows; Qwen's are patches, one sample's behind another's."""
+    seen: list[list[int]] = []
+
+    def scarce(_workload, inputs, *_):
+        if len(inputs["input_ids"]) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        seen.append(inputs["pixel_values"].tolist())
+        return fidelity.Said(torch.zeros(1, 2))
+
+    monkeypatch.setattr(fidelity, "_said", scarce)
+    inputs = {"input_ids": torch.zeros(3, 5), "pixel_values": torch.arange(12)}
+    assert fidelity._say(quiz, inputs, None, 0).next_token.shape == (3, 2)
+    assert seen == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+
+
+def test_a_question_that_does_not_fit_alone_is_refused(quiz: Workload, monkeypatch: pytest.MonkeyPatch):
+    def scarce(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(fidelity, "_said", scarce)
+    with pytest.raises(MeasurementError, match="does not fit into the memory of cpu; choose a smaller --dtype"):
+        fidelity.reference(quiz, 0, 0)
+
+
+def test_logits_that_are_not_finite_are_refused(quiz: Workload):
+    found = fidelity.reference(quiz, 0, 0)
+    head: Any = quiz.model.lm_head
+    whole = head.weight.data.clone()
+    try:
+        head.weight.data[3, 3] = torch.nan
+        with pytest.raises(MeasurementError, match="logits in float32 are not finite; choose another --dtype"):
+            fidelity.measure(Grid(retention=0.4), found)
+    finally:
+        head.weight.data = whole
+
+
+def test_an_answer_that_cannot_be_spelt_is_refused(tmp_path: Path, photograph: Path):
+    line = json.dumps({"image": str(photograph), "question": "which digit has the red square ?", "answer": "zebra"})
+    (tmp_path / "questions.jsonl").write_text("\n".join([line] * 10), encoding="utf-8")
+    with pytest.raises(StudyError, match="answer 'zebra': the tokenizer of 'pocket' cannot spell it"):
+        build(make(questions=str(tmp_path / "questions.jsonl")))
+
+
+def test_too_few_of_the_models_own():
+    with pytest.raises(StudyError, match="questions of 'pocket': 3 questions with answers; an interval needs at least"):
+        build(make(fidelity_inputs=3))
+
+
+def test_questions_need_a_tokenizer(tmp_path: Path, photograph: Path):
+    (tmp_path / "q.jsonl").write_text(json.dumps({"image": str(photograph), "question": "What?"}), encoding="utf-8")
+    with pytest.raises(StudyError, match="has no tokenizer"):
+        build(make(model="llava-1.5-7b", device="meta", questions=str(tmp_path / "q.jsonl")), weights=False)

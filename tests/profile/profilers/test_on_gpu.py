@@ -1,0 +1,209 @@
+"""What only a GPU can show; where the same holds on a CPU, it is held there too, so that the test itself is tried."""
+
+import re
+import statistics
+import time
+import warnings
+from functools import cache
+
+import pytest
+import torch
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
+
+from trio_core import Trio, methods, prune
+from trio_core.methods.method import Method
+from trio_core.spans import listening, span
+from trio_profile.inputs.workload import Workload, build
+from trio_profile.profilers import gpu, kv_cache, latency, launches, memory
+from trio_profile.profilers.clock import CudaClock, clock_for
+from trio_profile.studies.plan import make, plan
+
+needs_cuda = (pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"))
+every_device = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+
+
+def only_gpu(test):
+    """Marks a test that has nothing to show on a CPU."""
+    for mark in needs_cuda:
+        test = mark(test)
+    return test
+
+
+@cache
+def workload(device: str, dtype: str = "bfloat16", model: str = "pocket") -> Workload:
+    return build(make(model=model, device=device, dtype=dtype, fidelity_inputs=0, new_tokens=2))
+
+
+def method(name: str, retention: float = 0.333) -> Method:
+    return methods.find(name)(retention=retention)
+
+
+# --- the clock -------------------------------------------------------------------------------------------------------
+
+
+@only_gpu
+def test_events_agree_with_the_host_over_a_wait_of_known_length():
+    clock, ratios = CudaClock(torch.device("cuda")), []
+    for _ in range(10):
+        torch.cuda.synchronize()
+        began, start = time.perf_counter(), clock.mark()
+        torch.cuda._sleep(100_000_000)
+        end = clock.mark()
+        torch.cuda.synchronize()
+        ratios.append(clock.elapsed_ms(start, end) / (1e3 * (time.perf_counter() - began)))
+    assert statistics.median(ratios) == pytest.approx(1, rel=0.02)
+
+
+@only_gpu
+def test_a_preroll_takes_the_host_s_time_out_of_the_gaps():
+    """A chain of operators that the host cannot launch as fast as the device runs them."""
+    device, small = torch.device("cuda"), torch.ones(16, device="cuda")
+    found = {}
+    for preroll_ms in (0.0, 20.0):
+        clock, times = CudaClock(device, preroll_ms=preroll_ms), []
+        for _ in range(20):
+            torch.cuda.synchronize()
+            clock.prepare()
+            start = clock.mark()
+            for _ in range(200):
+                small = small + 1
+            times.append(clock.elapsed_ms(start, clock.mark()))
+        found[preroll_ms] = statistics.median(times)
+    assert 0 < found[20.0] <= found[0.0]
+
+
+@only_gpu
+def test_a_span_that_is_heard_costs_microseconds():
+    """Two events and a call: far below what a stage takes, and nothing at all where nobody listens."""
+    clock, marks = CudaClock(torch.device("cuda")), []
+    with listening(lambda *_: marks.append(clock.mark())):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in range(1000):
+            with span("selection"):
+                pass
+        took_us = 1e3 * (time.perf_counter() - began)
+    assert len(marks) == 2000 and took_us < 100
+
+
+@every_device
+def test_the_parts_of_a_prefill_lie_within_it(device: str):
+    work = workload(device)
+    with prune(work.model, method("trio")):
+        times = latency.run(work, clock_for(work.device))
+    assert 0 < sum(times.parts.values()) <= times.prefill_ms <= times.total_ms
+    assert times.parts["selection"] > 0
+
+
+# --- what the host waits for -----------------------------------------------------------------------------------------
+
+
+@only_gpu
+@pytest.mark.parametrize(("name", "most"), [("random", 0), ("grid", 0), ("fastv", 1), ("lookahead", 33), ("trio", 33)])
+def test_cuda_sees_no_more_waits_in_a_choice_than_are_counted_without_it(name: str, most: int):
+    """torch itself says where the host waited; three stages of at most eleven waits each with NMS, three in tests."""
+    work, chooses = workload("cuda"), method(name)
+    with prune(work.model, chooses):
+        work.prefill()  # the first prefill on a model also checks what the method kept
+        with warnings.catch_warnings(record=True) as heard, listening(_debugged):
+            warnings.simplefilter("always")
+            work.prefill()
+    waits = [str(one.message) for one in heard if "called a synchronizing" in str(one.message)]
+    counted = launches.measure(work, chooses).host_waits - launches.measure(work, None).host_waits
+    assert len(waits) <= min(most, counted), waits
+
+
+def _debugged(name: str, entering: bool) -> None:
+    if name == "selection":
+        torch.cuda.set_sync_debug_mode("warn" if entering else "default")
+
+
+@only_gpu
+def test_launches_and_waits_are_those_of_a_cpu():
+    for name in ("random", "grid", "divprune"):
+        there, here = (launches.measure(workload(device), method(name)) for device in ("cuda", "cpu"))
+        assert there.host_waits == here.host_waits
+        assert there.launches == pytest.approx(here.launches, rel=0.02)
+
+
+# --- kernels, precision, bytes ---------------------------------------------------------------------------------------
+
+
+@only_gpu
+@pytest.mark.parametrize("name", ["", "trio", "random"])
+def test_the_flash_kernel_runs_in_every_layer_dense_and_pruned(name: str):
+    work = workload("cuda", model="pocket-deep")
+    if name:
+        with prune(work.model, method(name)):
+            kernels = _kernels(work)
+    else:
+        kernels = _kernels(work)
+    # FlashAttention's own say `flash_fwd`, cuDNN's `flash_fprop`.
+    flash = [kernel for kernel in kernels if re.search("flash.*(fwd|fprop)", kernel.lower())]
+    assert len(flash) >= work.shape.num_layers, sorted(set(kernels))
+    assert not any("mem_efficient" in kernel or "fmha_cutlass" in kernel for kernel in kernels)
+
+
+def _kernels(work: Workload) -> list[str]:
+    work.prefill()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+        work.prefill()
+        torch.cuda.synchronize()
+    return [event.name for event in seen.events() if event.device_type == DeviceType.CUDA]
+
+
+@every_device
+@pytest.mark.parametrize("name", ["trio", "lookahead"])
+def test_bfloat16_keeps_what_float32_keeps(device: str, name: str):
+    """The trained pocket, first stage: later ones choose from what it kept, and so from other tokens."""
+    kept = []
+    for where, dtype in (("cpu", "float32"), (device, "bfloat16")):
+        work = workload(where, dtype)
+        with prune(work.model, method(name)) as trace:
+            work.prefill()
+        kept.append(set(trace.stages[0].kept[0].tolist()))
+    exact, rounded = kept
+    assert len(exact) == len(rounded)
+    assert len(exact & rounded) >= 0.9 * len(exact)
+
+
+@every_device
+@pytest.mark.parametrize("name", ["trio", "random"])
+def test_the_cache_holds_what_the_schedule_says(device: str, name: str):
+    work = workload(device)
+    study = make(model="pocket", device=device, dtype="bfloat16", methods=(name,), retentions=(0.333,))
+    (planned,) = plan(study, work.shape)
+    held = kv_cache.measure(work, method(name))
+    assert sum(held) == kv_cache.predicted_bytes(work.shape, planned.schedule.tokens_by_layer)
+
+
+@every_device
+def test_a_pruned_prefill_peaks_no_higher_than_dense(device: str):
+    work = workload(device)
+    with prune(work.model, Trio(retention=0.333)):
+        work.prefill()  # the first backward takes a workspace, for good
+    dense, pruned = memory.measure(work, None), memory.measure(work, Trio(retention=0.333))
+    assert 0 < pruned.working_bytes <= pruned.peak_bytes
+    assert pruned.peak_bytes <= dense.peak_bytes
+    assert (dense.reserved_bytes is None) == (device == "cpu")
+    if dense.reserved_bytes is not None:
+        assert dense.reserved_bytes > dense.peak_bytes
+
+
+# --- the device's own figures ----------------------------------------------------------------------------------------
+
+
+@only_gpu
+def test_nvml_tells_what_a_study_records():
+    found = gpu.gpu_for(torch.device("cuda"))
+    assert 0 < found.clock_mhz() <= found.full_clock_mhz()
+    assert isinstance(found.slowed_by(), tuple) and isinstance(found.others(), tuple)
+    before = found.energy_j()
+    a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    while time.perf_counter() - began < 1:
+        a @ a
+        torch.cuda.synchronize()
+    assert 20 < found.energy_j() - before < 2000  # joules in a second: no GPU draws less, or more

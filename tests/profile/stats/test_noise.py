@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+
+from trio_profile.stats.noise import MODELS, pairs
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_factors_are_positive_with_median_1(model: str):
+    generator = np.random.default_rng(0)
+    medians = [np.median(MODELS[model](generator, 50)) for _ in range(2000)]
+    assert np.median(medians) == pytest.approx(1, abs=0.001)
+    assert MODELS[model](generator, 50).min() > 0
+    assert MODELS[model](generator, 1).shape == (1,)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_ratio_of_pairs_is_the_one_asked_for(model: str):
+    generator = np.random.default_rng(1)
+    ratios = [new / base for base, new in (pairs(generator, model, 50, 1.05) for _ in range(1000))]
+    assert np.median(ratios) == pytest.approx(1.05, abs=0.001)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_pairing_cancels_what_is_common(model: str):
+    generator = np.random.default_rng(2)
+    base, new = np.hstack([pairs(generator, model, 50, 1.0) for _ in range(200)])
+    others, _ = np.hstack([pairs(generator, model, 50, 1.0) for _ in range(200)])
+    assert np.std(np.log(new / base)) < np.std(np.log(new / others))
+
+
+def test_each_model_has_the_fault_it_is_named_for():
+    draws = {model: np.log(MODELS[model](np.random.default_rng(3), 4000)) for model in MODELS}
+    lag_1 = {model: np.corrcoef(x[1:], x[:-1])[0, 1] for model, x in draws.items()}
+    assert lag_1["autocorrelated"] == pytest.approx(0.5, abs=0.05)
+    assert abs(lag_1["steady"]) < 0.05
+    assert abs(np.corrcoef(draws["drift"], np.arange(4000))[0, 1]) > 0.5
+    assert draws["heavy_tailed"].max() > 0.2
+    slow = draws["bimodal"] > 0.04
+    assert slow.mean() == pytest.approx(0.3, abs=0.03)
+
+
+def test_the_same_seed_gives_the_same_noise():
+    for model in MODELS:
+        first, second = (pairs(np.random.default_rng(7), model, 20, 1.0) for _ in range(2))
+        assert np.array_equal(first, second)

@@ -1,0 +1,163 @@
+"""`trio-profile flops`: one document from the claim to both counters, with weights or without."""
+
+import json
+from decimal import Decimal
+
+import pytest
+
+from trio_core import methods
+from trio_profile.cli import run
+from trio_profile.cost.conventions import find
+from trio_profile.profilers import flops_counted
+from trio_profile.records.schema import Study
+from trio_profile.studies import flops
+from trio_profile.studies.plan import make
+
+
+def counted(**fields: object) -> flops.FlopsDocument:
+    return flops.run(make(**{"text_tokens": 20, **fields}), dense="retentions" not in fields)
+
+
+def test_a_checkpoint_reconciles_with_both_counters(tiny_study: Study):
+    document = flops.run(tiny_study, dense=False)
+    assert document.residual_macs == 0
+    assert document.counted.fvcore_residual_macs == 0
+    assert document.complete and document.selection_counted
+    assert document.analytic_macs == document.counted.torch_flops // 2
+    gammas, decoding = document.gammas, document.decoding
+    assert gammas is not None and gammas.counted is not None and gammas.tail is not None and gammas.autograd is not None
+    assert gammas.assumed == 1
+    assert 0 < gammas.counted <= gammas.declared == gammas.tail < 1 < gammas.autograd
+    assert decoding.steps == tiny_study.new_tokens - 1 == 2
+    assert decoding.residual_macs == 0
+    assert document.retention is not None
+    assert document.retention.realised == pytest.approx(document.retention.layer_average)
+
+
+def test_every_operator_that_ran_uncounted_is_in_the_ledger(tiny_study: Study):
+    document = flops.run(tiny_study, dense=True)
+    ops = {part.op: part for part in document.uncounted}
+    assert not any(part.product for part in document.uncounted)
+    assert ops["aten.silu"].calls == 6  # decoder layers
+    assert ops["aten.silu"].output_bytes > 0
+
+
+def test_elements_without_a_product_are_those_that_the_operators_put_out():
+    """In eager attention, where a softmax is an operator of its own; three layers of the tower have one as well."""
+    document = counted(model="pocket-deep", attention="eager", new_tokens=1)
+    made = {part.op: part.output_bytes // 4 for part in document.uncounted}
+    tokens, width = 596, 256
+    assert document.elements["activation"] == document.elements["gating"] == made["aten.silu"]
+    assert document.elements["softmax"] == made["aten._softmax"] - 3 * 4 * 577**2
+    assert document.elements["norms"] == made["aten.pow"] - tokens * width  # the last norm is no layer's
+    assert document.elements["rotary"] == made["aten.neg"] * 2  # half of each head is turned
+
+
+def test_the_ledger_adds_up_to_the_count(tiny_study: Study):
+    document = flops.run(tiny_study, dense=False)
+    assert sum(part.flops for part in document.ledger) == document.counted.torch_flops
+    formulas = {part.op: part.formula for part in document.ledger}
+    assert formulas["aten.mm"] == "torch"
+    assert formulas["aten._scaled_dot_product_flash_attention_for_cpu"] == "trio-profile"
+    assert not {part.op for part in document.uncounted} & set(formulas)
+
+
+@pytest.mark.parametrize("method", ["fastv"])
+def test_without_weights_it_is_the_same(method: str, monkeypatch):
+    """What no formula of ours computes is the same module by module, and so the total."""
+    monkeypatch.setattr(flops_counted, "fvcore", lambda *_: (None, "not asked"))
+    real, meta = (counted(retentions=(0.5,), methods=(method,), device=device) for device in ("cpu", "meta"))
+    assert meta.residual_macs == real.residual_macs == 0
+    assert meta.counted.torch_flops == real.counted.torch_flops
+    assert meta.terms == real.terms
+    assert meta.decoding == real.decoding
+    assert meta.decoding.residual_macs == 0
+    assert not meta.selection_counted and meta.counted.fvcore_reason
+
+
+@pytest.mark.parametrize("model", ["llava-next-7b", "qwen2.5-vl-7b"])
+def test_true_sizes_reconcile_without_weights(model: str):
+    document = counted(model=model, device="meta", retentions=(0.111,))
+    assert document.residual_macs == 0
+    assert document.complete
+    assert document.decoding.residual_macs == 0
+
+
+@pytest.mark.parametrize("method", sorted(set(methods.names()) - {"pyramiddrop"}))
+def test_a_true_size_reconciles_under_every_method(method: str):
+    """But PyramidDrop, whose first layers cost more than a ninth."""
+    document = counted(model="qwen2.5-vl-7b", device="meta", retentions=(0.5,), methods=(method,), new_tokens=1)
+    assert document.residual_macs == 0
+
+
+def test_a_printed_figure_is_walked_to_the_count():
+    study = make(model="llava-1.5-7b", device="meta", text_tokens=50, new_tokens=1)
+    document = flops.run(study, dense=True, claim=Decimal("8.48e12"))
+    printed = document.printed
+    assert printed is not None
+    assert (printed.convention, printed.printed) == ("all-ffn3-heads-flops", "rounded")
+    assert printed.figure + sum(term.macs for term in printed.terms) == document.counted.torch_flops // 2
+    assert printed.residual_macs == 0
+    against = flops.run(study, dense=True, claim=Decimal("8.48e12"), convention=find("visual-ffn2-macs")).printed
+    assert against is not None
+    assert (against.convention, against.printed, against.residual_macs) == ("visual-ffn2-macs", "no", 0)
+    assert against.terms[0].macs == document.claimed.fastv_macs - 8_480_000_000_000
+
+
+def test_causal_attention_halved_is_a_figure_beside_it():
+    study = make(model="pocket-deep", device="meta", text_tokens=20)
+    whole, half = (flops.run(study, dense=True, causal=causal) for causal in ("dense", "half"))
+    assert whole.analytic_macs - half.analytic_macs == 32 * (2 * 596 * 596 - 596 * 597) * 256
+    assert whole.counted == half.counted
+
+
+def test_the_verb_prints_a_table_or_one_document(capsys):
+    line = ["flops", "--model", "pocket-deep", "--device", "meta", "--retention", "0.111", "--claimed", "1.2345e9"]
+    assert run([*line, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["residual_macs"] == 0
+    assert {"format", "version", "environment", "study", "claimed", "counted", "terms", "uncounted"} <= set(document)
+    assert document["conventions"][0]["printed"] == "no"
+    assert run([*line, "--unit", "flops", "--causal", "half"]) == 0
+    table = capsys.readouterr().out
+    assert "residual" in table and "FLOPs" in table and "halved" in table
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--method", "trio"], "--retention"),
+        (["--retention", "1.5"], "retentions.0 = 1.5"),
+        (["--retention", "0.001"], "lowest possible"),
+        (["--claimed", "lots"], "--claimed 'lots'"),
+        (["--claimed", "2e12", "--convention", "guess"], "convention 'guess' is none of"),
+        (["--convention", "visual-ffn2-macs"], "give --claimed too"),
+        (["--new-tokens", "0"], "new_tokens = 0"),
+        (["--text-tokens", "900000"], "text_tokens = 900000"),
+        (["--model", "no-such-model"], "no-such-model"),
+        (["--device", "abacus"], "abacus"),
+        (["--text-tokens", "-3"], "text_tokens = -3"),
+        (["--unit", "joules"], "joules"),
+        (["--causal", "third"], "third"),
+        (["--model", ".", "--device", "meta"], "meta"),
+        (
+            ["--model", "qwen2.5-vl-7b", "--device", "meta", "--retention", "0.3", "-o", "positions=compact"],
+            "positions 'compact' are not defined",
+        ),
+    ],
+)
+def test_bad_input_is_one_line(capsys, arguments: list[str], says: str):
+    assert run(["flops", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert says in error and error.count("\n") == 1
+
+
+def test_a_directory_that_cannot_be_made_is_found_before_anything_runs(capsys, tmp_path, monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("it ran")
+
+    monkeypatch.setattr(flops, "run", never)
+    (tmp_path / "file").write_text("")
+    assert run(["flops", "--out", str(tmp_path / "file" / "out")]) == 2
+    error = capsys.readouterr().err
+    assert "choose another --out" in error and error.count("\n") == 1

@@ -1,0 +1,103 @@
+"""`trio-profile layers`: one document, its trace and its report."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from trio_profile import render as report
+from trio_profile.cli import run
+from trio_profile.findings import layers as pages
+from trio_profile.records.schema import Study
+from trio_profile.studies import layers
+
+
+@pytest.fixture(scope="module")
+def profiled(tiny_study: Study, tmp_path_factory) -> layers.LayersDocument:
+    study = tiny_study.model_copy(update={"cell_seconds": 0.01})
+    return layers.run(study, out=tmp_path_factory.mktemp("trace"))
+
+
+def test_the_document_tells_of_every_layer_and_stage(profiled):
+    assert [layer.layer for layer in profiled.layers] == list(range(1, len(profiled.layers) + 1))
+    assert profiled.layers[0].tokens == profiled.layers[0].dense_tokens > profiled.layers[-1].tokens
+    assert profiled.stages
+    for stage in profiled.stages:
+        assert stage.tokens_after < stage.tokens_before
+        assert stage.backward_ms is not None and stage.proxy_loss_ms is not None
+        assert stage.backward_ms.median < stage.selection_ms.median
+    assert 0 < profiled.totals.named.median < 1
+    assert profiled.totals.prefill_speedup.samples >= 6
+
+
+def test_the_walk_ends_where_the_parts_do(profiled):
+    parts = sum(part.ms.median for part in profiled.parts) + sum(one.forward_ms.median for one in profiled.layers)
+    parts += sum(stage.selection_ms.median + stage.compaction_ms.median for stage in profiled.stages)
+    assert sum(step.added_ms for step in profiled.attribution) == pytest.approx(parts)
+    assert profiled.attribution[0].speedup == profiled.claimed_ratio > 1
+
+
+def test_the_bounds_follow_from_the_peaks(profiled):
+    bounds, totals = profiled.bounds, profiled.totals
+    assert 0 < bounds.mfu < 1 and 0 < bounds.dense_mfu < 1
+    assert bounds.least_ms < totals.prefill_ms.median
+    assert bounds.dense_least_ms < totals.dense_prefill_ms.median
+    flops = bounds.dense_mfu * bounds.flops_per_second * totals.dense_prefill_ms.median / 1000
+    weights = bounds.dense_mbu * bounds.bytes_per_second * totals.dense_prefill_ms.median / 1000
+    expected = max(flops / bounds.flops_per_second, weights / bounds.bytes_per_second)
+    assert bounds.dense_least_ms == pytest.approx(1000 * expected)
+
+
+def test_the_trace_is_what_a_trace_viewer_reads(profiled):
+    events = json.loads(Path(profiled.trace).read_text())["traceEvents"]
+    assert {event["args"]["name"] for event in events if event["ph"] == "M"} == {"dense", "pruned"}
+    spans = [event for event in events if event["ph"] == "X"]
+    assert all(event["dur"] >= 0 and event["ts"] >= 0 for event in spans)
+    whole = next(event for event in spans if event["name"] == "prefill" and event["pid"] == 2)
+    inside = [event for event in spans if event["pid"] == 2]
+    assert all(event["ts"] + event["dur"] <= whole["dur"] * 1.001 + 1 for event in inside)
+    assert {"selection", "backward", "proxy_loss", "compaction"} <= {event["name"] for event in inside}
+
+
+def test_the_report_holds_every_layer(profiled):
+    built = pages.report(profiled)
+    html = report.render(built)
+    assert [page.id for page in built.pages] == ["walk", "layers", "stages"]
+    assert "time that does not follow work" in html
+    assert html.count("of 67") >= len(profiled.layers)
+
+
+def test_the_verb_prints_tables_or_one_document_and_is_rebuilt(capsys, tmp_path, tiny_study: Study):
+    line = ["layers", "--model", tiny_study.model, "--retention", "0.4", "--seconds", "0.01", "--out", str(tmp_path)]
+    assert run([*line, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert {"layers", "stages", "totals", "attribution"} <= set(document)
+    assert run(["report", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "from the claimed speed-up" in text and "report:" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--retention", "1.5"], "retentions.0 = 1.5"),
+        (["--seconds", "0"], "cell_seconds = 0"),
+        (["--device", "meta"], "meta"),
+        (["--method", "nothing"], "nothing"),
+    ],
+)
+def test_bad_input_is_one_line(capsys, arguments: list[str], says: str):
+    assert run(["layers", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert says in error and error.count("\n") == 1
+
+
+def test_a_directory_that_cannot_be_made_is_found_before_anything_runs(capsys, tmp_path, monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("it ran")
+
+    monkeypatch.setattr(layers, "run", never)
+    (tmp_path / "file").write_text("")
+    assert run(["layers", "--out", str(tmp_path / "file" / "out")]) == 2
+    error = capsys.readouterr().err
+    assert "choose another --out" in error and error.count("\n") == 1

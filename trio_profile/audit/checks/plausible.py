@@ -1,0 +1,107 @@
+"""Prefill times against what a named device can do at most: nothing is faster than its peak.
+
+The work that is held against it is the least that the row can mean: the decoder's products alone, a causal kernel's
+half of the attention, the visual tokens that its cache says were there. Peaks are the maker's dense figures for 16-bit
+tensor cores, at boost clock and with the faster accumulation, so that what exceeds one is impossible.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from difflib import get_close_matches
+from fractions import Fraction
+
+from trio_profile.audit.claims import Row, Table
+from trio_profile.audit.facts import Facts, least_layer_work
+from trio_profile.audit.finding import Finding, Subject, number, place
+from trio_profile.audit.printed import Interval
+from trio_profile.errors import ClaimsError
+
+PEAK_TFLOPS: dict[str, int] = {
+    "v100": 130,
+    "a100": 312,
+    "a800": 312,
+    "a40": 150,
+    "a6000": 155,
+    "a10": 125,
+    "l40s": 367,
+    "l40": 182,
+    "rtx 3090": 143,
+    "rtx 4090": 331,
+    "rtx 5090": 420,
+    "h20": 148,
+    "h800": 990,
+    "h100": 990,
+    "h200": 990,
+    "b200": 2250,
+}
+"""TFLOP/s by device, from the maker's data sheets, of the fastest model of a name and rounded up; 1 MAC = 2 FLOPs."""
+
+
+def peak(device: str) -> int:
+    """A device's peak in TFLOP/s, by a name that holds one we know. Raises ClaimsError with the nearest."""
+    words = " ".join(device.casefold().replace("-", " ").replace("_", " ").split())
+    held = [name for name in PEAK_TFLOPS if name in words or name.replace(" ", "") in words]
+    if held:
+        return PEAK_TFLOPS[max(held, key=len)]
+    near = get_close_matches(words, PEAK_TFLOPS, n=3, cutoff=0) or list(PEAK_TFLOPS)
+    raise ClaimsError(f"device {device!r} has no peak on our list; the nearest are {', '.join(near)}")
+
+
+def check(facts: Facts, device: str | None = None) -> Iterator[Finding]:
+    """Every prefill time of a named device. device: for tables that name none."""
+    for table, row in facts.claims.rows():
+        named = table.device or device
+        found = facts.amount(row, "prefill")
+        if named is None or found is None or facts.model(row) is None:
+            continue
+        try:
+            most = peak(named)
+        except ClaimsError:
+            if table.device is None:
+                raise
+            continue  # a paper may name whatever it ran on
+        if (work := _least_work(facts, table, row)) is not None:
+            meant, printed = found
+            samples = 1 if meant.unit == "ms" else table.samples
+            subject = Subject(
+                "roofline", place(table, row), meant.name, printed.text, "ms" if meant.unit == "ms" else "s"
+            )
+            yield _finding(subject, named, most, work, samples, printed.allowed.times(meant.scale))
+
+
+def _finding(
+    subject: Subject, device: str, most: int, work: Fraction, samples: int | None, seconds: Interval
+) -> Finding:
+    needs = f"A prefill of this row is at least {number(work / 10**12)} TFLOPs, {device} does at most {most} TFLOP/s"
+    if samples is None:
+        fits = int(seconds.high * most * 10**12 / work)
+        why = f"{needs}: the print is possible for at most {fits} inputs. How many it is summed over would decide it."
+        return replace(subject, unit="samples").finding("underdetermined", why, fits)
+    least = work * samples / (most * 10**12)
+    impossible = least > seconds.high
+    shown = f"{number(1000 * least)} ms" if subject.unit == "ms" else f"{number(least)} s"
+    of = "it takes" if samples == 1 else f"{samples} of them take"
+    why = f"{needs}: {of} {shown} or more; {subject.printed} {subject.unit} {'cannot be' if impossible else 'can be'}."
+    scaled = least * 1000 if subject.unit == "ms" else least
+    return subject.finding("overstated" if impossible else "supported", why, scaled)
+
+
+def _least_work(facts: Facts, table: Table, row: Row) -> Fraction | None:
+    """FLOPs that the decoder cannot do without; None where a pruned row states no average."""
+    model, dense = facts.model(row), table.dense(row.model)
+    assert model is not None
+    cost = least_layer_work(model, row.text_tokens or 0)
+    if row.method is None:
+        held = facts.cached_tokens(table, row)
+        tokens = Fraction(model.visual_tokens)
+        if held is not None and facts.nominal(table, row):
+            tokens = held[0].low
+        return model.layers * cost(tokens)
+    if dense is not None and facts.nominal(table, dense):
+        held = facts.cached_tokens(table, row)
+        return None if held is None else model.layers * cost(held[0].low)
+    stated = facts.retention(row)
+    if stated is None:
+        return None
+    # Of all schedules of one average, that with the same tokens in every layer costs least.
+    return model.layers * cost(stated.allowed.low * model.visual_tokens)

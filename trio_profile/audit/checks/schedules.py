@@ -1,0 +1,221 @@
+"""Schedules: the average that budgets make, and, where none are printed, what all schedules of one average share.
+
+A layer's work is convex in its tokens. So of all schedules with one average the work is least where the pruned layers
+share the tokens evenly, and greatest at a corner: some stages still whole, the next alike, the rest empty.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate, combinations, pairwise
+
+from trio_profile.audit.claims import Budgets, Model, Row
+from trio_profile.audit.facts import Facts
+from trio_profile.audit.finding import Finding, Subject, judge, number, place, share
+from trio_profile.audit.printed import Interval, Printed
+
+Cost = Callable[[Fraction], Fraction]
+"""The work of one layer by its tokens."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Visual tokens by layer, those that each stage looks at, and the budgets in words.
+
+    exact: printed for this very setting, and not scaled from another. published: what they are, or are scaled from.
+    """
+
+    tokens: Sequence[Fraction]
+    looked_at: Sequence[Fraction]
+    budgets: str
+    exact: bool
+    published: Budgets
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the layers, and the stages' inputs, cost in whatever schedule of an average."""
+
+    layers: Interval
+    stages: Interval
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """The average of every printed schedule, and every retention that unpruned first layers alone exceed."""
+    for table, row in facts.claims.rows():
+        model = facts.model(row)
+        if row.schedule is not None and model is not None:
+            yield from _averages(place(table, row), row.schedule, model, row.tokens, row.retention)
+    for one in facts.claims.method.published_budgets:
+        if one.model is not None:
+            model = facts.claims.models[one.model]
+            yield from _averages(f"method, {one.label}", one.budgets, model, one.tokens, one.retention)
+    for table, row in facts.claims.rows():
+        model, stated = facts.model(row), facts.retention(row)
+        layers = facts.claims.layers_of(row.model or "") if row.method == facts.claims.own else ()
+        if model is None or stated is None or not layers or row.schedule is not None:
+            continue
+        least = Fraction(layers[0], model.layers)
+        if stated.allowed.high < least:
+            why = (
+                f"The first {layers[0]} of {model.layers} layers run on all visual tokens: an average over the layers "
+            )
+            subject = Subject("schedule", place(table, row), "retention", row.retention or stated.text, "share")
+            yield subject.finding(
+                "overstated", f"{why}is {layers[0]} / {model.layers} = {share(least)} at the least.", least
+            )
+
+
+def of_row(facts: Facts, row: Row) -> Schedule | None:
+    """The schedule of a row: its own, one published for its setting, or one published for another, scaled to it."""
+    model = facts.model(row)
+    if model is None:
+        return None
+    if row.schedule is not None:
+        return _schedule(row.schedule, model)
+    if row.method != facts.claims.own and row.overhead:
+        return None
+    layers = facts.claims.layers_of(row.model or "")
+    mine = [one for one in facts.claims.method.published_budgets if not one.variant and any(one.budgets.keep)]
+    for one in mine:
+        of_setting = Row(
+            label="", line=0, model=one.model, method=row.method, tokens=one.tokens, retention=one.retention
+        )
+        if one.model == row.model and facts.same_share(of_setting, row):
+            return _schedule(one.budgets, model)
+    stated, alike = facts.retention(row), [one for one in mine if one.model and one.budgets.layers == layers]
+    if stated is None or not alike:
+        return None
+
+    # Of several to scale from, the one whose average is nearest.
+    def average(budgets: Budgets, of: Model) -> Fraction:
+        return sum(budgets.tokens_by_layer(of), Fraction(0)) / of.layers / of.visual_tokens
+
+    nearest = min(alike, key=lambda one: abs(average(one.budgets, facts.claims.models[one.model or ""]) - stated.value))
+    return _scaled(nearest.budgets, model, stated.value * model.visual_tokens)
+
+
+def implied(schedule: Schedule, model: Model, cost: Cost, figure: Fraction) -> Fraction | None:
+    """The average, to a thousandth of a token, at which a schedule of the same proportion costs so much."""
+    low, high = 0, 1000 * model.visual_tokens
+    while low < high:
+        middle = (low + high) // 2
+        scaled = _scaled(schedule.published, model, Fraction(middle, 1000))
+        too_few = middle <= 1000 * schedule.published.layers[0] * model.visual_tokens // model.layers
+        if too_few or (scaled is not None and sum(map(cost, scaled.tokens), Fraction(0)) < figure):
+            low = middle + 1
+        else:
+            high = middle
+    return Fraction(low, 1000) if _scaled(schedule.published, model, Fraction(low, 1000)) else None
+
+
+def bounds(model: Model, layers: Sequence[int] | None, average: Interval, cost: Cost) -> Bounds | None:
+    """The least and the greatest work of all schedules of an average of visual tokens; None if no schedule has it.
+
+    layers: the pruning layers; None allows any, the boundary before the decoder among them. The work of what the stages
+    look at is bounded too, where the layers are known.
+    """
+    found = [
+        one
+        for total in (average.low, average.high)
+        if (one := _bounds(model, tuple(range(model.layers)) if layers is None else layers, total, cost))
+    ]
+    if not found:
+        return None
+    return Bounds(
+        Interval(min(one.layers.low for one in found), max(one.layers.high for one in found)),
+        Interval(min(one.stages.low for one in found), max(one.stages.high for one in found)),
+    )
+
+
+def _bounds(model: Model, layers: Sequence[int], average: Fraction, cost: Cost) -> Bounds | None:
+    whole = Fraction(model.visual_tokens)
+    first = layers[0] if layers else 0
+    runs = [later - earlier for earlier, later in pairwise((*layers, model.layers))] or [model.layers]
+    left = average * model.layers - first * whole
+    if not 0 <= left <= whole * sum(runs):
+        return None
+    ahead = [0, *accumulate(runs)]
+    unpruned, full, empty = first * cost(whole), cost(whole), cost(Fraction(0))
+    others = len(runs) - 1  # what the last stage leaves, no further stage looks at
+    greatest, most_looked, least_looked = Fraction(0), Fraction(0), whole * others
+    for start, end in combinations(range(len(runs) + 1), 2):
+        # A corner: stages before `start` leave all, those before `end` share the rest, the others leave none.
+        shared = (left - whole * ahead[start]) / (ahead[end] - ahead[start])
+        if not 0 <= shared <= whole:
+            continue
+        corner = ahead[start] * full + (ahead[end] - ahead[start]) * cost(shared) + (ahead[-1] - ahead[end]) * empty
+        greatest = max(greatest, unpruned + corner)
+        leave_all, leave_some = min(start, others), min(end, others) - min(start, others)
+        looked = leave_all * full + leave_some * cost(shared) + (others - leave_all - leave_some) * empty
+        most_looked = max(most_looked, looked)
+        least_looked = min(least_looked, leave_all * whole + leave_some * shared)
+    # The stages look at everything, and then at what each but the last one left. The mean cost of that is at least the
+    # cost of its mean, and the least mean is at a corner, because it is linear in the tokens.
+    everything = full * bool(layers)
+    return Bounds(
+        Interval(unpruned + ahead[-1] * cost(left / ahead[-1]), greatest),
+        Interval(everything + (others * cost(least_looked / others) if others else 0), everything + most_looked),
+    )
+
+
+def _schedule(budgets: Budgets, model: Model) -> Schedule:
+    tokens = budgets.tokens_by_layer(model)
+    looked_at = [tokens[layer - 1] if layer else Fraction(model.visual_tokens) for layer in budgets.layers]
+    kept = ", ".join(number(tokens[layer]) for layer in budgets.layers)
+    return Schedule(
+        tokens, looked_at, f"{kept} {_after(budgets)}" if budgets.layers else number(tokens[0]), True, budgets
+    )
+
+
+def _scaled(budgets: Budgets, model: Model, average: Fraction) -> Schedule | None:
+    """Budgets in the same proportion that make another average."""
+    runs = [later - earlier for earlier, later in pairwise((*budgets.layers, model.layers))]
+    left = average * model.layers - budgets.layers[0] * model.visual_tokens
+    factor = left / sum(run * kept for run, kept in zip(runs, budgets.keep, strict=True))
+    kept = [factor * keep for keep in budgets.keep]
+    if factor <= 0 or kept[0] > model.visual_tokens:
+        return None
+    tokens = [Fraction(model.visual_tokens)] * budgets.layers[0]
+    for run, keep in zip(runs, kept, strict=True):
+        tokens += [keep] * run
+    proportion = " : ".join(map(str, budgets.keep))
+    words = (
+        f"{', '.join(str(round(keep)) for keep in kept)} {_after(budgets)}, in the published proportion {proportion}"
+    )
+    return Schedule(tokens, [Fraction(model.visual_tokens), *kept[:-1]], words, False, budgets)
+
+
+def _after(budgets: Budgets) -> str:
+    return f"after layer{'s' if len(budgets.layers) > 1 else ''} {', '.join(map(str, budgets.layers))}"
+
+
+def _averages(
+    where: str, budgets: Budgets, model: Model, tokens: str | None, retention: str | None
+) -> Iterator[Finding]:
+    by_layer = budgets.tokens_by_layer(model)
+    average = sum(by_layer, Fraction(0)) / model.layers
+    runs = [(len(list(by_layer)[start:stop]), by_layer[start]) for start, stop in _runs(by_layer)]
+    sum_ = " + ".join(f"{length} · {number(kept)}" for length, kept in runs)
+    for quantity, text, value, unit in (
+        ("tokens", tokens, average, "tokens"),
+        ("retention", retention, average / model.visual_tokens, "share"),
+    ):
+        if text is None:
+            continue
+        printed = Printed.of(text)
+        of = "" if quantity == "tokens" else f", {share(value)} of {model.visual_tokens}"
+        verdict = judge(printed, Interval.at(value), larger_is_better=False)
+        why = f"({sum_}) / {model.layers} = {number(average)} tokens a layer{of}."
+        left = by_layer[-1] / (1 if quantity == "tokens" else model.visual_tokens)
+        if verdict != "supported" and len(runs) == 2 and abs(printed.value - left) < abs(printed.value - value):
+            verdict = "not_comparable"
+            why += (
+                f" {text} is near to the {number(by_layer[-1])} that the one stage leaves: another count by that name."
+            )
+        yield Subject("schedule", where, quantity, text, unit).finding(verdict, why, value)
+
+
+def _runs(by_layer: Sequence[Fraction]) -> Iterator[tuple[int, int]]:
+    starts = [0, *(i for i in range(1, len(by_layer)) if by_layer[i] != by_layer[i - 1]), len(by_layer)]
+    return pairwise(starts)

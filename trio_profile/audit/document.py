@@ -1,0 +1,122 @@
+"""A paper's claims, recomputed: every check on every printed figure, and what each can and cannot decide.
+
+Pure functions of the claims; nothing is measured here, and nothing imports torch.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from trio_profile.audit import measured
+from trio_profile.audit.checks import (
+    averages,
+    break_even,
+    cache,
+    dense_work,
+    duplicates,
+    plausible,
+    pruned_work,
+    ratios,
+    schedules,
+    sums,
+)
+from trio_profile.audit.claims import Claims, Row
+from trio_profile.audit.facts import Facts
+from trio_profile.audit.finding import Finding, Verdict, merged, place
+from trio_profile.records.schema import FORMAT, VERSION, Environment, Record, Study
+
+if TYPE_CHECKING:
+    from trio_profile.analysis.sweep import Document
+
+CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    ratios.check,
+    ratios.overheads,
+    duplicates.check,
+    dense_work.check,
+    pruned_work.check,
+    cache.check,
+    schedules.check,
+    sums.check,
+    averages.check,
+    break_even.check,
+)
+"""In the order of the document. A check is a function from the facts to its findings."""
+VERDICTS: tuple[Verdict, ...] = ("overstated", "understated", "not_comparable", "underdetermined", "supported")
+"""As they are shown: what contradicts itself first."""
+
+
+class AuditDocument(Record):
+    """What `trio-profile audit --json` prints.
+
+    paper, source: as the file names them. sources: where each table stands in the paper. figures: how many are printed.
+    claims: the findings. alone: rows that no finding is about, because no other figure tests them. tally: findings by
+    verdict. environment, study: of our own measurements, where they stand beside the claims.
+    """
+
+    format: str = FORMAT
+    version: int = VERSION
+    environment: Environment | None = None
+    study: Study | None = None
+    name: str
+    paper: str
+    source: str | None = None
+    sources: dict[str, str]
+    figures: int
+    claims: tuple[Finding, ...]
+    alone: tuple[str, ...]
+    tally: dict[Verdict, int]
+    report: str | None = None
+
+    @property
+    def inconsistent(self) -> bool:
+        """Whether any figures contradict each other."""
+        return any(finding.inconsistent for finding in self.claims)
+
+
+def audit(claims: Claims, device: str | None = None) -> AuditDocument:
+    """Audit a paper's claims. device: that the times are said to be of, for tables that name none.
+
+    Raises ClaimsError for a device whose peak is not known.
+    """
+    facts = Facts.of(claims)
+    found = [finding for check in CHECKS for finding in check(facts)]
+    findings = tuple(merged([*found, *plausible.check(facts, device)]))
+    return AuditDocument(
+        name=claims.name,
+        paper=claims.paper,
+        source=claims.source,
+        sources={table.name: table.where for table in claims.tables if table.where},
+        figures=sum(_figures(row) for _, row in claims.rows()),
+        claims=findings,
+        alone=tuple(_alone(claims, findings)),
+        tally=tally(findings),
+    )
+
+
+def with_measured(document: AuditDocument, claims: Claims, study: "Document") -> AuditDocument:
+    """The audit with what a study of ours saw of the claimed settings. A verdict stays what arithmetic gave."""
+    findings = measured.beside(document.claims, claims, study)
+    update = {"claims": findings, "environment": study.environment, "study": study.study}
+    return document.model_copy(update=update)
+
+
+def tally(findings: tuple[Finding, ...]) -> dict[Verdict, int]:
+    """Findings by verdict, in the order of VERDICTS, those that do not occur left out."""
+    counts = Counter(finding.verdict for finding in findings)
+    return {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]}
+
+
+def _figures(row: Row) -> int:
+    """How many figures a row prints: of a schedule, the average that it is said to make."""
+    averages = [row.tokens, row.retention] if row.schedule is not None else []
+    return len(row.figures) + len(row.scores) + bool(row.break_even) + sum(one is not None for one in averages)
+
+
+def _alone(claims: Claims, findings: tuple[Finding, ...]) -> Iterator[str]:
+    """Rows that no finding is about; a dense row is what the others of its table are held against."""
+    named = {where for finding in findings for where in finding.where.split("; ")}
+    for table in claims.tables:
+        tested = [row for row in table.rows if place(table, row) in named]
+        for row in table.rows:
+            if row not in tested and not (row.method is None and tested):
+                yield place(table, row)

@@ -1,0 +1,1 @@
+"""Regression gates: the verdict on two studies, its evidence, rival checkouts, and the pytest plugin."""

@@ -1,0 +1,254 @@
+"""What a study or a pytest-benchmark file holds against another one: its quantities by where they were seen.
+
+Of a study: each cell's time over dense, which was measured in turn with it. Dense is the common yardstick of the two
+studies, so the ratio of these ratios says what changed of the method, and the machine cancels. Of a pytest-benchmark
+file: ratios to an interleaved base that a benchmark left in `extra_info`; its own raw times where it left none.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, FiniteFloat, ValidationError
+
+from trio_profile.analysis.sweep import MEASURED, speedups
+from trio_profile.errors import MeasurementError, StoreError
+from trio_profile.gate.verdict import MAX_RATIO, Evidence, Samples, Summary, Verdict, judge
+from trio_profile.records.schema import Dense, Measurement
+from trio_profile.records.store import Contents
+from trio_profile.stats.intervals import median
+
+RUN_MS = "run_ms"
+"""The raw times of a benchmark."""
+_OF_THE_HOST = ("launches", "host_waits")
+_OF_THE_RECORD = ("fastv_macs", "kv_bytes", *_OF_THE_HOST)
+_MACHINE = ("machine", "system", "python_implementation", "python_version")
+_NOT_THE_WORK = {"methods", "retentions", "precision", "cell_seconds"}
+"""Fields of a study that change which cells it has and how long they are sampled, not what a cell is."""
+
+
+@dataclass
+class Subject:
+    """One side. asked: what must agree for the comparison to mean anything; identity: where it was measured.
+
+    weak: quantities that are judged only where they are asked for, or where there is nothing better.
+    """
+
+    name: str
+    kind: str
+    asked: dict[str, Any]
+    identity: dict[str, Any]
+    environment: dict[str, Any]
+    study: dict[str, Any] | None = None
+    evidence: dict[str, dict[str, Evidence]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    weak: set[tuple[str, str]] = field(default_factory=set)
+
+
+def compare(
+    base: Subject,
+    new: Subject,
+    *,
+    max_ratio: float = MAX_RATIO,
+    quantities: Sequence[str] = (),
+    other_environment: bool = False,
+) -> list[Verdict]:
+    """A verdict on every quantity of the base, or on those named.
+
+    Raises MeasurementError, one line, for two that cannot be compared: other kinds, work or machines; a cell, benchmark
+    or quantity that the new one lacks, or that failed there; evidence that cannot bear a verdict; nothing at all.
+    """
+    if base.kind != new.kind:
+        raise MeasurementError(f"{base.name} is a {base.kind} and {new.name} a {new.kind}: name two of one kind")
+    if differ := _differences(base.asked, new.asked):
+        raise MeasurementError(f"{new.name} holds other work than {base.name}: {'; '.join(differ)}")
+    if not other_environment and (differ := _differences(base.identity, new.identity)):
+        raise MeasurementError(
+            f"{new.name} comes from another environment: {'; '.join(differ)}; "
+            "measure both on one, or say --allow-other-environment"
+        )
+    _require_known(base, quantities)
+    verdicts = [
+        judge(quantity, where, seen, _counterpart(new, where, quantity), max_ratio)
+        for where, evidence in base.evidence.items()
+        for quantity, seen in evidence.items()
+        if (quantity in quantities if quantities else (where, quantity) not in base.weak)
+    ]
+    if not verdicts:
+        raise MeasurementError(f"{base.name} holds nothing that could be compared: measure it again")
+    return verdicts
+
+
+def of_study(contents: Contents, name: str) -> Subject:
+    """A study's cells, and its dense model. Raises StoreError for one with cells missing."""
+    study = contents.study
+    seen = {measurement.cell.id for measurement in contents.measurements}
+    missing = [cell for cell in study.cells() if cell.id not in seen]
+    if missing or contents.dense is None:
+        what = f"{missing[0].variant} at {missing[0].retention:g}" if missing else "the dense model"
+        dropped = f" ({contents.dropped[0]})" if contents.dropped else ""
+        raise StoreError(f"{name} lacks {what}{dropped}: finish it with `trio-profile sweep --out {name}`")
+    subject = Subject(
+        name=name,
+        kind="study",
+        asked=study.model_dump(mode="json", exclude=_NOT_THE_WORK),
+        identity=contents.environment.identity,
+        environment=contents.environment.model_dump(mode="json"),
+        study=study.model_dump(mode="json"),
+        evidence={"dense": dict(_dense(contents.dense))},
+    )
+    for measurement in contents.measurements:
+        where = f"{measurement.cell.variant} at {measurement.cell.retention:g}"
+        if measurement.status != "done":
+            subject.failed[where] = measurement.reason or "no reason was kept"
+        else:
+            subject.evidence[where] = _cell(measurement)
+    return subject
+
+
+def _dense(dense: Dense) -> dict[str, Evidence]:
+    return {
+        "fastv_macs": dense.fastv_macs,
+        "counted_macs": dense.counted.torch_flops // 2,
+        "uncounted_operators": len(dense.counted.uncounted),
+        "kv_bytes": dense.kv_bytes,
+        **{name: value for name in _OF_THE_HOST if (value := getattr(dense, name)) is not None},
+    }
+
+
+def _cell(measurement: Measurement) -> dict[str, Evidence]:
+    found: dict[str, Evidence] = {}
+    for quantity in MEASURED:
+        bad = [pair for pair in measurement.pairs if getattr(pair, quantity) <= 0]
+        ratios = () if bad else tuple(1 / speedup for speedup in speedups(measurement.pairs, quantity))
+        found[f"{quantity.removesuffix('_ms')}_over_dense"] = Samples(ratios, interleaved=True)
+    if (counted := measurement.counted) is not None:
+        found["counted_macs"] = counted.torch_flops // 2
+        found["selection_macs"] = counted.selection_flops // 2
+        # Work that no formula covers would look like work saved.
+        found["uncounted_operators"] = len(counted.uncounted)
+    for name in _OF_THE_RECORD:
+        if isinstance(value := getattr(measurement, name, None), int):
+            found[name] = value
+    for layer, budget in zip(measurement.layers, measurement.budgets, strict=False):
+        found[f"kept_after_layer_{layer}"] = budget
+    return found
+
+
+class _Stats(BaseModel):
+    median: FiniteFloat
+    rounds: int
+    data: list[FiniteFloat] | None = None
+
+
+class _Benchmark(BaseModel):
+    fullname: str
+    extra_info: dict[str, Any]
+    stats: _Stats
+
+
+class _File(BaseModel):
+    machine_info: dict[str, Any]
+    benchmarks: Annotated[list[_Benchmark], Field(min_length=1)]
+
+
+class _Ratio(BaseModel):
+    median: FiniteFloat
+    ci95: tuple[FiniteFloat, FiniteFloat]
+    samples: int
+
+
+def of_benchmarks(text: bytes, name: str) -> Subject:
+    """The benchmarks of a pytest-benchmark file.
+
+    Raises StoreError for what is empty, not JSON, not such a file, or does not agree with itself.
+    """
+    try:
+        file = _File.model_validate(json.loads(text, parse_constant=_refuse))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise StoreError(f"{name} is no pytest-benchmark file with results: {where}: {first['msg'].lower()}") from error
+    except ValueError as error:
+        raise StoreError(f"{name} is {'not JSON' if text.strip() else 'empty'}: {error}") from error
+    machine = file.machine_info
+    cpu = machine["cpu"] if isinstance(machine.get("cpu"), dict) else {}
+    subject = Subject(
+        name=name,
+        kind="pytest-benchmark file",
+        asked={},
+        identity={
+            **{field: machine.get(field) for field in _MACHINE},
+            "cpu": cpu.get("brand_raw"),
+            "cpu_count": cpu.get("count"),
+        },
+        environment=machine,
+    )
+    for benchmark in file.benchmarks:
+        if benchmark.fullname in subject.evidence:
+            raise StoreError(f"{name} holds {benchmark.fullname} twice: it was put together by hand")
+        subject.evidence[benchmark.fullname] = _benchmark(benchmark, subject)
+    return subject
+
+
+def _benchmark(benchmark: _Benchmark, subject: Subject) -> dict[str, Evidence]:
+    where, stats = benchmark.fullname, benchmark.stats
+    found: dict[str, Evidence] = {}
+    for quantity, value in benchmark.extra_info.items():
+        if isinstance(value, int) and not isinstance(value, bool):
+            found[quantity] = value
+        elif isinstance(value, dict) and {"median", "ci95", "samples"} <= value.keys():
+            found[quantity] = _ratio(quantity, value, where, subject.name)
+    interleaved = any(isinstance(value, Summary) for value in found.values())
+    if stats.data is None:
+        if not found:
+            raise StoreError(
+                f"{subject.name} holds no raw times of {where}: write it with --benchmark-json or --benchmark-save-data"
+            )
+        return found
+    if len(stats.data) != stats.rounds or abs(median(stats.data) - stats.median) > 1e-6 * abs(stats.median):
+        raise StoreError(f"{subject.name}: the times of {where} disagree with their own median or count: it was edited")
+    found[RUN_MS] = Samples(tuple(1000 * seconds for seconds in stats.data), interleaved=False)
+    if interleaved:
+        subject.weak.add((where, RUN_MS))
+    return found
+
+
+def _ratio(quantity: str, value: dict[str, Any], where: str, name: str) -> Summary:
+    try:
+        ratio = _Ratio.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise StoreError(f"{name}: {quantity} of {where}: {first['msg'].lower()}") from error
+    return Summary(ratio.median, ratio.ci95, ratio.samples)
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"it holds {constant}, which is no number")
+
+
+def _differences(base: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    names = sorted(base.keys() | new.keys())
+    return [
+        f"{name} ({base.get(name)!r} before, {new.get(name)!r} now)"
+        for name in names
+        if base.get(name) != new.get(name)
+    ]
+
+
+def _require_known(base: Subject, quantities: Sequence[str]) -> None:
+    known = sorted({quantity for evidence in base.evidence.values() for quantity in evidence})
+    for quantity in quantities:
+        if quantity not in known:
+            raise MeasurementError(f"quantity {quantity!r} is not in {base.name}; it holds {', '.join(known)}")
+
+
+def _counterpart(new: Subject, where: str, quantity: str) -> Evidence:
+    if where in new.failed:
+        raise MeasurementError(f"{where} failed in {new.name}: {new.failed[where]}")
+    if where not in new.evidence:
+        raise MeasurementError(f"{new.name} lacks {where}: measure all that the base has")
+    if quantity not in new.evidence[where]:
+        raise MeasurementError(f"{new.name} lacks {quantity} of {where}: measure all that the base has")
+    return new.evidence[where][quantity]

@@ -1,0 +1,123 @@
+"""One side of a comparison: a process that imports from one tree and runs one workload whenever it is told to.
+
+Of the standard library alone and run by its path, because the tree may be of a revision that has no such file. It
+writes a JSON line when it is ready, `{"exact": {…}}`, and then for each line that it reads one more, `{"ms": …}`; or,
+at any time and for the last, `{"error": …}`. It ends when nobody is left to write to it.
+
+A workload is "module:function". The function is called once with the arguments and returns what is to be run; each run
+returns its milliseconds. Whole numbers that must not grow may stand in an attribute `exact` of what it returns.
+"""
+
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+DEFAULT = "trio_profile.gate.rivals:prefill"
+_FORMER_DEFAULT = "trio_profile.rivals:prefill"
+
+
+class prefill:
+    """One prefill of a study's model, pruned, or unpruned with method="dense"; fields: further ones of Study."""
+
+    def __init__(self, model: str = "pocket", method: str = "trio", retention: float = 0.11, **fields: Any):
+        from contextlib import nullcontext
+
+        import torch
+
+        from trio_core import methods, prune
+
+        try:
+            from trio_profile.inputs.workload import build
+            from trio_profile.records.schema import Study
+        except ModuleNotFoundError:  # a revision from before these modules had rooms
+            from trio_profile.schema import Study  # pyright: ignore[reportMissingImports]
+            from trio_profile.workload import build  # pyright: ignore[reportMissingImports]
+
+        self.workload = build(Study(model=model, **fields))
+        pruner = None if method == "dense" else methods.find(method)(retention=retention)
+        self.pruned = nullcontext if pruner is None else lambda: prune(self.workload.model, pruner)
+        self.wait = torch.cuda.synchronize if self.workload.device.type == "cuda" else lambda: None
+        with self.pruned() as trace:
+            self.workload.prefill()
+        kept = () if trace is None else [len(stage.kept[0]) for stage in trace.stages]
+        self.exact = {f"kept_at_stage_{number}": count for number, count in enumerate(kept, start=1)}
+
+    def __call__(self) -> float:
+        """Milliseconds of one prefill, the choice of tokens included."""
+        with self.pruned():
+            self.wait()
+            start = time.perf_counter_ns()
+            self.workload.prefill()
+            self.wait()
+            return (time.perf_counter_ns() - start) / 1e6
+
+
+def load(workload: str) -> Callable[..., Callable[[], float]]:
+    """The function that a workload names. Raises ValueError, ImportError or AttributeError where there is none."""
+    if workload in (DEFAULT, _FORMER_DEFAULT):
+        # Also for trees that are older than it.
+        return prefill
+    module, colon, function = workload.partition(":")
+    if not (module and colon and function):
+        raise ValueError(f"workload {workload!r} is not of the form module:function")
+    return getattr(import_module(module), function)
+
+
+def one_line(error: BaseException) -> str:
+    """An error as people read it: its kind and the first line of what it says."""
+    said = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _require_of_this_tree(tree: Path, other: Path) -> None:
+    """What was imported comes from this tree and not from the other: else one code would be held against itself."""
+    installed, this = Path(sys.prefix).resolve(), Path(__file__).resolve()
+    named = [(name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items())]
+    files = {name: Path(file).resolve() for name, file in named if file}
+    ours = {name: file for name, file in files.items() if file != this and not file.is_relative_to(installed)}
+    if not any(file.is_relative_to(tree) for file in ours.values()):
+        raise ImportError("the workload imports nothing of this revision: name a module that lies in the repository")
+    if strays := [name for name, file in ours.items() if file.is_relative_to(other) and not file.is_relative_to(tree)]:
+        raise ImportError(f"{strays[0]} was imported from the other revision's tree")
+
+
+def _serve(tree: Path, other: Path, workload: str, arguments: dict[str, Any], say: Callable[[dict], None]) -> None:
+    sys.path[0:1] = [str(place) for place in (tree, tree / "src") if place.is_dir()]
+    run = load(workload)(**arguments)
+    exact = getattr(run, "exact", {})
+    _require_of_this_tree(tree, other)
+    gc.collect()
+    gc.disable()
+    say({"exact": exact})
+    for _ in sys.stdin:
+        say({"ms": float(run())})
+        gc.collect()
+
+
+def main() -> None:
+    """Serve until standard input ends. What is asked stands in the first argument, as JSON."""
+    # Whatever the workload prints must not be taken for an answer.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def say(answer: dict) -> None:
+        print(json.dumps(answer), file=answers, flush=True)
+
+    asked = json.loads(sys.argv[1])
+    try:
+        _serve(Path(asked["tree"]), Path(asked["other"]), asked["workload"], asked["arguments"], say)
+    except BrokenPipeError:
+        pass
+    except (Exception, SystemExit) as error:
+        say({"error": one_line(error)})
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""Two revisions of a repository, each in a process of its own, timed in turn on the same workload.
+
+    with worktree(repository, "main") as base, Rivals(base, repository, "package.module:function") as rivals:
+        base_ms, new_ms = rivals.sample(30)
+
+Measured one after the other, two revisions differ by what the machine did meanwhile: 26 % between two jobs of the same
+code, 0.3 % within one [field.md, headline]. Taken in turn, run by run, that cancels.
+"""
+
+import json
+import os
+import queue
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from math import isfinite
+from pathlib import Path
+from typing import IO, Any, Self
+
+from trio_profile.errors import MeasurementError, StudyError
+from trio_profile.gate import rival_worker
+from trio_profile.gate.rival_worker import DEFAULT, load, one_line, prefill
+
+__all__ = ["DEFAULT", "Rivals", "Worker", "commit_of", "load", "one_line", "prefill", "worktree"]
+
+START_SECONDS, RUN_SECONDS = 300.0, 120.0
+"""How long a worker may take to import and build its workload, and for one run of it."""
+WARMUPS = 2
+_GIT_SECONDS = 120
+
+
+class Worker:
+    """One process on one tree. Raises MeasurementError, one line, for whatever goes wrong in it."""
+
+    def __init__(
+        self,
+        name: str,
+        tree: Path,
+        other: Path,
+        workload: str,
+        arguments: Mapping[str, Any],
+        start_seconds: float = START_SECONDS,
+        run_seconds: float = RUN_SECONDS,
+    ):
+        self.name, self.workload, self.run_seconds = name, workload, run_seconds
+        self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by close
+        asked = {
+            "tree": str(tree.resolve()),
+            "other": str(other.resolve()),
+            "workload": workload,
+            "arguments": dict(arguments),
+        }
+        # Threads that wait for the next parallel region must not spin while it is the rival's turn.
+        environment = {"OMP_WAIT_POLICY": "PASSIVE", "PYTHONDONTWRITEBYTECODE": "1", **os.environ}
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(rival_worker.__file__).resolve()), json.dumps(asked)],
+            cwd=tree,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            encoding="utf-8",
+            # A group of its own, so that nothing it started outlives it.
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._questions: IO[str] = self._process.stdin
+        self._answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True).start()
+        try:
+            ready = self._answer(start_seconds, "to start")
+            self.exact = {quantity: int(value) for quantity, value in ready["exact"].items()}
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self) -> float:
+        """Milliseconds of one run."""
+        # A worker that is gone cannot be written to; why it went is read below.
+        with suppress(OSError, ValueError):
+            self._questions.write("{}\n")
+            self._questions.flush()
+        ms = self._answer(self.run_seconds, "for one run")["ms"]
+        if not (isfinite(ms) and ms > 0):
+            raise MeasurementError(f"{self._who} returned {ms:g} and not its milliseconds")
+        return ms
+
+    def close(self) -> None:
+        """End the process and all that it started, whatever state they are in."""
+        with suppress(OSError):
+            self._questions.close()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._log.close()
+
+    @property
+    def _who(self) -> str:
+        return f"the workload {self.workload} of the {self.name} revision"
+
+    def _listen(self, stream: IO[str]) -> None:
+        with stream:
+            for line in stream:
+                self._answers.put(line)
+        self._answers.put(None)
+
+    def _answer(self, seconds: float, what: str) -> dict[str, Any]:
+        try:
+            line = self._answers.get(timeout=seconds)
+        except queue.Empty:
+            raise MeasurementError(f"{self._who} took longer than {seconds:g} s {what}") from None
+        if line is None:
+            raise MeasurementError(f"{self._who} {self._end()}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise MeasurementError(f"{self._who}: {answer['error']}")
+        return answer
+
+    def _end(self) -> str:
+        """How the process ended, and the last thing it said."""
+        code = self._process.wait(timeout=10)
+        self._log.seek(0)
+        said = [line.strip() for line in self._log if line.strip()]
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+        return f"{how}: {said[-1]}" if said else how
+
+
+class Rivals:
+    """The two workers. Use it with `with`: they are gone when the block is left, however it is left."""
+
+    def __init__(
+        self,
+        base: Path,
+        new: Path,
+        workload: str = DEFAULT,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        seed: int = 0,
+        start_seconds: float = START_SECONDS,
+        run_seconds: float = RUN_SECONDS,
+    ):
+        self._trees = {"base": base, "new": new}
+        self._workload, self._arguments = workload, arguments or {}
+        self._limits = start_seconds, run_seconds
+        self._order = random.Random(seed)
+        self._stack = ExitStack()
+        self.workers: dict[str, Worker] = {}
+
+    def __enter__(self) -> Self:
+        """Start both, one after the other, and warm them up."""
+        with ExitStack() as stack:
+            for name, tree in self._trees.items():
+                other = self._trees["new" if name == "base" else "base"]
+                worker = Worker(name, tree, other, self._workload, self._arguments, *self._limits)
+                stack.callback(worker.close)
+                self.workers[name] = worker
+            self.sample(WARMUPS)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End both."""
+        self._stack.close()
+
+    def sample(self, pairs: int) -> tuple[list[float], list[float]]:
+        """That many runs of each in turn, in random order within a pair: milliseconds (base, new)."""
+        times: dict[str, list[float]] = {"base": [], "new": []}
+        for _ in range(pairs):
+            for name in self._order.sample(("base", "new"), 2):
+                times[name].append(self.workers[name].run())
+        return times["base"], times["new"]
+
+
+@contextmanager
+def worktree(directory: Path, revision: str) -> Iterator[Path]:
+    """The same directory as it was in another revision of its repository; gone afterwards.
+
+    Raises StudyError for a revision that there is not, or outside a repository.
+    """
+    commit = commit_of(directory, revision)
+    top = Path(_git(directory, "rev-parse", "--show-toplevel"))
+    with tempfile.TemporaryDirectory(prefix="trio-gate-") as place:
+        tree = Path(place) / "base"
+        _git(directory, "worktree", "add", "--detach", "--quiet", str(tree), commit)
+        try:
+            inside = tree / directory.resolve().relative_to(top.resolve())
+            if not inside.is_dir():
+                raise StudyError(f"revision {revision!r} has no directory {directory.name}: choose a later base")
+            yield inside
+        finally:
+            _git(directory, "worktree", "remove", "--force", str(tree))
+
+
+def commit_of(directory: Path, revision: str) -> str:
+    """The commit that a revision names. Raises StudyError for one that names none."""
+    try:
+        return _git(directory, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    except StudyError as error:
+        raise StudyError(f"{revision!r} names no commit of the repository at {directory}") from error
+
+
+def _git(directory: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=directory, capture_output=True, text=True, timeout=_GIT_SECONDS, check=True
+        )
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr.strip().splitlines() or [f"it ended with {error.returncode}"])[-1]
+        raise StudyError(f"git {arguments[0]} in {directory}: {said}") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise StudyError(f"git {arguments[0]} in {directory}: {one_line(error)}") from error
+    return done.stdout.strip()

@@ -1,0 +1,304 @@
+"""One model with one input: what a cell runs, again and again; and the questions that it is asked besides.
+
+A real picture and prompt go through the checkpoint's own processor; without them the input is the model's own first
+question, or drawn from the seed.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from jinja2 import TemplateError
+from PIL import Image
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from trio_core.models import adapter_for
+from trio_core.models.adapter import Adapter
+from trio_profile.errors import StudyError
+from trio_profile.inputs.models import BUILTIN, Inputs, Loaded, load, own_questions, without_weights
+from trio_profile.inputs.questions import Question, enough, open_picture
+from trio_profile.inputs.questions import read as read_questions
+from trio_profile.records.schema import Shape, Study
+
+DEFAULT_PROMPT = "Describe this picture."
+DEFAULT_TEXT_TOKENS = 60
+OWN_QUESTIONS = 200
+"""How many questions a model that has its own is asked, where nothing else is said."""
+ASKED_TOGETHER = 8
+"""Questions of one length in a batch, at the most."""
+_BEFORE_PICTURE = 35
+"""Tokens of LLaVA's prompt before its picture: the begin token and 34 of the system line. [methods.md, 0.1]."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model with its inputs on its device, and the sizes that the cost model needs.
+
+    inputs: keyword arguments of the model's forward, one batch. new_tokens: how many are generated, exactly. processor:
+    None for a model that has none. questions: what fidelity is measured on; none where pictures are drawn for it.
+    """
+
+    model: PreTrainedModel
+    adapter: Adapter
+    inputs: Inputs
+    shape: Shape
+    new_tokens: int
+    processor: Any = None
+    questions: tuple[Question, ...] = ()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.model.device
+
+    def redrawn(self, generator: torch.Generator) -> "Workload":
+        """The same model and prompt with a picture of the same shape, drawn anew."""
+        inputs = {
+            name: torch.randn(value.shape, generator=generator).to(value) if value.is_floating_point() else value
+            for name, value in self.inputs.items()
+        }
+        return replace(self, inputs=inputs)
+
+    def asked(self, number: int) -> Inputs:
+        """The inputs of one question, on the CPU. Raises StudyError, naming it, for what the processor refuses."""
+        question = self.questions[number]
+        try:
+            return ask(self.processor, [question.picture()], question.text)
+        except StudyError as error:
+            raise StudyError(f"question {number + 1}, {question.text[:60]!r}: {error}") from error
+
+    def asked_together(self) -> Iterator[tuple[list[int], Inputs]]:
+        """The questions, those of one size in batches; with each batch, which of the questions it holds."""
+        alike: dict[tuple[Any, ...], list[tuple[int, Inputs]]] = {}
+        for number in range(len(self.questions)):
+            inputs = self.asked(number)
+            alike.setdefault(tuple(value.shape for value in inputs.values()), []).append((number, inputs))
+        for group in alike.values():
+            for start in range(0, len(group), ASKED_TOGETHER):
+                some = group[start : start + ASKED_TOGETHER]
+                yield (
+                    [number for number, _ in some],
+                    {name: torch.cat([inputs[name] for _, inputs in some]) for name in some[0][1]},
+                )
+
+    @torch.no_grad()
+    def prefill(self, *, use_cache: bool = True) -> Any:
+        """One forward over the whole prompt, logits for the last row alone, as generation does it."""
+        return self.model(**self.inputs, use_cache=use_cache, logits_to_keep=1)
+
+    @torch.no_grad()
+    def generate(self) -> Tensor:
+        """Greedy generation of exactly `new_tokens` tokens: prefill, then one decode step for each further token."""
+        return self.model.generate(  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
+            **self.inputs,
+            max_new_tokens=self.new_tokens,
+            min_new_tokens=self.new_tokens,
+            do_sample=False,
+            pad_token_id=0,
+        )
+
+
+def build(study: Study, *, weights: bool = True) -> Workload:
+    """Load the study's model, a built-in one also without its weights, and make its input.
+
+    Raises StudyError for a model, picture or prompt that cannot be used; UnsupportedModel for a class we cannot prune.
+    """
+    return prepare(study, load(study, weights=weights))
+
+
+def prepare(study: Study, loaded: Loaded) -> Workload:
+    """Make the study's input for a model that is loaded. Raises as `build` does."""
+    adapter = adapter_for(loaded.model)
+    generator = torch.Generator().manual_seed(study.seed)
+    questions = questions_of(study, loaded)
+    if (own := own_questions(study)) and study.text_tokens is None:
+        inputs = _longest(own, study.batch, loaded.processor)
+    elif study.image is None and study.prompt is None and loaded.builtin is not None:
+        inputs = _synthetic(study, loaded, adapter, generator)
+    else:
+        inputs = _processed(study, loaded, generator)
+    inputs = placed(inputs, loaded.model)
+    visual = adapter.visual_tokens(inputs["input_ids"]).sum(dim=1).tolist()
+    if min(visual) == 0:
+        raise StudyError(f"the prompt of {study.model!r} holds no visual tokens: there is nothing to prune")
+    length = inputs["input_ids"].shape[1]
+    last = int(adapter.visual_tokens(inputs["input_ids"][:1])[0].nonzero()[-1])
+    shape = shape_for(adapter, study, visual[0], length - visual[0], length - 1 - last)
+    return Workload(loaded.model, adapter, inputs, shape, study.new_tokens, loaded.processor, questions)
+
+
+def placed(inputs: Inputs, model: PreTrainedModel) -> Inputs:
+    """Inputs on a model's device and in its precision; a model without weights keeps them where they can be read."""
+    device = torch.device("cpu") if model.device.type == "meta" else model.device
+    return {
+        name: value.to(device, model.dtype if value.is_floating_point() else None) for name, value in inputs.items()
+    }
+
+
+def questions_of(study: Study, loaded: Loaded) -> tuple[Question, ...]:
+    """The questions of the study's file, or the model's own; none where pictures are to be drawn.
+
+    Raises StudyError for a file that cannot be used, for an answer that the tokenizer cannot spell, and for fewer
+    questions than an interval needs.
+    """
+    asked = study.fidelity_inputs
+    if study.questions is not None:
+        if loaded.processor is None:
+            raise StudyError(f"model {study.model!r} has no tokenizer: questions need a checkpoint, --model DIR")
+        found = read_questions(Path(study.questions))[:asked]
+        where = study.questions
+    elif own := own_questions(study):
+        found = own(OWN_QUESTIONS if asked is None else asked)
+        where = f"questions of {study.model!r}"
+    elif study.image is not None and asked:
+        return (Question(partial(open_picture, study.image), study.prompt or DEFAULT_PROMPT),)
+    else:
+        return ()
+    if found:
+        enough(len(found), where, answered=found[0].answer is not None)
+    for question in found:
+        if question.answer is not None and not question.is_answered_by(_spelled(loaded.processor, question.answer)):
+            raise StudyError(f"answer {question.answer!r}: the tokenizer of {study.model!r} cannot spell it")
+    return tuple(found)
+
+
+def padding(processor: Any) -> int:
+    """The token behind an answer that ended before others of its batch, which is no word."""
+    tokenizer = getattr(processor, "tokenizer", processor)
+    return tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+
+
+def answer_tokens(processor: Any, question: Question) -> int:
+    """How many tokens the known answer takes, its end included."""
+    return len(_answer_ids(processor, question.answer or "")) + 1
+
+
+def _answer_ids(processor: Any, answer: str) -> list[int]:
+    return processor.tokenizer(answer, add_special_tokens=False)["input_ids"]
+
+
+def _spelled(processor: Any, answer: str) -> str:
+    return processor.tokenizer.decode(_answer_ids(processor, answer), skip_special_tokens=True)
+
+
+def shape_of(study: Study) -> Shape:
+    """The study's shape, without weights where the model is built in: what a dry run needs."""
+    builtin = BUILTIN.get(study.model)
+    if builtin is None:
+        return build(study).shape
+    if study.image is not None or study.prompt is not None or (own_questions(study) and study.text_tokens is None):
+        return build(study.model_copy(update={"fidelity_inputs": 0}), weights=False).shape
+    text = study.text_tokens or DEFAULT_TEXT_TOKENS
+    return shape_for(
+        adapter_for(without_weights(builtin)), study, builtin.visual_tokens, text, text - _before_picture(text)
+    )
+
+
+def _longest(questions: Callable[[int], list[Question]], batch: int, processor: Any) -> Inputs:
+    """The first questions of the greatest length, a batch of them, each with its picture."""
+    known: list[Question] = []
+    found: list[Question] = []
+    while len(found) < batch:
+        known = questions(len(known) + 3 * batch)
+        words = [len(question.text.split()) for question in known]
+        found = [question for question, length in zip(known, words, strict=True) if length == max(words)]
+    encoded = [ask(processor, [question.picture()], question.text) for question in found[:batch]]
+    return {name: torch.cat([inputs[name] for inputs in encoded]) for name in encoded[0]}
+
+
+def _synthetic(study: Study, loaded: Loaded, adapter: Adapter, generator: torch.Generator) -> Inputs:
+    """Random text around the built-in's standard picture, `text_tokens` in all."""
+    assert loaded.builtin is not None
+    picture = loaded.builtin.picture(study.batch, generator)
+    visual = loaded.builtin.visual_tokens
+    text_tokens = study.text_tokens or DEFAULT_TEXT_TOKENS
+    before = _before_picture(text_tokens)
+    # Ids that stand for something else than text would be found as pictures, or end the answer: they lie at the ends.
+    lowest = 8
+    pictures = (number for number in adapter.placeholder_ids() if number >= lowest)
+    highest = min(loaded.model.config.get_text_config().vocab_size, *pictures, 32000)
+    text = torch.randint(lowest, highest, (study.batch, text_tokens), generator=generator)
+    span = torch.full((study.batch, visual), adapter.placeholder_ids()[0])
+    ids = torch.cat([text[:, :before], span, text[:, before:]], dim=1)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **picture}
+    if adapter.multi_axis_positions:
+        inputs["mm_token_type_ids"] = adapter.visual_tokens(ids).int()
+    return inputs
+
+
+def _before_picture(text_tokens: int) -> int:
+    return min(_BEFORE_PICTURE, text_tokens // 2)
+
+
+def _processed(study: Study, loaded: Loaded, generator: torch.Generator) -> Inputs:
+    if loaded.processor is None:
+        raise StudyError(
+            f"model {study.model!r} has random weights and no tokenizer; "
+            "a picture or a prompt needs a checkpoint, --model DIR"
+        )
+    image = open_picture(study.image) if study.image is not None else _random_picture(generator)
+    text = _prompt(loaded.processor, study.prompt or DEFAULT_PROMPT)
+    return encode(loaded.processor, [image] * study.batch, [text] * study.batch)
+
+
+def ask(processor: Any, pictures: Sequence[Image.Image], text: str) -> Inputs:
+    """The inputs of one question about any number of pictures, which come first, wherever the text says that they are.
+
+    Raises StudyError for what the processor refuses.
+    """
+    return encode(processor, pictures, [_prompt(processor, text.replace(placeholder(processor), ""), len(pictures))])
+
+
+def encode(processor: Any, pictures: Sequence[Image.Image], texts: Sequence[str]) -> Inputs:
+    """Pictures and prompts as the checkpoint's own processor prepares them. Raises StudyError for what it refuses."""
+    begin = getattr(getattr(processor, "tokenizer", None), "bos_token", None)
+    # A chat template may have written the token already that a tokenizer puts before any text.
+    options = {"add_special_tokens": False} if begin and all(text.startswith(begin) for text in texts) else {}
+    try:
+        encoded = processor(images=list(pictures) or None, text=list(texts), return_tensors="pt", **options)
+    except (ValueError, TypeError, IndexError) as error:
+        raise StudyError(f"{type(processor).__name__} refuses this picture or prompt: {error}") from error
+    return {name: value for name, value in encoded.items() if isinstance(value, Tensor)}
+
+
+def _random_picture(generator: torch.Generator) -> Image.Image:
+    pixels = torch.randint(0, 256, (336, 336, 3), dtype=torch.uint8, generator=generator)
+    return Image.fromarray(pixels.numpy())
+
+
+def _prompt(processor: Any, prompt: str, pictures: int = 1) -> str:
+    """The prompt in the checkpoint's own chat template; LLaVA-1.5's form where it has none.
+
+    Raises StudyError for a template that cannot be filled.
+    """
+    prompt = prompt.strip()
+    if getattr(processor, "chat_template", None):
+        content = [{"type": "image"}] * pictures + [{"type": "text", "text": prompt}]
+        try:
+            return processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
+        except (TemplateError, TypeError, ValueError, KeyError, IndexError) as error:
+            raise StudyError(f"the chat template of {type(processor).__name__} refuses a question: {error}") from error
+    shown = f"{placeholder(processor)}\n" * pictures
+    return f"USER: {shown}{prompt} ASSISTANT:"
+
+
+def placeholder(processor: Any) -> str:
+    """What stands for a picture in a processor's prompts."""
+    return getattr(processor, "image_token", "<image>")
+
+
+def shape_for(adapter: Adapter, study: Study, visual_tokens: int, text_tokens: int, text_after: int) -> Shape:
+    """The sizes of a model and its input, of one sample and for the whole batch. text_after: behind the picture."""
+    return Shape(
+        num_layers=len(adapter.layers),
+        itemsize=getattr(torch, study.dtype).itemsize,
+        batch=study.batch,
+        visual_tokens=visual_tokens,
+        text_tokens=text_tokens,
+        text_after=text_after,
+        **asdict(adapter.layer_shape),
+    )

@@ -1,0 +1,1 @@
+"""One kind of study a file. A study is planned, run, and kept; `kinds.py` registers the kinds."""
