@@ -1,7 +1,8 @@
 """The document of `trio-profile ablate`: a method with one option changed at a time, held against it as it stands."""
 
-from trio_profile.analysis.accuracy import Difference, difference, right
+from trio_profile.analysis.accuracy import difference, right
 from trio_profile.analysis.sweep import CellSummary, DenseSummary, summarise_cell, summarise_dense
+from trio_profile.records.estimate import Difference
 from trio_profile.records.schema import FORMAT, VERSION, Cell, Dense, Environment, Measurement, Options, Record, Study
 
 PRINTED: dict[str, dict[str, float]] = {

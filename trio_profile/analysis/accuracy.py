@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from trio_profile.records.estimate import Accuracy, Difference
 from trio_profile.records.schema import Dense, Measurement, Record
 from trio_profile.stats.crossing import isotonic
 from trio_profile.stats.intervals import difference_interval, share_interval
@@ -13,22 +14,6 @@ from trio_profile.stats.intervals import difference_interval, share_interval
 SHARES = (0.99, 0.97, 0.95)
 """Of the dense accuracy: what a pruned model may be asked to keep."""
 _RESAMPLES = 2000
-
-
-class Accuracy(Record):
-    """A share of questions answered as is known, with Wilson's 95 % interval. samples: questions."""
-
-    value: float
-    ci95: tuple[float, float]
-    samples: int
-
-
-class Difference(Record):
-    """One accuracy less another over the same questions, with a paired 95 % interval."""
-
-    value: float
-    ci95: tuple[float, float]
-    samples: int
 
 
 class Kept(Record):

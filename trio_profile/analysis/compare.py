@@ -1,8 +1,9 @@
 """The document of `trio-profile compare`: methods side by side, each at the same retentions, in one process."""
 
-from trio_profile.analysis.accuracy import Difference, difference, right
+from trio_profile.analysis.accuracy import difference, right
 from trio_profile.analysis.pareto import front
 from trio_profile.analysis.sweep import CellSummary, DenseSummary, summarise
+from trio_profile.records.estimate import Difference
 from trio_profile.records.schema import FORMAT, VERSION, Dense, Environment, Measurement, Record, Study
 
 
@@ -69,7 +70,7 @@ def compare(study: Study, environment: Environment, dense: Dense | None, measure
         judged = [cell for cell in cells if cell.kl_nats is not None]
         best = {
             judged[index].method
-            for index in front([(_speedup(cell), cell.kl_nats.median) for cell in judged if cell.kl_nats is not None])
+            for index in front([(_speedup(cell), cell.kl_nats.value) for cell in judged if cell.kl_nats is not None])
         }
         rows += [
             Row(
@@ -89,4 +90,4 @@ def _mean_accuracy(rows: dict[float, Row]) -> float:
 
 
 def _speedup(cell: CellSummary) -> float:
-    return cell.prefill_speedup.median if cell.prefill_speedup is not None else 0.0
+    return cell.prefill_speedup.value if cell.prefill_speedup is not None else 0.0

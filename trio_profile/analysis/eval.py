@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isclose, isfinite
 from typing import Any
 
-from trio_profile.analysis.sweep import Quantity, Share
+from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.schema import FORMAT, VERSION, Environment, Record, Study
+from trio_profile.stats.estimates import median_of, ratio_of
 from trio_profile.stats.intervals import difference_interval, share_interval
 
 Results = Mapping[str, Any]
@@ -73,17 +74,17 @@ class TaskSummary(Record):
     retention: float | None = None
     scores: tuple[Score, ...] = ()
     same_answer: Share | None = None
-    tokens: Quantity | None = None
-    dense_tokens: Quantity | None = None
-    prefill_ms: Quantity | None = None
-    dense_prefill_ms: Quantity | None = None
-    prefill_speedup: Quantity | None = None
-    ttft_ms: Quantity | None = None
-    dense_ttft_ms: Quantity | None = None
-    ttft_speedup: Quantity | None = None
-    total_ms: Quantity | None = None
-    dense_total_ms: Quantity | None = None
-    total_speedup: Quantity | None = None
+    tokens: Tokens | None = None
+    dense_tokens: Tokens | None = None
+    prefill_ms: Milliseconds | None = None
+    dense_prefill_ms: Milliseconds | None = None
+    prefill_speedup: Ratio | None = None
+    ttft_ms: Milliseconds | None = None
+    dense_ttft_ms: Milliseconds | None = None
+    ttft_speedup: Ratio | None = None
+    total_ms: Milliseconds | None = None
+    dense_total_ms: Milliseconds | None = None
+    total_speedup: Ratio | None = None
 
 
 class Evaluation(Record):
@@ -188,11 +189,13 @@ def _of_answers(answers: Sequence[Answered]) -> dict[str, Any]:
     fields["retention"] = sum(answer.retention or 0.0 for answer in timed) / len(timed)
     for prefix, side in (("", ours), ("dense_", theirs)):
         for name in (*_TIMES, "tokens") if side else ():
-            fields[prefix + name] = Quantity.of([getattr(said, name) for said in side], "budget")
+            fields[prefix + name] = median_of(
+                Tokens if name == "tokens" else Milliseconds, [getattr(said, name) for said in side], "budget"
+            )
     if theirs:
         for name in _TIMES:
             ratios = [getattr(b, name) / getattr(a, name) for a, b in zip(ours, theirs, strict=True)]
-            fields[f"{name.removesuffix('_ms')}_speedup"] = Quantity.of_ratios(ratios, "budget")
+            fields[f"{name.removesuffix('_ms')}_speedup"] = ratio_of(ratios, "budget")
         same = sum(a.text == b.text for a, b in zip(ours, theirs, strict=True))
-        fields["same_answer"] = Share(share=same / len(ours), ci95=share_interval(same, len(ours)), samples=len(ours))
+        fields["same_answer"] = Share(value=same / len(ours), ci95=share_interval(same, len(ours)), samples=len(ours))
     return fields

@@ -1,7 +1,7 @@
 """The document of `trio-profile layers`: where the time of one prefill goes, dense and pruned, and why."""
 
 from trio_profile.analysis.attribution import Step
-from trio_profile.analysis.sweep import Quantity
+from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio
 from trio_profile.records.schema import FORMAT, VERSION, Environment, Record, Retention, Study
 
 
@@ -11,8 +11,8 @@ class LayerTimes(Record):
     layer: int
     tokens: int
     dense_tokens: int
-    forward_ms: Quantity
-    dense_forward_ms: Quantity
+    forward_ms: Milliseconds
+    dense_forward_ms: Milliseconds
 
 
 class StageTimes(Record):
@@ -21,20 +21,20 @@ class StageTimes(Record):
     layer: int
     tokens_before: int
     tokens_after: int
-    proxy_forward_ms: Quantity | None = None
-    proxy_loss_ms: Quantity | None = None
-    backward_ms: Quantity | None = None
-    nms_ms: Quantity | None = None
-    selection_ms: Quantity
-    compaction_ms: Quantity
+    proxy_forward_ms: Milliseconds | None = None
+    proxy_loss_ms: Milliseconds | None = None
+    backward_ms: Milliseconds | None = None
+    nms_ms: Milliseconds | None = None
+    selection_ms: Milliseconds
+    compaction_ms: Milliseconds
 
 
 class PartTimes(Record):
     """A module beside the layers, or what lies in no region, named by where it lies."""
 
     name: str
-    ms: Quantity
-    dense_ms: Quantity
+    ms: Milliseconds
+    dense_ms: Milliseconds
 
 
 class Totals(Record):
@@ -44,13 +44,13 @@ class Totals(Record):
     lies in layers, modules and stages; the gaps are the rest. instrumented: a prefill with marks over one without.
     """
 
-    prefill_ms: Quantity
-    dense_prefill_ms: Quantity
-    prefill_speedup: Quantity
-    named: Quantity
-    dense_named: Quantity
-    instrumented: Quantity
-    dense_instrumented: Quantity
+    prefill_ms: Milliseconds
+    dense_prefill_ms: Milliseconds
+    prefill_speedup: Ratio
+    named: MeasuredShare
+    dense_named: MeasuredShare
+    instrumented: Ratio
+    dense_instrumented: Ratio
 
 
 class Bounds(Record):

@@ -8,8 +8,6 @@ from pydantic import Field
 
 from trio_profile.analysis.accuracy import (
     SHARES,
-    Accuracy,
-    Difference,
     Kept,
     accuracy,
     by_kind,
@@ -18,6 +16,7 @@ from trio_profile.analysis.accuracy import (
     kept,
     right,
 )
+from trio_profile.records.estimate import Accuracy, Difference, Measured, Milliseconds, Nats, Ratio, Share
 from trio_profile.records.schema import (
     FORMAT,
     VERSION,
@@ -30,11 +29,11 @@ from trio_profile.records.schema import (
     Record,
     Retention,
     Status,
-    Stopped,
     Study,
 )
 from trio_profile.stats.crossing import BreakEven, exact_break_even, measured_break_even
-from trio_profile.stats.intervals import median, median_interval, ratio_interval, share_interval
+from trio_profile.stats.estimates import median_of, ratio_of
+from trio_profile.stats.intervals import median, share_interval
 
 MEASURED = ("prefill_ms", "total_ms")
 EXACT = ("fastv_macs", "counted_macs", "kv_bytes")
@@ -42,33 +41,6 @@ QUANTITIES = (*MEASURED, *EXACT)
 """What has a break-even, in the order of the document; energy too, where it was measured."""
 _AS_RECORDED = ("peak_memory_bytes", "working_memory_bytes", "peak_reserved_bytes", "launches", "host_waits")
 _PARTS = ("ttft_ms", "host_ms", "vision_ms", "projector_ms", "selection_ms")
-
-
-class Quantity(Record):
-    """A measured quantity: the median, its 95 % interval, how many samples, and why sampling stopped."""
-
-    median: float
-    ci95: tuple[float, float]
-    samples: int
-    stopped: Stopped
-
-    @classmethod
-    def of(cls, values: list[float], stopped: Stopped) -> "Quantity":
-        """From raw samples."""
-        return cls(median=median(values), ci95=median_interval(values), samples=len(values), stopped=stopped)
-
-    @classmethod
-    def of_ratios(cls, ratios: list[float], stopped: Stopped) -> "Quantity":
-        """From paired ratios in the order in which they were taken, which may hang together."""
-        return cls(median=median(ratios), ci95=ratio_interval(ratios), samples=len(ratios), stopped=stopped)
-
-
-class Share(Record):
-    """A share of samples, with Wilson's 95 % interval."""
-
-    share: float
-    ci95: tuple[float, float]
-    samples: int
 
 
 class Gamma(Record):
@@ -102,23 +74,23 @@ class CellSummary(Record):
     nominal_retention: float
     layers: tuple[int, ...] = ()
     budgets: tuple[int, ...] = ()
-    prefill_ms: Quantity | None = None
-    prefill_speedup: Quantity | None = None
-    dense_prefill_ms: Quantity | None = None
-    total_ms: Quantity | None = None
-    total_speedup: Quantity | None = None
-    dense_total_ms: Quantity | None = None
-    ttft_ms: Quantity | None = None
-    dense_ttft_ms: Quantity | None = None
-    tpot_ms: Quantity | None = None
-    dense_tpot_ms: Quantity | None = None
-    host_ms: Quantity | None = None
-    dense_host_ms: Quantity | None = None
-    vision_ms: Quantity | None = None
-    dense_vision_ms: Quantity | None = None
-    projector_ms: Quantity | None = None
-    dense_projector_ms: Quantity | None = None
-    selection_ms: Quantity | None = None
+    prefill_ms: Milliseconds | None = None
+    prefill_speedup: Ratio | None = None
+    dense_prefill_ms: Milliseconds | None = None
+    total_ms: Milliseconds | None = None
+    total_speedup: Ratio | None = None
+    dense_total_ms: Milliseconds | None = None
+    ttft_ms: Milliseconds | None = None
+    dense_ttft_ms: Milliseconds | None = None
+    tpot_ms: Milliseconds | None = None
+    dense_tpot_ms: Milliseconds | None = None
+    host_ms: Milliseconds | None = None
+    dense_host_ms: Milliseconds | None = None
+    vision_ms: Milliseconds | None = None
+    dense_vision_ms: Milliseconds | None = None
+    projector_ms: Milliseconds | None = None
+    dense_projector_ms: Milliseconds | None = None
+    selection_ms: Milliseconds | None = None
     fastv_macs: int | None = None
     fastv_overhead_macs: int | None = None
     gamma: Gamma | None = None
@@ -134,7 +106,7 @@ class CellSummary(Record):
     launches: int | None = None
     host_waits: int | None = None
     energy: Energy | None = None
-    kl_nats: Quantity | None = None
+    kl_nats: Nats | None = None
     top1_agreement: Share | None = None
     answer_agreement: Share | None = None
     accuracy: Accuracy | None = None
@@ -227,19 +199,21 @@ def summarise_cell(measurement: Measurement, study: Study, dense: Dense | None) 
     if measurement.status != "done" or measurement.counted is None or measurement.stopped is None:
         return head
     pairs, stopped = measurement.pairs, measurement.stopped
-    timed: dict[str, Quantity] = {}
+    timed: dict[str, Measured] = {}
     for quantity in MEASURED:
-        timed[quantity] = Quantity.of([getattr(pair, quantity) for pair in pairs], stopped)
-        timed[f"dense_{quantity}"] = Quantity.of([getattr(pair, f"dense_{quantity}") for pair in pairs], stopped)
-        timed[f"{quantity.removesuffix('_ms')}_speedup"] = Quantity.of_ratios(speedups(pairs, quantity), stopped)
+        timed[quantity] = median_of(Milliseconds, [getattr(pair, quantity) for pair in pairs], stopped)
+        timed[f"dense_{quantity}"] = median_of(
+            Milliseconds, [getattr(pair, f"dense_{quantity}") for pair in pairs], stopped
+        )
+        timed[f"{quantity.removesuffix('_ms')}_speedup"] = ratio_of(speedups(pairs, quantity), stopped)
     for side in ("", "dense_"):
         for quantity in _PARTS:
             values = [value for pair in pairs if (value := getattr(pair, f"{side}{quantity}", None)) is not None]
             if len(values) == len(pairs):
-                timed[f"{side}{quantity}"] = Quantity.of(values, stopped)
+                timed[f"{side}{quantity}"] = median_of(Milliseconds, values, stopped)
         if f"{side}ttft_ms" in timed and study.new_tokens > 1:
             later = [getattr(pair, f"{side}total_ms") - getattr(pair, f"{side}ttft_ms") for pair in pairs]
-            timed[f"{side}tpot_ms"] = Quantity.of([ms / (study.new_tokens - 1) for ms in later], stopped)
+            timed[f"{side}tpot_ms"] = median_of(Milliseconds, [ms / (study.new_tokens - 1) for ms in later], stopped)
     return head.model_copy(
         update={
             **timed,
@@ -265,12 +239,12 @@ def summarise_cell(measurement: Measurement, study: Study, dense: Dense | None) 
     )
 
 
-def _summarise_fidelity(fidelity: Fidelity | None) -> dict[str, Quantity | Share]:
+def _summarise_fidelity(fidelity: Fidelity | None) -> dict[str, Nats | Share]:
     if fidelity is None:
         return {}
     questions = len(fidelity.kl_nats) // fidelity.draws
-    found: dict[str, Quantity | Share] = {
-        "kl_nats": Quantity.of(by_question(fidelity.kl_nats, questions).tolist(), "budget"),
+    found: dict[str, Nats | Share] = {
+        "kl_nats": median_of(Nats, by_question(fidelity.kl_nats, questions).tolist(), "budget"),
         "top1_agreement": _share(by_question(fidelity.top1, questions)),
     }
     if fidelity.same:
@@ -280,7 +254,7 @@ def _summarise_fidelity(fidelity: Fidelity | None) -> dict[str, Quantity | Share
 
 def _share(seen: NDArray[np.float64]) -> Share:
     count, samples = float(seen.sum()), len(seen)
-    return Share(share=count / samples, ci95=share_interval(count, samples), samples=samples)
+    return Share(value=count / samples, ci95=share_interval(count, samples), samples=samples)
 
 
 def _summarise_answers(measurement: Measurement, dense: Dense | None) -> dict[str, Any]:

@@ -4,11 +4,13 @@ Intervals draw the questions anew (percentile bootstrap): what belongs to one qu
 """
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from trio_profile.records.estimate import Correlation, Count, Estimate, Overlap
 from trio_profile.records.schema import FORMAT, VERSION, Environment, Record, Removal, Study
 
 TOP = 0.11
@@ -16,14 +18,7 @@ TOP = 0.11
 RESAMPLES = 1000
 
 Values = NDArray[np.float64]
-
-
-class Estimate(Record):
-    """A value with its 95 % interval. samples: questions that it rests on."""
-
-    value: float
-    ci95: tuple[float, float]
-    samples: int
+E = TypeVar("E", bound=Estimate)
 
 
 class StageTheory(Record):
@@ -39,10 +34,10 @@ class StageTheory(Record):
 
     layer: int
     kept: tuple[int, ...]
-    spearman: Estimate | None
-    within_question: Estimate | None
-    same_kept: Estimate | None
-    norms_same_kept: Estimate | None
+    spearman: Correlation | None
+    within_question: Correlation | None
+    same_kept: Correlation | None
+    norms_same_kept: Correlation | None
     least_constant: float | None
     median_ratio: float | None
     removals: tuple[Removal, ...]
@@ -57,9 +52,9 @@ class LayerTheory(Record):
     """
 
     layer: int
-    last_layer_agreement: Estimate | None
-    top_overlap: Estimate
-    above_mean: Estimate
+    last_layer_agreement: Correlation | None
+    top_overlap: Overlap
+    above_mean: Count
 
 
 class TheoryDocument(Record):
@@ -80,7 +75,7 @@ class TheoryDocument(Record):
     k_pos: int
     stages: tuple[StageTheory, ...]
     layers: tuple[LayerTheory, ...]
-    agreement_trend: Estimate | None
+    agreement_trend: Correlation | None
     report: str | None = None
 
 
@@ -98,10 +93,12 @@ def stage(layer: int, removals: Sequence[Removal], seed: int = 0) -> StageTheory
     return StageTheory(
         layer=layer,
         kept=tuple(sorted({removal.kept for removal in own})),
-        spearman=estimate(len(bound), lambda some: rank_correlation(_pooled(bound, some), _pooled(kl, some)), seed),
-        within_question=mean(rank_correlation(bound, kl), seed),
-        same_kept=mean(_at_same_kept(bound, kl, kept), seed),
-        norms_same_kept=mean(_at_same_kept(norms, kl, kept), seed),
+        spearman=estimate(
+            Correlation, len(bound), lambda some: rank_correlation(_pooled(bound, some), _pooled(kl, some)), seed
+        ),
+        within_question=mean(Correlation, rank_correlation(bound, kl), seed),
+        same_kept=mean(Correlation, _at_same_kept(bound, kl, kept), seed),
+        norms_same_kept=mean(Correlation, _at_same_kept(norms, kl, kept), seed),
         least_constant=float(ratios.max()) if len(ratios) and not (kl[~told] > 0).any() else None,
         median_ratio=float(np.median(ratios)) if len(ratios) else None,
         removals=tuple(own),
@@ -115,12 +112,12 @@ def by_depth(current: Sequence[Values], last: Sequence[Values], seed: int = 0) -
     counts = np.array([(a > a.mean(axis=-1, keepdims=True)).sum(axis=-1) for a in current], dtype=float)
     found: list[LayerTheory] = []
     for index in range(agreement.shape[1]):
-        shared, above = mean(overlap[:, index], seed), mean(counts[:, index], seed)
+        shared, above = mean(Overlap, overlap[:, index], seed), mean(Count, counts[:, index], seed)
         assert shared is not None and above is not None
         found.append(
             LayerTheory(
                 layer=index + 1,
-                last_layer_agreement=mean(agreement[:, index], seed),
+                last_layer_agreement=mean(Correlation, agreement[:, index], seed),
                 top_overlap=shared,
                 above_mean=above,
             )
@@ -128,13 +125,13 @@ def by_depth(current: Sequence[Values], last: Sequence[Values], seed: int = 0) -
     return tuple(found)
 
 
-def agreement_trend(current: Sequence[Values], last: Sequence[Values], seed: int = 0) -> Estimate | None:
+def agreement_trend(current: Sequence[Values], last: Sequence[Values], seed: int = 0) -> Correlation | None:
     """Whether agreement grows with depth: 1 at every step, −1 falls at every step. Arguments as of `by_depth`."""
     # The last layer agrees with itself by definition.
     below = _agreement(current, last)[:, :-1]
     depths = np.broadcast_to(np.arange(below.shape[1], dtype=float), below.shape)
     whole = ~np.isnan(below).any(axis=1)
-    return mean(rank_correlation(below[whole], depths[whole]), seed)
+    return mean(Correlation, rank_correlation(below[whole], depths[whole]), seed)
 
 
 def rank_correlation(x: Values, y: Values) -> Values:
@@ -152,13 +149,13 @@ def top_overlap(x: Values, y: Values, share: float = TOP) -> Values:
     return (first[..., :, None] == second[..., None, :]).any(axis=-1).mean(axis=-1)
 
 
-def mean(values: Values, seed: int = 0) -> Estimate | None:
+def mean(kind: type[E], values: Values, seed: int = 0) -> E | None:
     """Over questions [Q]; those without a value are left out, and without any there is none."""
     defined = values[~np.isnan(values)]
-    return estimate(len(defined), lambda some: defined[some].mean(axis=-1), seed)
+    return estimate(kind, len(defined), lambda some: defined[some].mean(axis=-1), seed)
 
 
-def estimate(questions: int, of: Callable[[NDArray[np.intp]], Values], seed: int = 0) -> Estimate | None:
+def estimate(kind: type[E], questions: int, of: Callable[[NDArray[np.intp]], Values], seed: int = 0) -> E | None:
     """`of` the questions [R, Q], each row one draw of them: as they are, and drawn anew for the interval."""
     if questions == 0:
         return None
@@ -168,7 +165,7 @@ def estimate(questions: int, of: Callable[[NDArray[np.intp]], Values], seed: int
     if np.isnan(value) or len(drawn) == 0:
         return None
     low, high = np.quantile(drawn, [0.025, 0.975])
-    return Estimate(value=float(value), ci95=(float(low), float(high)), samples=questions)
+    return kind(value=float(value), ci95=(float(low), float(high)), samples=questions)
 
 
 def _agreement(current: Sequence[Values], last: Sequence[Values]) -> Values:

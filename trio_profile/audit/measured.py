@@ -46,7 +46,7 @@ def _ratio(finding: Finding, facts: Facts, row: Row, study: "Document") -> Measu
         timed = {"prefill": cell.prefill_speedup, "total": cell.total_speedup}.get(base)
         if timed is not None:
             return Measured(
-                value=timed.median,
+                value=timed.value,
                 ci95=timed.ci95,
                 method=cell.method,
                 retention=cell.retention.realised,

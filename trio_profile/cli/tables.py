@@ -15,20 +15,20 @@ from rich.table import Table
 from trio_profile import units
 from trio_profile.analysis.ablate import Ablation
 from trio_profile.analysis.ablate import Row as Variant
-from trio_profile.analysis.accuracy import Accuracy, Difference
 from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.eval import Evaluation, Score
 from trio_profile.analysis.layers import LayersDocument, LayerTimes
 from trio_profile.analysis.stability import Doubt
 from trio_profile.analysis.stability import name as cell_name
-from trio_profile.analysis.sweep import CellSummary, Document, Quantity
-from trio_profile.analysis.theory import Estimate, TheoryDocument
+from trio_profile.analysis.sweep import CellSummary, Document
+from trio_profile.analysis.theory import TheoryDocument
 from trio_profile.cost.conventions import Match
 from trio_profile.cost.reconciliation import FlopsDocument, Term
 from trio_profile.findings.ablate import sentences as ablation_sentences
 from trio_profile.findings.compare import sentences as comparison_sentences
 from trio_profile.findings.theory import sentences as theory_sentences
 from trio_profile.findings.verdict import sentences
+from trio_profile.records.estimate import Accuracy, Difference, Estimate, Measured
 from trio_profile.records.schema import FORMAT, VERSION, Measurement, Shape, Study
 from trio_profile.stats.crossing import BreakEven
 
@@ -93,14 +93,14 @@ def _comparison_row(row: Row, document: Comparison) -> list[str]:
 
     return [
         _speedup(row.prefill_speedup),
-        "" if row.total_speedup is None else units.times(row.total_speedup.median, row.total_speedup.ci95),
-        "" if row.selection_ms is None else units.factor(row.selection_ms.median),
+        "" if row.total_speedup is None else units.times(row.total_speedup.value, row.total_speedup.ci95),
+        "" if row.selection_ms is None else units.factor(row.selection_ms.value),
         share(row.counted_macs, dense.counted_macs if dense else None),
         share(row.kv_bytes, dense.kv_bytes if dense else None),
-        "" if row.kl_nats is None else units.factor(row.kl_nats.median),
+        "" if row.kl_nats is None else units.factor(row.kl_nats.value),
         _accuracy(row.accuracy)
         if row.accuracy is not None
-        else ("" if row.top1_agreement is None else units.percent(row.top1_agreement.share, 0)),
+        else ("" if row.top1_agreement is None else units.percent(row.top1_agreement.value, 0)),
     ]
 
 
@@ -152,7 +152,7 @@ def _variant(row: Variant, document: Ablation, known: bool) -> list[str]:
     dense = document.dense
     return [
         *([_accuracy(row.accuracy), _points(row.default_difference)] if known else []),
-        "" if row.kl_nats is None else units.factor(row.kl_nats.median),
+        "" if row.kl_nats is None else units.factor(row.kl_nats.value),
         _speedup(row.prefill_speedup),
         units.percent(row.counted_macs / dense.counted_macs, 0) if dense and row.counted_macs else "",
     ]
@@ -208,8 +208,8 @@ def _table(title: str, *columns: str) -> Table:
     )
 
 
-def _speedup(quantity: Quantity | None) -> str:
-    return "" if quantity is None else escape(units.times_within(quantity.median, quantity.ci95))
+def _speedup(quantity: Measured | None) -> str:
+    return "" if quantity is None else escape(units.times_within(quantity.value, quantity.ci95))
 
 
 def _break_evens(document: Document) -> Table:
@@ -295,7 +295,7 @@ def print_layers(document: LayersDocument) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     for run in _alike(document.layers):
         first, last = run[0], run[-1]
-        dense, pruned = (sum(getattr(one, f"{side}forward_ms").median for one in run) for side in ("dense_", ""))
+        dense, pruned = (sum(getattr(one, f"{side}forward_ms").value for one in run) for side in ("dense_", ""))
         table.add_row(
             f"{first.layer} … {last.layer}" if last.layer > first.layer else str(first.layer),
             str(first.tokens),
@@ -310,14 +310,14 @@ def print_layers(document: LayersDocument) -> None:
         stages.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
     for stage in document.stages:
         found = (getattr(stage, f"{name}_ms") for name in names)
-        spent = ("" if one is None else units.milliseconds(one.median) for one in found)
+        spent = ("" if one is None else units.milliseconds(one.value) for one in found)
         stages.add_row(str(stage.layer), f"{stage.tokens_before} → {stage.tokens_after}", *spent)
     console.print(stages, "")
     beside = _table("beside the layers", "part")
     for name in ("dense", "pruned"):
         beside.add_column(name, justify="right", no_wrap=True)
     for part in document.parts:
-        beside.add_row(part.name, units.milliseconds(part.dense_ms.median), units.milliseconds(part.ms.median))
+        beside.add_row(part.name, units.milliseconds(part.dense_ms.value), units.milliseconds(part.ms.value))
     console.print(beside, "")
     walk = _table("from the claimed speed-up to the measured one", "step")
     for name in ("adds", "speed-up"):
@@ -327,21 +327,21 @@ def print_layers(document: LayersDocument) -> None:
     console.print(walk, "")
     totals = document.totals
     console.print(
-        f"whole prefill: {units.milliseconds(totals.prefill_ms.median)} against "
-        f"{units.milliseconds(totals.dense_prefill_ms.median)} dense, "
-        f"{escape(units.times_within(totals.prefill_speedup.median, totals.prefill_speedup.ci95))} "
+        f"whole prefill: {units.milliseconds(totals.prefill_ms.value)} against "
+        f"{units.milliseconds(totals.dense_prefill_ms.value)} dense, "
+        f"{escape(units.times_within(totals.prefill_speedup.value, totals.prefill_speedup.ci95))} "
         f"({totals.prefill_speedup.samples} rounds, {totals.prefill_speedup.stopped})"
     )
     decode = document.decode
     console.print(
-        f"{decode.name}: {units.milliseconds(decode.ms.median)} against "
-        f"{units.milliseconds(decode.dense_ms.median)} dense, which makes the whole generation "
+        f"{decode.name}: {units.milliseconds(decode.ms.value)} against "
+        f"{units.milliseconds(decode.dense_ms.value)} dense, which makes the whole generation "
         f"{units.times(document.total_attribution[-1].speedup)} as fast"
     )
     console.print(
-        f"layers, modules and stages make {units.percent(totals.named.median)} of it, "
-        f"{units.percent(totals.dense_named.median)} dense; marks cost a factor of "
-        f"{escape(units.times_within(totals.instrumented.median, totals.instrumented.ci95))}"
+        f"layers, modules and stages make {units.percent(totals.named.value)} of it, "
+        f"{units.percent(totals.dense_named.value)} dense; marks cost a factor of "
+        f"{escape(units.times_within(totals.instrumented.value, totals.instrumented.ci95))}"
     )
     bounds = document.bounds
     console.print(
@@ -379,10 +379,10 @@ def print_evaluation(document: Evaluation) -> None:
     for task in document.tasks:
         if task.retention is not None and task.prefill_ms is not None and task.total_ms is not None:
             if task.same_answer is not None:
-                same = units.percent(task.same_answer.share, 0)
+                same = units.percent(task.same_answer.value, 0)
                 took = (same, _speedup(task.prefill_speedup), _speedup(task.total_speedup))
             else:
-                took = ("", *(units.factor(quantity.median) for quantity in (task.prefill_ms, task.total_ms)))
+                took = ("", *(units.factor(quantity.value) for quantity in (task.prefill_ms, task.total_ms)))
             times.add_row(escape(task.task), str(task.questions), units.percent(task.retention), *took)
     if times.row_count:
         console.print(times)

@@ -112,7 +112,7 @@ def _speeds(rows: Sequence[Row]) -> list[str]:
     if len(timed) < 2:
         return []
     (slow, least), (fast, most) = min(timed, key=lambda pair: pair[1].ci95[1]), max(timed, key=lambda p: p[1].ci95[0])
-    low, high = (units.times_within(speedup.median, speedup.ci95) for speedup in (least, most))
+    low, high = (units.times_within(speedup.value, speedup.ci95) for speedup in (least, most))
     if most.ci95[0] > least.ci95[1]:
         return [f"In prefill {fast.variant}, {high} over dense, is faster than {slow.variant}, {low}."]
     return ["Not told apart by prefill time."]
@@ -141,7 +141,7 @@ def _table(document: Ablation, group: Group, rows: Sequence[Row]) -> Table:
             Entry(row.variant, note="default" if row.default else ""),
             Entry(", ".join(map(str, row.budgets))),
             *(_right(row) if known else [_share(row)]),
-            Entry(units.factor(row.kl_nats.median) if row.kl_nats else "–"),
+            Entry(units.factor(row.kl_nats.value) if row.kl_nats else "–"),
             _speedup(row),
             *(_work(macs or 0, dense) for macs in (row.counted_macs, row.selection_macs)),
             *([Entry("–" if row.printed is None else f"{row.printed:.1f}")] if printed else []),
@@ -170,17 +170,17 @@ def _right(row: Row) -> list[Entry]:
         Entry(units.percent_within(row.accuracy.value, row.accuracy.ci95)),
         Entry("–" if apart is None else units.points_within(apart.value, apart.ci95), tone=tone),
         Entry(units.points_within(row.accuracy_difference.value, row.accuracy_difference.ci95)),
-        Entry(units.percent_within(row.answer_agreement.share, row.answer_agreement.ci95)),
+        Entry(units.percent_within(row.answer_agreement.value, row.answer_agreement.ci95)),
     ]
 
 
 def _share(row: Row) -> Entry:
     found = row.top1_agreement
-    return Entry("–") if found is None else Entry(units.percent_within(found.share, found.ci95))
+    return Entry("–") if found is None else Entry(units.percent_within(found.value, found.ci95))
 
 
 def _speedup(row: Row) -> Entry:
     if (found := row.prefill_speedup) is None:
         return Entry("–")
     tone = "gain" if found.ci95[0] > 1 else "loss" if found.ci95[1] < 1 else ""
-    return Entry(units.times(found.median, found.ci95), note=units.interval(found.ci95), tone=tone)
+    return Entry(units.times(found.value, found.ci95), note=units.interval(found.ci95), tone=tone)

@@ -16,9 +16,10 @@ from trio_profile import units
 from trio_profile.analysis.ablate import Row as Variant
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.layers import LayersDocument
-from trio_profile.analysis.sweep import CellSummary, DenseSummary, Document, Quantity
-from trio_profile.analysis.theory import TOP, Estimate, TheoryDocument
+from trio_profile.analysis.sweep import CellSummary, DenseSummary, Document
+from trio_profile.analysis.theory import TOP, TheoryDocument
 from trio_profile.findings.verdict import break_even, break_even_text, finished, realised
+from trio_profile.records.estimate import Estimate, Measured
 
 PALETTE = ("#0e8f8a", "#d0702a", "#7d6bd0", "#c94f7c", "#3b82c4", "#7f8f2a", "#a06a4a")
 _INK = "#7c828c"
@@ -52,7 +53,7 @@ def work(document: Document, method: str) -> go.Figure:
         x = [_x(cell) for cell, _ in timed]
         _band(figure, x, [1 / q.ci95[1] for _, q in timed], [1 / q.ci95[0] for _, q in timed], own, "time")
         text = [_time_hover(quantity) for _, quantity in timed]
-        _line(figure, "prefill time, measured", x, [1 / q.median for _, q in timed], own, text, group="time", width=2.5)
+        _line(figure, "prefill time, measured", x, [1 / q.value for _, q in timed], own, text, group="time", width=2.5)
     if dense is not None:
         for name, dash, symbol, value, whole in _work_lines(dense):
             found = _points(document, method, value)
@@ -118,7 +119,7 @@ def selection(document: Document) -> go.Figure:
     return figure
 
 
-def _speedup(document: Document, quantity: str, speedup: Callable[[CellSummary], Quantity | None]) -> go.Figure:
+def _speedup(document: Document, quantity: str, speedup: Callable[[CellSummary], Measured | None]) -> go.Figure:
     low, high = _speedup_range(document)
     figure = _figure("Speed-up over dense", high, low)
     figure.update_yaxes(ticksuffix="×")
@@ -133,7 +134,7 @@ def _speedup(document: Document, quantity: str, speedup: Callable[[CellSummary],
         name = f"{escape(method)}: {_pays_text(document, method, quantity)}"
         symbols = ["circle" if found.stopped == "converged" else "circle-open" for _, found in points]
         text = [_speedup_hover(method, cell, found) for cell, found in points]
-        _line(figure, name, x, [q.median for _, q in points], own, text, group=method, width=2.5, symbol=symbols)
+        _line(figure, name, x, [q.value for _, q in points], own, text, group=method, width=2.5, symbol=symbols)
     return figure
 
 
@@ -218,17 +219,17 @@ def _over(points: list[tuple[float, int]], whole: int, what: str) -> tuple[list[
 # What the pointer shows. Names go through escape(): plotly reads a little HTML in its texts.
 
 
-def _speedup_hover(method: str, cell: CellSummary, found: Quantity) -> str:
+def _speedup_hover(method: str, cell: CellSummary, found: Measured) -> str:
     budgets = ", ".join(units.exact(budget) for budget in cell.budgets)
     return (
         f"<b>{escape(method)}</b> at {units.percent(realised(cell))}<br>"
-        f"{units.times_within(found.median, found.ci95)}<br>"
+        f"{units.times_within(found.value, found.ci95)}<br>"
         f"{found.samples} pairs, stopped: {found.stopped}<br>tokens kept: {budgets}"
     )
 
 
-def _time_hover(found: Quantity) -> str:
-    return f"{units.percent_within(1 / found.median, (1 / found.ci95[1], 1 / found.ci95[0]))} of dense time"
+def _time_hover(found: Measured) -> str:
+    return f"{units.percent_within(1 / found.value, (1 / found.ci95[1], 1 / found.ci95[0]))} of dense time"
 
 
 def _macs_hover(macs: int, whole: int) -> str:
@@ -299,8 +300,8 @@ def comparison(document: Comparison, retention: float) -> go.Figure:
     placed = [
         (row, row.prefill_speedup, row.kl_nats) for row in document.at(retention) if row.prefill_speedup and row.kl_nats
     ]
-    figure = _figure("KL(dense ‖ pruned) of the next token, nats", 1.12 * max([kl.median for *_, kl in placed] or [1]))
-    joined = sorted((speedup.median, kl.median) for row, speedup, kl in placed if row.pareto)
+    figure = _figure("KL(dense ‖ pruned) of the next token, nats", 1.12 * max([kl.value for *_, kl in placed] or [1]))
+    joined = sorted((speedup.value, kl.value) for row, speedup, kl in placed if row.pareto)
     figure.add_scatter(
         x=[x for x, _ in joined],
         y=[y for _, y in joined],
@@ -312,17 +313,17 @@ def comparison(document: Comparison, retention: float) -> go.Figure:
     for row, speedup, kl in placed:
         own = PALETTE[0] if row.pareto else _INK
         figure.add_scatter(
-            x=[speedup.median],
-            y=[kl.median],
-            error_x=_bar(speedup.median, speedup.ci95, own),
+            x=[speedup.value],
+            y=[kl.value],
+            error_x=_bar(speedup.value, speedup.ci95, own),
             mode="markers+text",
             marker={"color": own, "size": 8, "symbol": "circle" if row.pareto else "circle-open"},
             text=[escape(row.method)],
             textposition="top center",
             textfont={"size": 11},
             hovertemplate=(
-                f"<b>{escape(row.method)}</b><br>prefill {units.times_within(speedup.median, speedup.ci95)}"
-                f"<br>KL {units.factor(kl.median)} nats<extra></extra>"
+                f"<b>{escape(row.method)}</b><br>prefill {units.times_within(speedup.value, speedup.ci95)}"
+                f"<br>KL {units.factor(kl.value)} nats<extra></extra>"
             ),
             showlegend=False,
             cliponaxis=False,
@@ -334,7 +335,7 @@ def comparison(document: Comparison, retention: float) -> go.Figure:
         hoverformat=".2f",
         title={"text": "Prefill speed-up over dense"},
     )
-    nats = [kl.median for *_, kl in placed]
+    nats = [kl.value for *_, kl in placed]
     if nats and min(nats) > 0:  # methods lie orders of magnitude apart
         figure.update_yaxes(type="log", range=[log10(min(nats) / 1.5), log10(max(nats) * 1.5)], dtick=1)
     figure.update_layout(height=460)
@@ -354,9 +355,9 @@ def answers(document: Comparison, retention: float) -> go.Figure:
             continue
         ends += speedup.ci95
         figure.add_scatter(
-            x=[speedup.median],
+            x=[speedup.value],
             y=[100 * right.value],
-            error_x=_bar(speedup.median, speedup.ci95),
+            error_x=_bar(speedup.value, speedup.ci95),
             error_y=_bar(100 * right.value, (100 * right.ci95[0], 100 * right.ci95[1])),
             mode="markers+text",
             marker={"color": PALETTE[0], "size": 8},
@@ -364,7 +365,7 @@ def answers(document: Comparison, retention: float) -> go.Figure:
             textposition="top center",
             textfont={"size": 11},
             hovertemplate=(
-                f"<b>{escape(row.method)}</b><br>prefill {units.times_within(speedup.median, speedup.ci95)}"
+                f"<b>{escape(row.method)}</b><br>prefill {units.times_within(speedup.value, speedup.ci95)}"
                 f"<br>right {units.percent_within(right.value, right.ci95)}<extra></extra>"
             ),
             showlegend=False,
@@ -396,7 +397,7 @@ def ablated_answers(rows: Sequence[Variant], dense: DenseSummary) -> go.Figure:
 
 def ablated_nearness(rows: Sequence[Variant]) -> go.Figure:
     """KL to dense of each variant with its interval, the default filled."""
-    shown = [(row, row.kl_nats.median, row.kl_nats.ci95) for row in rows if row.kl_nats]
+    shown = [(row, row.kl_nats.value, row.kl_nats.ci95) for row in rows if row.kl_nats]
     figure = _variants(
         "KL(dense ‖ pruned) of the next token, nats",
         shown,
@@ -411,7 +412,7 @@ def ablated_nearness(rows: Sequence[Variant]) -> go.Figure:
 
 def ablated_speedup(rows: Sequence[Variant]) -> go.Figure:
     """Prefill speed-up of each variant with its interval, the default filled; at the level line it is dense's time."""
-    shown = [(row, row.prefill_speedup.median, row.prefill_speedup.ci95) for row in rows if row.prefill_speedup]
+    shown = [(row, row.prefill_speedup.value, row.prefill_speedup.ci95) for row in rows if row.prefill_speedup]
     figure = _variants(
         "Prefill speed-up over dense", shown, [units.times_within(middle, ends) for _, middle, ends in shown]
     )
@@ -462,10 +463,10 @@ def layers(document: LayersDocument) -> go.Figure:
         found = [getattr(layer, field) for layer in document.layers]
         _band(figure, x, [one.ci95[0] for one in found], [one.ci95[1] for one in found], own, name)
         hover = [
-            f"<b>{escape(name)}</b>, layer {layer.layer}<br>{units.milliseconds(one.median)}"
+            f"<b>{escape(name)}</b>, layer {layer.layer}<br>{units.milliseconds(one.value)}"
             for layer, one in zip(document.layers, found, strict=True)
         ]
-        _line(figure, escape(name), x, [one.median for one in found], own, hover, group=name)
+        _line(figure, escape(name), x, [one.value for one in found], own, hover, group=name)
     for stage in document.stages:
         figure.add_vline(x=stage.layer + 0.5, line={"color": _INK, "width": 1, "dash": _DOTTED})
     figure.update_xaxes(range=[0, len(x) + 1], ticksuffix="", hoverformat=".0f", title={"text": "Decoder layer"})

@@ -1,13 +1,12 @@
 """The report of a comparison: methods side by side at each retention, and what could not be run."""
 
 from trio_profile import units
-from trio_profile.analysis.accuracy import Accuracy, Difference
 from trio_profile.analysis.compare import Comparison, Row
-from trio_profile.analysis.sweep import Quantity
 from trio_profile.findings import charts as figures
 from trio_profile.findings import verdict
 from trio_profile.findings.blocks import Chart, Entry, Page, Report, Sentences, Table
 from trio_profile.findings.sweep import numbers_page, of_study, study_page
+from trio_profile.records.estimate import Accuracy, Difference, Measured
 
 COLUMNS = (
     "Method",
@@ -125,16 +124,16 @@ def sentences(document: Comparison, retention: float) -> list[str]:
     ]
     judged = [row for row in rows if row.kl_nats is not None]
     if judged:
-        nearest = min(judged, key=lambda row: row.kl_nats.median if row.kl_nats else 0)
+        nearest = min(judged, key=lambda row: row.kl_nats.value if row.kl_nats else 0)
         assert nearest.kl_nats is not None
         found.append(
-            f"Nearest to dense: {nearest.method}, KL {units.factor(nearest.kl_nats.median)} nats, at "
+            f"Nearest to dense: {nearest.method}, KL {units.factor(nearest.kl_nats.value)} nats, at "
             f"{_speedup(nearest.prefill_speedup)}."
         )
         control = next((row for row in judged if row.method == "random"), None)
         if control is not None and control.kl_nats is not None:
-            limit = control.kl_nats.median
-            beaten = [row.method for row in judged if row.kl_nats and row.kl_nats.median >= limit and row != control]
+            limit = control.kl_nats.value
+            beaten = [row.method for row in judged if row.kl_nats and row.kl_nats.value >= limit and row != control]
             found.append(
                 f"No nearer to dense than a random choice: {', '.join(beaten)}."
                 if beaten
@@ -176,13 +175,13 @@ def _table(document: Comparison, rows: list[Row]) -> Table:
             Entry(units.percent(row.retention.realised) if row.retention else "–"),
             Entry(_speedup(row.prefill_speedup), tone=_tone(row.prefill_speedup)),
             Entry(_speedup(row.total_speedup), tone=_tone(row.total_speedup)),
-            Entry(units.milliseconds(row.selection_ms.median) if row.selection_ms else "–"),
+            Entry(units.milliseconds(row.selection_ms.value) if row.selection_ms else "–"),
             Entry(_share(row.counted_macs, dense.counted_macs if dense else None)),
             Entry(_share(without_choice(row), dense.counted_macs if dense else None)),
             Entry(_share(row.kv_bytes, dense.kv_bytes if dense else None)),
-            Entry(units.factor(row.kl_nats.median) if row.kl_nats else "–"),
+            Entry(units.factor(row.kl_nats.value) if row.kl_nats else "–"),
             Entry(
-                units.percent(row.top1_agreement.share, 0) if row.top1_agreement else "–",
+                units.percent(row.top1_agreement.value, 0) if row.top1_agreement else "–",
                 note=f"of {row.top1_agreement.samples}" if row.top1_agreement else "",
             ),
             *_answers(row, known=known),
@@ -220,11 +219,11 @@ def _share(value: int | None, whole: int | None) -> str:
     return units.percent(value / whole) if value is not None and whole else "–"
 
 
-def _speedup(quantity: Quantity | None) -> str:
-    return "–" if quantity is None else units.times_within(quantity.median, quantity.ci95)
+def _speedup(quantity: Measured | None) -> str:
+    return "–" if quantity is None else units.times_within(quantity.value, quantity.ci95)
 
 
-def _tone(quantity: Quantity | None) -> str:
+def _tone(quantity: Measured | None) -> str:
     if quantity is None:
         return ""
     return "gain" if quantity.ci95[0] > 1 else "loss" if quantity.ci95[1] < 1 else ""

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from trio_profile import units
 from trio_profile.analysis.attribution import Step
 from trio_profile.analysis.layers import LayersDocument
-from trio_profile.analysis.sweep import Quantity
 from trio_profile.findings import charts as figures
 from trio_profile.findings.blocks import Chart, Entry, Page, Report, Sentences, Table
+from trio_profile.records.estimate import Measured
 
 _SPANS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
 _STEP = ("step", "adds", "speed-up after it")
@@ -38,7 +38,7 @@ def walk_page(document: LayersDocument) -> Page:
     most = max(steps[1:], key=lambda step: step.added_ms)
     lines = [
         f"The formula says {units.factor(claimed)} times less work; the prefill is "
-        f"{units.times_within(speedup.median, speedup.ci95)} as fast as dense.",
+        f"{units.times_within(speedup.value, speedup.ci95)} as fast as dense.",
         f"The largest step between them: {most.name}, {units.milliseconds(most.added_ms)}.",
     ]
     figure = figures.waterfall(
@@ -141,16 +141,16 @@ def _steps(steps: Sequence[Step]) -> list[list[Entry]]:
     return [[Entry(s.name), Entry(units.milliseconds(s.added_ms)), Entry(units.times(s.speedup))] for s in steps]
 
 
-def _time(found: Quantity | None) -> Entry:
+def _time(found: Measured | None) -> Entry:
     if found is None:
         return Entry("–")
     low, high = found.ci95
-    return Entry(units.milliseconds(found.median), title=f"{units.milliseconds(low)} to {units.milliseconds(high)}")
+    return Entry(units.milliseconds(found.value), title=f"{units.milliseconds(low)} to {units.milliseconds(high)}")
 
 
-def _share(found: Quantity) -> Entry:
-    return Entry(units.percent_within(found.median, found.ci95))
+def _share(found: Measured) -> Entry:
+    return Entry(units.percent_within(found.value, found.ci95))
 
 
-def _ratio(found: Quantity) -> Entry:
-    return Entry(units.times(found.median, found.ci95), note=units.interval(found.ci95))
+def _ratio(found: Measured) -> Entry:
+    return Entry(units.times(found.value, found.ci95), note=units.interval(found.ci95))

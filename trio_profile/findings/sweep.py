@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 
 from trio_profile import units
 from trio_profile.analysis.ablate import Ablation
-from trio_profile.analysis.accuracy import Accuracy, Kept
+from trio_profile.analysis.accuracy import Kept
 from trio_profile.analysis.compare import Comparison
-from trio_profile.analysis.sweep import CellSummary, DenseSummary, Document, Quantity
+from trio_profile.analysis.sweep import CellSummary, DenseSummary, Document
 from trio_profile.findings import charts as figures
 from trio_profile.findings import verdict
 from trio_profile.findings.blocks import Chart, Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.records.estimate import Accuracy, Measured
 from trio_profile.records.schema import Energy
 from trio_profile.stats.crossing import BreakEven
 
@@ -152,9 +153,9 @@ def _answers_row(
         *head,
         _right(cell.accuracy),
         Entry(verdict.points(less) if less else "–"),
-        Entry(units.percent(same.share) if same else "–"),
-        Entry(units.percent(cell.top1_agreement.share)),
-        Entry(units.factor(cell.kl_nats.median)),
+        Entry(units.percent(same.value) if same else "–"),
+        Entry(units.percent(cell.top1_agreement.value)),
+        Entry(units.factor(cell.kl_nats.value)),
         *(_right(cell.accuracy_by_kind.get(kind)) for kind in kinds),
     ]
 
@@ -483,18 +484,18 @@ def _absent(cell: CellSummary | None, span: int) -> Entry:
     return Entry(f"failed: {cell.reason or 'no reason was recorded'}", tone="loss absent", span=span)
 
 
-def _ratio(found: Quantity | None) -> Entry:
+def _ratio(found: Measured | None) -> Entry:
     if found is None:
         return Entry("–")
     tone = "gain" if found.ci95[0] > 1 else "loss" if found.ci95[1] < 1 else ""
-    return Entry(units.times(found.median, found.ci95), note=units.interval(found.ci95), tone=tone)
+    return Entry(units.times(found.value, found.ci95), note=units.interval(found.ci95), tone=tone)
 
 
-def _milliseconds(found: Quantity | None) -> Entry:
+def _milliseconds(found: Measured | None) -> Entry:
     if found is None:
         return Entry("–")
     low, high = (units.milliseconds(bound) for bound in found.ci95)
-    return Entry(units.milliseconds(found.median), title=f"95 % interval {low} to {high}")
+    return Entry(units.milliseconds(found.value), title=f"95 % interval {low} to {high}")
 
 
 def _macs(macs: int | None, dense: int | None = None) -> Entry:

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from trio_profile import units
-from trio_profile.analysis.theory import TOP, Estimate, StageTheory, TheoryDocument
+from trio_profile.analysis.theory import TOP, StageTheory, TheoryDocument
 from trio_profile.findings import charts as figures
 from trio_profile.findings.blocks import Chart, Entry, Page, Report, Sentences, Table
+from trio_profile.records.estimate import Estimate
 
 
 def report(document: TheoryDocument) -> Report:

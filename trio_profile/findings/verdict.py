@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from trio_profile import units
-from trio_profile.analysis.accuracy import Difference, Kept
-from trio_profile.analysis.sweep import CellSummary, Document, Quantity
+from trio_profile.analysis.accuracy import Kept
+from trio_profile.analysis.sweep import CellSummary, Document
+from trio_profile.records.estimate import Difference, Measured
 from trio_profile.stats.crossing import BreakEven
 
 _OPEN = BreakEven(status="inconclusive")
@@ -86,10 +87,10 @@ def _retentions(cell: CellSummary) -> Iterator[str]:
         )
 
 
-def _ratio(what: str, speedup: Quantity | None) -> str:
+def _ratio(what: str, speedup: Measured | None) -> str:
     if speedup is None:
         return ""
-    ratio, bounds = units.times(speedup.median, speedup.ci95), units.interval(speedup.ci95)
+    ratio, bounds = units.times(speedup.value, speedup.ci95), units.interval(speedup.ci95)
     if speedup.ci95[0] > 1:
         return f"{what} {ratio} faster {bounds}"
     if speedup.ci95[1] < 1:

@@ -10,7 +10,6 @@ from typing import Any
 from trio_core.trace import Trace
 from trio_profile.analysis.attribution import Part, attribute
 from trio_profile.analysis.layers import Bounds, LayersDocument, LayerTimes, PartTimes, StageTimes, Totals
-from trio_profile.analysis.sweep import Quantity
 from trio_profile.cost import formula as cost_model
 from trio_profile.inputs.environment import collect
 from trio_profile.inputs.workload import Workload, build
@@ -18,8 +17,10 @@ from trio_profile.profilers import flops_counted, latency, roofline, timeline
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.profilers.roofline import Roofline
 from trio_profile.profilers.timeline import Timeline
+from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio
 from trio_profile.records.schema import Retention, Shape, Stopped, Study
 from trio_profile.records.store import write_whole
+from trio_profile.stats.estimates import median_of, ratio_of
 from trio_profile.stats.intervals import median
 from trio_profile.stats.stopping import decide
 from trio_profile.studies.plan import Planned, plan
@@ -98,9 +99,9 @@ def _decode(workload: Workload, cell: Planned, study: Study, clock: Clock) -> Pa
         clock=clock,
     )
 
-    def after_the_first_token(side: str) -> Quantity:
+    def after_the_first_token(side: str) -> Milliseconds:
         times = [getattr(pair, f"{side}total_ms") - getattr(pair, f"{side}ttft_ms") for pair in found.pairs]
-        return Quantity.of(times, found.stopped)
+        return median_of(Milliseconds, times, found.stopped)
 
     return PartTimes(
         name=f"decode of {study.new_tokens - 1} tokens",
@@ -150,11 +151,11 @@ def _document(
 ) -> LayersDocument:
     shape = workload.shape
 
-    def quantity(values: Sequence[float]) -> Quantity:
-        return Quantity.of(list(values), stopped)
+    def quantity(values: Sequence[float]) -> Milliseconds:
+        return median_of(Milliseconds, values, stopped)
 
-    def ratios(values: Sequence[float]) -> Quantity:
-        return Quantity.of_ratios(list(values), stopped)
+    def ratios(values: Sequence[float]) -> Ratio:
+        return ratio_of(values, stopped)
 
     dense, pruned = ([getattr(one, side) for one in rounds] for side in ("dense", "pruned"))
     dense_by, by = _durations(dense), _durations(pruned)
@@ -191,7 +192,7 @@ def _document(
     )
     claimed = _claimed_ratio(shape, cell, study.gamma)
     walked = _attributable(shape, layers, stages, parts)
-    decoded = Part(name=decode.name, dense_ms=decode.dense_ms.median, pruned_ms=decode.ms.median)
+    decoded = Part(name=decode.name, dense_ms=decode.dense_ms.value, pruned_ms=decode.ms.value)
     schedule = cell.schedule
     prefill, dense_prefill = ([getattr(one, f"{side}_bare_ms") for one in rounds] for side in ("pruned", "dense"))
     return LayersDocument(
@@ -211,8 +212,10 @@ def _document(
             prefill_ms=quantity(prefill),
             dense_prefill_ms=quantity(dense_prefill),
             prefill_speedup=ratios([one.dense_bare_ms / one.pruned_bare_ms for one in rounds]),
-            named=quantity([1 - sum(one.gaps_ms.values()) / one.whole_ms for one in pruned]),
-            dense_named=quantity([1 - sum(one.gaps_ms.values()) / one.whole_ms for one in dense]),
+            named=median_of(MeasuredShare, [1 - sum(one.gaps_ms.values()) / one.whole_ms for one in pruned], stopped),
+            dense_named=median_of(
+                MeasuredShare, [1 - sum(one.gaps_ms.values()) / one.whole_ms for one in dense], stopped
+            ),
             instrumented=ratios([one.pruned.whole_ms / one.pruned_bare_ms for one in rounds]),
             dense_instrumented=ratios([one.dense.whole_ms / one.dense_bare_ms for one in rounds]),
         ),
@@ -260,7 +263,7 @@ def _attributable(
     def macs(tokens: int) -> int:
         return cost_model.layer_macs(tokens, *widths)
 
-    found = [Part(name=part.name, dense_ms=part.dense_ms.median, pruned_ms=part.ms.median) for part in parts]
+    found = [Part(name=part.name, dense_ms=part.dense_ms.value, pruned_ms=part.ms.value) for part in parts]
     runs: dict[int, list[LayerTimes]] = {}
     for layer in layers:
         runs.setdefault(layer.tokens, []).append(layer)
@@ -269,13 +272,13 @@ def _attributable(
         found.append(
             Part(
                 name=f"layers {first} to {last}" if last > first else f"layer {first}",
-                dense_ms=sum(layer.dense_forward_ms.median for layer in run),
-                pruned_ms=sum(layer.forward_ms.median for layer in run),
+                dense_ms=sum(layer.dense_forward_ms.value for layer in run),
+                pruned_ms=sum(layer.forward_ms.value for layer in run),
                 macs_ratio=macs(run[0].tokens) / macs(run[0].dense_tokens),
             )
         )
     for name in ("selection", "compaction"):
-        spent = sum(getattr(stage, f"{name}_ms").median for stage in stages)
+        spent = sum(getattr(stage, f"{name}_ms").value for stage in stages)
         found.append(Part(name=name, dense_ms=0.0, pruned_ms=spent))
     return found
 

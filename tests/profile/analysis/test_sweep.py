@@ -12,10 +12,10 @@ def test_statistics_come_from_the_raw_pairs():
     pairs = measurement("trio", 0.22).pairs
     ratios = sorted(pair.dense_prefill_ms / pair.prefill_ms for pair in pairs)
     assert found.prefill_speedup.samples == len(pairs)
-    assert ratios[0] <= found.prefill_speedup.ci95[0] <= found.prefill_speedup.median <= ratios[-1]
+    assert ratios[0] <= found.prefill_speedup.ci95[0] <= found.prefill_speedup.value <= ratios[-1]
     middle = len(ratios) // 2
     expected = ratios[middle] if len(ratios) % 2 else (ratios[middle - 1] + ratios[middle]) / 2
-    assert found.prefill_speedup.median == pytest.approx(expected)
+    assert found.prefill_speedup.value == pytest.approx(expected)
 
 
 def test_cells_come_in_the_studys_order():
@@ -70,7 +70,7 @@ def test_parts_of_the_prefill_come_from_the_pairs():
         pair.model_copy(update={"vision_ms": 3.0, "dense_vision_ms": 4.0, "selection_ms": 0.5}) for pair in cell.pairs
     )
     found = document(study(retentions=(0.22,)), [cell.model_copy(update={"pairs": seen})]).cells[0]
-    assert (found.vision_ms.median, found.dense_vision_ms.median, found.selection_ms.median) == (3.0, 4.0, 0.5)
+    assert (found.vision_ms.value, found.dense_vision_ms.value, found.selection_ms.value) == (3.0, 4.0, 0.5)
     assert found.projector_ms is None
 
 
@@ -98,7 +98,7 @@ def test_answers_are_paired_with_dense_and_told_by_kind():
         assert cell.accuracy.value == pruned.mean()
         assert cell.accuracy_difference.value == pytest.approx((pruned.astype(int) - right).mean())
         assert cell.accuracy_by_kind["2 hops"].value == pruned[1::2].mean()
-        assert cell.answer_agreement is not None and cell.answer_agreement.share == np.mean(one.fidelity.same)
+        assert cell.answer_agreement is not None and cell.answer_agreement.value == np.mean(one.fidelity.same)
 
 
 def test_the_cheapest_retention_that_keeps_a_share_of_the_answers():
@@ -123,9 +123,9 @@ def test_the_draws_of_a_method_are_averaged_question_by_question():
     cell = measurement("random", 0.22)
     told = Fidelity(draws=3, kl_nats=(0.0, 1.0, 0.3, 1.0, 0.6, 1.0), top1=(True, False, True, True, True, False))
     [found] = document(study(("random",), retentions=(0.22,)), [cell.model_copy(update={"fidelity": told})]).cells
-    assert found.kl_nats is not None and (found.kl_nats.median, found.kl_nats.samples) == (pytest.approx(0.65), 2)
+    assert found.kl_nats is not None and (found.kl_nats.value, found.kl_nats.samples) == (pytest.approx(0.65), 2)
     assert found.top1_agreement is not None and found.top1_agreement.samples == 2
-    assert found.top1_agreement.share == pytest.approx((1 + 1 / 3) / 2)
+    assert found.top1_agreement.value == pytest.approx((1 + 1 / 3) / 2)
 
 
 def test_without_answers_nothing_is_said_of_them():

@@ -13,12 +13,12 @@ from trio_core import methods
 from trio_profile import render as report
 from trio_profile.analysis.ablate import PRINTED, Ablation, ablate
 from trio_profile.analysis.stability import name
-from trio_profile.analysis.sweep import Quantity
 from trio_profile.cli import run
 from trio_profile.errors import StudyError
 from trio_profile.findings import ablate as pages
 from trio_profile.gate.evidence import of_study
 from trio_profile.inputs.models import BUILTIN, num_layers
+from trio_profile.records.estimate import Measured
 from trio_profile.records.schema import Cell, Dense, Fidelity, Measurement, Study
 from trio_profile.records.store import Contents, Store, to_toml
 from trio_profile.studies import ablations, sweep
@@ -246,7 +246,7 @@ def test_two_variants_that_differ_in_time_are_told_though_a_third_is_uncertain(k
     """The least median, 1.4×, is that of an interval which holds all others."""
     speeds = [(2.2, (2.1, 2.3)), (1.5, (1.4, 1.6)), (1.4, (0.3, 2.3))]
     rows = [
-        row.model_copy(update={"prefill_speedup": Quantity(median=middle, ci95=ci95, samples=20, stopped="budget")})
+        row.model_copy(update={"prefill_speedup": Measured(median=middle, ci95=ci95, samples=20, stopped="budget")})
         for row, (middle, ci95) in zip(known.groups[0].rows, speeds, strict=True)
     ]
     [told] = pages._speeds(rows)

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from tests.profile import examples
 from trio_profile import render as report
-from trio_profile.analysis.accuracy import Accuracy
 from trio_profile.analysis.compare import Comparison, compare
 from trio_profile.analysis.pareto import front
 from trio_profile.cli import run
 from trio_profile.cli.compare import CONTROLS
 from trio_profile.findings import compare as pages
 from trio_profile.findings.blocks import Table
+from trio_profile.records.estimate import Accuracy
 from trio_profile.records.schema import Fidelity, Measurement, Pair, Study
 from trio_profile.records.store import Contents, to_toml
 from trio_profile.studies import sweep
@@ -57,10 +57,10 @@ def test_whoever_is_not_on_the_front_is_beaten_by_one_who_is(points):
 def test_rows_are_sorted_and_hold_a_cell_s_names(compared: Comparison):
     done = compared.at(0.3)
     assert {row.method for row in done} == {"trio", "grid", "random"}
-    speedups = [row.prefill_speedup.median for row in done if row.prefill_speedup]
+    speedups = [row.prefill_speedup.value for row in done if row.prefill_speedup]
     assert speedups == sorted(speedups, reverse=True) and len(speedups) == 3
     trio = next(row for row in done if row.method == "trio")
-    assert trio.selection_ms is not None and trio.selection_ms.median > 0
+    assert trio.selection_ms is not None and trio.selection_ms.value > 0
     assert trio.selection_macs and trio.counted_macs and trio.kv_bytes
     assert trio.kl_nats is not None and trio.kl_nats.samples == 1  # a picture of one's own is the only one
     assert trio.top1_agreement is not None and trio.top1_agreement.samples == 1

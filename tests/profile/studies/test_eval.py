@@ -120,7 +120,7 @@ def test_scores_are_of_the_answers_that_were_timed(evaluation, study, tmp_path):
     assert score.difference == pytest.approx(score.pruned - 1)
     assert score.ci95 == pytest.approx(difference_interval([one - 1 for one in same]))
     assert task.questions == 6 == task.prefill_speedup.samples
-    assert task.prefill_speedup.median == pytest.approx(
+    assert task.prefill_speedup.value == pytest.approx(
         np.median([a.dense.prefill_ms / a.pruned.prefill_ms for a in answers])
     )
     for answer in answers:
@@ -373,4 +373,4 @@ def test_a_group_has_scores_and_no_times():
     found = {"results": results, "samples": {}, "higher_is_better": {"pope_full": {"accuracy": True}}}
     group, leaf = summarise_tasks([answer], found, found)
     assert (group.questions, group.prefill_ms, group.scores[0].difference) == (0, None, 0.0)
-    assert (leaf.questions, leaf.prefill_speedup.median, leaf.same_answer.share) == (1, 1.0, 1.0)
+    assert (leaf.questions, leaf.prefill_speedup.value, leaf.same_answer.value) == (1, 1.0, 1.0)
