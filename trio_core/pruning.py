@@ -61,6 +61,15 @@ def prune(model: nn.Module, method: Method | str, **options: Any) -> Iterator[Tr
         _pruned_now.discard(unwrapped)
 
 
+def check_prunable(model: nn.Module, method: Method) -> None:
+    """Raise what `prune(model, method)` would raise, and prune nothing.
+
+    It also serves a model on the meta device, whose forward nobody will run.
+    """
+    unwrapped, _ = unwrap(model)
+    _setup(adapter_for(unwrapped), method)
+
+
 def unwrap(model: nn.Module) -> tuple[PreTrainedModel, Wrappers]:
     """The transformers model inside PEFT's and torch.compile's wrappers, and the wrappers to watch.
 

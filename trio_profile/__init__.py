@@ -1,1 +1,115 @@
-"""The instrument: studies, profilers, analysis, reports, the command line and the pytest plugin."""
+"""trio_profile measures whether pruning visual tokens makes a model faster, and at what loss of accuracy.
+
+Each function returns the document that the command line prints with `--json`:
+
+    import trio_profile
+    document = trio_profile.sweep(retentions=(0.11, 0.33), out="runs/mine")
+    document = trio_profile.read("runs/mine")
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trio_profile.analysis.ablate import Ablation
+    from trio_profile.analysis.compare import Comparison
+    from trio_profile.analysis.eval import Evaluation
+    from trio_profile.analysis.flops import FlopsDocument
+    from trio_profile.analysis.layers import LayersDocument
+    from trio_profile.analysis.sweep import SweepDocument
+    from trio_profile.analysis.theory import TheoryDocument
+    from trio_profile.audit.document import AuditDocument
+
+__all__ = ["ablate", "audit_paper", "compare", "evaluate", "flops", "layers", "read", "sweep", "theory"]
+
+
+def sweep(out: str | Path | None = None, **fields: Any) -> "SweepDocument":
+    """Measure a method at several retentions: times, work, memory and break-even.
+
+    out: directory of the study. None: `runs/sweep`. Cells that are finished there are not measured again.
+    fields: fields of `trio_profile.records.study.Study`.
+    Raises ProfileError or TrioError, in one line, if something cannot be measured.
+    """
+    return _run("sweep", out, fields)
+
+
+def compare(out: str | Path | None = None, **fields: Any) -> "Comparison":
+    """Compare several methods at the same retentions.
+
+    out: directory of the study. None: `runs/compare`.
+    The other arguments and the errors are those of `sweep`.
+    """
+    return _run("compare", out, fields)
+
+
+def ablate(out: str | Path | None = None, **fields: Any) -> "Ablation":
+    """Measure TRIO with one option changed at a time.
+
+    out: directory of the study. None: `runs/ablate`.
+    The other arguments and the errors are those of `sweep`.
+    """
+    return _run("ablate", out, fields)
+
+
+def evaluate(out: str | Path | None = None, **fields: Any) -> "Evaluation":
+    """Score the pruned and the dense model on tasks of lmms-eval.
+
+    out: directory of the study. None: nothing is written.
+    The other arguments and the errors are those of `sweep`.
+    """
+    return _run("eval", out, fields)
+
+
+def flops(out: str | Path | None = None, **fields: Any) -> "FlopsDocument":
+    """Explain the difference between the claimed work and the counted work of one prefill.
+
+    out: directory of the study. None: nothing is written.
+    The other arguments and the errors are those of `sweep`.
+    """
+    return _run("flops", out, fields)
+
+
+def layers(out: str | Path | None = None, **fields: Any) -> "LayersDocument":
+    """Time every layer and every stage of one prefill.
+
+    out: directory of the study. None: nothing is written.
+    The other arguments and the errors are those of `sweep`.
+    """
+    return _run("layers", out, fields)
+
+
+def theory(out: str | Path | None = None, **fields: Any) -> "TheoryDocument":
+    """Compare the paper's bound with the measured divergence on a model's questions.
+
+    out: directory of the study. None: nothing is written.
+    The other arguments and the errors are those of `sweep`.
+    """
+    return _run("theory", out, fields)
+
+
+def audit_paper(claims: str, out: str | Path | None = None, **fields: Any) -> "AuditDocument":
+    """Recompute the figures that a paper prints.
+
+    claims: a claims file, or the name of one that ships with the package, such as `trio-2026`.
+    out: directory of the study. None: nothing is written.
+    The other arguments and the errors are those of `sweep`.
+    """
+    return _run("audit", out, {"claims": str(claims), **fields})
+
+
+def read(directory: str | Path) -> Any:
+    """Read the document of the study in a directory. This needs no torch and writes nothing.
+
+    Raises StoreError if the directory holds no study, or more than one.
+    """
+    from trio_profile.studies import running
+
+    return running.read(Path(directory)).document
+
+
+def _run(kind: str, out: str | Path | None, fields: dict[str, Any]) -> Any:
+    """Run a study of this kind and return its document."""
+    from trio_profile.studies import asked, running
+
+    study = asked.make(kind, fields)
+    return running.run(study, None if out is None else Path(out)).document

@@ -1,28 +1,28 @@
-"""The instrument's errors, of the same kind as `trio_core.errors`: one line, the thing, the value, the way out.
+"""The errors of trio_profile. Each message is one line: the thing, its value and the way out.
 
-ProfileError              anything the user can mend; the command line prints it and exits with 2
-├── StudyError            what is asked cannot be: a bad study, picture, device or model name
-├── StoreError            measurements.jsonl is foreign, damaged, or of another study
-├── ClaimsError           a file of claims is none: line and field, what is wrong there
-└── MeasurementError      what was seen cannot be used: too few samples, a missing quantity
+ProfileError              an error that the user can fix; the command line prints it and exits with code 2
+├── StudyError            the study cannot run: a wrong field, picture, device or model name
+├── StoreError            the files of a study are missing, damaged, or of another study
+├── ClaimsError           a claims file is not valid
+└── MeasurementError      the measurements do not suffice: too few samples, a missing quantity
 """
 
 
 class ProfileError(Exception):
-    """Anything the user can mend. The command line prints it as one line and exits with 2."""
+    """An error that the user can fix. The command line prints it as one line and exits with code 2."""
 
 
 class StudyError(ProfileError, ValueError):
-    """What is asked cannot be measured as asked."""
+    """The study cannot run as it is written."""
 
 
 class StoreError(ProfileError):
-    """A directory of measurements cannot be read, or holds another study."""
+    """The files of a study cannot be read or written, or they belong to another study."""
 
 
 class ClaimsError(ProfileError, ValueError):
-    """A file of a paper's claims cannot be read as one."""
+    """A file with a paper's claims is not valid."""
 
 
 class MeasurementError(ProfileError, ValueError):
-    """What was measured cannot bear the question."""
+    """The measurements do not suffice for what is computed from them."""

@@ -1,4 +1,7 @@
-"""The only place where numbers become text."""
+"""Text for numbers. No other module formats a number.
+
+Each function shows its result in backquotes. `bounds` are the lower and the upper end of a 95 % interval.
+"""
 
 from collections.abc import Sequence
 from math import floor, log10
@@ -9,11 +12,17 @@ _NARROW_SPACE = "\N{NARROW NO-BREAK SPACE}"
 
 
 def count(value: float, unit: str = "") -> str:
-    """A large count with an SI prefix and four digits: 2985934061568 → `2.986 T`."""
+    """A count with four digits and an SI prefix: 2985934061568 → `2.986 T`."""
     for size, prefix in _SI:
         if abs(value) >= size:
-            return f"{value / size:.4g} {prefix}{unit}"
-    return f"{value:.4g} {unit}".rstrip()
+            return _minus(f"{value / size:.4g} {prefix}{unit}")
+    return _minus(f"{value:.4g} {unit}".rstrip())
+
+
+def count_within(value: float, bounds: Sequence[float]) -> str:
+    """A mean count with its interval: `57.5 [54.0, 61.2]`. A wide interval gets fewer digits."""
+    digits = _digits(bounds, least=0, most=1)
+    return f"{value:.{digits}f} [{bounds[0]:.{digits}f}, {bounds[1]:.{digits}f}]"
 
 
 def size(num_bytes: float) -> str:
@@ -25,17 +34,22 @@ def size(num_bytes: float) -> str:
 
 
 def exact(value: int) -> str:
-    """A whole number with every digit, in groups of three that do not break: 2985934061568 → `2 985 934 061 568`."""
-    return f"{value:,}".replace(",", _NARROW_SPACE)
+    """A whole number with all digits, in groups of three: 2985934061568 → `2 985 934 061 568`."""
+    return _minus(f"{value:,}").replace(",", _NARROW_SPACE)
 
 
 def percent(share: float, digits: int = 1) -> str:
     """A share as a percentage: 0.111 → `11.1 %`."""
-    return f"{100 * share:.{digits}f} %"
+    return _minus(f"{100 * share:.{digits}f} %")
+
+
+def signed_percent(share: float) -> str:
+    """A change as a percentage with its sign: −0.021 → `−2.1 %`."""
+    return f"{'+' if share >= 0 else '−'}{percent(abs(share))}"
 
 
 def percent_within(share: float, bounds: Sequence[float]) -> str:
-    """A share and its interval, with the digits that the interval supports: `61 % [55, 66]`; exact ones stand alone."""
+    """A share with its interval: `61 % [55, 66]`. A wide interval gets fewer digits. An exact share has no interval."""
     if bounds[0] == share == bounds[1]:
         return percent(share)
     digits = _digits([100 * bound for bound in bounds], least=0, most=1)
@@ -43,18 +57,36 @@ def percent_within(share: float, bounds: Sequence[float]) -> str:
 
 
 def points_within(difference: float, bounds: Sequence[float]) -> str:
-    """A difference of shares and its interval, in points, signed: −0.03 → `−3.0 [−5.1, −0.9]`."""
+    """A difference of two shares in percentage points, with its sign and its interval: −0.03 → `−3.0 [−5.1, −0.9]`."""
     value, low, high = (f"{100 * share:+.1f}".replace("-", "−") for share in (difference, *bounds))
     return f"{value} [{low}, {high}]"
 
 
+def points(difference: float, bounds: Sequence[float]) -> str:
+    """A difference of two shares in words, with its interval: −0.58 → `58.0 points less [−64.1, −51.2]`."""
+    around = "[{:+.1f}, {:+.1f}]".format(*(100 * bound for bound in bounds)).replace("-", "−")
+    if round(100 * difference, 1) == 0:
+        return f"no difference {around}"
+    return f"{abs(100 * difference):.1f} points {'more' if difference > 0 else 'less'} {around}"
+
+
+def nats_within(value: float, bounds: Sequence[float]) -> str:
+    """A divergence with its interval: `0.123 nats [0.110, 0.140]`."""
+    return f"{factor(value)} nats [{factor(bounds[0])}, {factor(bounds[1])}]"
+
+
+def score(value: float) -> str:
+    """A score with one decimal, as papers print it: `94.9`."""
+    return f"{value:.1f}"
+
+
 def plain(value: float) -> str:
-    """A value as one would write it down to go on with it, six digits at the most: `2.75489`, `0.5`, `2312`."""
+    """A value with at most six digits and no trailing zeros: `2.75489`, `0.5`, `2312`."""
     return f"{value:.6g}"
 
 
 def tiny(share: float) -> str:
-    """A relative difference by its size: 2.886e-07 → `2.9e-07`."""
+    """A very small share with two digits: 2.886e-07 → `2.9e-07`."""
     return f"{share:.1e}"
 
 
@@ -63,23 +95,64 @@ def factor(value: float) -> str:
     return _significant(value, 3)
 
 
-def correlation(value: float, bounds: Sequence[float]) -> str:
-    """A correlation and its interval, two decimals: `−0.31 [−0.42, −0.18]`."""
-    return f"{value:.2f} [{bounds[0]:.2f}, {bounds[1]:.2f}]".replace("-", "−")
+def probability(value: float) -> str:
+    """A probability with one digit: 0.0042 → `0.004`."""
+    return f"{value:.1g}"
+
+
+def threshold(value: float) -> str:
+    """The threshold τ with two decimals, as the paper prints it: 0.7 → `0.70`."""
+    return f"{value:.2f}"
+
+
+def correlation(value: float, bounds: Sequence[float] | None = None) -> str:
+    """A correlation with its interval, if it has one: `−0.31 [−0.42, −0.18]`."""
+    text = f"{value:.2f}" if bounds is None else f"{value:.2f} [{bounds[0]:.2f}, {bounds[1]:.2f}]"
+    return text.replace("-", "−")
 
 
 def milliseconds(value: float) -> str:
-    """A duration in milliseconds with three significant digits."""
+    """A duration in milliseconds with three digits: `24.0 ms`."""
     return f"{_significant(value, 3)} ms"
 
 
 def joules(value: float) -> str:
-    """Energy in joules with three significant digits."""
+    """Energy in joules with three digits: `1.25 J`."""
     return f"{_significant(value, 3)} J"
 
 
+def short(value: float) -> str:
+    """A value of any size with three digits: `0.0123`, `1.23e-07`, `1.23e+09`."""
+    return f"{value:.3g}"
+
+
+def change(base: int, new: int) -> str:
+    """A whole number and its change: 4096, 4097 → `4 096 + 1`. A large number is rounded; the change is exact."""
+    before = exact(base) if abs(base) < 10**6 else count(base)
+    if new == base:
+        return before
+    return f"{before} {'+' if new > base else '−'} {exact(abs(new - base))}"
+
+
+def task_score(value: float) -> str:
+    """A benchmark's score: `0.8312` if it is below 10, otherwise `1510.7`."""
+    return f"{value:.{_score_digits(value)}f}".replace("-", "−")
+
+
+def task_score_difference(difference: float, bounds: Sequence[float] | None = None) -> str:
+    """A difference of two scores with its sign, and its interval if it has one: `−0.0123 [−0.0301, +0.0055]`."""
+    digits = _score_digits(difference)
+    value, *ends = (f"{part:+.{digits}f}".replace("-", "−") for part in (difference, *(bounds or ())))
+    return f"{value} [{', '.join(ends)}]" if ends else value
+
+
+def number_of(count: int, noun: str) -> str:
+    """A count with its noun: `1 cell`, `3 cells`."""
+    return f"{exact(count)} {noun}{'' if count == 1 else 's'}"
+
+
 def duration(seconds: float) -> str:
-    """A duration for people: `0.5 s`, `42 s`, `3 min 05 s`, `2 h 10 min`."""
+    """A duration in seconds, minutes and hours: `0.5 s`, `42 s`, `3 min 05 s`, `2 h 10 min`."""
     if seconds < 10:
         return f"{seconds:.2g} s"
     whole = round(seconds)
@@ -91,23 +164,23 @@ def duration(seconds: float) -> str:
 
 
 def times(ratio: float, interval: Sequence[float] | None = None) -> str:
-    """A speed-up with the digits its interval supports: 1.2345 in [1.20, 1.27] → `1.23×`."""
+    """A speed-up: 1.2345 in [1.20, 1.27] → `1.23×`. A wide interval gets fewer digits."""
     return f"{ratio:.{_ratio_digits(interval)}f}×"
 
 
 def times_within(ratio: float, bounds: Sequence[float]) -> str:
-    """A speed-up and its interval: `1.23× [1.20, 1.27]`."""
+    """A speed-up with its interval: `1.23× [1.20, 1.27]`."""
     return f"{times(ratio, bounds)} {interval(bounds)}"
 
 
 def interval(bounds: Sequence[float], suffix: str = "") -> str:
-    """A speed-up's interval with the digits its width supports: `[1.20, 1.27]`."""
+    """The interval of a speed-up: `[1.20, 1.27]`. A wide interval gets fewer digits."""
     digits = _ratio_digits(bounds)
     return f"[{bounds[0]:.{digits}f}, {bounds[1]:.{digits}f}]{suffix}"
 
 
 def _ratio_digits(bounds: Sequence[float] | None) -> int:
-    """As many decimals as the width supports, and more where rounding would move an end onto 1."""
+    """The number of decimals of a speed-up. No end of the interval may be rounded to 1, unless it is 1."""
     if bounds is None:
         return 2
     digits = _digits(bounds, least=1, most=4)
@@ -117,7 +190,7 @@ def _ratio_digits(bounds: Sequence[float] | None) -> int:
 
 
 def _digits(bounds: Sequence[float], least: int, most: int) -> int:
-    """The fewest decimals at which the interval is two units of the last one wide, between `least` and `most`."""
+    """The fewest decimals, from `least` to `most`, so that the interval spans two units of the last decimal."""
     width = bounds[1] - bounds[0]
     digits = least
     while digits < most and width < 2 * 10**-digits:
@@ -126,9 +199,19 @@ def _digits(bounds: Sequence[float], least: int, most: int) -> int:
 
 
 def _significant(value: float, digits: int) -> str:
-    """That many significant digits, trailing zeros kept so that a column shows one precision: `24.0`, `1230`."""
+    """A value with this number of significant digits: `24.0`, `1230`. Trailing zeros stay, so that columns align."""
     if value == 0:
         return f"{0:.{digits - 1}f}"
     rounded = float(f"{value:.{digits}g}")
     decimals = digits - 1 - floor(log10(abs(rounded)))
-    return f"{rounded:.{max(decimals, 0)}f}"
+    return _minus(f"{rounded:.{max(decimals, 0)}f}")
+
+
+def _minus(text: str) -> str:
+    """The text with a minus sign instead of a leading hyphen."""
+    return f"−{text[1:]}" if text.startswith("-") else text
+
+
+def _score_digits(value: float) -> int:
+    """The number of decimals of a score. Small scores are shares; large ones are points or percentages."""
+    return 4 if abs(value) < 10 else 1

@@ -1,6 +1,6 @@
 """What the gate's verdicts are worth: on simulated noise whose truth is known, and on this machine.
 
-On this machine one revision is held against itself, so every regression is a false alarm. Our verdict comes from two
+On this machine one revision is compared with itself, so every regression is a false alarm. Our verdict comes from two
 processes in turn; beside it stands what is usually done with as many runs of each: one process after the other, their
 means compared with a threshold of 3 %.
 """

@@ -1,4 +1,4 @@
-"""The first gate: what a pruned prefill costs beside a dense one, what the choice costs, and what the solver costs.
+"""The first gate: what a pruned prefill costs beside a dense one, what the selection costs, and what the solver costs.
 
 Beside the ratios stand the exact counts (MACs, bytes) that must never grow.
 """
@@ -15,7 +15,7 @@ from trio_core import RetentionError, Schedule, methods, prune
 from trio_core.methods.method import Method
 from trio_core.methods.trio import Trio
 from trio_profile.cost import formula as cost_model
-from trio_profile.inputs import models
+from trio_profile.inputs import builtin
 from trio_profile.inputs.workload import Workload, build
 from trio_profile.profilers import flops_counted, kv_cache
 from trio_profile.records.schema import Study
@@ -40,15 +40,15 @@ def wide() -> Iterator[Workload]:
     """LLaVA with the pocket's tower and 32 decoder layers as wide as this machine holds."""
 
     def config() -> PreTrainedConfig:
-        made = models.BUILTIN["pocket-deep"].config()
+        made = builtin.BUILTIN["pocket-deep"].config()
         text: Any = made.get_text_config()
         text.hidden_size, text.intermediate_size, text.head_dim = WIDTH, WIDTH * 43 // 16, WIDTH // 16
         text.num_attention_heads = text.num_key_value_heads = 16
         return made
 
-    models.BUILTIN["wide"] = replace(models.BUILTIN["pocket-deep"], config=config, processor=None)
+    builtin.BUILTIN["wide"] = replace(builtin.BUILTIN["pocket-deep"], config=config, processor=None)
     yield build(Study(model="wide"))
-    del models.BUILTIN["wide"]
+    del builtin.BUILTIN["wide"]
 
 
 @pytest.mark.benchmark(group="prefill, pruned beside dense")

@@ -1,7 +1,7 @@
 """What the scores cost: tail saliency, and autograd through the whole layer, beside that layer's own forward.
 
 The real classes with one decoder layer of the true width and random weights, as the first stage sees it. The exact
-counts at the whole model's size are in tests/profile/studies/test_headline.py.
+counts at the whole model's size are in tests/profile/test_headline.py.
 """
 
 from dataclasses import replace
@@ -15,7 +15,7 @@ from transformers import PreTrainedConfig
 from trio_core.rules import equations
 from trio_core.rules.attention import LayerCall
 from trio_core.rules.saliency import tail_saliency
-from trio_profile.inputs import models
+from trio_profile.inputs import builtin
 from trio_profile.inputs.workload import build
 from trio_profile.records.schema import Study
 
@@ -25,7 +25,7 @@ ROWS = 4
 
 def one_layer(name: str) -> PreTrainedConfig:
     """A built-in model's configuration with one layer to its decoder, and as little tower as can be."""
-    config = models.BUILTIN[name].config()
+    config = builtin.BUILTIN[name].config()
     text, vision = (part for part in (config.get_text_config(), config.vision_config))
     text.num_hidden_layers, text.vocab_size = 1, VOCABULARY
     if getattr(text, "layer_types", None):
@@ -41,7 +41,7 @@ def one_layer(name: str) -> PreTrainedConfig:
 @pytest.mark.parametrize("saliency", ["tail", "autograd"])
 @pytest.mark.parametrize("name", ["llava-1.5-7b", "qwen2.5-vl-7b"])
 def test_saliency_over_layer(benchmark, interleaved, monkeypatch, name: str, saliency: Literal["tail", "autograd"]):
-    monkeypatch.setitem(models.BUILTIN, "one", replace(models.BUILTIN[name], config=partial(one_layer, name)))
+    monkeypatch.setitem(builtin.BUILTIN, "one", replace(builtin.BUILTIN[name], config=partial(one_layer, name)))
     workload = build(Study(model="one"))
     adapter, layer = workload.adapter, workload.adapter.layers[0]
     tokens = workload.shape.visual_tokens + workload.shape.text_tokens

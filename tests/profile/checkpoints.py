@@ -6,7 +6,7 @@ import torch
 from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration, LlavaProcessor
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
-from trio_profile.inputs.models import BUILTIN
+from trio_profile.inputs.builtin import BUILTIN
 
 VISUAL_TOKENS = 36
 

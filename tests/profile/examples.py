@@ -13,7 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
-from trio_profile.analysis.sweep import Document, summarise
+from trio_profile.analysis.sweep import SweepDocument, summarise
 from trio_profile.cost.formula import fastv_inference, fastv_overhead, kv_bytes, layer_macs
 from trio_profile.records.schema import (
     Cell,
@@ -113,14 +113,14 @@ def measurement(
 ) -> Measurement:
     """A finished cell.
 
-    overhead_ms: what the method's choices cost in time: 0 pays at nearly every retention, 60 at none. noise: the
-    relative spread of one run. selection_forwards: the choices' work, in forwards of the layers they look at.
+    overhead_ms: what the method's selections cost in time: 0 pays at nearly every retention, 60 at none. noise: the
+    relative spread of one run. selection_forwards: the selections' work, in forwards of the layers they look at.
     """
     sizes = sizes or shape()
     layers = LAYERS.get(method, (1, 10, 15))
     budgets, tokens = schedule(retention, sizes, layers)
     looked_at = [tokens[layer - 1] for layer in layers]
-    selection = round(selection_forwards * sum(_layer_macs(n + sizes.text_tokens, sizes) for n in looked_at))
+    selection = round(selection_forwards * sum(layer_macs(n + sizes.text_tokens, sizes) for n in looked_at))
     work = _counted_macs(tokens, sizes)
     overhead = fastv_overhead(looked_at, sizes.hidden, sizes.intermediate, gamma)
     realised = sum(tokens) / (sizes.num_layers * sizes.visual_tokens)
@@ -192,8 +192,8 @@ def document(
     where: Environment | None = None,
     unpruned: Dense | None = None,
     without_dense: bool = False,
-) -> Document:
-    """A summarised study. Without `measurements` every cell is measured, each further method with a dearer choice."""
+) -> SweepDocument:
+    """A summarised study. By default all cells are measured, each further method with a costlier selection."""
     asked = asked or study()
     if measurements is None:
         rank = {method: i for i, method in enumerate(asked.methods)}
@@ -239,12 +239,8 @@ def _pair(draw: np.random.Generator, share: float, overhead_ms: float, noise: fl
     )
 
 
-def _layer_macs(n: int, sizes: Shape) -> int:
-    return layer_macs(n, sizes.hidden, sizes.intermediate, sizes.query_width, sizes.kv_width, sizes.ffn_matrices)
-
-
 def _counted_macs(visual_tokens: Sequence[int], sizes: Shape) -> int:
-    decoder = sum(_layer_macs(n + sizes.text_tokens, sizes) for n in visual_tokens)
+    decoder = sum(layer_macs(n + sizes.text_tokens, sizes) for n in visual_tokens)
     return decoder + sizes.hidden * sizes.vocabulary + _VISION_TOWER_MACS
 
 

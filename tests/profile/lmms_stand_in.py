@@ -1,4 +1,4 @@
-"""The few pieces of lmms-eval 0.7.3 that `evaluation.py` touches, for where it is not installed.
+"""The few pieces of lmms-eval 0.7.3 that `trio_profile/studies/eval.py` calls, for machines without lmms-eval.
 
 They take and give what lmms-eval's do: a task's YAML with its `!function`, requests whose `args` are (context, options,
 visual, document, task, split), results by `metric,filter` and logged samples. A dataset is a directory of pictures with

@@ -21,7 +21,7 @@ def test_exact_numbers_show_every_digit_and_do_not_break():
     assert units.exact(12) == "12"
 
 
-def test_percentages():
+def test_percentages_have_the_digits_that_are_asked_for():
     assert units.percent(0.111) == "11.1 %"
     assert units.percent(0.111, 0) == "11 %"
 
@@ -74,14 +74,64 @@ def test_tiny_differences_show_their_size():
     assert units.tiny(2.886e-07) == "2.9e-07"
 
 
-def test_factors():
+def test_factors_have_up_to_three_digits():
     assert units.factor(0.18349) == "0.183"
     assert units.factor(2) == "2.00"
 
 
-def test_durations_are_for_people():
+def test_a_duration_has_a_unit_that_suits_its_size():
     assert units.duration(0.5) == "0.5 s"
     assert units.duration(6.0) == "6 s"
     assert units.duration(42.4) == "42 s"
     assert units.duration(185) == "3 min 05 s"
     assert units.duration(7800) == "2 h 10 min"
+
+
+def test_short_values_have_three_digits_at_any_size():
+    assert units.short(0.012345) == "0.0123"
+    assert units.short(1.2345e-7) == "1.23e-07"
+
+
+def test_a_change_of_a_whole_number_is_never_rounded():
+    assert units.change(4096, 4097) == "4\u202f096 + 1"
+    assert units.change(2_985_934_061_568, 2_985_934_060_000) == "2.986 T − 1\u202f568"
+    assert units.change(7, 7) == "7"
+
+
+def test_scores_are_shares_or_points():
+    assert units.task_score(0.83124) == "0.8312"
+    assert units.task_score(1510.72) == "1510.7"
+    assert units.task_score(-0.5) == "−0.5000"
+    assert units.task_score_difference(-0.0123, (-0.0301, 0.0055)) == "−0.0123 [−0.0301, +0.0055]"
+    assert units.task_score_difference(12.34) == "+12.3"
+
+
+def test_a_count_of_one_is_singular():
+    assert units.number_of(1, "cell") == "1 cell"
+    assert units.number_of(0, "cell") == "0 cells"
+
+
+def test_a_negative_number_has_a_true_minus():
+    assert units.exact(-892_081) == "−892\u202f081"
+    assert units.count(-892_081_152) == "−892.1 M"
+    assert units.percent(-0.0535, 2) == "−5.35 %"
+    assert units.milliseconds(-0.0122) == "−0.0122 ms"
+
+
+def test_a_mean_count_has_the_digits_of_its_interval():
+    assert units.count_within(157.4, (141.2, 170.8)) == "157 [141, 171]"
+    assert units.count_within(3.21, (2.9, 3.5)) == "3.2 [2.9, 3.5]"
+
+
+def test_a_difference_in_points_is_told_in_words():
+    assert units.points(-0.58, (-0.641, -0.512)) == "58.0 points less [−64.1, −51.2]"
+    assert units.points(0.06, (0.007, 0.112)) == "6.0 points more [+0.7, +11.2]"
+    assert units.points(0.0, (-0.014, 0.014)) == "no difference [−1.4, +1.4]"
+
+
+def test_a_divergence_has_its_interval_and_unit():
+    assert units.nats_within(0.1234, (0.11, 0.14)) == "0.123 nats [0.110, 0.140]"
+
+
+def test_a_score_has_one_decimal():
+    assert units.score(94.9) == "94.9"

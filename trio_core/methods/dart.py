@@ -68,7 +68,9 @@ def least_duplicated(
 
 @dataclass(frozen=True, kw_only=True)
 class Dart(Method):
-    """Keep a few strong visual tokens, and those that are least similar to them. No attention is used.
+    """Keep a few strong visual tokens, and those that are least similar to them.
+
+    No attention is used.
 
     pivots_visual: how many visual tokens are pivots.
     pivots_text: how many tokens of the text after the picture are pivots.

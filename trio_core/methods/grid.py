@@ -16,9 +16,11 @@ from trio_core.tensors import KeptK, to_device
 
 @dataclass(frozen=True, kw_only=True)
 class Grid(Method):
-    """Keep tokens at even steps in raster order: the indices floor((i + ½) · N / K).
+    """Keep tokens at even steps over the picture, row by row.
 
-    shape: `stride` is that rule. `square` keeps the centres of a two-dimensional grid instead, where no token of the
+    In raster order these are the indices floor((i + ½) · N / K).
+
+    shape: `stride` is this rule. `square` keeps the centres of a two-dimensional grid instead, where no token of the
         picture was dropped yet and their number is a square. At later stages and in other pictures it is the stride.
     """
 

@@ -105,7 +105,9 @@ def holov(attention: ScoresN, scores: ScoresN, budget: int, chunks: int = 16) ->
 
 @dataclass(frozen=True, kw_only=True)
 class HoloV(Method):
-    """Divide the budget over strips of the picture by their attention, and keep each strip's most attended tokens.
+    """Keep the most attended tokens of each strip of the picture.
+
+    The strips share the budget by their attention.
 
     chunks: number of strips. A strip is a run of tokens in raster order, over all crops one after another.
     diversity: weight of the variance of a strip's similarities, beside the attention. The paper's weight is 0.09; in

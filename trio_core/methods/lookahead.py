@@ -13,7 +13,7 @@ from trio_core.rules.selection import nms_select, top_k
 
 @dataclass(frozen=True, kw_only=True)
 class Lookahead(Method):
-    """Keep the visual tokens that the last rows attend to most in the next layer, and skip near-duplicates of them.
+    """Keep what the last rows attend to most in the next layer, without near-duplicates.
 
     Everything is as in `Trio` except the score: here the attention weights of the supervised rows, averaged over heads
     and rows.

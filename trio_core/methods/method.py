@@ -151,6 +151,13 @@ class Method(ABC):
         return Signal.LAYERS in self.needs
 
     @classmethod
+    def summary(cls) -> str:
+        """What the method does, in one line: the first line of its docstring. Empty for a class without one."""
+        first = (cls.__doc__ or "").strip().partition("\n")[0]
+        # A dataclass without a docstring gets its signature for one.
+        return "" if first.startswith(f"{cls.__name__}(") else first
+
+    @classmethod
     def option_names(cls) -> tuple[str, ...]:
         """The names of all options. Those that every method has come first."""
         return tuple(field.name for field in fields(cls))

@@ -85,7 +85,9 @@ def dbdpc(keys: KeysNE, survivors: Tensor, budget: int) -> tuple[KeptK, Tensor]:
 
 @dataclass(frozen=True, kw_only=True)
 class Pact(Method):
-    """Drop the visual tokens that receive little attention, and merge the others by density peaks of their keys.
+    """Drop the visual tokens that receive little attention, and merge the others by their keys.
+
+    Density peaks of the keys make the clusters that are merged.
 
     share: share of the visual tokens that survive the dropping and are clustered, in (0, 1]. Never fewer than the
         budget survive.

@@ -23,7 +23,9 @@ NEIGHBOURS = 32
 
 @dataclass(frozen=True, kw_only=True)
 class PruMerge(Method):
-    """Keep the patches that the CLS token attends to in the tower's last layer, and merge near patches into each.
+    """Keep the patches that the CLS token attends to most, and merge similar patches into each.
+
+    The attention is that of the tower's last layer.
 
     plus: PruMerge+, the released default. Half of the centres, the smaller half, are samples at even steps over the
         picture. The other half are the most attended patches. If a sample is among those already, the next most

@@ -81,7 +81,7 @@ def text_attention(query: Tensor, keys: Tensor, valid: Tensor) -> ScoresN:
 
 @dataclass(frozen=True, kw_only=True)
 class PruneVid(Method):
-    """Merge the visual tokens into clusters before the decoder, and later drop what the text attends to least.
+    """Merge tokens into clusters before the decoder, and later drop what the text attends to least.
 
     The mean of a cluster stands at the place of its centre. A video is clustered as one frame.
     """

@@ -16,7 +16,9 @@ LEAST_SHARE = 2.0**-20
 
 @dataclass(frozen=True, kw_only=True)
 class PyramidDrop(ScoreMethod):
-    """Drop visual tokens at several depths, each time those that the last token attends to least in the next layer.
+    """Drop, at several depths, the visual tokens that the last token attends to least.
+
+    The attention is that of the next layer, which has not run yet.
 
     After stage i, λ^i of the tokens are left; the retention determines λ. The paper has λ = 1/2 at layers 8, 16 and 24
     of 32. These layers cannot average below a quarter of the tokens. For less, the author advises layers=(2, 8, 16).

@@ -32,7 +32,7 @@ def scope(hidden: FeaturesND, attention: ScoresN, budget: int, alpha: float = 1.
 
 @dataclass(frozen=True, kw_only=True)
 class Scope(Method):
-    """Keep the patches that cover the other patches best, weighted by what the CLS token attends to.
+    """Keep the patches that cover the others best, weighted by the CLS token's attention.
 
     alpha: power of the attention. With 0 coverage alone decides.
 

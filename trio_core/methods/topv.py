@@ -19,7 +19,7 @@ from trio_core.tensors import FeaturesND, KeptK, ScoresN, to_device
 
 @dataclass(frozen=True, kw_only=True)
 class TopV(Method):
-    """Keep the visual tokens that contribute most to a layer's output, and some of the others at even steps.
+    """Keep the tokens that contribute most to a layer's output, and some others at even steps.
 
     Each visual token is a source as it enters the layer that has just run, and a target as it leaves it, after the next
     norm. A source that moves to a target costs the distance of their features, the distance of their places on the

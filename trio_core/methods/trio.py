@@ -38,7 +38,7 @@ _SHARED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Trio(Method):
-    """Keep the visual tokens that the model's own prediction depends on most, and skip near-duplicates of them.
+    """Keep the tokens that the model's prediction depends on most, without near-duplicates.
 
     The score of a token is the norm of the gradient of a proxy loss, taken through one layer (Eq. 2 to 5). Algorithm 1
     selects by score and suppresses duplicates.
@@ -158,7 +158,7 @@ class Trio(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class TrioPrinted(Trio):
-    """Keep what TRIO's printed equations keep: the proxy loss is taken through the layer that has just run.
+    """Run TRIO as its equations are printed: it probes the layer that has just run.
 
     The options are those of `Trio`.
     """
@@ -177,7 +177,7 @@ class TrioPrinted(Trio):
 
 @dataclass(frozen=True, kw_only=True)
 class TrioReleased(Trio):
-    """Keep what TRIO's public code keeps on LLaVA: it probes the next layer and leaves the last row out of the loss.
+    """Run TRIO as its public code does on LLaVA: the last row is not part of the loss.
 
     The options are those of `Trio`. Positions are renumbered, except in families whose positions have several axes.
     """

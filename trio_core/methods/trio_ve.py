@@ -14,7 +14,7 @@ from trio_core.rules.schedule import Layers, default_layers
 
 @dataclass(frozen=True, kw_only=True)
 class TrioVe(Trio):
-    """Prune the encoder's output by SCOPE, and what is left of it by TRIO half-way through the decoder.
+    """Prune the encoder's output by SCOPE, and the rest by TRIO half-way through the decoder.
 
     alpha: SCOPE's power of the attention.
 

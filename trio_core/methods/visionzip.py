@@ -18,7 +18,7 @@ from trio_core.rules.schedule import shares
 
 @dataclass(frozen=True, kw_only=True)
 class VisionZip(Method):
-    """Keep the CLS token and the patches it attends to most, and merge the other patches into a few.
+    """Keep the CLS token and what it attends to most, and merge the other patches into a few.
 
     contextual_share: share of the budget that merged patches get. 10 of 64 as published.
 

@@ -52,7 +52,7 @@ def vispruner(hidden: FeaturesND, attention: ScoresN, budget: int, important: fl
 
 @dataclass(frozen=True, kw_only=True)
 class VisPruner(Method):
-    """Keep the patches that the CLS token attends to most, and others that are unlike each other.
+    """Keep what the CLS token attends to most, and other patches that are unlike each other.
 
     important: share of the budget that goes by attention.
 

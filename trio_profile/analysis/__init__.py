@@ -1,1 +1,1 @@
-"""Pure functions from records to findings. Nothing here imports torch: a report is rebuilt on a laptop in a second."""
+"""Functions that turn records into documents. Nothing here imports torch, so a report needs none."""

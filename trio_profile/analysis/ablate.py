@@ -1,24 +1,33 @@
-"""The document of `trio-profile ablate`: a method with one option changed at a time, held against it as it stands."""
+"""The document of `trio-profile ablate`: variants of a method, each compared with the unchanged method.
 
-from trio_profile.analysis.accuracy import difference, right
-from trio_profile.analysis.sweep import CellSummary, DenseSummary, summarise_cell, summarise_dense
+A variant changes one option of the method. The unchanged method is the default variant of each group.
+"""
+
+from trio_profile.analysis.accuracy import paired_difference
+from trio_profile.analysis.cells import CellSummary, DenseSummary, summarise_cell, summarise_dense
 from trio_profile.records.estimate import Difference
 from trio_profile.records.schema import FORMAT, VERSION, Cell, Dense, Environment, Measurement, Options, Record, Study
+from trio_profile.records.store import Contents
 
 PRINTED: dict[str, dict[str, float]] = {
     "k_pos": {"1": 92.1, "2": 94.6, "3": 94.6, "4": 94.9, "5": 94.9, "6": 94.8, "7": 94.7, "8": 94.8},
     "threshold": {"0.70": 94.6, "0.75": 94.7, "0.80": 94.8, "0.85": 94.4, "0.90": 94.2, "0.95": 93.6, "none": 92.1},
     "layers": {"1, 10, 15": 84.3, "1, 9, 14": 83.9, "1, 11, 16": 84.2},
 }
-"""What the paper prints for LLaVA-1.5-7B at 64 tokens: of k_pos and threshold the mean share of the dense scores kept,
-of layers the score in POPE. [arXiv 2602.04657, its three tables of ablations; data/claims/trio-2026.yaml]."""
+"""The paper's figures for LLaVA-1.5-7B at 64 tokens, by group and variant. For `k_pos` and `threshold` they are the
+mean share of the dense scores that is kept, in percent. For `layers` they are the POPE score.
+[arXiv 2602.04657, its three tables of ablations; data/claims/trio-2026.yaml]."""
 
 
 class Row(CellSummary):
-    """One variant at one retention. options: what it changes; default: nothing, it is the method as it stands.
+    """One variant at one retention.
 
-    default_difference: its accuracy less that of the method as it stands, on the same questions, with a paired
-    interval; accuracy_difference is less the dense model's. printed: what the paper has for it, if anything.
+    variant: name of the variant.
+    options: the options that the variant changes, with their new values.
+    default: whether this is the unchanged method.
+    default_difference: the variant's accuracy minus the unchanged method's accuracy on the same questions. The
+        difference to the dense model is `accuracy_difference`.
+    printed: the paper's figure for this variant; None if the paper prints none.
     """
 
     variant: str
@@ -29,18 +38,25 @@ class Row(CellSummary):
 
 
 class Group(Record):
-    """One ablation: its variants, by retention and then in its own order."""
+    """One ablation: the variants of one option.
+
+    rows: sorted by retention, then in the order of the variants.
+    """
 
     name: str
     rows: list[Row]
 
     def at(self, retention: float) -> list[Row]:
-        """The rows of one nominal retention that were measured."""
+        """The measured rows of one nominal retention."""
         return [row for row in self.rows if row.nominal_retention == retention and row.status == "done"]
 
 
 class Ablation(Record):
-    """What `trio-profile ablate --json` prints. The method as it stands is a row of every group, measured once."""
+    """What `trio-profile ablate --json` prints.
+
+    groups: the ablations. The unchanged method is measured once and is a row of each group.
+    report: path of report.html.
+    """
 
     format: str = FORMAT
     version: int = VERSION
@@ -52,27 +68,27 @@ class Ablation(Record):
 
     @property
     def refusals(self) -> list[tuple[Group, Row]]:
-        """What could not be run."""
+        """The rows that failed or were refused, each with its group."""
         return [(group, row) for group in self.groups for row in group.rows if row.status != "done"]
 
 
 def ablate(study: Study, environment: Environment, dense: Dense | None, measurements: list[Measurement]) -> Ablation:
-    """Derive the ablations of a study's first method from its records; what was not measured yet is left out."""
-    seen = {measurement.cell.id: measurement for measurement in measurements}
-    summaries = {key: summarise_cell(measurement, study, dense) for key, measurement in seen.items()}
-    shares = {key: right(measurement, dense) for key, measurement in seen.items()}
+    """Derive the ablations of the study's first method from its records. Cells without a record are left out."""
+    by_cell = {measurement.cell.id: measurement for measurement in measurements}
 
     def row(group: str, variant: str, options: Options, retention: float) -> Row | None:
-        here, stands = (Cell(method=study.methods[0], retention=retention, options=o).id for o in (options, {}))
-        if here not in seen:
+        measurement, default = (
+            by_cell.get(Cell(method=study.methods[0], retention=retention, options=changes).id)
+            for changes in (options, {})
+        )
+        if measurement is None:
             return None
-        mine, its = shares[here], shares.get(stands)
         return Row(
-            **dict(summaries[here]),
+            **dict(summarise_cell(measurement, study, dense)),
             variant=variant,
             options=options,
             default=not options,
-            default_difference=difference(mine, its) if options and mine is not None and its is not None else None,
+            default_difference=paired_difference(measurement, default, dense) if options else None,
             printed=PRINTED.get(group, {}).get(variant),
         )
 
@@ -91,3 +107,8 @@ def ablate(study: Study, environment: Environment, dense: Dense | None, measurem
     return Ablation(
         environment=environment, study=study, dense=summarise_dense(dense) if dense else None, groups=groups
     )
+
+
+def from_store(contents: Contents) -> Ablation:
+    """Make the document from the contents of a store."""
+    return ablate(contents.study, contents.environment, contents.dense, contents.measurements)

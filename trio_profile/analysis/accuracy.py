@@ -1,28 +1,38 @@
-"""How many answers are kept: accuracy with its interval, paired with the dense model's, question by question."""
+"""Accuracy with its interval, and how it differs from the dense model's accuracy on the same questions.
+
+An array [Q] holds one number for each of Q questions: 1 if its answer is right, 0 if it is wrong. A random method
+answers each question with several seeds; then the number is the share of right answers.
+"""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trio_profile.records.estimate import Accuracy, Difference
+from trio_profile.records.estimate import Accuracy, Difference, Estimate
 from trio_profile.records.schema import Dense, Measurement, Record
 from trio_profile.stats.crossing import isotonic
 from trio_profile.stats.intervals import difference_interval, share_interval
+from trio_profile.stats.resampling import draws, percentile_interval
 
 SHARES = (0.99, 0.97, 0.95)
-"""Of the dense accuracy: what a pruned model may be asked to keep."""
+"""The shares of the dense accuracy for which the least retention is reported."""
 _RESAMPLES = 2000
+S = TypeVar("S", bound=Estimate)
+_CERTAIN, _POSSIBLE = 0.975, 0.025
+"""The shares of resamples from which on an outcome counts as certain and as possible: the ends of a 95 % interval."""
 
 
-class Kept(Record):
-    """The least of the sweep's retentions from which on a share of the dense accuracy is kept.
+class AccuracyKept(Record):
+    """The least retention from which on a method keeps a share of the dense accuracy.
 
-    status: `crossing` at `retention`; `always` from the first on, `never` at any; `inconclusive` when the questions
-    allow both, or none keeps it and they allow that one does. ci95: from other draws of the questions; it ends at 1
-    where they allow that none measured keeps the share, since all tokens kept are the dense model. prefill_speedup: at
-    `retention`.
+    status: `crossing` if the share is kept from `retention` on; `always` if it is kept from the lowest retention on;
+        `never` if it is kept at no retention; `inconclusive` if the questions cannot rule out either outcome.
+    retention: the least retention; None if the share is never kept or the result is inconclusive.
+    ci95: interval of the retention, from resampled questions. It ends at 1 if the share may be kept at no retention of
+        the sweep, because with all tokens the pruned model equals the dense model.
+    prefill_speedup: the speed-up at `retention`.
     """
 
     status: Literal["crossing", "always", "never", "inconclusive"]
@@ -32,78 +42,128 @@ class Kept(Record):
 
 
 def by_question(values: Sequence[bool] | Sequence[float], questions: int) -> NDArray[np.float64]:
-    """[questions] each one's mean over the draws of a method, which follow one another in `values`."""
+    """Return the mean over seeds for each question, [Q].
+
+    values: [seeds · Q], all questions of the first seed first.
+    questions: Q.
+    """
     return np.asarray(values, dtype=float).reshape(-1, questions).mean(axis=0)
 
 
-def right(measurement: Measurement, dense: Dense | None) -> NDArray[np.float64] | None:
-    """`by_question` of what a cell answered; None where no answer is known."""
+def correct_shares(measurement: Measurement, dense: Dense | None) -> NDArray[np.float64] | None:
+    """Return [Q], the share of right answers of a cell to each question; None if no answers are known."""
     if dense is None or not dense.correct or measurement.fidelity is None or not measurement.fidelity.correct:
         return None
     return by_question(measurement.fidelity.correct, len(dense.correct))
 
 
+def mean_share(values: NDArray[np.float64], kind: type[S]) -> S:
+    """Return the mean of values between 0 and 1, [Q], with Wilson's interval.
+
+    kind: the class of the result: Accuracy or Share.
+    """
+    count, samples = float(values.sum()), len(values)
+    return kind(value=count / samples, ci95=share_interval(count, samples), samples=samples)
+
+
 def accuracy(shares: NDArray[np.float64]) -> Accuracy:
-    """Of questions; one that a draw answers in two of three seeds counts two thirds."""
-    count, samples = float(shares.sum()), len(shares)
-    return Accuracy(value=count / samples, ci95=share_interval(count, samples), samples=samples)
+    """Return the accuracy. A question with two right answers from three seeds counts two thirds.
+
+    shares: [Q], the share of right answers to each question.
+    """
+    return mean_share(shares, Accuracy)
 
 
 def by_kind(shares: NDArray[np.float64], kinds: Sequence[str]) -> dict[str, Accuracy]:
-    """The accuracy of each kind of question, where they have kinds."""
+    """Return the accuracy for each kind of question.
+
+    shares: [Q], the share of right answers to each question.
+    kinds: [Q], the kind of each question; empty if it has none.
+    """
     names = sorted({kind for kind in kinds if kind})
     return {name: accuracy(shares[[kind == name for kind in kinds]]) for name in names}
 
 
 def difference(shares: NDArray[np.float64], others: NDArray[np.float64]) -> Difference:
-    """The first less the second, paired by question."""
+    """Return one accuracy minus another, with an interval that is paired by question.
+
+    shares, others: [Q], the share of right answers to each question.
+    """
     differences = (shares - others).tolist()
     return Difference(
         value=float(np.mean(differences)), ci95=difference_interval(differences), samples=len(differences)
     )
 
 
-def kept(
+def paired_difference(measurement: Measurement, other: Measurement | None, dense: Dense | None) -> Difference | None:
+    """Return the accuracy of a cell minus that of another cell; None if one of them is not known."""
+    shares = correct_shares(measurement, dense)
+    others = None if other is None else correct_shares(other, dense)
+    return None if shares is None or others is None else difference(shares, others)
+
+
+def accuracy_kept(
     retentions: Sequence[float],
     pruned: Sequence[NDArray[np.float64]],
     dense: NDArray[np.float64],
     share: float,
     speedups: Sequence[float],
     seed: int = 0,
-) -> Kept:
-    """From which retention on `share` of the dense accuracy is kept, by a fit that never falls with retention.
+) -> AccuracyKept:
+    """Return the least retention from which on a share of the dense accuracy is kept.
 
-    The interval draws the questions anew, the same ones at every retention and for dense. As for a difference of
-    shares, one question is added that dense alone answers and one that the pruned model alone does, so that answers
-    that all agree still leave a doubt.
+    The accuracies are fitted so that they never fall when the retention grows. The interval resamples the questions,
+    the same ones at each retention and for the dense model. Two questions are added, as for a difference of shares:
+    only the dense model answers one of them, and only the pruned model answers the other. So even a sample in which all
+    answers agree leaves some uncertainty.
+
+    retentions: [R], in any order.
+    pruned: R arrays [Q], the share of right answers to each question.
+    dense: [Q], the dense model's.
+    share: the share of the dense accuracy to keep.
+    speedups: [R], the prefill speed-ups.
     """
     order = np.argsort(retentions)
-    x = np.asarray(retentions, dtype=float)[order]
-    if len(x) == 0 or dense.sum() == 0:
-        return Kept(status="inconclusive")
-    right = np.stack([pruned[i] for i in order])
-    found = _first(right.mean(axis=1), dense.mean(), share)
-    doubted = np.column_stack([right, np.zeros(len(x)), np.ones(len(x))])
-    whole = np.append(dense, (1.0, 0.0))
-    drawn = np.random.default_rng(seed).integers(len(whole), size=(_RESAMPLES, len(whole)))
-    firsts = np.array([_first(doubted[:, some].mean(axis=1), whole[some].mean(), share) for some in drawn])
-    always, never = (firsts == 0).mean(), (firsts == len(x)).mean()
-    if always >= 0.975:
-        return Kept(status="always", retention=float(x[0]))
-    if never >= 0.975:
-        return Kept(status="never")
-    if found == len(x) or (always >= 0.025 and never >= 0.025):
-        return Kept(status="inconclusive")
-    low, high = np.append(x, 1.0)[np.quantile(firsts, [0.025, 0.975], method="inverted_cdf")]
-    return Kept(
+    ascending = np.asarray(retentions, dtype=float)[order]
+    if len(ascending) == 0 or dense.sum() == 0:
+        return AccuracyKept(status="inconclusive")
+    answers = np.stack([pruned[i] for i in order])
+    found = _first_index(answers.mean(axis=1), dense.mean(), share)
+    first = _resampled_first_indices(answers, dense, share, seed)
+    always, never = (first == 0).mean(), (first == len(ascending)).mean()
+    if always >= _CERTAIN:
+        return AccuracyKept(status="always", retention=float(ascending[0]))
+    if never >= _CERTAIN:
+        return AccuracyKept(status="never")
+    if found == len(ascending) or min(always, never) >= _POSSIBLE:
+        return AccuracyKept(status="inconclusive")
+    return AccuracyKept(
         status="crossing",
-        retention=float(x[found]),
-        ci95=(float(low), float(high)),
+        retention=float(ascending[found]),
+        ci95=percentile_interval(np.append(ascending, 1.0)[first], method="inverted_cdf"),
         prefill_speedup=speedups[order[found]],
     )
 
 
-def _first(right: NDArray[np.float64], dense: float, share: float) -> int:
-    """The first place where accuracies, fitted never to fall, are `share` of the dense one; past the end if nowhere."""
-    enough = np.asarray(isotonic(right.tolist())) >= share * dense - 1e-12
-    return int(enough.argmax()) if dense and enough.any() else len(right)
+def _resampled_first_indices(
+    answers: NDArray[np.float64], dense: NDArray[np.float64], share: float, seed: int
+) -> NDArray[np.intp]:
+    """Return `_first_index` for each resample of the questions.
+
+    answers: [R, Q], by ascending retention.
+    dense: [Q].
+    """
+    rows = len(answers)
+    more_answers = np.column_stack([answers, np.zeros(rows), np.ones(rows)])
+    more_dense = np.append(dense, (1.0, 0.0))
+    drawn = draws(len(more_dense), _RESAMPLES, seed)
+    return np.array([_first_index(more_answers[:, q].mean(axis=1), more_dense[q].mean(), share) for q in drawn])
+
+
+def _first_index(accuracies: NDArray[np.float64], dense: float, share: float) -> int:
+    """Return the first index at which the fitted accuracy reaches `share` of the dense one; the length if none does.
+
+    accuracies: [R], by ascending retention.
+    """
+    enough = np.asarray(isotonic(accuracies.tolist())) >= share * dense - 1e-12
+    return int(enough.argmax()) if dense and enough.any() else len(accuracies)

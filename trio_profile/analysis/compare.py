@@ -1,17 +1,23 @@
-"""The document of `trio-profile compare`: methods side by side, each at the same retentions, in one process."""
+"""The document of `trio-profile compare`: several methods at the same retentions, measured in one process."""
 
-from trio_profile.analysis.accuracy import difference, right
+from collections.abc import Sequence
+
+from trio_profile.analysis.accuracy import paired_difference
+from trio_profile.analysis.cells import CellSummary, DenseSummary
 from trio_profile.analysis.pareto import front
-from trio_profile.analysis.sweep import CellSummary, DenseSummary, summarise
+from trio_profile.analysis.sweep import summarise
 from trio_profile.records.estimate import Difference
-from trio_profile.records.schema import FORMAT, VERSION, Dense, Environment, Measurement, Record, Study
+from trio_profile.records.schema import FORMAT, VERSION, Cell, Dense, Environment, Measurement, Record, Study
+from trio_profile.records.store import Contents
 
 
 class Row(CellSummary):
-    """One method at one retention. pareto: none at this retention is both as fast in prefill and as near to dense.
+    """One method at one retention.
 
-    reference_difference: its accuracy less that of the comparison's reference method, on the same questions, with a
-    paired interval; accuracy_difference is less the dense model's.
+    pareto: whether the method is on the Pareto front: no other method at this retention is both faster in prefill and
+        closer to the dense model.
+    reference_difference: the method's accuracy minus the reference method's accuracy on the same questions. The
+        difference to the dense model is `accuracy_difference`.
     """
 
     pareto: bool = False
@@ -21,8 +27,9 @@ class Row(CellSummary):
 class Comparison(Record):
     """What `trio-profile compare --json` prints.
 
-    reference: the method that the others' answers are held against: trio where it is there, else the first one named.
-    rows: by retention, the fastest prefill first; then what failed or was refused, with its reason.
+    reference: the method that the other methods are compared with: trio, or the first method if trio is not measured.
+    rows: sorted by retention, then by prefill speed-up, the fastest first. Cells that failed or were refused follow.
+    report: path of report.html.
     """
 
     format: str = FORMAT
@@ -35,12 +42,12 @@ class Comparison(Record):
     report: str | None = None
 
     def at(self, retention: float) -> list[Row]:
-        """The rows of one nominal retention that were measured."""
+        """The measured rows of one nominal retention."""
         return [row for row in self.rows if row.nominal_retention == retention and row.status == "done"]
 
     @property
     def answered(self) -> dict[str, dict[float, Row]]:
-        """By method and nominal retention, the rows whose answers are known to be right or wrong; most right first."""
+        """The rows with a known accuracy, by method and nominal retention. The most accurate method is first."""
         found: dict[str, dict[float, Row]] = {}
         for row in self.rows:
             if row.accuracy is not None:
@@ -49,7 +56,7 @@ class Comparison(Record):
 
     @property
     def refusals(self) -> list[Row]:
-        """What could not be run."""
+        """The rows that failed or were refused."""
         return [row for row in self.rows if row.status != "done"]
 
 
@@ -57,37 +64,44 @@ def compare(study: Study, environment: Environment, dense: Dense | None, measure
     """Derive the comparison of a study from its records."""
     document = summarise(study, environment, dense, measurements)
     reference = "trio" if "trio" in study.methods else study.methods[0]
-    shares = {(seen.cell.method, seen.cell.retention): right(seen, dense) for seen in measurements}
+    by_cell = {measurement.cell.id: measurement for measurement in measurements}
 
-    def apart(method: str, retention: float) -> Difference | None:
-        mine, its = shares.get((method, retention)), shares.get((reference, retention))
-        return difference(mine, its) if method != reference and mine is not None and its is not None else None
+    def reference_difference(cell: CellSummary) -> Difference | None:
+        if cell.method == reference:
+            return None
+        measurement, other = (
+            by_cell.get(Cell(method=method, retention=cell.nominal_retention).id) for method in (cell.method, reference)
+        )
+        return None if measurement is None else paired_difference(measurement, other, dense)
 
     rows: list[Row] = []
     for retention in sorted(set(study.retentions)):
         cells = [cell for cell in document.cells if cell.nominal_retention == retention and cell.status == "done"]
         cells.sort(key=_speedup, reverse=True)
-        judged = [cell for cell in cells if cell.kl_nats is not None]
-        best = {
-            judged[index].method
-            for index in front([(_speedup(cell), cell.kl_nats.value) for cell in judged if cell.kl_nats is not None])
-        }
+        best = _pareto_methods(cells)
         rows += [
-            Row(
-                **dict(cell),
-                pareto=cell.method in best,
-                reference_difference=apart(cell.method, cell.nominal_retention),
-            )
+            Row(**dict(cell), pareto=cell.method in best, reference_difference=reference_difference(cell))
             for cell in cells
         ]
     rows += [Row(**dict(cell)) for cell in document.cells if cell.status != "done"]
     return Comparison(environment=environment, study=study, dense=document.dense, reference=reference, rows=rows)
 
 
+def _pareto_methods(cells: Sequence[CellSummary]) -> set[str]:
+    """Return the methods on the Pareto front of prefill speed-up and divergence from the dense model."""
+    points = [(cell.method, _speedup(cell), cell.kl_nats.value) for cell in cells if cell.kl_nats is not None]
+    return {points[index][0] for index in front([(gain, loss) for _, gain, loss in points])}
+
+
 def _mean_accuracy(rows: dict[float, Row]) -> float:
-    right = [row.accuracy.value for row in rows.values() if row.accuracy is not None]
-    return sum(right) / len(right)
+    values = [row.accuracy.value for row in rows.values() if row.accuracy is not None]
+    return sum(values) / len(values)
 
 
 def _speedup(cell: CellSummary) -> float:
     return cell.prefill_speedup.value if cell.prefill_speedup is not None else 0.0
+
+
+def from_store(contents: Contents) -> Comparison:
+    """Make the document from the contents of a store."""
+    return compare(contents.study, contents.environment, contents.dense, contents.measurements)

@@ -1,4 +1,4 @@
-"""The document of `trio-profile layers`: where the time of one prefill goes, dense and pruned, and why."""
+"""The document of `trio-profile layers`: the time of each part of one prefill, dense and pruned."""
 
 from trio_profile.analysis.attribution import Step
 from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio
@@ -6,7 +6,12 @@ from trio_profile.records.schema import FORMAT, VERSION, Environment, Record, Re
 
 
 class LayerTimes(Record):
-    """One decoder layer's forward, in ms. tokens: visual and text that it runs on."""
+    """The times of one decoder layer's forward.
+
+    layer: number of the layer, from 1.
+    tokens, dense_tokens: visual and text tokens that the layer runs on, in the pruned and in the dense prefill.
+    forward_ms, dense_forward_ms: the times of its forward.
+    """
 
     layer: int
     tokens: int
@@ -16,7 +21,16 @@ class LayerTimes(Record):
 
 
 class StageTimes(Record):
-    """One stage, after `layer`. selection_ms holds the four before it, as far as a method has them."""
+    """The times of one stage.
+
+    A part is None if the method does not have it.
+
+    layer: the layer after which the stage acts.
+    tokens_before, tokens_after: visual tokens before and after the stage.
+    proxy_forward_ms, proxy_loss_ms, backward_ms, nms_ms: parts of the selection.
+    selection_ms: the whole selection.
+    compaction_ms: removal of the other tokens.
+    """
 
     layer: int
     tokens_before: int
@@ -30,7 +44,11 @@ class StageTimes(Record):
 
 
 class PartTimes(Record):
-    """A module beside the layers, or what lies in no region, named by where it lies."""
+    """The times of a part of the prefill outside the layers.
+
+    name: a module, or a gap between two measured regions, such as `before the layers`.
+    ms, dense_ms: the times in the pruned and in the dense prefill.
+    """
 
     name: str
     ms: Milliseconds
@@ -38,10 +56,12 @@ class PartTimes(Record):
 
 
 class Totals(Record):
-    """The whole prefill, and what all named regions make of it.
+    """The times of the whole prefill.
 
-    speedup: paired ratios of whole prefills without a mark inside, dense over pruned. named: share of the whole that
-    lies in layers, modules and stages; the gaps are the rest. instrumented: a prefill with marks over one without.
+    prefill_ms, dense_prefill_ms: the whole prefill, timed without marks inside.
+    prefill_speedup: median of the paired ratios dense / pruned.
+    named, dense_named: share of the time in layers, modules and stages. The rest is in the gaps.
+    instrumented, dense_instrumented: time with marks / time without marks.
     """
 
     prefill_ms: Milliseconds
@@ -54,10 +74,13 @@ class Totals(Record):
 
 
 class Bounds(Record):
-    """The device's measured peaks, and how near the prefill comes to them.
+    """The measured peaks of the device, and how close the prefill comes to them.
 
-    flops_per_second, bytes_per_second: of a large product and a large copy. mfu: counted FLOPs a second over the first.
-    mbu: bytes a second, were every weight read once, over the second. least_ms: no prefill of this work can be faster.
+    flops_per_second: speed of a large matrix product.
+    bytes_per_second: speed of a large copy.
+    mfu, dense_mfu: counted FLOPs per second of the prefill / flops_per_second.
+    mbu, dense_mbu: bytes of all weights per second of the prefill / bytes_per_second.
+    least_ms, dense_least_ms: the least possible time of a prefill with this work on this device.
     """
 
     flops_per_second: float
@@ -73,8 +96,14 @@ class Bounds(Record):
 class LayersDocument(Record):
     """What `trio-profile layers --json` prints.
 
-    claimed_ratio: dense over pruned by the paper's formula. attribution: from it to the prefill's speed-up;
-    total_attribution: to that of a whole generation, `decode` being what follows the prefill.
+    layers, stages, parts: the times of the prefill's parts.
+    totals, bounds: the whole prefill.
+    claimed_ratio: dense work / pruned work by the paper's formula.
+    attribution: the steps from the claimed ratio to the prefill's speed-up.
+    decode: the time after the prefill.
+    total_attribution: the steps from the claimed ratio to the speed-up of a whole generation.
+    trace: path of trace.json, which Perfetto and Chrome open.
+    report: path of report.html.
     """
 
     format: str = FORMAT

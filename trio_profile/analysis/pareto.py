@@ -1,12 +1,14 @@
-"""The Pareto front: points that no other beats in one thing without losing in another."""
+"""The Pareto front: the points for which no other point is better in one value and at least as good in the other."""
 
 from collections.abc import Sequence
 
 
 def front(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Indices of the points (gain, loss) that no other matches in both and beats in one, in the points' order.
+    """Return the indices of the points on the Pareto front, in the points' order.
 
-    Equal points are all on the front, or none.
+    Equal points are either all on the front or none of them is.
+
+    points: pairs of a gain (higher is better) and a loss (lower is better).
     """
     return [
         index

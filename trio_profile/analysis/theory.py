@@ -1,6 +1,7 @@
-"""The document of `trio-profile theory`: the paper's bound against the divergence that was measured; saliency by depth.
+"""The document of `trio-profile theory`: the paper's bound, the measured divergence, and the saliency at each layer.
 
-Intervals draw the questions anew (percentile bootstrap): what belongs to one question hangs together.
+The intervals resample whole questions (percentile bootstrap), because the measurements of one question depend on each
+other.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,13 +9,14 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from scipy.stats import pearsonr, rankdata
 
 from trio_profile.records.estimate import Correlation, Count, Estimate, Overlap
 from trio_profile.records.schema import FORMAT, VERSION, Environment, Record, Removal, Study
+from trio_profile.stats.resampling import draws, percentile_interval
 
 TOP = 0.11
-"""The share of the tokens that are the top ones: what the paper's sparsest setting keeps."""
+"""The share of the tokens that are called the top tokens. The paper's sparsest setting keeps this share."""
 RESAMPLES = 1000
 
 Values = NDArray[np.float64]
@@ -22,14 +24,22 @@ E = TypeVar("E", bound=Estimate)
 
 
 class StageTheory(Record):
-    """Removals after one layer alone. kept: how many tokens stayed, of the smallest to the largest share.
+    """How well the bound predicts the divergence when tokens are removed after one layer.
 
-    Rank correlations (Spearman) of the bound's term with the measured divergence; None where nothing varies. spearman:
-    over all removals. within_question: over those of a question, averaged over questions. same_kept: over choices that
-    keep as many tokens of a question, averaged likewise; what removing more does to both is left out.
-    norms_same_kept: that of the term without saliency. least_constant: the smallest C for which the bound holds in
-    every removal, None where a term of 0 moved something, which no C allows; median_ratio: divergence over term in the
-    middle one of the terms above 0. Both None where there is no such term.
+    The correlations are rank correlations (Spearman) of the bound's term with the measured divergence. A correlation is
+    None if one of its sides does not vary.
+
+    layer: the layer after which tokens were removed.
+    kept: the numbers of tokens that stayed, ascending.
+    spearman: over all removals.
+    within_question: over the removals of one question, averaged over questions.
+    same_kept: over the removals of one question that keep the same number of tokens, averaged over questions. Here a
+        correlation cannot come from the number of removed tokens, which raises both sides.
+    norms_same_kept: the same, for the term without saliency.
+    least_constant: the smallest constant C for which the bound holds in every removal. None if no constant suffices,
+        because the output changed although the term is 0.
+    median_ratio: the median of divergence / term, over terms above 0. None if all terms are 0.
+    removals: the measurements.
     """
 
     layer: int
@@ -44,11 +54,12 @@ class StageTheory(Record):
 
 
 class LayerTheory(Record):
-    """One decoder layer, averaged over questions.
+    """The saliency at one decoder layer, averaged over questions.
 
-    last_layer_agreement: rank correlation, over visual tokens, of the layer's own saliency with the gradient of the
-    last layer's loss at the same place (the paper's fig:vs, as a number). top_overlap: share of the top 11 % that both
-    have in common; chance gives 11 %. above_mean: visual tokens whose saliency exceeds the mean (its fig:avg_token).
+    last_layer_agreement: the rank correlation, over visual tokens, of two saliencies: by the layer's own loss and by
+        the last layer's loss (the paper's fig:vs as a number).
+    top_overlap: the share of the top 11 % that both saliencies have in common. Random selections share 11 %.
+    above_mean: the number of visual tokens with a saliency above the mean (the paper's fig:avg_token).
     """
 
     layer: int
@@ -58,10 +69,16 @@ class LayerTheory(Record):
 
 
 class TheoryDocument(Record):
-    """What `trio-profile theory --json` prints. questions: asked, or pictures drawn. visual_tokens: of the first.
+    """What `trio-profile theory --json` prints.
 
-    probe, rows, k_pos: of the saliency in the bound, as options of TRIO. stages: where it was tested. agreement_trend:
-    rank correlation of a layer's agreement with its number, the last layer left out, averaged over questions.
+    questions: number of questions, or of random pictures.
+    visual_tokens: number of visual tokens of the first question.
+    probe, rows, k_pos: options of TRIO that define the saliency in the bound.
+    stages: the layers after which the bound was tested.
+    layers: the saliency at every layer.
+    agreement_trend: rank correlation of a layer's agreement with its number, without the last layer, averaged over
+        questions.
+    report: path of report.html.
     """
 
     format: str = FORMAT
@@ -80,33 +97,40 @@ class TheoryDocument(Record):
 
 
 def stage(layer: int, removals: Sequence[Removal], seed: int = 0) -> StageTheory:
-    """What the removals after one layer say of the bound; every question has as many of them."""
+    """Return the statistics of the removals after one layer.
+
+    removals: those of all layers. Every question must have the same number of removals.
+    """
     own = [removal for removal in removals if removal.layer == layer]
     questions = {removal.question: [other for other in own if other.question == removal.question] for removal in own}
     bound, norms, kl = (
-        np.array([[getattr(removal, name) for removal in some] for some in questions.values()])
+        np.array([[getattr(removal, name) for removal in group] for group in questions.values()])
         for name in ("bound", "norms", "kl_nats")
     )
-    kept = np.array([[removal.kept for removal in some] for some in questions.values()])
-    told = bound > 0
-    ratios = kl[told] / bound[told]
+    kept = np.array([[removal.kept for removal in group] for group in questions.values()])
+    positive = bound > 0
+    ratios = kl[positive] / bound[positive]
     return StageTheory(
         layer=layer,
         kept=tuple(sorted({removal.kept for removal in own})),
         spearman=estimate(
-            Correlation, len(bound), lambda some: rank_correlation(_pooled(bound, some), _pooled(kl, some)), seed
+            Correlation, len(bound), lambda drawn: rank_correlation(_pooled(bound, drawn), _pooled(kl, drawn)), seed
         ),
         within_question=mean(Correlation, rank_correlation(bound, kl), seed),
         same_kept=mean(Correlation, _at_same_kept(bound, kl, kept), seed),
         norms_same_kept=mean(Correlation, _at_same_kept(norms, kl, kept), seed),
-        least_constant=float(ratios.max()) if len(ratios) and not (kl[~told] > 0).any() else None,
+        least_constant=float(ratios.max()) if len(ratios) and not (kl[~positive] > 0).any() else None,
         median_ratio=float(np.median(ratios)) if len(ratios) else None,
         removals=tuple(own),
     )
 
 
 def by_depth(current: Sequence[Values], last: Sequence[Values], seed: int = 0) -> tuple[LayerTheory, ...]:
-    """Every layer, from saliencies [L, N] of each question: the layer's own, and by the last layer's loss."""
+    """Return the statistics of each layer.
+
+    current: [L, N] of each question, the saliency by the layer's own loss.
+    last: [L, N] of each question, the saliency by the last layer's loss.
+    """
     agreement = _agreement(current, last)
     overlap = np.array([top_overlap(a, b) for a, b in zip(current, last, strict=True)])
     counts = np.array([(a > a.mean(axis=-1, keepdims=True)).sum(axis=-1) for a in current], dtype=float)
@@ -126,7 +150,10 @@ def by_depth(current: Sequence[Values], last: Sequence[Values], seed: int = 0) -
 
 
 def agreement_trend(current: Sequence[Values], last: Sequence[Values], seed: int = 0) -> Correlation | None:
-    """Whether agreement grows with depth: 1 at every step, −1 falls at every step. Arguments as of `by_depth`."""
+    """Return 1 if the agreement grows from each layer to the next, −1 if it always falls, or a value in between.
+
+    The arguments are those of `by_depth`.
+    """
     # The last layer agrees with itself by definition.
     below = _agreement(current, last)[:, :-1]
     depths = np.broadcast_to(np.arange(below.shape[1], dtype=float), below.shape)
@@ -135,51 +162,64 @@ def agreement_trend(current: Sequence[Values], last: Sequence[Values], seed: int
 
 
 def rank_correlation(x: Values, y: Values) -> Values:
-    """Spearman's, along the last axis; NaN where one side does not vary."""
-    x, y = (rankdata(side, axis=-1) for side in (x, y))
-    x, y = (side - side.mean(axis=-1, keepdims=True) for side in (x, y))
-    with np.errstate(invalid="ignore"):
-        return (x * y).sum(axis=-1) / np.sqrt((x * x).sum(axis=-1) * (y * y).sum(axis=-1))
+    """Return Spearman's rank correlation along the last axis. It is NaN if one side does not vary."""
+    found = np.full(x.shape[:-1], np.nan)
+    if x.size:
+        varies = (np.ptp(x, axis=-1) > 0) & (np.ptp(y, axis=-1) > 0)
+        if varies.any():
+            ranks = (rankdata(side[varies], axis=-1) for side in (x, y))
+            found[varies] = pearsonr(*ranks, axis=-1).statistic  # pyright: ignore[reportAttributeAccessIssue]
+    return found
 
 
 def top_overlap(x: Values, y: Values, share: float = TOP) -> Values:
-    """Share of the top tokens [..., N] that both rankings have in common; ties go to the lower index."""
+    """Return the share of the top tokens that two rankings have in common, [...]. Ties go to the lower index.
+
+    x, y: [..., N], one score for each token.
+    share: the share of the tokens that are top tokens.
+    """
     count = max(1, round(share * x.shape[-1]))
     first, second = (np.argsort(-side, axis=-1, kind="stable")[..., :count] for side in (x, y))
     return (first[..., :, None] == second[..., None, :]).any(axis=-1).mean(axis=-1)
 
 
 def mean(kind: type[E], values: Values, seed: int = 0) -> E | None:
-    """Over questions [Q]; those without a value are left out, and without any there is none."""
+    """Return the mean over questions with its interval; None if no question is left.
+
+    values: [Q]. Questions with NaN are left out.
+    """
     defined = values[~np.isnan(values)]
-    return estimate(kind, len(defined), lambda some: defined[some].mean(axis=-1), seed)
+    return estimate(kind, len(defined), lambda drawn: defined[drawn].mean(axis=-1), seed)
 
 
 def estimate(kind: type[E], questions: int, of: Callable[[NDArray[np.intp]], Values], seed: int = 0) -> E | None:
-    """`of` the questions [R, Q], each row one draw of them: as they are, and drawn anew for the interval."""
+    """Return a statistic of all questions with its interval; None if it is undefined.
+
+    questions: number of questions.
+    of: computes the statistic [R] from indices of questions [R, Q]. Each row is one resample.
+    """
     if questions == 0:
         return None
     value = of(np.arange(questions)[None])[0]
-    drawn = of(np.random.default_rng(seed).integers(questions, size=(RESAMPLES, questions)))
+    drawn = of(draws(questions, RESAMPLES, seed))
     drawn = drawn[~np.isnan(drawn)]
     if np.isnan(value) or len(drawn) == 0:
         return None
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return kind(value=float(value), ci95=(float(low), float(high)), samples=questions)
+    return kind(value=float(value), ci95=percentile_interval(drawn), samples=questions)
 
 
 def _agreement(current: Sequence[Values], last: Sequence[Values]) -> Values:
-    """[Q, L] rank correlation of the two saliencies."""
+    """Return the rank correlation of the two saliencies at each layer, [Q, L]."""
     return np.array([rank_correlation(a, b) for a, b in zip(current, last, strict=True)])
 
 
-def _pooled(values: Values, some: NDArray[np.intp]) -> Values:
-    """[Q, P] by question → [R, Q · P] of the drawn ones."""
-    return values[some].reshape(len(some), -1)
+def _pooled(values: Values, drawn: NDArray[np.intp]) -> Values:
+    """Return the values of the resampled questions in one row for each resample: [Q, P] → [R, Q · P]."""
+    return values[drawn].reshape(len(drawn), -1)
 
 
 def _at_same_kept(bound: Values, kl: Values, kept: NDArray[np.intp]) -> Values:
-    """[Q] rank correlations among the choices that keep as many tokens, averaged over those numbers."""
+    """Return the rank correlation of removals with the same number of kept tokens, averaged over these numbers, [Q]."""
     found: list[float] = []
     for x, y, numbers in zip(bound, kl, kept, strict=True):
         each = np.array([rank_correlation(x[numbers == n], y[numbers == n]) for n in np.unique(numbers)])

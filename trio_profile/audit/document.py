@@ -1,6 +1,6 @@
-"""A paper's claims, recomputed: every check on every printed figure, and what each can and cannot decide.
+"""The audit of a paper's claims: every check on every printed figure, and the document with the findings.
 
-Pure functions of the claims; nothing is measured here, and nothing imports torch.
+Nothing is measured here, and nothing imports torch.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ from trio_profile.audit.finding import Finding, Verdict, merged, place
 from trio_profile.records.schema import FORMAT, VERSION, Environment, Record, Study
 
 if TYPE_CHECKING:
-    from trio_profile.analysis.sweep import Document
+    from trio_profile.analysis.sweep import SweepDocument
 
 CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     ratios.check,
@@ -40,17 +40,22 @@ CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     averages.check,
     break_even.check,
 )
-"""In the order of the document. A check is a function from the facts to its findings."""
+"""The checks in the order of the document. Each is a function from the facts to its findings."""
 VERDICTS: tuple[Verdict, ...] = ("overstated", "understated", "not_comparable", "underdetermined", "supported")
-"""As they are shown: what contradicts itself first."""
+"""The verdicts in the order in which they are shown: contradictions first."""
 
 
 class AuditDocument(Record):
     """What `trio-profile audit --json` prints.
 
-    paper, source: as the file names them. sources: where each table stands in the paper. figures: how many are printed.
-    claims: the findings. alone: rows that no finding is about, because no other figure tests them. tally: findings by
-    verdict. environment, study: of our own measurements, where they stand beside the claims.
+    environment, study: of our own measurements, if they are compared with the claims.
+    name: of the claims file.
+    paper, source: as in the file.
+    sources: the place of each table in the paper.
+    figures: the number of printed figures.
+    claims: the findings.
+    alone: rows without a finding, because no other figure tests them.
+    tally: the number of findings by verdict.
     """
 
     format: str = FORMAT
@@ -74,9 +79,10 @@ class AuditDocument(Record):
 
 
 def audit(claims: Claims, device: str | None = None) -> AuditDocument:
-    """Audit a paper's claims. device: that the times are said to be of, for tables that name none.
+    """Audit a paper's claims.
 
-    Raises ClaimsError for a device whose peak is not known.
+    device: on which the times were measured, for tables that name none.
+    Raises ClaimsError if the peak of the device is unknown.
     """
     facts = Facts.of(claims)
     found = [finding for check in CHECKS for finding in check(facts)]
@@ -93,27 +99,27 @@ def audit(claims: Claims, device: str | None = None) -> AuditDocument:
     )
 
 
-def with_measured(document: AuditDocument, claims: Claims, study: "Document") -> AuditDocument:
-    """The audit with what a study of ours saw of the claimed settings. A verdict stays what arithmetic gave."""
+def with_measured(document: AuditDocument, claims: Claims, study: "SweepDocument") -> AuditDocument:
+    """The audit with the measurements of a study beside the claims. The verdicts do not change."""
     findings = measured.beside(document.claims, claims, study)
     update = {"claims": findings, "environment": study.environment, "study": study.study}
     return document.model_copy(update=update)
 
 
 def tally(findings: tuple[Finding, ...]) -> dict[Verdict, int]:
-    """Findings by verdict, in the order of VERDICTS, those that do not occur left out."""
+    """The number of findings by verdict, in the order of VERDICTS, without zeros."""
     counts = Counter(finding.verdict for finding in findings)
     return {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]}
 
 
 def _figures(row: Row) -> int:
-    """How many figures a row prints: of a schedule, the average that it is said to make."""
+    """The number of figures that a row prints. A schedule counts by the average that it states."""
     averages = [row.tokens, row.retention] if row.schedule is not None else []
     return len(row.figures) + len(row.scores) + bool(row.break_even) + sum(one is not None for one in averages)
 
 
 def _alone(claims: Claims, findings: tuple[Finding, ...]) -> Iterator[str]:
-    """Rows that no finding is about; a dense row is what the others of its table are held against."""
+    """Rows without a finding. A dense row counts as tested if another row of its table is."""
     named = {where for finding in findings for where in finding.where.split("; ")}
     for table in claims.tables:
         tested = [row for row in table.rows if place(table, row) in named]

@@ -1,7 +1,7 @@
-"""What the checks share: which rows are of one setting, what a cache's bytes mean, and how many tokens really entered.
+"""What the checks share: rows of one setting, the meaning of cache bytes, and the number of tokens that really entered.
 
-A cache holds Σ over layers of tokens · 2 · kv_width · bytes of a number, so its size says how many tokens, text among
-them, a layer holds on average. Papers write MB for 10⁶ or 2²⁰ bytes; the reading that more rows agree with is taken.
+A cache has Σ over layers of tokens · 2 · kv_width · bytes of a number. So its size gives the average number of tokens
+in a layer, text included. Papers write MB for 10⁶ or for 2²⁰ bytes. The reading with which more rows agree is used.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,37 +9,39 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from trio_profile.audit.claims import Claims, Model, Row, Table
+from trio_profile.audit.claims import BYTES_BY_DTYPE, Claims, Model, Row, Table
 from trio_profile.audit.printed import Interval, Printed
 from trio_profile.audit.quantities import Quantity, quantity
-from trio_profile.audit.reader import DTYPES
 from trio_profile.cost.conventions import Convention, Prefill
 from trio_profile.cost.formula import layer_macs
 from trio_profile.records.schema import Shape
 
 READINGS = {"MiB": Fraction(2**20, 10**6), "MB": Fraction(1)}
-"""What one printed MB may be, over 10⁶ bytes."""
+"""The possible sizes of a printed MB, in 10⁶ bytes."""
 _BINARY = {"kb": 1, "mb": 2, "gb": 3}
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Claims, with one reading of their caches: `MiB` or `MB`."""
+    """Claims with one reading of their caches.
+
+    reading: `MiB` or `MB`.
+    """
 
     claims: Claims
     reading: str
     conventions: dict[tuple[str, str, str], list[Convention]] = field(default_factory=dict, compare=False)
-    """Found once a dense row and base: `dense_work.conventions`."""
+    """A cache of `dense_work.conventions`."""
 
     @classmethod
     def of(cls, claims: Claims) -> "Facts":
-        """With the reading under which more rows agree with the retention, or the text, that they state."""
+        """The facts with the reading under which more rows agree with their own retention or text."""
         return max((cls(claims, reading) for reading in READINGS), key=lambda facts: facts._agreeing())
 
     # --- figures ------------------------------------------------------------------------------------------------
 
     def amount(self, row: Row | None, base: str) -> tuple[Quantity, Printed] | None:
-        """A row's printed amount of something, in whatever unit."""
+        """A row's printed amount of a base in any unit; None if it prints none."""
         for name in row.figures if row is not None else ():
             found = quantity(name)
             if found.base == base and found.form == "amount" and row is not None:
@@ -47,7 +49,7 @@ class Facts:
         return None
 
     def model(self, row: Row) -> Model | None:
-        """The sizes of a row's model."""
+        """The sizes of a row's model; None if it names none."""
         return self.claims.models[row.model] if row.model else None
 
     def pairs(self) -> Iterator[tuple[Table, Row, Row]]:
@@ -59,7 +61,7 @@ class Facts:
     # --- settings -----------------------------------------------------------------------------------------------
 
     def same_setting(self, first: tuple[Table, Row], second: tuple[Table, Row]) -> bool:
-        """Whether two rows are of one model, one method, one retention and, where named, one dataset."""
+        """Whether two rows have the same model, method, retention and, if both name one, dataset."""
         (table, a), (other, b) = first, second
         if (a.model, a.method) != (b.model, b.method):
             return False
@@ -68,7 +70,7 @@ class Facts:
         return a.method is None or self.same_share(a, b)
 
     def same_share(self, a: Row, b: Row) -> bool:
-        """Whether two rows of one model state one retention, or one count of tokens."""
+        """Whether two rows of one model state the same retention or the same number of tokens."""
         if a.tokens and b.tokens:
             return Printed.of(a.tokens).names(Printed.of(b.tokens))
         if a.retention and b.retention:
@@ -80,7 +82,7 @@ class Facts:
         return not (a.tokens or b.tokens or a.retention or b.retention)
 
     def retention(self, row: Row) -> Printed | None:
-        """The share that a row states, in the most digits that any row of this model prints it in."""
+        """The share that a row states, with the most digits in which any row of the model prints it."""
         model = self.model(row)
         if row.retention is None:
             return None
@@ -94,17 +96,17 @@ class Facts:
                     finer.append(Printed(row.retention, share, Fraction(1, model.visual_tokens)))
         agreeing = {f.value: f for f in finer if f.last <= stated.last and stated.names(f)}
         finest = min(agreeing.values(), key=lambda f: (f.last, f.value), default=stated)
-        # Several finer prints that are not one among themselves leave the row's own.
+        # If several finer prints contradict each other, the row's own is used.
         return finest if all(f.names(finest) for f in agreeing.values()) else stated
 
     # --- caches -------------------------------------------------------------------------------------------------
 
     def token_bytes(self, table: Table, model: Model) -> int:
-        """Bytes of one token in all layers."""
-        return model.layers * 2 * model.kv_width * DTYPES[table.dtype]
+        """Bytes of one token in the caches of all layers."""
+        return model.layers * 2 * model.kv_width * BYTES_BY_DTYPE[table.dtype]
 
     def cache_bytes(self, row: Row) -> tuple[Printed, Interval, Fraction] | None:
-        """A row's cache as printed, and in bytes: the interval, and its digits taken at their word."""
+        """A row's cache as printed, the interval of its bytes, and the bytes by its digits. None if it prints none."""
         found = self.amount(row, "kv")
         if found is None:
             return None
@@ -116,7 +118,7 @@ class Facts:
         return printed, printed.allowed.times(scale), printed.value * scale
 
     def cached_tokens(self, table: Table, row: Row) -> tuple[Interval, Fraction] | None:
-        """Tokens that a layer's cache holds on average, text among them."""
+        """The average number of tokens in a layer's cache, text included: the interval and the value by the digits."""
         model, found = self.model(row), self.cache_bytes(row)
         if model is None or found is None:
             return None
@@ -124,7 +126,7 @@ class Facts:
         return found[1].times(each), found[2] * each
 
     def text(self, table: Table, row: Row) -> tuple[Interval, Fraction, str] | None:
-        """Text tokens of a row: stated, or what a dense cache of the same dataset holds beyond the visual tokens."""
+        """Text tokens of a row: stated, or the tokens beyond the visual ones in a dense cache of the same dataset."""
         if row.text_tokens is not None:
             return Interval.at(row.text_tokens), Fraction(row.text_tokens), "stated"
         known = [
@@ -132,21 +134,21 @@ class Facts:
             for other, dense, interval, value in self._beyond_the_picture
             if not (table.dataset and other.dataset) or table.dataset.casefold() == other.dataset.casefold()
         ]
-        # Tokenizers differ: the same model comes before any other.
+        # Tokenizers differ, so a cache of the same model is preferred.
         found = [one for own, one in known if own] or [one for _, one in known]
         if not found or not all(one[0].meets(found[0][0]) for one in found):
             return None
         return found[0]
 
     def text_count(self, table: Table, row: Row) -> int:
-        """Text tokens as far as they are known, else 0."""
+        """Text tokens of a row; 0 if they are unknown."""
         found = self.text(table, row)
         return 0 if found is None else round(found[1])
 
     def entered(self, table: Table, dense: Row) -> tuple[Interval, Fraction] | None:
-        """Visual tokens that a dense row's cache says came in: the model's if they fit, else what the text leaves.
+        """Visual tokens that entered, by a dense row's cache: the model's number if it fits, else all but the text.
 
-        None where no cache is printed, or where they do not fit and nothing says how much is text.
+        None if no cache is printed, or if the number does not fit and the text is unknown.
         """
         model, cached = self.model(dense), self.cached_tokens(table, dense)
         if model is None or cached is None:
@@ -162,20 +164,20 @@ class Facts:
         return visual, cached[1] - text[1]
 
     def kept(self, table: Table, dense: Row, row: Row) -> tuple[Interval, Fraction] | None:
-        """The share of the visual tokens that a pruned row's cache holds of those that entered."""
+        """The share of the entered visual tokens that a pruned row's cache contains."""
         cached, text, entered = self.cached_tokens(table, row), self.text(table, row), self.entered(table, dense)
         if cached is None or text is None or entered is None or entered[0].low <= 0:
             return None
         return (cached[0] - text[0]) / entered[0], (cached[1] - text[1]) / entered[1]
 
     def nominal(self, table: Table, dense: Row) -> bool:
-        """Whether a dense cache holds fewer tokens than the model's visual ones, in any unit: those did not run."""
+        """Whether a dense cache is too small for the model's visual tokens, so that some did not enter."""
         model, cached = self.model(dense), Facts(self.claims, "MiB").cached_tokens(table, dense)
         return model is not None and cached is not None and cached[0].high < model.visual_tokens
 
     @cached_property
     def _beyond_the_picture(self) -> list[tuple[Table, Row, Interval, Fraction]]:
-        """What each dense cache holds beyond its model's visual tokens, where it holds those."""
+        """The tokens of each dense cache beyond its model's visual tokens, if the cache is large enough for those."""
         found: list[tuple[Table, Row, Interval, Fraction]] = []
         for table, row in self.claims.rows():
             model, cached = self.model(row), self.cached_tokens(table, row)
@@ -197,7 +199,7 @@ class Facts:
 
 
 def shape(model: Model, text_tokens: int = 0) -> Shape:
-    """A model's sizes as conventions want them."""
+    """A model's sizes as the formulas take them."""
     return Shape(
         num_layers=model.layers,
         hidden=model.hidden,
@@ -215,21 +217,24 @@ def shape(model: Model, text_tokens: int = 0) -> Shape:
 
 
 def work(convention: Convention, model: Model, tokens: Sequence[Fraction | int], text_tokens: int = 0) -> Fraction:
-    """What a convention counts for a prefill with so many visual tokens in each layer; parts of a token are allowed."""
+    """The work of a prefill by a convention.
+
+    tokens: visual tokens of each layer; fractions are allowed.
+    """
     prefill = Prefill(shape(model, text_tokens), tokens)  # pyright: ignore[reportArgumentType]
     return Fraction(convention.value(prefill))
 
 
 def layer_work(convention: Convention, model: Model, text_tokens: int) -> Callable[[Fraction], Fraction]:
-    """One layer's work by its visual tokens, without what stands beside the layers: a parabola, read off at 0, 1, 2."""
+    """One layer's work as a function of its visual tokens: a parabola through its values at 0, 1 and 2."""
     bare = convention.model_copy(update={"layers": "one", "head": "none", "tower": False, "overhead": False})
     return _parabola([work(bare, model, (n,), text_tokens) for n in (0, 1, 2)])
 
 
 def least_layer_work(model: Model, text_tokens: int) -> Callable[[Fraction], Fraction]:
-    """FLOPs that one layer cannot do without: its own products, with a causal kernel's half of the attention."""
-    widths = (model.hidden, model.intermediate, model.query_width, model.kv_width, model.ffn_matrices)
-    return _parabola([Fraction(2 * layer_macs(n + text_tokens, *widths, causal="half")) for n in (0, 1, 2)])
+    """The least FLOPs of one layer as a function of its visual tokens: its products, with causal attention halved."""
+    widths = shape(model)
+    return _parabola([Fraction(2 * layer_macs(n + text_tokens, widths, causal="half")) for n in (0, 1, 2)])
 
 
 def _parabola(at: Sequence[Fraction]) -> Callable[[Fraction], Fraction]:

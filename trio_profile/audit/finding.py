@@ -1,4 +1,4 @@
-"""What an audit finds of one printed figure, and how a recomputation becomes a verdict."""
+"""A finding about one printed figure, and how a recomputed value becomes a verdict."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from trio_profile.records.schema import Record
 
 Verdict = Literal["supported", "overstated", "understated", "not_comparable", "underdetermined"]
 INCONSISTENT: tuple[Verdict, ...] = ("overstated", "understated", "not_comparable")
-"""Verdicts that say that figures contradict each other, or one word two things: `--strict` exits with 1 on them."""
+"""Verdicts that say that figures contradict each other, or are not comparable. `--strict` then exits with 1."""
 
 
 class Measured(Record):
-    """What our own study saw of the same setting: a paired ratio with its interval, an exact one, or a break-even."""
+    """Our own measurement of the same setting: a paired ratio, an exact ratio, or a break-even."""
 
     value: float
     ci95: tuple[float, float]
@@ -28,10 +28,16 @@ class Measured(Record):
 class Finding(Record):
     """One printed figure, recomputed.
 
-    where: table and row of the claims file. printed: the text. recomputed: in `unit`, with the interval that rounding
-    allows; None where nothing can be recomputed. convention: that which reproduces the print, as a code of
-    `trio-profile flops` or in words. why: the arithmetic, to be redone by hand.
-    overstated: the print makes the method look better than its own figures do; understated: worse.
+    check: the kind of check.
+    where: table and row of the claims file.
+    quantity: the name of the figure.
+    printed: its text.
+    recomputed: the recomputed value in `unit`; None if nothing can be recomputed.
+    interval: the values that rounding allows.
+    verdict: `overstated` if the print makes the method look better than its own figures do, `understated` if worse.
+    convention: the convention that gives the print, as a code of `trio-profile flops` or in words.
+    why: the arithmetic, so that a reader can repeat it by hand.
+    measured: our own measurement of the same setting.
     """
 
     check: str
@@ -48,13 +54,13 @@ class Finding(Record):
 
     @property
     def inconsistent(self) -> bool:
-        """Whether figures contradict each other here."""
+        """Whether figures contradict each other."""
         return self.verdict in INCONSISTENT
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What a finding is about, before anything is found."""
+    """The subject of a finding: its fields without the result."""
 
     check: str
     where: str
@@ -70,7 +76,7 @@ class Subject:
         recomputed: Fraction | float | None = None,
         interval: Interval | None = None,
     ) -> Finding:
-        """What was found of it."""
+        """The finding with this result."""
         return Finding(
             check=self.check,
             where=self.where,
@@ -86,12 +92,12 @@ class Subject:
 
 
 def place(table: Table, row: Row) -> str:
-    """How a row is called in findings."""
+    """The name of a row in findings."""
     return f"{table.name}, {row.label}"
 
 
 def judge(printed: Printed, found: Interval, *, larger_is_better: bool) -> Verdict:
-    """A print held against what its own figures allow: supported if any rounding makes them meet."""
+    """Compare a print with the recomputed interval. It is supported if any rounding makes them agree."""
     if printed.allowed.meets(found):
         return "supported"
     above = printed.allowed.low > found.high
@@ -99,19 +105,19 @@ def judge(printed: Printed, found: Interval, *, larger_is_better: bool) -> Verdi
 
 
 def as_printed(printed: Printed, value: Fraction) -> str:
-    """How a recomputed value becomes the print, in words; empty if only the rounding of its figures explains it."""
+    """How a recomputed value becomes the print, in words; empty if only the rounding of the inputs explains it."""
     return {"rounded": "rounded", "truncated": "cut off, not rounded", "no": ""}[printed.how(value)]
 
 
 def number(value: Fraction | float) -> str:
-    """A value in a sentence: every digit of a whole number, else as `units.plain`."""
+    """A value for a sentence: all digits of a whole number, else as `units.plain`."""
     if isinstance(value, Fraction) and value.denominator == 1:
         return str(value.numerator)
     return units.plain(float(value))
 
 
 def share(value: Fraction | float) -> str:
-    """A share in a sentence."""
+    """A share for a sentence."""
     return units.percent(float(value))
 
 
@@ -122,7 +128,7 @@ def listed(items: Iterable[str]) -> str:
 
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings that differ in nothing but their place become one, in the order of the first."""
+    """Merge findings that differ only in their place, in the order of the first."""
     places: dict[Finding, list[str]] = {}
     for finding in findings:
         places.setdefault(finding.model_copy(update={"where": ""}), []).append(finding.where)

@@ -1,4 +1,4 @@
-"""Our own measurements beside printed ratios: of the same model, method and retention, as ratios and nothing else."""
+"""Put our own measurements beside printed ratios of the same model, method and retention."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -9,20 +9,20 @@ from trio_profile.audit.finding import Finding, Measured, place
 from trio_profile.audit.quantities import quantity
 
 if TYPE_CHECKING:  # statistics take as long to import as a whole audit takes
-    from trio_profile.analysis.sweep import CellSummary, Document
+    from trio_profile.analysis.sweep import CellSummary, SweepDocument
 
 _NEAR = 0.006
-"""Retentions that are taken for one: a percentage without decimals may be off by half of one, and its rounding."""
+"""Retentions that differ by less count as equal. A percentage without decimals may be off by half a percent."""
 
 
-def beside(findings: tuple[Finding, ...], claims: Claims, study: "Document") -> tuple[Finding, ...]:
-    """The findings of ratios and break-evens, with what a study saw of the same setting where it has it."""
+def beside(findings: tuple[Finding, ...], claims: Claims, study: "SweepDocument") -> tuple[Finding, ...]:
+    """The findings, with the study's measurement of the same setting for ratios and break-evens."""
     facts = Facts.of(claims)
     rows = {place(table, row): row for table, row in claims.rows()}
     return tuple(_with(finding, facts, rows, study) for finding in findings)
 
 
-def _with(finding: Finding, facts: Facts, rows: Mapping[str, Row], study: "Document") -> Finding:
+def _with(finding: Finding, facts: Facts, rows: Mapping[str, Row], study: "SweepDocument") -> Finding:
     if finding.check not in ("ratio", "break-even"):
         return finding
     for where in finding.where.split("; "):
@@ -35,7 +35,7 @@ def _with(finding: Finding, facts: Facts, rows: Mapping[str, Row], study: "Docum
     return finding
 
 
-def _ratio(finding: Finding, facts: Facts, row: Row, study: "Document") -> Measured | None:
+def _ratio(finding: Finding, facts: Facts, row: Row, study: "SweepDocument") -> Measured | None:
     stated, base = facts.retention(row), quantity(finding.quantity).base
     if stated is None:
         return None
@@ -57,8 +57,8 @@ def _ratio(finding: Finding, facts: Facts, row: Row, study: "Document") -> Measu
     return None
 
 
-def _exact(base: str, cell: "CellSummary", study: "Document") -> float | None:
-    """A ratio of counts: what ran, not what a formula says."""
+def _exact(base: str, cell: "CellSummary", study: "SweepDocument") -> float | None:
+    """A ratio of counted work or cache bytes; None if they are unknown."""
     dense = study.dense
     if dense is None:
         return None
@@ -67,7 +67,7 @@ def _exact(base: str, cell: "CellSummary", study: "Document") -> float | None:
     return dense.kv_bytes / cell.kv_bytes if base == "kv" and cell.kv_bytes else None
 
 
-def _break_even(row: Row, study: "Document") -> Measured | None:
+def _break_even(row: Row, study: "SweepDocument") -> Measured | None:
     found = study.break_even_by_method.get(row.method or "", {}).get("total_ms")
     if found is None or found.retention is None or found.ci95 is None:
         return None

@@ -1,6 +1,6 @@
-"""Printed figures as exact intervals: what a number may have been before it was rounded, or cut off, to be printed.
+"""Printed figures as exact intervals: the values that a number may have had before it was rounded or truncated.
 
-A print keeps its text, because trailing zeros count: `2.0` was between 1.95 and 2.1, `2` between 1.5 and 3.
+A print keeps its text, because trailing zeros count: `2.0` is from 1.95 to 2.1, `2` is from 1.5 to 3.
 """
 
 import re
@@ -18,14 +18,14 @@ _MOST_DIGITS = 24
 
 @dataclass(frozen=True)
 class Interval:
-    """All numbers from `low` to `high`, both included, exactly."""
+    """All numbers from `low` to `high`, both included."""
 
     low: Fraction
     high: Fraction
 
     @classmethod
     def at(cls, value: Fraction | int) -> "Interval":
-        """One number alone."""
+        """The interval of one number."""
         return cls(Fraction(value), Fraction(value))
 
     def __add__(self, other: "Interval") -> "Interval":
@@ -35,22 +35,26 @@ class Interval:
         return Interval(self.low - other.high, self.high - other.low)
 
     def __truediv__(self, other: "Interval") -> "Interval":
-        """Over an interval above zero."""
+        """The quotient by an interval above zero."""
         ends = [end / by for end in (self.low, self.high) for by in (other.low, other.high)]
         return Interval(min(ends), max(ends))
 
     def times(self, factor: Fraction | int) -> "Interval":
-        """All of it times one number, which is not negative."""
+        """The interval times a number that is not negative."""
         return Interval(self.low * factor, self.high * factor)
 
     def meets(self, other: "Interval") -> bool:
-        """Whether some number lies in both."""
+        """Whether the intervals overlap."""
         return self.low <= other.high and other.low <= self.high
 
 
 @dataclass(frozen=True)
 class Printed:
-    """A figure as printed. value: of its digits. last: what one unit of its last digit is worth."""
+    """A figure as printed.
+
+    value: of its digits.
+    last: the value of one unit of its last digit.
+    """
 
     text: str
     value: Fraction
@@ -59,7 +63,7 @@ class Printed:
     @staticmethod
     @lru_cache(10_000)
     def of(text: str) -> "Printed":
-        """From its text. Raises ValueError for what is no decimal number of at most 24 digits."""
+        """A figure from its text. Raises ValueError if it is no decimal number of at most 24 digits."""
         if not _NUMBER.fullmatch(text) or sum(map(str.isdigit, text)) > _MOST_DIGITS:
             raise ValueError(f"{text[:40]!r} is not a decimal number of at most {_MOST_DIGITS} digits")
         number = Decimal(text)
@@ -67,12 +71,12 @@ class Printed:
 
     @property
     def rounded(self) -> Interval:
-        """What rounds to it."""
+        """The values that are rounded to it."""
         return Interval(self.value - self.last / 2, self.value + self.last / 2)
 
     @property
     def allowed(self) -> Interval:
-        """What rounds to it, or is cut off to it."""
+        """The values that are rounded or truncated to it."""
         return Interval(self.value - self.last / 2, self.value + self.last)
 
     def how(self, value: Fraction) -> How:
@@ -82,11 +86,11 @@ class Printed:
         return "truncated" if self.value <= value < self.value + self.last else "no"
 
     def agrees(self, other: "Printed") -> bool:
-        """Whether both may print one value. A print with fewer digits agrees with what rounds, or is cut off, to it."""
+        """Whether both may print the same value. The one with fewer digits may be rounded or truncated."""
         return self.allowed.meets(other.allowed) if self.last == other.last else self.names(other)
 
     def names(self, other: "Printed") -> bool:
-        """Whether both name one setting: with as many digits they are the same, with fewer as in `agrees`."""
+        """Whether both name the same setting. With equally many digits they must be equal, else as in `agrees`."""
         if self.last == other.last:
             return self.value == other.value
         coarse, fine = (self, other) if self.last > other.last else (other, self)

@@ -1,8 +1,8 @@
-"""The quantities that a paper may print, by name: what is counted, and the unit that stands in the name.
+"""The quantities that a paper may print, by name. The unit is part of the name.
 
-`flops_t` is work in units of 10¹², `prefill_s` a time in seconds, `kv_mb` bytes in MB (which may mean MiB: the audit
-tells); `prefill_speedup` and `kv_ratio` are dense over pruned, `flops_reduction_pct` what is saved of dense,
-`flops_of_dense_pct` what is left of it.
+`flops_t` is work in 10¹² FLOPs, `prefill_s` a time in seconds, `kv_mb` bytes in MB (or MiB: the audit finds out).
+`prefill_speedup` and `kv_ratio` are dense over pruned. `flops_reduction_pct` is the saved share of the dense work, and
+`flops_of_dense_pct` the remaining share.
 """
 
 from dataclasses import dataclass
@@ -36,15 +36,21 @@ _ENDINGS: dict[str, tuple[Form, str]] = {
     "_of_dense_pct": ("share", "%"),
 }
 _SAME = {"inference": "total", "overall": "total", "runtime": "total"}
-"""Other words of the field for a base."""
+"""Other names for a base."""
 PLAIN = ("accuracy_kept_pct", "score", "overhead_below_pct", "figure")
-"""Quantities that are no amount of anything, and no ratio of two. overhead_below_pct: what the method's total exceeds
-that of a method that chooses nothing by, as a share of the dense total, is said to be below it."""
+"""Quantities that are neither an amount nor a ratio. `overhead_below_pct` is an upper bound of (the method's total −
+the total of a method that selects without looking) / the dense total."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a name means. base: what is counted. scale: one printed unit in FLOPs, MACs, seconds, bytes or joules."""
+    """The meaning of a name.
+
+    base: what is measured.
+    form: an amount, a ratio, or a share.
+    scale: one printed unit in FLOPs, MACs, seconds, bytes or joules.
+    unit: for sentences.
+    """
 
     name: str
     base: str
@@ -55,7 +61,7 @@ class Quantity:
 
 @cache
 def quantity(name: str) -> Quantity:
-    """A quantity by its name. Raises ValueError with the units it may have, or the names nearest to it."""
+    """The quantity of this name. Raises ValueError with its possible units, or with the nearest names."""
     if name in PLAIN:
         return Quantity(name, name, "plain", unit="%" if name.endswith("_pct") else "")
     for ending, (form, unit) in _ENDINGS.items():

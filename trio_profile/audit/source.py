@@ -1,47 +1,84 @@
-"""YAML as a tree of plain texts with the line that each stands in, so that trailing zeros and places are kept.
+"""Read a YAML file as plain texts, and keep the line of every part for error messages.
 
-Only what a table of figures needs: mappings, lists, scalars. Aliases, tags, duplicate keys, deep nesting and files over
-a limit are refused before anything is built of them.
+Numbers stay texts, because their trailing zeros count. A claims file needs only mappings, lists and scalars: anchors,
+tags, duplicate keys, deep nesting and large files are refused.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from trio_profile.errors import ClaimsError
 
 MOST_BYTES = 1_000_000
 _MOST_DEPTH = 12
 _MOST_NODES = 50_000
-_LONGEST = 2_000
+_LONGEST_TEXT = 2_000
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-Path_ = tuple[str | int, ...]
-"""Where something stands in the tree: keys, and places in lists."""
+K = TypeVar("K", bound=BaseModel)
+Place = tuple[str | int, ...]
+"""The place of a value in the tree: keys of mappings and positions in lists."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file's tree (dict, list, str; None for nothing), and the line of every part of it."""
+    """A parsed file.
+
+    name: for messages.
+    tree: dictionaries, lists and texts; None for an empty value.
+    lines: the line of every place.
+    """
 
     name: str
     tree: Any
-    lines: dict[Path_, int]
+    lines: dict[Place, int]
 
-    def refuse(self, path: Path_, message: str) -> NoReturn:
-        """Raise ClaimsError that names file, line and field."""
-        known = path
-        while known and known not in self.lines:
-            known = known[:-1]
-        field = ".".join(str(part) for part in path) or "the file"
-        raise ClaimsError(f"{self.name}, line {self.lines.get(known, 1)}: {_one_line(field)}: {_one_line(message)}")
+    def refuse(self, place: Place, message: str) -> NoReturn:
+        """Raise ClaimsError with the file, the line, the field and the message."""
+        field = ".".join(str(part) for part in place) or "the file"
+        raise ClaimsError(f"{self.name}, line {self._line(place)}: {_one_line(field)}: {_one_line(message)}")
+
+    def record(self, place: Place, kind: type[K], fields: Any) -> K:
+        """Validate what stands at a place. Refuses the first fault at its own line.
+
+        kind: the pydantic model.
+        fields: what stands there.
+        """
+        try:
+            return kind.model_validate(fields)
+        except ValidationError as error:
+            faults = [((*place, *one["loc"]), one) for one in error.errors()]
+            # An unknown field comes before a missing one: it is often the missing field, misspelt.
+            where, first = min(faults, key=lambda one: (self._line(one[0]), one[1]["type"] != "extra_forbidden"))
+            self.refuse(where, _message(first, kind.model_fields))
+
+    @contextmanager
+    def at(self, place: Place) -> Iterator[None]:
+        """Turn a ValueError that is raised inside into a refusal at this place."""
+        try:
+            yield
+        except ClaimsError:
+            raise
+        except ValueError as error:
+            self.refuse(place, str(error))
+
+    def _line(self, place: Place) -> int:
+        """The line of a place, or of the nearest part of the file around it."""
+        while place and place not in self.lines:
+            place = place[:-1]
+        return self.lines.get(place, 1)
 
 
 def exists(path: Path) -> bool:
-    """Whether there is something by this name; a name that no file can have is none."""
+    """Whether there is a file or directory of this name. False also for a name that no file can have."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -49,7 +86,7 @@ def exists(path: Path) -> bool:
 
 
 def read(path: Path) -> Source:
-    """The tree of a file. Raises ClaimsError for one that cannot be read, is too large, or is not such YAML."""
+    """Parse a file. Raises ClaimsError if it cannot be read, is too large, or is no such YAML."""
     try:
         if not path.is_file():
             raise ClaimsError(f"{path} is no file; name a claims file or a built-in set")
@@ -58,9 +95,8 @@ def read(path: Path) -> Source:
     except OSError as error:
         raise ClaimsError(f"{path} cannot be read: {error.strerror}") from error
     if len(raw) > MOST_BYTES:
-        raise ClaimsError(
-            f"{path}, line 1: the file: more than {MOST_BYTES // 1000} kB; a claims file holds a few tables"
-        )
+        limit = f"more than {MOST_BYTES // 1000} kB; a claims file holds a few tables"
+        raise ClaimsError(f"{path}, line 1: the file: {limit}")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -70,75 +106,98 @@ def read(path: Path) -> Source:
 
 
 def parse(text: str, name: str) -> Source:
-    """The tree of a text. Raises ClaimsError naming line and field."""
-    lines: dict[Path_, int] = {}
-    source = Source(name, None, lines)
-    events = _events(text, source)
-    if (first := next(events, None)) is None:
-        source.refuse((), "is empty; `trio-profile audit --new FILE` writes one to begin with")
-    tree = _build(first, events, (), source)
-    if isinstance(following := next(events, None), yaml.NodeEvent):
-        lines[()] = following.start_mark.line + 1
-        source.refuse((), "holds more than one document")
-    return Source(name, tree, lines)
-
-
-def _events(text: str, source: Source) -> Iterator[yaml.Event]:
-    """The parser's events, without those that open and close streams and documents."""
-    depth = nodes = 0
+    """Parse a text. Raises ClaimsError with the line if it is no such YAML."""
+    source = Source(name, None, {})
     try:
-        for at in yaml.parse(text, Loader=_LOADER):
-            if isinstance(at, yaml.CollectionStartEvent):
-                depth += 1
-            elif isinstance(at, yaml.CollectionEndEvent):
-                depth -= 1
-            nodes += isinstance(at, yaml.NodeEvent)
-            if depth > _MOST_DEPTH or nodes > _MOST_NODES:
-                what = f"nests deeper than {_MOST_DEPTH}" if depth > _MOST_DEPTH else f"holds over {_MOST_NODES} parts"
-                source.lines[()] = at.start_mark.line + 1
-                source.refuse((), what)
-            if isinstance(at, yaml.NodeEvent | yaml.CollectionEndEvent):
-                yield at
+        _check_events(yaml.parse(text, Loader=_LOADER), source)
+        root = yaml.compose(text, Loader=_LOADER)
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error)
         source.lines[()] = mark.line + 1 if mark else 1
-        source.refuse((), f"is not YAML: {getattr(error, 'problem', None) or error}")
+        several = problem == "but found another document"
+        source.refuse((), "holds more than one document" if several else f"is not YAML: {problem}")
+    if root is None:
+        source.refuse((), "is empty; `trio-profile audit --new FILE` writes one to begin with")
+    return Source(name, _value(root, (), source), source.lines)
 
 
-def _build(event: yaml.Event, events: Iterator[yaml.Event], path: Path_, source: Source) -> Any:
-    source.lines[path] = event.start_mark.line + 1
-    if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-        source.refuse(path, "anchors and aliases are not taken; write the value out")
-    if getattr(event, "tag", None):
-        source.refuse(path, f"the tag {event.tag} is not taken; write plain values")  # pyright: ignore[reportAttributeAccessIssue]
-    if isinstance(event, yaml.ScalarEvent):
-        if len(event.value) > _LONGEST:
-            source.refuse(path, f"a text of {len(event.value)} characters; at most {_LONGEST}")
-        text = " ".join(event.value.split())
-        if not text.isprintable():
-            source.refuse(path, "holds a character that cannot be shown")
-        return None if not event.style and text in ("", "~", "null") else text
-    if isinstance(event, yaml.SequenceStartEvent):
-        parts: list[Any] = []
-        while not isinstance(part := next(events), yaml.SequenceEndEvent):
-            parts.append(_build(part, events, (*path, len(parts)), source))
-        return parts
+def _check_events(events: Iterable[yaml.Event], source: Source) -> None:
+    """Refuse anchors, aliases, tags, deep nesting and very many parts, before anything is built from them."""
+    depth = nodes = 0
+    for event in events:
+        source.lines[()] = event.start_mark.line + 1
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        nodes += isinstance(event, yaml.NodeEvent)
+        if isinstance(event, yaml.NodeEvent) and event.anchor:
+            source.refuse((), "anchors and aliases are not allowed; write the value out")
+        if tag := getattr(event, "tag", None):
+            source.refuse((), f"the tag {tag} is not allowed; write plain values")
+        if depth > _MOST_DEPTH:
+            source.refuse((), f"nests deeper than {_MOST_DEPTH}")
+        if nodes > _MOST_NODES:
+            source.refuse((), f"holds over {_MOST_NODES} parts")
+    source.lines.pop((), None)
+
+
+def _value(node: yaml.Node, place: Place, source: Source) -> Any:
+    """A node as a dictionary, a list, a text or None. Records the line of every part."""
+    source.lines.setdefault(place, node.start_mark.line + 1)
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(part, (*place, i), source) for i, part in enumerate(node.value)]
+    if isinstance(node, yaml.ScalarNode):
+        return _text(node, place, source)
     tree: dict[str, Any] = {}
-    while not isinstance(key := next(events), yaml.MappingEndEvent):
-        if not isinstance(key, yaml.ScalarEvent):
-            source.lines[path] = key.start_mark.line + 1
-            source.refuse(path, "a key must be a plain word or number")
-        name = _build(key, events, (*path, key.value), source) or key.value
-        inside, line = (*path, name), key.start_mark.line + 1
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            source.lines[place] = key.start_mark.line + 1
+            source.refuse(place, "a key must be a plain word or number")
+        name = _text(key, (*place, key.value), source) or key.value
+        # The line of a field is that of its name, which may stand above its value.
+        source.lines[*place, name] = key.start_mark.line + 1
         if name in tree:
-            source.lines[inside] = line
-            source.refuse(inside, "stands twice; name each key once")
-        tree[name] = _build(next(events), events, inside, source)
-        source.lines[inside] = line
+            source.refuse((*place, name), "stands twice; name each key once")
+        tree[name] = _value(value, (*place, name), source)
     return tree
 
 
+def _text(node: yaml.ScalarNode, place: Place, source: Source) -> str | None:
+    """A scalar with single spaces; None for an empty value or `null`."""
+    if len(node.value) > _LONGEST_TEXT:
+        source.refuse(place, f"a text of {len(node.value)} characters; at most {_LONGEST_TEXT}")
+    text = " ".join(node.value.split())
+    if not text.isprintable():
+        source.refuse(place, "holds a character that cannot be shown")
+    return None if not node.style and text in ("", "~", "null") else text
+
+
+_MESSAGES = {
+    "missing": "is missing; docs/claims.md has the format",
+    "string_type": "needs a text",
+    "list_type": "needs a list, [ … ]",
+    "tuple_type": "needs a list, [ … ]",
+    "dict_type": "needs fields with values, name: value",
+    "model_type": "needs fields with values, name: value",
+    "model_attributes_type": "needs fields with values, name: value",
+    "literal_error": "{input!r} is none of {expected}",
+}
+"""Our words for pydantic's kinds of errors. The others keep pydantic's message."""
+
+
+def _message(error: ErrorDetails, known: Iterable[str]) -> str:
+    """What is wrong, from one of pydantic's errors.
+
+    known: names of fields, to suggest one for an unknown field.
+    """
+    if error["type"] == "extra_forbidden":
+        near = get_close_matches(str(error["loc"][-1]), list(known), n=1)
+        return f"no known field; perhaps {near[0]}" if near else f"no known field; known are {', '.join(known)}"
+    if error["type"] in _MESSAGES:
+        return _MESSAGES[error["type"]].format(input=error["input"], **error.get("ctx", {}))
+    text = error["msg"].removeprefix("Value error, ")
+    return text[:1].lower() + text[1:] if text != error["msg"] else text.removeprefix("Input should be ")
+
+
 def _one_line(text: str) -> str:
-    """Without what would break the line, or the terminal, and not longer than can be read."""
+    """A text of at most 200 printable characters, without line breaks."""
     plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return plain if len(plain) <= 200 else plain[:199] + "…"

@@ -1,54 +1,60 @@
-"""The command line: one verb a file, each declaring its own arguments and then calling the library.
+"""The command line. The verbs of the study kinds are built from their registry; every other verb is a file.
 
-Exit codes: 0 done, 1 a gate or audit said no, 2 usage or bad input (one line, never a traceback), 130 interrupted.
-Verbs import what needs torch inside their functions, so that `--help` answers at once.
+cli/exits.py has the exit codes. What is slow to import is imported inside functions, so that `--help` answers at once.
 """
 
-import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Annotated, get_args
 
 import typer
 
-from trio_profile.cli import (
-    ablate,
-    audit,
-    check,
-    compare,
-    env,
-    flops,
-    gate,
-    layers,
-    methods,
-    models,
-    report,
-    sweep,
-    theory,
-)
-from trio_profile.cli import eval as evaluate
+from trio_profile.cli import audit, check, env, gate, methods, models, report, show, study_verbs
+from trio_profile.cli.exits import code_of
+from trio_profile.studies.kinds import KINDS, Group
+
+VERBS: dict[Group, tuple[ModuleType, ...]] = {
+    "Judge": (check, gate, audit),
+    "Look": (show, report, methods, models, env),
+}
+"""Verbs that have a file each, by their heading in the help."""
+
+
+def commands() -> Iterator[tuple[str, Group, Callable[..., None]]]:
+    """Every verb with its heading and its function, in the order of the help."""
+    for group in get_args(Group):
+        files = {module.__name__.rpartition(".")[2]: module for module in VERBS.get(group, ())}
+        for name, module in files.items():
+            yield name, group, module.command
+        for kind in KINDS.values():
+            if kind.group == group and kind.name not in files:
+                yield kind.name, group, study_verbs.build(kind)
+
 
 app = typer.Typer(
     name="trio-profile",
-    help="Does this visual-token pruning method really make my vision-language model cheaper? Measure it.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
-for _verb in (
-    *(sweep, compare, ablate, flops, layers, theory, evaluate, audit),
-    *(report, check, gate, methods, models, env),
-):
-    app.command(_verb.__name__.rpartition(".")[2])(_verb.command)
+for _name, _group, _command in commands():
+    app.command(_name, rich_help_panel=_group)(_command)
 
-_INTERRUPTED = 130
-"""What typer makes of Ctrl-C."""
-_RESUMED = ("sweep", "compare", "ablate")
-"""Verbs whose finished cells are not run again."""
 
-# typer carries click within itself from some version on; the base of its usage errors is found wherever it lives.
-_UsageError: Any = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
+@app.callback(invoke_without_command=True)
+def _every_verb(
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
+) -> None:
+    """Does this visual-token pruning method really make my vision-language model cheaper? Measure it."""
+    if version:
+        from importlib.metadata import version as version_of
+
+        print(f"trio-profile {version_of('trio-profile')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -57,31 +63,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code."""
-    from trio_core.errors import TrioError
-    from trio_profile.errors import ProfileError
+    """Run the command line; return its exit code.
 
-    # A method of the user's own is looked for where they stand; last, so that nothing there hides a library.
+    arguments: without the program's name. None: those of the process.
+    """
+    _find_methods_here()
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    verbs = typer.main.get_command(app)
+    try:
+        with verbs.make_context("trio-profile", given) as context:
+            verbs.invoke(context)
+            sys.stdout.flush()
+    except typer.Exit as stop:
+        return stop.exit_code
+    except (Exception, KeyboardInterrupt) as error:
+        return code_of(error)
+    return 0
+
+
+def _find_methods_here() -> None:
+    """Let `--method module:Class` name a module of the current directory.
+
+    The directory comes last in the search, so that nothing in it hides a library.
+    """
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
-    try:
-        code = app(args=arguments, standalone_mode=False)
-    except (TrioError, ProfileError) as error:
-        return _complain(str(error))
-    except _UsageError as error:
-        return _complain(error.format_message())
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; what is still buffered goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    if code == _INTERRUPTED:
-        verb = next(iter(sys.argv[1:] if arguments is None else arguments), "")
-        kept = "; what was measured is kept, and the same command goes on" if verb in _RESUMED else ""
-        print(f"trio-profile: interrupted{kept}", file=sys.stderr)
-    return code if isinstance(code, int) else 0
-
-
-def _complain(message: str) -> int:
-    print(f"trio-profile: error: {' '.join(message.split())}", file=sys.stderr)
-    return 2

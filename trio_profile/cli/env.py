@@ -4,28 +4,23 @@ from typing import Annotated
 
 import typer
 
-from trio_profile.cli.options import Json, print_document
+from trio_profile.cli import printing
+from trio_profile.cli.options import JSON, LATEX, MARKDOWN
 
 
 def command(
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    json: Json = False,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda if there is one.")] = None,
+    json: JSON = False,
+    markdown: MARKDOWN = False,
+    latex: LATEX = False,
 ) -> None:
-    """Show the machine, the libraries and the device as they are recorded."""
-    import json as encoder
+    """Show the machine, the device and the libraries, as they are kept with every measurement."""
+    form = printing.form(json=json, markdown=markdown, latex=latex)
+    import torch
 
-    from rich.console import Console
-    from rich.table import Table
-
+    from trio_profile.findings.listing import environment
     from trio_profile.inputs.environment import collect
     from trio_profile.inputs.models import device_of
 
-    found = collect(str(device_of(device)))
-    if json:
-        document = {"format": "trio-profile", "version": 1, "environment": found.model_dump()}
-        print_document(encoder.dumps(document, indent=2))
-        return
-    table = Table("field", "value")
-    for name, value in found.model_dump(exclude_none=True).items():
-        table.add_row(name, str(value))
-    Console().print(table)
+    found = collect(str(device_of(device or ("cuda" if torch.cuda.is_available() else "cpu"))))
+    printing.show(form, lambda: printing.listed(environment=found.model_dump()), lambda: environment(found))

@@ -1,37 +1,57 @@
 """`trio-profile gate`: has anything become worse between two studies, or two pytest-benchmark files?"""
 
-import json as jsonlib
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trio_profile.cli.options import Json, print_document
+from trio_profile.cli import printing
+from trio_profile.cli.exits import NO
+from trio_profile.cli.options import JSON, LATEX, MARKDOWN
 
 if TYPE_CHECKING:
     from trio_profile.gate.evidence import Subject
-    from trio_profile.gate.verdict import Verdict
 
-_COLUMNS = ("verdict", "quantity", "where", "base", "new", "new / base")
+JUDGEMENT = "Judgement"
+"""Panel of the help."""
 
 
 def command(
     base: Annotated[
-        Path, typer.Argument(help="What it is held against: a study's directory, or a pytest-benchmark JSON.")
+        Path, typer.Argument(metavar="BASE", help="The old side: a study's directory, or a pytest-benchmark JSON.")
     ],
-    new: Annotated[Path, typer.Argument(help="What is judged: another of the same kind.")],
-    max_ratio: Annotated[float, typer.Option(help="The largest new / base of a timed quantity that passes.")] = 1.03,
-    quantity: Annotated[list[str] | None, typer.Option(help="Judge this quantity alone; may be repeated.")] = None,
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The new side: another one of the same sort.")],
+    max_ratio: Annotated[
+        float,
+        typer.Option(
+            help="The largest new / base of a timed quantity that passes. Default: 1.03.",
+            show_default=False,
+            rich_help_panel=JUDGEMENT,
+        ),
+    ] = 1.03,
+    quantity: Annotated[
+        list[str] | None,
+        typer.Option(help="Judge this quantity only. Repeat it for several. Default: all.", rich_help_panel=JUDGEMENT),
+    ] = None,
     allow_other_environment: Annotated[
-        bool, typer.Option("--allow-other-environment", help="Compare what was measured on unlike machines.")
+        bool,
+        typer.Option(
+            "--allow-other-environment",
+            help="Compare two sides that were measured on different machines.",
+            rich_help_panel=JUDGEMENT,
+        ),
     ] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for a pull request.")] = False,
-    json: Json = False,
+    json: JSON = False,
+    markdown: MARKDOWN = False,
+    latex: LATEX = False,
 ) -> None:
-    """Judge every quantity of BASE in NEW; exit with 1 on a regression, with 2 where no verdict can be had."""
-    from trio_profile.cli import tables
+    """Judge what became worse between two studies, or two pytest-benchmark files.
+
+    Exits with 1 if a quantity regressed, and with 2 if no verdict is possible.
+    """
+    form = printing.form(json=json, markdown=markdown, latex=latex)
+    from trio_profile.analysis.gate import GateDocument
+    from trio_profile.findings.gate import report
     from trio_profile.gate.evidence import compare
     from trio_profile.gate.verdict import failures
 
@@ -43,19 +63,15 @@ def command(
         quantities=tuple(quantity or ()),
         other_environment=allow_other_environment,
     )
-    tables.warn([f"{where} failed in {base} and is not compared" for where in before.failed])
-    if json:
-        print_document(_document(after, verdicts))
-    elif markdown:
-        print_document(_markdown(verdicts))
-    else:
-        _print(verdicts)
+    printing.warn(f"{where} failed in {base} and is not compared" for where in before.failed)
+    document = GateDocument(environment=after.environment, study=after.study, verdicts=tuple(verdicts))
+    printing.show(form, lambda: document.model_dump_json(indent=2), lambda: report(document))
     if failures(verdicts):
-        raise typer.Exit(1)
+        raise typer.Exit(NO)
 
 
 def _read(path: Path) -> "Subject":
-    """A study or a pytest-benchmark file. Raises StoreError for neither."""
+    """A study or a pytest-benchmark file. Raises StoreError for a path that is neither."""
     from trio_profile.errors import StoreError
     from trio_profile.gate.evidence import of_benchmarks, of_study
     from trio_profile.records.store import MEASUREMENTS, Store
@@ -70,84 +86,3 @@ def _read(path: Path) -> "Subject":
         raise StoreError(
             f"{path} cannot be read: {error.strerror}; name a study's directory or a pytest-benchmark JSON"
         ) from error
-
-
-def _document(after: "Subject", verdicts: Sequence["Verdict"]) -> str:
-    from trio_profile.records.schema import FORMAT, VERSION
-
-    document = {
-        "format": FORMAT,
-        "version": VERSION,
-        "environment": after.environment,
-        "study": after.study,
-        "verdicts": [verdict.model_dump(mode="json") for verdict in verdicts],
-    }
-    return jsonlib.dumps(document, indent=2, allow_nan=False)
-
-
-def _print(verdicts: Sequence["Verdict"]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console()
-    table = Table(*_COLUMNS, box=None, pad_edge=False)
-    for verdict in _shown(verdicts):
-        table.add_row(*(escape(text) for text in _row(verdict)))
-    if table.row_count:
-        console.print(table, "")
-    for line in (_tally(verdicts), *_notes(verdicts)):
-        console.print(escape(line), soft_wrap=True)
-
-
-def _markdown(verdicts: Sequence["Verdict"]) -> str:
-    """What a pull request shows: a sentence, and the rows that somebody may want to read."""
-    lines = [f"**trio-profile gate:** {_tally(verdicts)}"]
-    if shown := _shown(verdicts):
-        lines += ["", f"| {' | '.join(_COLUMNS)} |", f"|{'---|' * 3}{'--:|' * 3}"]
-        for verdict in shown:
-            cells = [text.replace("|", r"\|") for text in _row(verdict)]
-            if verdict.verdict == "regression":
-                cells[0] = f"**{cells[0]}**"
-            lines.append(f"| {' | '.join(cells)} |")
-    if notes := _notes(verdicts):
-        lines += ["", *(f"- {note}" for note in notes)]
-    return "\n".join(lines)
-
-
-def _shown(verdicts: Sequence["Verdict"]) -> list["Verdict"]:
-    """All but exact quantities that did not move, worst first."""
-    order = ("regression", "inconclusive", "improved", "pass", "no base")
-    shown = [verdict for verdict in verdicts if verdict.ci95 is not None or verdict.verdict != "pass"]
-    return sorted(shown, key=lambda verdict: order.index(verdict.verdict))
-
-
-def _tally(verdicts: Sequence["Verdict"]) -> str:
-    found = Counter(verdict.verdict for verdict in verdicts)
-    unmoved = sum(verdict.ci95 is None and verdict.verdict == "pass" for verdict in verdicts)
-    parts = [
-        f"{found[outcome]} {outcome}"
-        for outcome in ("regression", "inconclusive", "improved", "pass")
-        if found[outcome]
-    ]
-    return f"{', '.join(parts)} of {len(verdicts)} quantities; {unmoved} exact ones did not move"
-
-
-def _notes(verdicts: Sequence["Verdict"]) -> list[str]:
-    return list(dict.fromkeys(f"{verdict.quantity}: {verdict.note}" for verdict in verdicts if verdict.note))
-
-
-def _row(verdict: "Verdict") -> tuple[str, ...]:
-    from trio_profile import units
-
-    def text(value: int | float | None) -> str:
-        if value is None:
-            return ""
-        if isinstance(value, int):
-            return units.exact(value)
-        return units.milliseconds(value) if verdict.quantity.endswith("_ms") else units.factor(value)
-
-    ratio = "" if verdict.ratio is None else units.times(verdict.ratio)
-    if verdict.ratio is not None and verdict.ci95 is not None:
-        ratio = units.times_within(verdict.ratio, verdict.ci95)
-    return verdict.verdict, verdict.quantity, verdict.where, text(verdict.base), text(verdict.new), ratio

@@ -1,77 +1,95 @@
-"""`trio-profile models`: what can be named without a download, and whether pruning holds on each family here."""
+"""`trio-profile models`: the models that need no download, and whether pruning is right on each family here."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from trio_profile.cli.options import Json, print_document
-
-if TYPE_CHECKING:
-    from trio_core.engine.checking import Check
-
-CheckFamilies = Annotated[
-    bool,
-    typer.Option("--check", help="Try every family's class on a toy with random weights; exit with 1 if one fails."),
-]
+from trio_profile.cli import printing
+from trio_profile.cli.exits import NO
+from trio_profile.cli.options import JSON, LATEX, MARKDOWN
 
 
-def command(check: CheckFamilies = False, json: Json = False) -> None:
-    """List the built-in models. Any checkpoint directory or hub name works as well."""
+def command(
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Check pruning on a small random model of every family. Exit with 1 if one fails."
+        ),
+    ] = False,
+    json: JSON = False,
+    markdown: MARKDOWN = False,
+    latex: LATEX = False,
+) -> None:
+    """List the built-in models. A checkpoint directory or a hub repository works as well."""
+    form = printing.form(json=json, markdown=markdown, latex=latex)
     if check:
-        _check(json)
+        _check(form)
     else:
-        _list(json)
+        _list(form)
 
 
-def _list(json: bool) -> None:
-    import json as encoder
-
-    from rich.console import Console
-    from rich.table import Table
-
-    from trio_profile.inputs.models import BUILTIN, without_weights
+def _list(form: printing.Form) -> None:
+    from trio_profile.findings import listing
+    from trio_profile.inputs.builtin import BUILTIN
+    from trio_profile.inputs.models import without_weights
 
     rows = [
         {
             "name": name,
             "class": builtin.cls.__name__,
-            "parameters": sum(p.numel() for p in without_weights(builtin).parameters()),
+            "parameters": sum(weights.numel() for weights in without_weights(builtin).parameters()),
             "visual_tokens": builtin.visual_tokens,
             "description": builtin.description,
         }
         for name, builtin in sorted(BUILTIN.items())
     ]
-    if json:
-        print_document(encoder.dumps({"format": "trio-profile", "version": 1, "models": rows}, indent=2))
-        return
-    from trio_profile.units import count
-
-    table = Table("model", "parameters", "visual tokens", "what it is")
-    for row in rows:
-        table.add_row(row["name"], count(row["parameters"]), str(row["visual_tokens"]), row["description"])
-    Console().print(table)
+    shown = [
+        listing.ModelRow(**{name: row[name] for name in ("name", "parameters", "visual_tokens", "description")})
+        for row in rows
+    ]
+    printing.show(form, lambda: printing.listed(models=rows), lambda: listing.models(shown))
 
 
-def _check(json: bool) -> None:
-    import json as encoder
+def _check(form: printing.Form) -> None:
+    from trio_profile.findings import listing
+    from trio_profile.inputs.environment import collect
 
+    rows = _checked()
+    shown = [
+        listing.CheckRow(
+            row["family"],
+            row["class"],
+            row["attention"],
+            row["identical"],
+            row["difference"],
+            row["same_kept"],
+            row["generates"],
+        )
+        for row in rows
+    ]
+    printing.show(
+        form,
+        lambda: printing.listed(environment=collect().model_dump(), checks=rows),
+        lambda: listing.checks(shown),
+    )
+    printing.warn(f"{row['family']} ({row['attention']}): {fault}" for row in rows for fault in row["faults"])
+    if any(row["faults"] for row in rows):
+        raise typer.Exit(NO)
+
+
+def _checked() -> list[dict[str, Any]]:
+    """What the self-check saw of every family, with each of its attentions."""
     from trio_core.engine.checking import self_check
     from trio_core.models import families
     from trio_core.pruning import prune
-    from trio_profile.cli.tables import print_checks, warn
-    from trio_profile.inputs.environment import collect
 
-    seen: list[tuple[dict[str, str], Check]] = [
-        ({"family": name, "class": family.classes[0], "attention": attention}, self_check(family.toy(attention), prune))
+    return [
+        {
+            "family": name,
+            "class": family.classes[0],
+            "attention": attention,
+            **vars(self_check(family.toy(attention), prune)),
+        }
         for name, family in sorted(families.items())
         for attention in family.toy_attention
     ]
-    rows: list[dict[str, Any]] = [{**kernel, **vars(found)} for kernel, found in seen]
-    if json:
-        document = {"format": "trio-profile", "version": 1, "environment": collect().model_dump(), "checks": rows}
-        print_document(encoder.dumps(document, indent=2))
-    else:
-        print_checks(rows)
-    warn([f"{row['family']} ({row['attention']}): {fault}" for row in rows for fault in row["faults"]])
-    if any(row["faults"] for row in rows):
-        raise typer.Exit(1)

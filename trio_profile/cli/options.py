@@ -1,131 +1,330 @@
-"""Options that several verbs share, and how their text becomes values."""
+"""Every option of the study verbs, declared once.
 
-import json
-import sys
+A kind of study names the options that it takes (`Kind.options`). `parameters` makes a verb's signature of them, and
+`fields` turns what was given on the line into fields of a Study.
+"""
+
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-if TYPE_CHECKING:
-    from trio_profile.records.schema import Study
+from trio_profile import units
+from trio_profile.cli.values import absolute, assignments, comma_list, name_or_path
+from trio_profile.studies.kinds import Kind
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output, nothing else.")]
-Out = Annotated[Path, typer.Option("--out", help="Directory that holds the study; made if missing.")]
-
-# What a study is made of.
-ModelName = Annotated[
-    str | None,
-    typer.Option("--model", help="A built-in model, a checkpoint directory, or a hub name. Default: pocket."),
-]
-OneMethod = Annotated[str | None, typer.Option("--method", help="Method, or package.module:Class. Default: trio.")]
-PruneAfter = Annotated[
-    str | None, typer.Option("--layers", help="Comma list: prune after these decoder layers. Default: the paper's.")
-]
-MethodOptions = Annotated[
-    list[str] | None, typer.Option("--option", "-o", help="An option of the method, name=value; repeatable.")
-]
-Picture = Annotated[Path | None, typer.Option("--image", help="A picture file for a model that has a processor.")]
-Prompt = Annotated[str | None, typer.Option("--prompt", help="What is asked of the picture.")]
-Questions = Annotated[
-    Path | None,
-    typer.Option("--questions", help="A file of questions about pictures, JSON Lines: image, question, answer, kind."),
-]
-TextTokens = Annotated[
-    int | None,
-    typer.Option(help="Text tokens beside a drawn picture. Default: 60, or the question of a model that has some."),
-]
-Batch = Annotated[int | None, typer.Option(help="Samples in a batch. Default: 1.")]
-Device = Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda where there is one.")]
-Dtype = Annotated[
-    str | None, typer.Option(help="float32, bfloat16 or float16. Default: bfloat16 on CUDA, else float32.")
-]
-Attention = Annotated[str | None, typer.Option(help="eager, sdpa, flash_attention_2 … Default: sdpa.")]
-Gamma = Annotated[float | None, typer.Option(help="Backward factor of the paper's F_ov. Default: 1.")]
-Precision = Annotated[
-    float | None, typer.Option(help="Half width of a speed-up's interval to sample for. Default: 0.01.")
-]
-NewTokens = Annotated[int | None, typer.Option(help="Tokens generated in each run. Default: 8.")]
-PrerollMs = Annotated[
-    float | None, typer.Option(help="CUDA: let the host run ahead by so long, for device time alone. Default: 0.")
-]
-ColdL2 = Annotated[
-    bool | None, typer.Option("--cold-l2/--warm-l2", help="CUDA: overwrite the L2 cache before each run.")
-]
-Seed = Annotated[int | None, typer.Option(help="Seed of weights, inputs and order. Default: 0.")]
+MODEL, METHOD, INPUT, CLAIM, SAMPLING, OUTPUT = "Model", "Method", "Input", "Claim", "Sampling", "Output"
+"""Panels of a verb's help, in their order."""
 
 
-def numbers(text: str | None, name: str, kind: Callable[[str], Any]) -> tuple[Any, ...] | None:
-    """A comma list: `0.22,0.55` → (0.22, 0.55). Raises BadParameter naming the part that is none."""
-    if text is None:
-        return None
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    try:
-        return tuple(kind(part) for part in parts)
-    except ValueError as error:
-        raise typer.BadParameter(f"{name} {text!r} is not a comma list of numbers ({error})") from error
+@dataclass(frozen=True)
+class Option:
+    """One option of the command line.
 
-
-def assignments(texts: list[str]) -> dict[str, Any]:
-    """`["threshold=0.9", "nms=false"]` → {"threshold": 0.9, "nms": False}. Raises BadParameter for what has no `=`."""
-    values: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise typer.BadParameter(f"option {text!r} is not of the form name=value")
-        try:
-            values[name] = json.loads(value)
-        except ValueError:
-            values[name] = value
-        if not isinstance(values[name], bool | int | float | str):
-            raise typer.BadParameter(f"option {text!r}: the value must be a number, true, false or a word")
-    return values
-
-
-def print_document(text: str) -> None:
-    """One JSON document on standard output."""
-    sys.stdout.write(text + "\n")
-
-
-def given(options: dict[str, Any]) -> dict[str, Any]:
-    """A verb's options that were given, as fields of a study: `given(locals())`, before anything else is named.
-
-    Options are named as the fields are, apart from those of which a verb takes one where a study takes several; what is
-    no field is the verb's own business. Raises BadParameter for text that cannot be read.
+    panel: the heading under which a verb's help lists it.
+    type: what typer reads.
+    help: one sentence.
+    default: the default of Study, as the help says it. A kind with a default of its own overrides it.
+    empty: what an empty default of a kind means, as the help says it.
+    names: on the command line, the main one first. Empty: made from the option's name.
+    field: the field of Study that it fills. Empty: the option's name.
+    read: makes the field's value from what typer read.
+    minimum: the smallest number that is accepted.
+    metavar: what the help shows for the value.
+    positional: whether it is an argument without a name.
     """
-    from trio_profile.records.schema import Study
 
-    fields: dict[str, Any] = {}
-    for name, value in options.items():
-        field, read = _READ.get(name, (name, lambda same: same))
-        if value not in (None, []) and field in Study.model_fields:
-            fields[field] = read(value)
-    return fields
+    panel: str
+    type: Any
+    help: str
+    default: str = ""
+    empty: str = ""
+    names: tuple[str, ...] = ()
+    field: str = ""
+    read: Callable[[Any], Any] | None = None
+    minimum: int | None = None
+    metavar: str | None = None
+    positional: bool = False
 
 
-_READ: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "method": ("methods", lambda value: (value,) if isinstance(value, str) else tuple(value)),
-    "retention": (
-        "retentions",
-        lambda value: (value,) if isinstance(value, float) else numbers(value, "--retention", float),
+OPTIONS: dict[str, Option] = {
+    "claims": Option(
+        CLAIM,
+        str,
+        "A claims file, or the name of one that ships with the package, such as trio-2026.",
+        read=name_or_path,
+        positional=True,
     ),
-    "layers": ("layers", lambda value: numbers(value, "--layers", int)),
-    "option": ("options", assignments),
-    "image": ("image", lambda path: str(path.resolve())),
-    "questions": ("questions", lambda path: str(path.resolve())),
-    "asked": ("fidelity_inputs", int),
+    # Model
+    "model": Option(MODEL, str, "A built-in model, a checkpoint directory, or a hub repository.", "pocket"),
+    "device": Option(MODEL, str, "cpu or cuda. For flops also meta: any size, no weights.", "cuda if there is one"),
+    "dtype": Option(
+        MODEL, Literal["float32", "bfloat16", "float16"], "Number format.", "bfloat16 on CUDA, otherwise float32"
+    ),
+    "attention": Option(MODEL, str, "Attention kernel: eager, sdpa, flash_attention_2.", "sdpa"),
+    "seed": Option(MODEL, int, "Seed of random weights, inputs and the order of runs.", "0"),
+    # Method
+    "method": Option(
+        METHOD,
+        list[str],
+        "A method, or package.module:Class. Repeat it for several.",
+        "trio",
+        empty="all methods",
+        field="methods",
+        read=tuple,
+    ),
+    "retention": Option(
+        METHOD,
+        str,
+        "Comma list: shares of the visual tokens kept, averaged over the decoder's layers.",
+        "0.11,0.22,0.33,0.44,0.55,0.66,0.77,0.88,0.94,0.99",
+        empty="the dense model alone",
+        field="retentions",
+        read=comma_list(float),
+        metavar="SHARES",
+    ),
+    "layers": Option(
+        METHOD,
+        str,
+        "Comma list: prune after these decoder layers.",
+        "the paper's, for the model's depth",
+        read=comma_list(int),
+        metavar="LAYERS",
+    ),
+    "option": Option(
+        METHOD,
+        list[str],
+        "An option of the method. Repeat it for several.",
+        names=("--option", "-o"),
+        field="options",
+        read=assignments,
+        metavar="NAME=VALUE",
+    ),
+    "budget_rule": Option(
+        METHOD,
+        Literal["average", "after-prune", "final"],
+        "What a retention means: the average over layers, the share after the first pruning, or the share at the end.",
+        "average",
+    ),
+    "gamma": Option(METHOD, float, "Backward factor γ in the paper's F_ov.", "1"),
+    "only": Option(
+        METHOD,
+        list[str],
+        "A group of variants: k_pos, threshold, layers, probe or saliency. Repeat it for several.",
+        "all groups",
+        field="ablations",
+        read=lambda groups: {group: {} for group in groups},
+    ),
+    # Input
+    "image": Option(INPUT, Path, "A picture file, for a model that has a processor.", read=absolute),
+    "prompt": Option(INPUT, str, "The question about the picture."),
+    "questions": Option(
+        INPUT,
+        Path,
+        "A file of questions about pictures, as JSON Lines: image, question, answer, kind.",
+        "the model's own questions if it has some",
+        read=absolute,
+    ),
+    "asked": Option(
+        INPUT,
+        int,
+        "How many questions, or drawn pictures, the pruned model and the dense model both answer.",
+        "all questions of a file; 200 for pocket; otherwise 8 drawn pictures (sweep: none)",
+        names=("--asked", "--pictures"),
+        field="fidelity_inputs",
+        minimum=1,
+    ),
+    "text_tokens": Option(
+        INPUT, int, "Text tokens beside a drawn picture.", "60, or the question of a model that has questions"
+    ),
+    "new_tokens": Option(INPUT, int, "Tokens generated in each run.", "8"),
+    "batch": Option(INPUT, int, "Samples in a batch.", "1"),
+    "tasks": Option(INPUT, str, "Comma list of tasks of lmms-eval, such as pope,gqa.", read=comma_list(str)),
+    "task_path": Option(INPUT, Path, "A directory with YAML files of your own tasks.", read=absolute),
+    "limit": Option(INPUT, int, "Ask only the first questions of each task, this many.", "all", minimum=1),
+    "dense": Option(
+        INPUT,
+        bool,
+        "Ask the dense model too, question by question. It gives differences and speed-ups.",
+        "--dense",
+        names=("--dense/--no-dense",),
+    ),
+    # Claim
+    "claimed": Option(CLAIM, str, "A printed figure for this prefill, such as 2.98e12. Finds its convention."),
+    "convention": Option(CLAIM, str, "Hold --claimed against this convention, such as all-ffn3-heads-flops."),
+    "causal": Option(
+        CLAIM,
+        Literal["dense", "half"],
+        "Count causal attention in full, as operator counters do, or halved.",
+        "dense",
+    ),
+    "measured": Option(
+        CLAIM, Path, "A directory of `trio-profile sweep` that measured the same settings.", read=absolute
+    ),
+    "gpu": Option(CLAIM, str, "The GPU whose times the paper prints, such as a100, if the claims file names none."),
+    # Sampling
+    "seconds": Option(
+        SAMPLING,
+        float,
+        "Sampling of a cell stops after this many measured seconds in any case.",
+        "5",
+        names=("--seconds", "--cell-seconds"),
+        field="cell_seconds",
+    ),
+    "precision": Option(
+        SAMPLING, float, "Sampling stops when a speed-up's interval has this relative half width.", "0.01"
+    ),
+    "preroll_ms": Option(
+        SAMPLING, float, "CUDA: keep the stream busy for so long before each run, to time the device alone.", "0"
+    ),
+    "cold_l2": Option(
+        SAMPLING,
+        bool,
+        "CUDA: overwrite the L2 cache before each run.",
+        "--warm-l2",
+        names=("--cold-l2/--warm-l2",),
+    ),
+    # Output
+    "unit": Option(OUTPUT, Literal["macs", "flops"], "Unit of the tables.", "macs"),
 }
-"""Options whose name or whose value is not the field's: the field, and how the value is read."""
+"""Every option that a kind of study may take, by its name, in the order of the help."""
+
+SPECIAL: dict[tuple[str, str], Option] = {
+    ("flops", "method"): replace(OPTIONS["method"], empty="none, which is the dense model alone"),
+}
+"""Options that mean something else for one kind: by the kind and the option's name."""
+
+_ONE = {
+    "methods": "A method, or package.module:Class.",
+    "retentions": "Share of the visual tokens kept, averaged over the decoder's layers.",
+}
+"""Help of options that some kinds take once."""
+
+DISPLAY = ("unit",)
+"""Options that change how a document is drawn, not what is asked."""
+
+STUDY_FILE = Annotated[
+    Path | None,
+    typer.Option(
+        "--study",
+        help="Read the study from this TOML file. Options on the command line override the file.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+RESUME = Annotated[
+    bool,
+    typer.Option(
+        "--resume/--no-resume",
+        help="Go on with what --out holds, or refuse a directory that is in use. Default: --resume.",
+        rich_help_panel=OUTPUT,
+        show_default=False,
+    ),
+]
+DRY_RUN = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Print the cells, their budgets and cost, and the expected time. Measure nothing.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+JSON = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON document on standard output, nothing else.", rich_help_panel=OUTPUT),
+]
+MARKDOWN = Annotated[
+    bool, typer.Option("--markdown", help="Print Markdown, for an issue or a pull request.", rich_help_panel=OUTPUT)
+]
+LATEX = Annotated[bool, typer.Option("--latex", help="Print LaTeX, for a paper.", rich_help_panel=OUTPUT)]
+DIRECTORY = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="A directory in which a study was kept (--out).")]
 
 
-def studied(fields: dict[str, Any]) -> "Study":
-    """A study of these fields, on CUDA in bfloat16 where there is one and nothing else was said."""
-    import torch
+def parameters(kind: Kind) -> list[Parameter]:
+    """The parameters of a kind's verb: the options that it takes, then those of every verb."""
+    taken = [_parameter(name, kind) for name in OPTIONS if name in kind.options]
+    directory = Path(kind.out) if kind.out else None
+    common = {"study": (STUDY_FILE, None), "out": (_out(kind), directory), "resume": (RESUME, True)}
+    common |= {name: (type_, False) for name, type_ in (("dry_run", DRY_RUN), ("json", JSON))}
+    common |= {name: (type_, False) for name, type_ in (("markdown", MARKDOWN), ("latex", LATEX))}
+    return taken + [keyword(name, type_, default) for name, (type_, default) in common.items()]
 
-    from trio_profile.studies import plan as study
 
-    fields = dict(fields)
-    fields.setdefault("device", "cuda" if torch.cuda.is_available() else "cpu")
-    fields.setdefault("dtype", "bfloat16" if str(fields["device"]).startswith("cuda") else "float32")
-    return study.make(**fields)
+def keyword(name: str, type_: Any, default: Any = None) -> Parameter:
+    """A keyword parameter of a verb, as typer reads it."""
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=type_)
+
+
+def fields(given: dict[str, Any]) -> dict[str, Any]:
+    """What was given on the line, as fields of a Study. Options without a value are left out.
+
+    Raises BadParameter for text that cannot be read.
+    """
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in OPTIONS or name in DISPLAY or value is None or value == []:
+            continue
+        option = OPTIONS[name]
+        try:
+            found[option.field or name] = option.read(value) if option.read else value
+        except ValueError as error:
+            raise typer.BadParameter(f"{_flag(name)} {value!r} is not a comma list of numbers ({error})") from error
+    if "budget_rule" in found:
+        found["options"] = found.get("options", {}) | {"budget_rule": found.pop("budget_rule")}
+    return found
+
+
+def option_of(name: str, kind: Kind) -> Option:
+    """The option of this name, as a kind of study takes it."""
+    option = SPECIAL.get((kind.name, name), OPTIONS[name])
+    if option.field in ("methods", "retentions") and option.field not in kind.several:
+        return replace(option, help=_ONE[option.field])
+    return option
+
+
+def default_of(name: str, kind: Kind) -> str:
+    """The default of an option for a kind of study, as the help says it. Empty if it has none."""
+    option = option_of(name, kind)
+    field = option.field or name
+    if field not in kind.defaults:
+        return option.default
+    value = kind.defaults[field]
+    if value == ():
+        return option.empty
+    parts = value if isinstance(value, tuple) else (value,)
+    return ",".join(part if isinstance(part, str) else units.plain(part) for part in parts)
+
+
+def _parameter(name: str, kind: Kind) -> Parameter:
+    option, default = option_of(name, kind), default_of(name, kind)
+    text = f"{option.help} Default: {default}." if default else option.help
+    if option.positional:
+        return keyword(name, Annotated[option.type | None, typer.Argument(help=text, metavar=name.upper())])
+    declared = typer.Option(
+        *(option.names or (_flag(name),)),
+        help=text,
+        rich_help_panel=option.panel,
+        min=option.minimum,
+        metavar=option.metavar,
+        show_default=False,
+    )
+    return keyword(name, Annotated[option.type | None, declared])
+
+
+def _out(kind: Kind) -> Any:
+    default = kind.out or "nothing is kept"
+    return Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help=f"Directory that holds the study and its report; it is made if missing. Default: {default}.",
+            rich_help_panel=OUTPUT,
+            show_default=False,
+        ),
+    ]
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -1,26 +1,104 @@
-"""A progress bar with an estimate of what is left, on standard error."""
+"""What runs now and how long it will still take, on standard error."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from trio_profile import units
+
+if TYPE_CHECKING:
+    from trio_profile.progress import Step, Watch
+
+LINE_SECONDS = 15.0
+"""Least time between two lines where standard error is no terminal."""
+
+
+class TimeLeft:
+    """An estimate of the time left, from the steps seen so far.
+
+    clock: seconds, only ever growing.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic):
+        self.clock = clock
+        self.first: tuple[float, float] | None = None
+        self.last: tuple[float, float, float] | None = None
+
+    def see(self, step: "Step") -> None:
+        """Take note of a step. One without a total says nothing of the time left."""
+        if step.total > 0:
+            self.first = self.first or (self.clock(), step.done)
+            self.last = (self.clock(), step.done, step.total)
+
+    def seconds(self) -> float | None:
+        """Seconds left now; None while nothing is known.
+
+        Expected seconds are scaled by how long the finished ones really took.
+        """
+        if self.first is None or self.last is None:
+            return None
+        (began, done_before), (seen, done, total) = self.first, self.last
+        pace = (seen - began) / (done - done_before) if done > done_before and seen > began else 1.0
+        return max(0.0, (total - done) * pace - (self.clock() - seen))
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[int, int, str], None]]:
-    """Yield `watch(finished, all, what comes next)`, which moves the bar."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        # The mean over all finished cells: a window of seconds would forget cells that take longer than it.
-        TimeRemainingColumn(compact=True, elapsed_when_finished=False),
-        console=Console(stderr=True),
-        speed_estimate_period=3600,
-    )
-    with bar:
+def progress() -> "Iterator[Watch]":
+    """Yield the function that is called with each step: a moving line in a terminal, else a plain line now and then."""
+    if sys.stderr.isatty():
+        with _moving() as watch:
+            yield watch
+    else:
+        yield plain_lines(sys.stderr)
+
+
+def plain_lines(stream: TextIO, clock: Callable[[], float] = monotonic) -> "Watch":
+    """A function that writes the first step, then a step at most every LINE_SECONDS."""
+    left = TimeLeft(clock)
+    written: float | None = None
+
+    def watch(step: "Step") -> None:
+        nonlocal written
+        left.see(step)
+        if written is None or clock() - written >= LINE_SECONDS:
+            written = clock()
+            print(f"trio-profile: {_line(step.text, time_left(left.seconds()))}", file=stream, flush=True)
+
+    return watch
+
+
+@contextmanager
+def _moving() -> "Iterator[Watch]":
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+    from rich.text import Text
+
+    left = TimeLeft()
+
+    class Left(ProgressColumn):
+        """The time left, drawn anew while a step runs."""
+
+        def render(self, task: Task) -> Text:  # noqa: ARG002, the base class passes it
+            return Text(time_left(left.seconds()))
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TimeElapsedColumn(), Left())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=None)
-        yield lambda finished, total, coming: bar.update(task, completed=finished, total=total, description=coming)
+
+        def watch(step: "Step") -> None:
+            left.see(step)
+            bar.update(task, description=escape(step.text), completed=step.done, total=step.total or None)
+
+        yield watch
+
+
+def time_left(seconds: float | None) -> str:
+    """The time left in words; empty while it is not known, and when a step takes longer than was expected."""
+    return f"about {units.duration(seconds)} left" if seconds else ""
+
+
+def _line(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)

@@ -1,9 +1,10 @@
-"""Which convention prints a published "FLOPs" figure? Every combination of those in use, tried on one prefill.
+"""Which convention gives a published "FLOPs" figure? All conventions in use are tried on one prefill.
 
-Pure integers and the digits of a claim; nothing here imports torch.
+A convention says what is counted: which layers, which tokens, which parts of the model, MACs or FLOPs. The arithmetic
+is on whole numbers and on the digits of the claim. Nothing here imports torch.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal, InvalidOperation
 from difflib import get_close_matches
@@ -16,16 +17,19 @@ from trio_profile.records.schema import Record, Shape
 
 Printed = Literal["rounded", "truncated", "no"]
 Step = tuple[str, int]
-"""What a step of a walk is called, and how many MACs it adds."""
+"""One step from a claim to a count: its name, and the MACs that it adds."""
 _MOST_TEXT = 4096
-"""Text tokens up to which a figure is looked for: prompts of this field's benchmarks are far shorter."""
+"""The largest number of text tokens that is tried. Prompts of this field's benchmarks are far shorter."""
 
 
 @dataclass(frozen=True)
 class Prefill:
-    """What is counted: the sizes, the visual tokens of each decoder layer, and what is known of the rest.
+    """The prefill whose work is counted.
 
-    vision_macs: tower and projector. overhead_macs: the paper's F_ov. Both for the batch.
+    shape: the model's widths, and what enters the decoder.
+    visual_by_layer: visual tokens that each decoder layer runs on.
+    vision_macs: work of the vision tower and the projector, for the batch.
+    overhead_macs: the paper's F_ov, for the batch.
     """
 
     shape: Shape
@@ -35,10 +39,16 @@ class Prefill:
 
 
 class Convention(Record):
-    """One way to count a prefill: what it takes in, and what it leaves out.
+    """One way to count a prefill.
 
-    layers: all, or the first alone. tokens: the visual ones alone, or text too. ffn: matrices; a count with two is the
-    paper's f(n), which knows no grouped keys. head: of no row, of one, or of all. overhead: the paper's F_ov with it.
+    layers: all decoder layers, or only the first.
+    tokens: only the visual tokens, or the text tokens too.
+    ffn: number of FFN matrices. With 2 it is the paper's f(n), which has no grouped keys.
+    causal: whether causal attention is counted whole or halved.
+    head: the head for no row, for one row, or for all rows.
+    tower: whether the vision tower and the projector are included.
+    overhead: whether the paper's F_ov is included.
+    unit: MACs, or FLOPs (2 × MACs).
     """
 
     layers: Literal["all", "one"] = "all"
@@ -52,7 +62,7 @@ class Convention(Record):
 
     @property
     def code(self) -> str:
-        """A short name without blanks: `visual-ffn2-macs`, `all-ffn3-heads-flops`."""
+        """A short name without spaces: `visual-ffn2-macs`, `all-ffn3-heads-flops`."""
         parts = (
             "layer" if self.layers == "one" else "",
             self.tokens,
@@ -67,7 +77,7 @@ class Convention(Record):
 
     @property
     def name(self) -> str:
-        """The same in words."""
+        """The convention in words."""
         parts = (
             "all layers" if self.layers == "all" else "one layer",
             "visual tokens alone" if self.tokens == "visual" else "visual and text tokens",
@@ -81,19 +91,22 @@ class Convention(Record):
         return ", ".join(part for part in parts if part)
 
     def value(self, prefill: Prefill) -> int:
-        """What this convention prints, in its own unit."""
+        """The work of a prefill by this convention, in its own unit."""
         return _Reading.of(self, prefill).value(prefill)
 
 
 PAPER = Convention(overhead=True)
-"""TRIO's own figures: F_inf + F_ov."""
+"""The convention of TRIO's own figures: F_inf + F_ov."""
 
 
 class Match(Record):
-    """A convention held against a claim.
+    """One convention compared with a claim.
 
-    printed: how it gives the claim's digits; off: its value over the claim, less one. text_tokens: the least and the
-    most text tokens with which it would print the claim; None where it does so as asked, or with no number of them.
+    value: the work by this convention, in its unit.
+    printed: whether the value becomes the claim by rounding, by truncation, or not at all.
+    off: value / claim − 1.
+    text_tokens: the smallest and the largest number of text tokens with which the convention would give the claim.
+        None if it gives the claim with the number that was asked for, or with no number.
     """
 
     convention: Convention
@@ -107,13 +120,15 @@ class Match(Record):
 
 @dataclass(frozen=True)
 class _Reading:
-    """A convention opened up, so that one choice after another can be put right."""
+    """A convention applied to one prefill, in parts that `steps` can correct one by one.
 
+    shape: the model's widths and text tokens, as the convention takes them.
+    layers: how many decoder layers it counts.
+    scale: 2 for FLOPs, 1 for MACs.
+    """
+
+    shape: Shape
     layers: int
-    text: int
-    ffn: int
-    query_width: int
-    kv_width: int
     causal: cost_model.Causal
     head: Literal["none", "one", "all"]
     tower: bool
@@ -123,14 +138,14 @@ class _Reading:
     @classmethod
     def of(cls, convention: Convention, prefill: Prefill) -> "_Reading":
         shape = prefill.shape
-        # The paper's f(n) knows no grouped keys; a count with the gate takes the model's own widths.
-        widths = (shape.hidden, shape.hidden) if convention.ffn == 2 else (shape.query_width, shape.kv_width)
+        changes = {"ffn_matrices": convention.ffn}
+        if convention.ffn == 2:  # the paper's f(n) has no grouped keys; a count with the gate takes the real widths
+            changes |= {"query_width": shape.hidden, "kv_width": shape.hidden}
+        if convention.tokens == "visual":
+            changes["text_tokens"] = 0
         return cls(
+            shape=shape.model_copy(update=changes),
             layers=shape.num_layers if convention.layers == "all" else 1,
-            text=shape.text_tokens if convention.tokens == "all" else 0,
-            ffn=convention.ffn,
-            query_width=widths[0],
-            kv_width=widths[1],
             causal=convention.causal,
             head=convention.head,
             tower=convention.tower,
@@ -138,45 +153,52 @@ class _Reading:
             scale=2 if convention.unit == "flops" else 1,
         )
 
+    def with_shape(self, **widths: int) -> "_Reading":
+        return replace(self, shape=self.shape.model_copy(update=widths))
+
     def value(self, prefill: Prefill) -> int:
-        shape = prefill.shape
-        tokens = [visual + self.text for visual in prefill.visual_by_layer[: self.layers]]
-        widths = (shape.hidden, shape.intermediate, self.query_width, self.kv_width, self.ffn, self.causal)
+        shape = self.shape
+        tokens = [visual + shape.text_tokens for visual in prefill.visual_by_layer[: self.layers]]
         rows = {"none": 0, "one": 1, "all": tokens[-1]}[self.head]
-        one = cost_model.decoder_macs(tokens, *widths) + rows * shape.hidden * shape.vocabulary
+        one = cost_model.decoder_macs(tokens, shape, self.causal) + rows * shape.hidden * shape.vocabulary
         rest = (prefill.vision_macs if self.tower else 0) + (prefill.overhead_macs if self.overhead else 0)
         return self.scale * (shape.batch * one + rest)
 
 
 def steps(convention: Convention, prefill: Prefill) -> list[Step]:
-    """From a convention's figure to the decoder with one row of its head, as they run: one choice put right at a time.
+    """The steps from a convention's figure to the work of the decoder and one row of its head, as they run.
 
-    In MACs, except that the first step leaves a convention's own unit. A choice that was right is no step.
+    Each step corrects one part of the convention. A part that needs no correction gives no step. All steps are in MACs;
+    the first one leaves the convention's own unit.
     """
     shape, now = prefill.shape, _Reading.of(convention, prefill)
-    walked: list[Step] = []
+    found: list[Step] = []
     head = "head, one row" if now.head == "none" else "head: one row of all"
-    for name, right in (
-        ("FLOPs are twice the MACs", {"scale": 1}),
-        ("overhead that the claim assumes", {"overhead": False}),
-        ("the other layers", {"layers": shape.num_layers}),
-        ("attention: causal, but run whole", {"causal": "dense"}),
-        ("FFN: its gate", {"ffn": shape.ffn_matrices}),
-        ("keys and values: grouped", {"kv_width": shape.kv_width}),
-        ("queries: another width", {"query_width": shape.query_width}),
-        ("text tokens", {"text": shape.text_tokens}),
-        (head, {"head": "one"}),
-        ("tower and projector, by part below", {"tower": False}),
-    ):
-        then = replace(now, **right)
-        if added := then.value(prefill) - now.value(prefill):
-            walked.append((name, added))
-        now = then
-    return walked
+    corrections: tuple[tuple[str, Callable[[_Reading], _Reading]], ...] = (
+        ("FLOPs are twice the MACs", lambda reading: replace(reading, scale=1)),
+        ("overhead that the claim assumes", lambda reading: replace(reading, overhead=False)),
+        ("the other layers", lambda reading: replace(reading, layers=shape.num_layers)),
+        ("attention: causal, but run whole", lambda reading: replace(reading, causal="dense")),
+        ("FFN: its gate", lambda reading: reading.with_shape(ffn_matrices=shape.ffn_matrices)),
+        ("keys and values: grouped", lambda reading: reading.with_shape(kv_width=shape.kv_width)),
+        ("queries: another width", lambda reading: reading.with_shape(query_width=shape.query_width)),
+        ("text tokens", lambda reading: reading.with_shape(text_tokens=shape.text_tokens)),
+        (head, lambda reading: replace(reading, head="one")),
+        ("tower and projector, by part below", lambda reading: replace(reading, tower=False)),
+    )
+    for name, correct in corrections:
+        corrected = correct(now)
+        if added := corrected.value(prefill) - now.value(prefill):
+            found.append((name, added))
+        now = corrected
+    return found
 
 
 def conventions(*, overhead: bool = False) -> Iterator[Convention]:
-    """Every combination in use. overhead: also those that take in F_ov, which a dense prefill has not."""
+    """All conventions in use.
+
+    overhead: also those that include F_ov. A dense prefill has no F_ov.
+    """
     for layers, tokens, ffn, causal in product(("all", "one"), ("visual", "all"), (2, 3), ("dense", "half")):
         whole = layers == "all"
         for head, tower, with_overhead, unit in product(
@@ -198,7 +220,7 @@ def conventions(*, overhead: bool = False) -> Iterator[Convention]:
 
 
 def find(code: str) -> Convention:
-    """A convention by its code. Raises StudyError with the nearest codes for one that is not in use."""
+    """The convention with this code. Raises StudyError with the nearest codes if there is none."""
     known = {one.code: one for one in conventions(overhead=True)}
     if code in known:
         return known[code]
@@ -207,7 +229,7 @@ def find(code: str) -> Convention:
 
 
 def figure(printed: str) -> Decimal:
-    """A claim with the digits that it is printed in, e.g. `2.98e12`. Raises StudyError for no positive number."""
+    """A claim with all its printed digits, e.g. `2.98e12`. Raises StudyError if it is no number of operations."""
     try:
         claimed = Decimal(printed)
     except InvalidOperation as error:
@@ -218,10 +240,10 @@ def figure(printed: str) -> Decimal:
 
 
 def explain(claimed: Decimal, prefill: Prefill) -> list[Match]:
-    """The conventions that print a claim to its last digit.
+    """The conventions that give a claim to its last digit.
 
-    Where none does: the nearest one, and after it those that would with another number of text tokens, that which is
-    nearest to the number asked for first.
+    If none does: the convention whose value is nearest, followed by up to three that would give the claim with another
+    number of text tokens. The number nearest to the prefill's own comes first.
     """
     candidates = list(conventions(overhead=bool(prefill.overhead_macs)))
     matches = [match(claimed, one, prefill) for one in candidates]
@@ -239,7 +261,7 @@ def explain(claimed: Decimal, prefill: Prefill) -> list[Match]:
 
 
 def match(claimed: Decimal, convention: Convention, prefill: Prefill) -> Match:
-    """One convention held against a claim."""
+    """One convention compared with a claim."""
     value = convention.value(prefill)
     return Match(
         convention=convention,
@@ -252,7 +274,10 @@ def match(claimed: Decimal, convention: Convention, prefill: Prefill) -> Match:
 
 
 def _text_that_prints(claimed: Decimal, convention: Convention, prefill: Prefill) -> tuple[int, int] | None:
-    """The least and most text tokens with which a convention prints a claim: its value grows with each of them."""
+    """The smallest and the largest number of text tokens with which a convention gives a claim; None if none does.
+
+    The value grows with every text token, so that a binary search finds both.
+    """
 
     def value(text: int) -> int:
         return convention.value(replace(prefill, shape=prefill.shape.model_copy(update={"text_tokens": text})))
@@ -276,7 +301,7 @@ def _text_that_prints(claimed: Decimal, convention: Convention, prefill: Prefill
 
 
 def _printed(claimed: Decimal, value: int) -> Printed:
-    """How the value, in as many digits as the claim has, becomes the claim."""
+    """How a value becomes the claim when it is written with the claim's number of digits."""
     digits = len(claimed.as_tuple().digits)
     exact = Decimal(value)
     last = Decimal(1).scaleb(exact.adjusted() - digits + 1)

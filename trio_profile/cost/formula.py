@@ -1,25 +1,60 @@
-"""What a prefill costs by formula: the paper's equations. Pure integers; nothing here imports torch.
+"""The work of a prefill by formula: the paper's equations and a decoder's real products.
 
-The paper's f(n) counts multiply-adds (MACs) of the dominant products of one layer with a two-matrix FFN and as many key
-as query heads. It is FastV's formula, so its name here is `fastv_macs`; TRIO's section "Complexity Analysis" calls its
-values FLOPs. n is the paper's n: visual tokens alone, where its printed 2.98 T and 16.67 T come from.
+All functions take and return whole numbers. Nothing here imports torch.
+
+The paper's f(n) counts multiply-adds (MACs) of one decoder layer. It assumes an FFN of two matrices, and as many key
+heads as query heads. It is FastV's formula, so its name here is `fastv_macs`. TRIO's section "Complexity Analysis"
+calls its values FLOPs. n is the number of visual tokens alone: this is where the printed 2.98 T and 16.67 T come from.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, Protocol
 
 Causal = Literal["dense", "half"]
 Terms = dict[str, int]
 """MACs by the name of what they are for."""
 
 
+class Widths(Protocol):
+    """The widths of a decoder: what the formulas below read of a model's shape.
+
+    hidden: width of the residual stream.
+    intermediate: width of the FFN.
+    query_width: width of all query heads together.
+    kv_width: width of all key heads together.
+    heads: number of query heads.
+    vocabulary: width of the logits.
+    ffn_matrices: 3 for a gated FFN, else 2.
+    """
+
+    @property
+    def hidden(self) -> int: ...  # noqa: D102
+    @property
+    def intermediate(self) -> int: ...  # noqa: D102
+    @property
+    def query_width(self) -> int: ...  # noqa: D102
+    @property
+    def kv_width(self) -> int: ...  # noqa: D102
+    @property
+    def heads(self) -> int: ...  # noqa: D102
+    @property
+    def vocabulary(self) -> int: ...  # noqa: D102
+    @property
+    def ffn_matrices(self) -> int: ...  # noqa: D102
+
+
+# --- the paper's formula ------------------------------------------------------------------------------------------
+
+
 def fastv_macs(n: int, d: int, m: int) -> int:
     """f(n) = 4nd² + 2n²d + 2ndm, MACs of one layer. [TRIO, "Complexity Analysis"; FastV, section 4].
 
-    n: tokens. d: hidden width. m: FFN width.
+    n: tokens.
+    d: hidden width.
+    m: FFN width.
     """
     return 4 * n * d * d + 2 * n * n * d + 2 * n * d * m
 
@@ -32,7 +67,8 @@ def fastv_inference(tokens_by_layer: Sequence[int], d: int, m: int) -> int:
 def fastv_overhead(stage_tokens: Sequence[int], d: int, m: int, gamma: float = 1) -> int:
     """F_ov = γ · Σ over stages of f(tokens that the stage looks at), rounded to a whole MAC.
 
-    stage_tokens: V0, V1, V2 for three stages. gamma: the compute factor of one local backward relative to a forward.
+    stage_tokens: V0, V1, V2 for three stages.
+    gamma: the work of one local backward relative to a forward.
     """
     return round(Fraction(str(gamma)) * sum(fastv_macs(n, d, m) for n in stage_tokens))
 
@@ -43,97 +79,102 @@ def fastv_saved(tokens_by_layer: Sequence[int], stage_tokens: Sequence[int], d: 
     return 1 - total / (len(tokens_by_layer) * fastv_macs(tokens_by_layer[0], d, m))
 
 
-def attention_macs(n: int, width: int, causal: Causal = "dense") -> int:
-    """Scores and values of n queries over n keys, all heads together `width` wide.
+# --- a decoder's own products ---------------------------------------------------------------------------------------
 
-    dense: every pair, as counters count it. half: each query and what stands before it, as a causal kernel may run it.
+
+def attention_macs(n: int, width: int, causal: Causal = "dense") -> int:
+    """MACs of the scores and the weighted values of n queries over n keys.
+
+    width: of all heads together.
+    causal: `dense` counts every pair, as the counters do. `half` counts each query with the keys up to its own
+        position, as a causal kernel may run it.
     """
     return 2 * n * n * width if causal == "dense" else n * (n + 1) * width
 
 
-def layer_terms(
-    n: int, d: int, m: int, query_width: int, kv_width: int, ffn_matrices: int, causal: Causal = "dense"
-) -> Terms:
-    """MACs of one decoder layer as it is, by part.
+def layer_terms(n: int, shape: Widths, causal: Causal = "dense") -> Terms:
+    """MACs of one decoder layer over n tokens, by part.
 
-    Norms, rotary embedding, biases and activations have no products: `layer_elements`. Nor has the embedding, a lookup.
+    Norms, rotary embedding, biases and activations have no products: see `layer_elements`. The embedding is a lookup.
     """
     return {
-        "queries and output": 2 * n * d * query_width,
-        "keys and values": 2 * n * d * kv_width,
-        "scores and values": attention_macs(n, query_width, causal),
-        "FFN": ffn_matrices * n * d * m,
+        "queries and output": 2 * n * shape.hidden * shape.query_width,
+        "keys and values": 2 * n * shape.hidden * shape.kv_width,
+        "scores and values": attention_macs(n, shape.query_width, causal),
+        "FFN": shape.ffn_matrices * n * shape.hidden * shape.intermediate,
     }
 
 
-def layer_elements(n: int, d: int, m: int, query_width: int, kv_width: int, heads: int, ffn_matrices: int) -> Terms:
-    """Numbers that one decoder layer makes without a product, by part: no MACs by any convention in use.
+def layer_elements(n: int, shape: Widths) -> Terms:
+    """How many numbers one decoder layer computes without a product, by part. No convention in use counts them as MACs.
 
-    Some counters charge a few FLOPs for each; even ten of them are a percent of the layer's products.
+    Some counters charge a few FLOPs for each number. Even ten FLOPs each are one percent of the layer's products.
     """
     return {
-        "norms": 2 * n * d,
-        "rotary": n * (query_width + kv_width),
-        "softmax": heads * n * n,
-        "activation": n * m,
-        "gating": (ffn_matrices - 2) * n * m,
-        "residuals": 2 * n * d,
+        "norms": 2 * n * shape.hidden,
+        "rotary": n * (shape.query_width + shape.kv_width),
+        "softmax": shape.heads * n * n,
+        "activation": n * shape.intermediate,
+        "gating": (shape.ffn_matrices - 2) * n * shape.intermediate,
+        "residuals": 2 * n * shape.hidden,
     }
 
 
-def layer_macs(
-    n: int, d: int, m: int, query_width: int, kv_width: int, ffn_matrices: int, causal: Causal = "dense"
-) -> int:
-    """MACs of one decoder layer as it is: the sum of `layer_terms`."""
-    return sum(layer_terms(n, d, m, query_width, kv_width, ffn_matrices, causal).values())
+def layer_macs(n: int, shape: Widths, causal: Causal = "dense") -> int:
+    """MACs of one decoder layer over n tokens: the sum of `layer_terms`."""
+    return sum(layer_terms(n, shape, causal).values())
 
 
-def decoder_macs(
-    tokens_by_layer: Sequence[int],
-    d: int,
-    m: int,
-    query_width: int,
-    kv_width: int,
-    ffn_matrices: int,
-    causal: Causal = "dense",
-) -> int:
-    """MACs of a whole prefill's decoder: Σ over layers of `layer_macs` of its tokens; text belongs in them."""
-    widths = (d, m, query_width, kv_width, ffn_matrices, causal)
-    # Layers between two stages have the same tokens.
-    return sum(layers * layer_macs(n, *widths) for n, layers in Counter(tokens_by_layer).items())
+def decoder_macs(tokens_by_layer: Sequence[int], shape: Widths, causal: Causal = "dense") -> int:
+    """MACs of the decoder in one prefill: Σ over layers of `layer_macs`.
+
+    tokens_by_layer: visual and text tokens together.
+    """
+    # Layers between two stages have the same number of tokens.
+    return sum(layers * layer_macs(n, shape, causal) for n, layers in Counter(tokens_by_layer).items())
 
 
-def decode_macs(
-    cached_by_layer: Sequence[int],
-    steps: int,
-    d: int,
-    m: int,
-    query_width: int,
-    kv_width: int,
-    ffn_matrices: int,
-    vocabulary: int,
-) -> int:
-    """MACs of `steps` forwards of one token after a prefill that left so many tokens in each layer's cache, with heads.
+def decode_macs(cached_by_layer: Sequence[int], steps: int, shape: Widths) -> int:
+    """MACs of `steps` forwards of one token each after a prefill, the head included.
 
     At step i a layer attends to its cached tokens and to the i new ones, the current one included.
+
+    cached_by_layer: tokens that the prefill left in each layer's cache.
     """
     layers = len(cached_by_layer)
-    linear = 2 * d * query_width + 2 * d * kv_width + ffn_matrices * d * m
+    attention_width = 2 * (shape.query_width + shape.kv_width)
+    linear = shape.hidden * (attention_width + shape.ffn_matrices * shape.intermediate)
     seen = steps * sum(cached_by_layer) + layers * steps * (steps + 1) // 2
-    return steps * (layers * linear + d * vocabulary) + 2 * seen * query_width
+    return steps * (layers * linear + shape.hidden * shape.vocabulary) + 2 * seen * shape.query_width
+
+
+# --- beside the decoder ---------------------------------------------------------------------------------------------
 
 
 def encoder_layer_macs(n: int, d: int, m: int, ffn_matrices: int = 2, windows: Sequence[int] | None = None) -> int:
-    """MACs of one layer of a vision tower: as many keys as queries; attention within `windows` of tokens, or over n."""
+    """MACs of one layer of a vision tower, which has as many key heads as query heads.
+
+    n: patches.
+    d: hidden width.
+    m: FFN width.
+    windows: sizes of the windows within which patches attend to each other; None if all n attend to all n.
+    """
     attention = sum(attention_macs(size, d) for size in (windows if windows is not None else (n,)))
     return 4 * n * d * d + attention + ffn_matrices * n * d * m
 
 
 def perceptron_macs(rows: int, widths: Sequence[int]) -> int:
-    """Linear layers from width to width over `rows` rows: rows · Σ in · out."""
+    """MACs of a chain of linear layers over `rows` rows: rows · Σ in · out.
+
+    widths: the input width, then each layer's output width.
+    """
     return rows * sum(into * out for into, out in pairwise(widths))
 
 
 def kv_bytes(tokens_by_layer: Sequence[int], kv_width: int, itemsize: int, batch: int = 1) -> int:
-    """Bytes of the key-value cache: Σ over layers of tokens · 2 · kv_width · itemsize. Text tokens belong in them."""
+    """Bytes of the key-value cache: Σ over layers of tokens · 2 · kv_width · itemsize.
+
+    tokens_by_layer: visual and text tokens together.
+    itemsize: bytes of one number.
+    """
     return sum(tokens_by_layer) * 2 * kv_width * itemsize * batch

@@ -1,27 +1,29 @@
-"""The report of an audit: a paper's printed figures, what contradicts itself first, and the words for both."""
+"""The report of an audit: a paper's printed figures, what contradicts itself first, and what the verdicts mean."""
 
 from collections.abc import Callable, Sequence
 
 from trio_profile import units
 from trio_profile.audit.document import VERDICTS, AuditDocument
 from trio_profile.audit.finding import Finding, Measured, Verdict
-from trio_profile.findings.blocks import Chart, Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms, Tone
 
 _MEANINGS: dict[Verdict, str] = {
-    "overstated": "its own figures make less of the method than the print does.",
-    "understated": "its own figures make more of the method than the print does.",
-    "not_comparable": "figures of one setting differ, or one word stands for two things: they cannot be set against "
-    "each other.",
-    "underdetermined": "the figures allow more than one answer; the sentence says what would decide it.",
-    "supported": "it follows from the other figures, or from the model's sizes, by the arithmetic beside it.",
+    "overstated": "The paper's own figures make less of the method than the printed figure does.",
+    "understated": "The paper's own figures make more of the method than the printed figure does.",
+    "not_comparable": "Figures of one setting differ, or one word stands for two things. They cannot be compared.",
+    "underdetermined": "The figures allow more than one answer. The explanation says what would decide it.",
+    "supported": "The figure follows from the other figures, or from the model's sizes, by the arithmetic shown.",
 }
-_TONES: dict[Verdict, str] = {"supported": "gain", "underdetermined": "absent"}
-_COLUMNS = ("printed", "recomputed", "why")
+_TONES: dict[Verdict, Tone] = {"supported": "gain", "underdetermined": "absent"}
 
 
 def report(document: AuditDocument) -> Report:
-    """All pages of it."""
-    facts = [document.source or "", f"{document.figures} printed figures", f"{len(document.claims)} findings"]
+    """The report of an audit."""
+    facts = [
+        document.source or "",
+        units.number_of(document.figures, "printed figure"),
+        units.number_of(len(document.claims), "finding"),
+    ]
     return Report(
         subject="Audit",
         model=document.paper,
@@ -33,15 +35,20 @@ def report(document: AuditDocument) -> Report:
 
 
 def verdict_page(document: AuditDocument) -> Page:
-    """How many findings of which verdict, and what the words mean."""
-    counts = [(words(verdict), str(count)) for verdict, count in document.tally.items()]
-    meanings = [(words(verdict), _MEANINGS[verdict]) for verdict in document.tally]
+    """How many findings have which verdict, and what the verdicts mean."""
+    rows = [
+        [Entry(words(verdict), tone=_TONES.get(verdict, "loss")), Entry(units.exact(count)), Entry(_MEANINGS[verdict])]
+        for verdict, count in document.tally.items()
+    ]
+    blocks: list[Block] = [Sentences("", [summary(document)])]
+    if rows:
+        blocks.append(Table("Findings by verdict", ("verdict", "findings", "meaning"), rows, prose=True))
     return Page(
         "verdict",
         "What holds and what does not",
-        "Arithmetic on what is printed, and nothing else: each figure is recomputed from the others, with the interval "
-        "that rounding allows. A verdict goes no further than the figures force.",
-        [Sentences("", [summary(document)]), Terms("Findings", counts), Terms("Verdicts", meanings)],
+        "An audit is arithmetic on what is printed, and nothing else. Each figure is recomputed from the others, with "
+        "the interval that rounding allows. A verdict goes no further than the figures force.",
+        blocks,
     )
 
 
@@ -50,7 +57,7 @@ def doubts_page(document: AuditDocument) -> Page:
     return Page(
         "doubts",
         "Figures that contradict each other",
-        "Each with the sum that shows it, to be redone by hand.",
+        "Each has the arithmetic that shows it. The reader can redo it by hand.",
         _tables(document, ("overstated", "understated", "not_comparable")),
     )
 
@@ -71,18 +78,18 @@ def supported_page(document: AuditDocument) -> Page:
         "supported",
         "What holds",
         "Figures that follow from the others. “Cut off” means that the last digit was not rounded.",
-        _tables(document, ("supported",)),
+        _tables(document, ("supported",), detail=True),
     )
 
 
 def places_page(document: AuditDocument) -> Page:
     """Where tables stand in the paper, and the rows that nothing tests."""
-    blocks: list[Sentences | Chart | Table | Terms] = []
+    blocks: list[Block] = []
     if document.sources:
-        blocks.append(Terms("Tables", list(document.sources.items())))
+        blocks.append(Terms("Tables", list(document.sources.items()), detail=True))
     if document.alone:
-        blocks.append(Sentences("Rows that no other figure tests", list(document.alone)))
-    return Page("places", "Where the figures stand", "Tables by the name that they have in the claims file.", blocks)
+        blocks.append(Sentences("Rows that no other figure tests", list(document.alone), detail=True))
+    return Page("places", "Where the figures stand", "The claims file gives each table a name.", blocks)
 
 
 PAGES: tuple[Callable[[AuditDocument], Page], ...] = (
@@ -94,8 +101,27 @@ PAGES: tuple[Callable[[AuditDocument], Page], ...] = (
 )
 
 
+def _tables(document: AuditDocument, verdicts: Sequence[Verdict], *, detail: bool = False) -> list[Block]:
+    """One table for each of the verdicts that occur."""
+    columns = ("printed → recomputed", "why")
+    tables: list[Block] = []
+    for verdict in verdicts:
+        rows = [_row(finding, document) for finding in document.claims if finding.verdict == verdict]
+        if rows:
+            tables.append(Table(words(verdict).capitalize(), columns, rows, prose=True, detail=detail))
+    return tables
+
+
+def _row(finding: Finding, document: AuditDocument) -> list[Entry]:
+    """A finding: the figure, where it is printed and by which convention, and the arithmetic."""
+    figure = f"{finding.quantity} {finding.printed}"
+    again = recomputed(finding)
+    place = f"{finding.where} ({finding.convention})" if finding.convention else finding.where
+    return [Entry(f"{figure} → {again}" if again else figure, note=place), Entry(why(finding, document))]
+
+
 def by_verdict(findings: Sequence[Finding]) -> list[Finding]:
-    """As they are shown: what contradicts itself first, each verdict in the order of the checks."""
+    """Findings in the order in which they are shown: contradictions first, each verdict in the order of the checks."""
     return sorted(findings, key=lambda finding: VERDICTS.index(finding.verdict))
 
 
@@ -111,7 +137,7 @@ def recomputed(finding: Finding) -> str:
 
 
 def why(finding: Finding, document: AuditDocument) -> str:
-    """The arithmetic, and after it what our own study saw."""
+    """The arithmetic, and after it what our own study measured."""
     if finding.measured is None or document.environment is None or document.study is None:
         return finding.why
     where = f"on {document.environment.device_name} ({document.study.model}, {document.study.dtype})"
@@ -119,38 +145,27 @@ def why(finding: Finding, document: AuditDocument) -> str:
 
 
 def summary(document: AuditDocument) -> str:
-    """How many findings of which verdict, and what stays untested."""
+    """How many findings have which verdict, and how many rows stay untested."""
     counts = ", ".join(f"{count} {words(verdict)}" for verdict, count in document.tally.items())
-    alone = f"; {len(document.alone)} rows stand alone, with no other figure to test them" if document.alone else ""
-    return f"{document.figures} printed figures, {len(document.claims)} findings: {counts or 'none'}{alone}."
+    figures, findings = (
+        units.number_of(document.figures, "printed figure"),
+        units.number_of(len(document.claims), "finding"),
+    )
+    rows = units.number_of(len(document.alone), "row")
+    alone = f" No other figure tests {rows}." if document.alone else ""
+    return f"{figures}, {findings}{f': {counts}' if counts else ''}.{alone}"
 
 
 def words(verdict: Verdict) -> str:
-    """A verdict as it is read."""
+    """A verdict in words."""
     return verdict.replace("_", " ")
 
 
 def _saw(finding: Finding, seen: Measured) -> str:
+    """What our own study measured of the same setting, as the end of a sentence."""
     if finding.check == "break-even":
         return f"breaks even in total time at {units.percent_within(seen.value, seen.ci95)}"
     at = units.percent(seen.retention)
     if seen.samples is None:
         return f"counted {units.times(seen.value)} at {at}"
     return f"saw {units.times_within(seen.value, seen.ci95)} at {at} in {seen.samples} pairs"
-
-
-def _tables(document: AuditDocument, verdicts: Sequence[Verdict]) -> list[Sentences | Chart | Table | Terms]:
-    tables: list[Sentences | Chart | Table | Terms] = []
-    for verdict in verdicts:
-        rows = [_row(finding, document) for finding in document.claims if finding.verdict == verdict]
-        if rows:
-            tables.append(Table(words(verdict).capitalize(), _COLUMNS, rows, prose=True))
-    return tables
-
-
-def _row(finding: Finding, document: AuditDocument) -> list[Entry]:
-    return [
-        Entry(f"{finding.quantity} {finding.printed}", note=finding.where),
-        Entry(recomputed(finding), note=finding.convention or "", tone=_TONES.get(finding.verdict, "loss")),
-        Entry(why(finding, document)),
-    ]

@@ -1,51 +1,64 @@
-"""What reports are made of: a report has pages, a page has blocks. `html.py` draws them; it knows no document."""
+"""What people read, as plain data: a report has pages, a page has blocks.
+
+The renderers in `render/` draw these blocks: the terminal, the page, Markdown, LaTeX. They know no document and no
+measurement. A block holds text and numbers, never a library's object.
+
+A block with `detail=True` stands on the page, in Markdown and in LaTeX. The terminal leaves it out, unless
+`everything` is asked for.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Literal
 
-if TYPE_CHECKING:  # a report without figures does without plotly
-    import plotly.graph_objects as go
+Tone = Literal["", "gain", "loss", "absent"]
+"""How an entry is coloured: better than dense, worse, without a value, or plain."""
+Dash = Literal["solid", "dash", "dot"]
+Marker = Literal["circle", "diamond", "square", "ring"]
 
 
 @dataclass(frozen=True)
 class Sentences:
-    """A few sentences under a heading. colour: the method they are about. tone: `finding` or `doubt`."""
+    """A few sentences under a heading.
+
+    heading: may be empty.
+    colour: number of the method's colour that the sentences are about; None for no colour.
+    tone: `finding`, or `doubt` for a sentence that weakens a finding.
+    """
 
     kind: ClassVar[str] = "sentences"
     heading: str
     lines: Sequence[str]
-    colour: str | None = None
-    tone: str = "finding"
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A figure. label: what one who cannot see it is told."""
-
-    kind: ClassVar[str] = "chart"
-    id: str
-    caption: str
-    label: str
-    figure: "go.Figure"
+    colour: int | None = None
+    tone: Literal["finding", "doubt"] = "finding"
+    detail: bool = False
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One field of a table. note: smaller, after the text. title: on hover. tone: `gain`, `loss`, `absent` or none."""
+    """One field of a table.
+
+    note: smaller, after the text.
+    title: a tooltip: the page shows it while the pointer is on the entry.
+    colour: number of a method's colour, drawn as a dot before the text.
+    span: how many columns it fills.
+    """
 
     text: str
     note: str = ""
     title: str = ""
-    tone: str = ""
-    colour: str | None = None
+    tone: Tone = ""
+    colour: int | None = None
     span: int = 1
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of entries. groups: headings over several columns, each with how many. compact: half a page wide.
+    """Rows of entries.
 
+    keys: how many columns name the row, counted from the left. A renderer that splits a wide table repeats them.
+    groups: headings over several columns, each with how many columns it spans.
+    compact: half a page wide.
     prose: its entries are sentences, which begin at the left and run over several lines.
     """
 
@@ -56,6 +69,8 @@ class Table:
     groups: Sequence[tuple[str, int]] = ()
     compact: bool = False
     prose: bool = False
+    keys: int = 1
+    detail: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,25 +80,163 @@ class Terms:
     kind: ClassVar[str] = "terms"
     heading: str
     items: Sequence[tuple[str, str]]
+    detail: bool = False
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a chart.
+
+    low, high: its ends. Where they are None, the data decide.
+    suffix: written after each number, as ` %` or `×`.
+    log: logarithmic.
+    names: for an axis of categories, the names of the places 0, 1, 2 …
+    digits: decimals of a number in a tooltip.
+    """
+
+    title: str
+    low: float | None = None
+    high: float | None = None
+    suffix: str = ""
+    log: bool = False
+    names: Sequence[str] = ()
+    digits: int = 2
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line, or one set of points, of a chart.
+
+    x, y: as many as there are points.
+    text: the tooltip of each point. Of several lines, the first is bold.
+    low, high: each point's interval in y. x_low, x_high: the same in x.
+    band: the interval is drawn as a band along the line; otherwise as a bar at each point.
+    colour: number of a method's colour; None is the quiet ink of the axes.
+    line: how the line is drawn; None for points alone. marker: how points are drawn; None for a line alone.
+    hollow: whether each point is drawn hollow, as one whose sampling stopped early.
+    labels: written beside each point.
+    group: series of one group are shown and hidden together. legend: whether the legend names it.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    text: Sequence[str] = ()
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    x_low: Sequence[float] = ()
+    x_high: Sequence[float] = ()
+    band: bool = True
+    colour: int | None = None
+    line: Dash | None = "solid"
+    marker: Marker | None = "circle"
+    hollow: Sequence[bool] = ()
+    labels: Sequence[str] = ()
+    width: float = 2
+    size: float = 7
+    opacity: float = 1
+    group: str = ""
+    legend: bool = True
+
+
+@dataclass(frozen=True)
+class Upright:
+    """An upright line, in its interval's band: a break-even, or a stage between two layers.
+
+    text: its tooltip. colour, group: those of the series that it belongs to.
+    """
+
+    x: float
+    low: float | None = None
+    high: float | None = None
+    text: str = ""
+    colour: int | None = None
+    group: str = ""
+    dash: Dash = "dash"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Series over two axes.
+
+    id: unique in the report.
+    label: describes the chart for readers who cannot see it. The terminal prints it.
+    levels: level lines, as the one at which pruned and dense are equal. uprights: upright lines.
+    together: one tooltip shows all series at the same x.
+    """
+
+    kind: ClassVar[str] = "chart"
+    id: str
+    caption: str
+    label: str
+    x: Axis
+    y: Axis
+    series: Sequence[Series]
+    levels: Sequence[float] = ()
+    uprights: Sequence[Upright] = ()
+    together: bool = False
+    height: int = 400
+    detail: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """One bar of a waterfall: what it adds, written shortly in `text` and with all digits in `exact`."""
+
+    name: str
+    value: float
+    text: str
+    exact: str = ""
+
+
+@dataclass(frozen=True)
+class Waterfall:
+    """From one sum to another: `first`, then a bar for each step between the sums before and after it, then `last`.
+
+    The last one's value is the sum of all others.
+    """
+
+    kind: ClassVar[str] = "waterfall"
+    id: str
+    caption: str
+    label: str
+    first: Step
+    steps: Sequence[Step]
+    last: Step
+    detail: bool = False
+
+
+Block = Sentences | Chart | Waterfall | Table | Terms
+BLOCKS: tuple[type[Block], ...] = (Sentences, Chart, Waterfall, Table, Terms)
+"""Every kind of block. Each renderer draws each of them: tests/profile/render/test_every_block.py."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """One section of the report."""
+    """One section of the report.
+
+    how_to_read: a paragraph under its title; the terminal leaves it out.
+    empty: what stands there when it has no blocks.
+    """
 
     id: str
     title: str
     how_to_read: str
-    blocks: Sequence[Sentences | Chart | Table | Terms]
+    blocks: Sequence[Block]
+    empty: str = "There is nothing to show here: no finished cell has these numbers."
 
 
 @dataclass(frozen=True)
 class Report:
-    """A whole report. subject, joint, model: the heading. facts: beneath it. data: the document, as JSON."""
+    """A whole report.
+
+    subject, joint, model: make the heading, as `trio` `on` `pocket`. facts: stand beneath it.
+    data: the document as JSON, embedded in the page; empty for what is not kept.
+    """
 
     subject: str
     model: str
     facts: Sequence[str]
     pages: Sequence[Page]
-    data: str
+    data: str = ""
     joint: str = "on"

@@ -1,115 +1,81 @@
-"""The report of a comparison: methods side by side at each retention, and what could not be run."""
+"""The report of a comparison: methods side by side at each retention, their answers, and what could not be run."""
 
 from trio_profile import units
 from trio_profile.analysis.compare import Comparison, Row
-from trio_profile.findings import charts as figures
-from trio_profile.findings import verdict
-from trio_profile.findings.blocks import Chart, Entry, Page, Report, Sentences, Table
-from trio_profile.findings.sweep import numbers_page, of_study, study_page
-from trio_profile.records.estimate import Accuracy, Difference, Measured
-
-COLUMNS = (
-    "Method",
-    "realised",
-    "prefill",
-    "total",
-    "choice",
-    "MACs",
-    "without choice",
-    "KV bytes",
-    "KL, nats",
-    "same top token",
-)
+from trio_profile.analysis.sweep import DenseSummary
+from trio_profile.findings import compare_charts, entries
+from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.findings.cells import without_selection
+from trio_profile.findings.definitions import numbers_page
+from trio_profile.findings.study_page import report_of, study_page
+from trio_profile.records.estimate import Measured
 
 
 def report(document: Comparison) -> Report:
-    """All pages of it."""
+    """All pages of a comparison's report."""
     pages = [comparison_page(document, retention) for retention in sorted(set(document.study.retentions))]
-    pages += [answers_page(document)] if document.answered else []
-    pages += [refusals_page(document), study_page(document), numbers_page(document)]
-    return of_study(document, f"{len(document.study.methods)} methods", pages)
+    pages += [answers_page(document, document.dense)] if document.answered and document.dense else []
+    pages += [refusals_page(document), study_page(document), numbers_page()]
+    return report_of(document, f"{len(document.study.methods)} methods", pages)
 
 
 def comparison_page(document: Comparison, retention: float) -> Page:
     """All methods at one retention."""
-    rows = document.at(retention)
-    chart = Chart(
-        f"front-{retention:g}",
-        "Speed and nearness to dense",
-        "Prefill speed-up of each method against how far its next token lies from the dense one's",
-        figures.comparison(document, retention),
-    )
-    charts = [chart]
-    if document.dense is not None and document.dense.accuracy is not None:
-        label = "Prefill speed-up of each method against the share of questions that it answers right"
-        charts.append(Chart(f"right-{retention:g}", "Speed and answers", label, figures.answers(document, retention)))
-    blocks = [Sentences("", sentences(document, retention)), *charts, _table(document, rows)] if rows else []
+    rows, known = document.at(retention), _answers_known(document)
+    blocks: list[Block] = []
+    if rows:
+        blocks = [Sentences("", sentences(document, retention)), _summary(document, rows)]
+        blocks += [compare_charts.closeness(document, retention)]
+        blocks += [compare_charts.answers(document, retention)] if known else []
+        blocks += [_table(document, rows)]
+    if remarks := [(row.method, row.remark) for row in rows if row.remark]:
+        blocks.append(Terms("Remarks", remarks))
     return Page(
-        f"at-{retention:g}",
+        f"at-{units.plain(retention)}",
         f"At {units.percent(retention)}",
-        "All were timed in turn with the same dense runs, in random order, in one process. To the right is faster, "
-        "below is nearer to dense: nothing measured here is both faster and nearer than a filled point. On weights "
-        "that were never trained nearness says what is left of the dense model's computation, and nothing of answers. "
-        "Downsample is the mean of neighbouring patches; what is drawn at random was drawn with several seeds.",
+        "All methods ran in turn with the same dense runs, in random order, in one process. In the chart, right is "
+        "faster and down is closer to dense. A filled point is on the Pareto front: no other method is both faster and "
+        "closer to dense. If the weights were never trained, closeness says what is left of the dense model's "
+        "computation, and nothing about answers. Downsample is the mean of neighbouring patches. A method that draws "
+        "at random was run with several seeds.",
         blocks,
     )
 
 
-def answers_page(document: Comparison) -> Page:
-    """Method by retention: how many answers are right, of which kind, and how many more than the reference's."""
-    dense, retentions = document.dense, sorted(set(document.study.retentions))
-    assert dense is not None and dense.accuracy is not None
-    kinds = list(dense.accuracy_by_kind)
-    asked = [Entry("dense"), *[_right(dense.accuracy)] * len(retentions)]
+def answers_page(document: Comparison, dense: DenseSummary) -> Page:
+    """Right answers of each method at each retention, and the difference to the reference method."""
+    retentions = sorted(set(document.study.retentions))
+    first = [Entry("dense"), *[entries.share(dense.accuracy)] * len(retentions)]
     rows = [
-        [Entry(method), *(_right_apart(by_retention.get(retention)) for retention in retentions)]
+        [Entry(method), *(_right(by_retention.get(retention)) for retention in retentions)]
         for method, by_retention in document.answered.items()
     ]
-    blocks = [
-        Table(f"Right, and points to {document.reference}", ("Method", *map(units.percent, retentions)), [asked, *rows])
-    ]
-    for retention in retentions if kinds else []:
-        rows = [
-            [Entry(method), *(_right(by_retention[retention].accuracy_by_kind.get(kind)) for kind in kinds)]
-            for method, by_retention in document.answered.items()
-            if retention in by_retention
-        ]
-        asked = [Entry("dense"), *(_right(dense.accuracy_by_kind[kind]) for kind in kinds)]
-        blocks.append(Table(f"By kind of question, at {units.percent(retention)}", ("Method", *kinds), [asked, *rows]))
+    caption = f"Questions answered right, and points to {document.reference}"
+    blocks: list[Block] = [Table(caption, ("Method", *map(units.percent, retentions)), [first, *rows])]
+    blocks += [_kinds_table(document, dense, retention) for retention in retentions if dense.accuracy_by_kind]
+    questions = dense.accuracy.samples if dense.accuracy else 0
     return Page(
         "answers",
         "Answers",
-        f"{dense.accuracy.samples} questions, the same for every method and retention, with 95 % intervals. A "
-        f"difference to {document.reference} is paired question by question: where its interval holds 0, these "
-        "questions do not tell the two apart. A method that draws at random was tried with several seeds.",
+        f"{questions} questions, the same for every method and retention, with 95 % intervals. A difference to "
+        f"{document.reference} is paired, question by question. Where its interval holds 0, these questions show no "
+        "difference. A method that draws at random was run with several seeds.",
         blocks,
     )
-
-
-def _right(found: Accuracy | None) -> Entry:
-    return Entry("–" if found is None else units.percent_within(found.value, found.ci95))
-
-
-def _right_apart(row: Row | None) -> Entry:
-    if row is None or row.accuracy is None:
-        return Entry("–", tone="absent")
-    apart = row.reference_difference
-    note = "" if apart is None else units.points_within(apart.value, apart.ci95)
-    return Entry(units.percent_within(row.accuracy.value, row.accuracy.ci95), note=note, tone=_side(apart))
 
 
 def refusals_page(document: Comparison) -> Page:
     """What could not be run, with the reason."""
     rows = [
-        [Entry(row.method), Entry(units.percent(row.nominal_retention)), Entry(row.reason or "", tone="absent")]
+        [Entry(row.method), Entry(units.percent(row.nominal_retention)), Entry(f"{row.status}: {row.reason}")]
         for row in document.refusals
     ]
-    table = Table("", ("Method", "asked", "reason"), rows)
+    table = Table("Left out", ("Method", "asked", "reason"), rows, prose=True)
     return Page(
         "refused",
         "What could not be run",
         "A method that needs what this model, input or retention does not have says so, and is left out.",
-        [table if rows else Sentences("", ["Every method that was asked for ran."])],
+        [table if rows else Sentences("", ["Every method that was asked for ran."], detail=True)],
     )
 
 
@@ -118,112 +84,155 @@ def sentences(document: Comparison, retention: float) -> list[str]:
     rows = [row for row in document.at(retention) if row.prefill_speedup is not None]
     if not rows:
         return []
-    best = rows[0]
-    found = [
-        f"Fastest prefill at {units.percent(retention)}: {best.method}, {_speedup(best.prefill_speedup)} over dense."
-    ]
-    judged = [row for row in rows if row.kl_nats is not None]
-    if judged:
-        nearest = min(judged, key=lambda row: row.kl_nats.value if row.kl_nats else 0)
-        assert nearest.kl_nats is not None
+    best, where = rows[0], units.percent(retention)
+    found = [f"Fastest prefill at {where}: {best.method}, {_faster(best.prefill_speedup)} over dense."]
+    return [*found, *_closeness(rows), *_most_right(document.reference, rows)]
+
+
+def _closeness(rows: list[Row]) -> list[str]:
+    """Which method is closest to dense, and which ones are no closer than random selection."""
+    judged = [(row, row.kl_nats.value) for row in rows if row.kl_nats is not None]
+    if not judged:
+        return []
+    closest, kl = min(judged, key=lambda one: one[1])
+    speed = _faster(closest.prefill_speedup)
+    found = [f"Closest to dense: {closest.method}, KL {units.factor(kl)} nats, with a prefill speed-up of {speed}."]
+    limit = next((kl for row, kl in judged if row.method == "random"), None)
+    if limit is not None:
+        beaten = [row.method for row, kl in judged if kl >= limit and row.method != "random"]
         found.append(
-            f"Nearest to dense: {nearest.method}, KL {units.factor(nearest.kl_nats.value)} nats, at "
-            f"{_speedup(nearest.prefill_speedup)}."
+            f"No closer to dense than random selection: {', '.join(beaten)}."
+            if beaten
+            else "Every method is closer to dense than random selection."
         )
-        control = next((row for row in judged if row.method == "random"), None)
-        if control is not None and control.kl_nats is not None:
-            limit = control.kl_nats.value
-            beaten = [row.method for row in judged if row.kl_nats and row.kl_nats.value >= limit and row != control]
-            found.append(
-                f"No nearer to dense than a random choice: {', '.join(beaten)}."
-                if beaten
-                else "Every method is nearer to dense than a random choice."
-            )
-    if answered := [row for row in rows if row.accuracy is not None]:
-        best_row = max(answered, key=lambda row: row.accuracy.value if row.accuracy else 0)
-        assert best_row.accuracy is not None
-        found.append(
-            f"Most answers right: {best_row.method}, "
-            f"{units.percent_within(best_row.accuracy.value, best_row.accuracy.ci95)}, "
-            f"at {_speedup(best_row.prefill_speedup)}."
-        )
-        found += _told_apart(document.reference, answered)
     return found
 
 
-def _told_apart(reference: str, rows: list[Row]) -> list[str]:
-    """Which methods answer more than the reference, which as much as far as these questions can tell, which fewer."""
-    sides: dict[str, list[str]] = {"more": [], "": [], "less": []}
+def _most_right(reference: str, rows: list[Row]) -> list[str]:
+    """Which method has the most right answers, and how the others' compare with the reference method's."""
+    answered = [(row, row.accuracy) for row in rows if row.accuracy is not None]
+    if not answered:
+        return []
+    best, right = max(answered, key=lambda one: one[1].value)
+    most = (
+        f"Most right answers: {best.method}, {units.percent_within(right.value, right.ci95)}, "
+        f"with a prefill speed-up of {_faster(best.prefill_speedup)}."
+    )
+    return [most, *_against(reference, rows)]
+
+
+def _against(reference: str, rows: list[Row]) -> list[str]:
+    """Which methods have more right answers than the reference, which fewer, and which show no difference."""
+    sides: dict[str, list[str]] = {"gain": [], "": [], "loss": []}
     for row in rows:
         if row.reference_difference is not None:
-            low, high = row.reference_difference.ci95
-            sides["more" if low > 0 else "less" if high < 0 else ""].append(row.method)
+            sides[entries.tone(row.reference_difference.ci95, 0)].append(row.method)
     said = {
-        "more": f"More answers right than {reference}, the interval of the paired difference above 0",
-        "": f"Not told apart from {reference} by their answers",
-        "less": f"Fewer right than {reference}",
+        "gain": f"More right answers than {reference}, the paired interval above 0",
+        "": f"No measurable difference from {reference} in right answers",
+        "loss": f"Fewer right answers than {reference}, the paired interval below 0",
     }
     return [f"{said[side]}: {', '.join(names)}." for side, names in sides.items() if names]
 
 
-def _table(document: Comparison, rows: list[Row]) -> Table:
-    dense = document.dense
-    known = dense is not None and dense.accuracy is not None
-    entries = [
+def _faster(found: Measured | None) -> str:
+    return "–" if found is None else units.times_within(found.value, found.ci95)
+
+
+# Tables
+
+
+def _summary(document: Comparison, rows: list[Row]) -> Table:
+    """What 80 columns hold. Where right answers are known, they replace the share of equal next tokens."""
+    known, dense = _answers_known(document), document.dense
+    last = "right" if known else "same token"
+    table = [
         [
-            Entry(row.method, note=", ".join(part for part in ("on the front" * row.pareto, row.remark) if part)),
-            Entry(units.percent(row.retention.realised) if row.retention else "–"),
-            Entry(_speedup(row.prefill_speedup), tone=_tone(row.prefill_speedup)),
-            Entry(_speedup(row.total_speedup), tone=_tone(row.total_speedup)),
-            Entry(units.milliseconds(row.selection_ms.value) if row.selection_ms else "–"),
-            Entry(_share(row.counted_macs, dense.counted_macs if dense else None)),
-            Entry(_share(without_choice(row), dense.counted_macs if dense else None)),
-            Entry(_share(row.kv_bytes, dense.kv_bytes if dense else None)),
-            Entry(units.factor(row.kl_nats.value) if row.kl_nats else "–"),
-            Entry(
-                units.percent(row.top1_agreement.value, 0) if row.top1_agreement else "–",
-                note=f"of {row.top1_agreement.samples}" if row.top1_agreement else "",
-            ),
-            *_answers(row, known=known),
+            Entry(row.method, note="*" * row.pareto),
+            entries.speedup(row.prefill_speedup),
+            entries.short_speedup(row.total_speedup),
+            entries.factor(row.selection_ms),
+            entries.ratio(row.counted_macs, dense.counted_macs if dense else None, 0),
+            entries.ratio(row.kv_bytes, dense.kv_bytes if dense else None, 0),
+            entries.factor(row.kl_nats),
+            entries.short_share(row.accuracy if known else row.top1_agreement),
         ]
         for row in rows
     ]
-    columns = (*COLUMNS, "right", "less dense", f"less {document.reference}") if known else COLUMNS
-    return Table("Fastest prefill first; work and bytes over dense", columns, entries)
+    caption = (
+        "Speed-up, and cost relative to dense. * marks the Pareto front: no other method is both faster and closer"
+    )
+    columns = ("Method", "prefill", "total", "Selection, ms", "MACs", "KV", "KL, nats", last)
+    return Table(f"{caption} to dense.", columns, table)
 
 
-def _answers(row: Row, *, known: bool) -> list[Entry]:
-    if row.accuracy is None or row.accuracy_difference is None:
-        return [Entry("–")] * 3 if known else []
-    right = units.percent_within(row.accuracy.value, row.accuracy.ci95)
-    apart = row.reference_difference
-    return [
-        Entry(units.percent(row.accuracy.value), title=right),
-        Entry(verdict.points(row.accuracy_difference)),
-        Entry(verdict.points(apart) if apart else "–", tone=_side(apart)),
+def _table(document: Comparison, rows: list[Row]) -> Table:
+    dense = document.dense
+    answers = ("right", "against dense", f"against {document.reference}") if _answers_known(document) else ()
+    columns = (
+        "Method",
+        "realised",
+        "prefill",
+        "total",
+        "selection",
+        "MACs",
+        "without selection",
+        "KV bytes",
+        "KL, nats",
+        "same top token",
+        *answers,
+    )
+    table = [
+        [
+            Entry(row.method, note=", ".join(part for part in ("Pareto front" * row.pareto, row.remark) if part)),
+            Entry(units.percent(row.retention.realised)) if row.retention else entries.NOTHING,
+            entries.speedup(row.prefill_speedup),
+            entries.speedup(row.total_speedup),
+            entries.milliseconds(row.selection_ms),
+            entries.ratio(row.counted_macs, dense.counted_macs if dense else None),
+            entries.ratio(without_selection(row), dense.counted_macs if dense else None),
+            entries.ratio(row.kv_bytes, dense.kv_bytes if dense else None),
+            entries.factor(row.kl_nats),
+            _same_token(row),
+            *(_answers(row) if answers else []),
+        ]
+        for row in rows
     ]
+    return Table("Fastest prefill first; work and bytes over dense", columns, table, detail=True)
 
 
-def _side(apart: Difference | None) -> str:
+def _same_token(row: Row) -> Entry:
+    found = row.top1_agreement
+    return entries.NOTHING if found is None else Entry(units.percent(found.value, 0), note=f"of {found.samples}")
+
+
+def _answers(row: Row) -> list[Entry]:
+    less, apart = row.accuracy_difference, row.reference_difference
+    return [entries.short_share(row.accuracy), entries.points(less), entries.points(apart)]
+
+
+def _kinds_table(document: Comparison, dense: DenseSummary, retention: float) -> Table:
+    kinds = list(dense.accuracy_by_kind)
+    first = [Entry("dense"), *(entries.share(dense.accuracy_by_kind[kind]) for kind in kinds)]
+    rows = [
+        [Entry(method), *(entries.share(by_retention[retention].accuracy_by_kind.get(kind)) for kind in kinds)]
+        for method, by_retention in document.answered.items()
+        if retention in by_retention
+    ]
+    caption = f"By kind of question, at {units.percent(retention)}"
+    return Table(caption, ("Method", *kinds), [first, *rows], detail=True)
+
+
+def _right(row: Row | None) -> Entry:
+    """The right answers of a method, and as a note the difference to the reference method."""
+    if row is None or row.accuracy is None:
+        return Entry("–", tone="absent")
+    apart = row.reference_difference
+    text = units.percent_within(row.accuracy.value, row.accuracy.ci95)
     if apart is None:
-        return ""
-    return "gain" if apart.ci95[0] > 0 else "loss" if apart.ci95[1] < 0 else ""
+        return Entry(text)
+    return Entry(text, note=units.points_within(apart.value, apart.ci95), tone=entries.tone(apart.ci95, 0))
 
 
-def without_choice(row: Row) -> int | None:
-    """Counted MACs less those of the method's own choice."""
-    return None if row.counted_macs is None else row.counted_macs - (row.selection_macs or 0)
-
-
-def _share(value: int | None, whole: int | None) -> str:
-    return units.percent(value / whole) if value is not None and whole else "–"
-
-
-def _speedup(quantity: Measured | None) -> str:
-    return "–" if quantity is None else units.times_within(quantity.value, quantity.ci95)
-
-
-def _tone(quantity: Measured | None) -> str:
-    if quantity is None:
-        return ""
-    return "gain" if quantity.ci95[0] > 1 else "loss" if quantity.ci95[1] < 1 else ""
+def _answers_known(document: Comparison) -> bool:
+    return document.dense is not None and document.dense.accuracy is not None

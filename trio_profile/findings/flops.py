@@ -1,16 +1,52 @@
 """The report of one prefill's work: from the claim to the count, by both counters, and operator by operator."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from trio_profile import units
+from trio_profile.analysis.flops import FlopsDocument
 from trio_profile.cost.conventions import Match
-from trio_profile.cost.reconciliation import FlopsDocument, Term
-from trio_profile.findings import charts as figures
-from trio_profile.findings.blocks import Chart, Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.cost.reconciliation import Term
+from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Step, Table, Terms, Waterfall
 
 
-def report(document: FlopsDocument) -> Report:
-    """All pages of it."""
+@dataclass(frozen=True)
+class Unit:
+    """What work is printed in.
+
+    name: as it is written.
+    scale: how many of them make one multiply-add.
+    """
+
+    name: str
+    scale: int
+
+    def exact(self, macs: int) -> str:
+        """Work with all its digits and its unit."""
+        return f"{self.digits(macs)} {self.name}"
+
+    def rounded(self, macs: int) -> str:
+        """Work with four digits and its unit."""
+        return f"{self.short(macs)} {self.name}"
+
+    def digits(self, macs: int) -> str:
+        """Work with all its digits."""
+        return units.exact(self.scale * macs)
+
+    def short(self, macs: int) -> str:
+        """Work with four digits."""
+        return units.count(self.scale * macs)
+
+
+UNITS = {"macs": Unit("MACs", 1), "flops": Unit("FLOPs", 2)}
+
+
+def report(document: FlopsDocument, unit: Literal["macs", "flops"] = "macs") -> Report:
+    """The report of one prefill's work.
+
+    unit: of the walks and sentences. The ledger always holds the counter's FLOPs.
+    """
     study = document.study
     return Report(
         subject=document.method or "dense",
@@ -20,75 +56,98 @@ def report(document: FlopsDocument) -> Report:
             f"batch {study.batch}",
             "without weights" if study.device == "meta" else f"{study.attention} attention",
         ],
-        pages=[page for build in PAGES if (page := build(document)).blocks],
+        pages=[page for build in PAGES if (page := build(document, UNITS[unit])).blocks],
         data=document.model_dump_json(),
     )
 
 
-def walk_page(document: FlopsDocument) -> Page:
-    """From the paper's figure to the count."""
-    claimed, counted = document.claimed.fastv_macs, document.counted.torch_flops // 2
-    residual = document.residual_macs
-    lines = [
-        f"The formula says {units.count(claimed)} MACs; {units.count(counted)} were counted, "
-        f"{units.factor(counted / claimed)} times as many.",
-        f"The terms between them leave {'nothing' if residual == 0 else units.exact(residual) + ' MACs'} unexplained.",
-    ]
-    if not document.selection_counted:
-        lines.append("Nothing is chosen on the meta device: the choice stands as the method declares it.")
-    doubts = [f"{part.op} ran without a formula, and may multiply." for part in document.uncounted if part.product]
-    blocks: list[Sentences | Chart | Table | Terms] = [Sentences("", lines)]
-    if doubts:
-        blocks.append(Sentences("The count is not complete", doubts, tone="doubt"))
-    terms = (*document.terms, Term(name="residual", macs=residual))
-    blocks += _walk("walk", "claimed: the paper's f(n)", claimed, terms, "counted")
+def walk_page(document: FlopsDocument, unit: Unit) -> Page:
+    """From the paper's formula to the count."""
+    claimed = document.claimed.fastv_macs
+    blocks: list[Block] = [Sentences("", _summary(document, unit))]
+    if doubts := [
+        f"{part.op} ran without a formula. It may multiply matrices, so the count may be too low."
+        for part in document.uncounted
+        if part.product
+    ]:
+        blocks.append(Sentences("INCOMPLETE: the count misses operators", doubts, tone="doubt"))
+    terms = (*document.terms, Term(name="residual", macs=document.residual_macs))
+    blocks += _walk(
+        "walk", "From the claim to the count", "claimed: the paper's f(n)", claimed, terms, _counted(document), unit
+    )
     return Page(
         "walk",
         "From the claim to the count",
-        "Each bar is one thing that the formula leaves out, or puts in and the model does not do. All are "
-        "multiply-adds of one prefill, exact to the last one.",
+        "Each bar is one thing that the formula leaves out, or that the formula counts and the model does not do. All "
+        f"numbers are the {unit.name} of one prefill, exact to the last one.",
         blocks,
     )
 
 
-def print_page(document: FlopsDocument) -> Page:
-    """A printed figure, and the conventions that print it."""
-    blocks: list[Sentences | Chart | Table | Terms] = []
+def _summary(document: FlopsDocument, unit: Unit) -> list[str]:
+    """What the formula says, what was counted, and what stays unexplained."""
+    claimed, counted, residual = document.claimed.fastv_macs, document.counted.torch_flops // 2, document.residual_macs
+    lines = [
+        f"The paper's formula says {unit.rounded(claimed)}. {unit.rounded(counted)} were counted: "
+        f"{units.factor(counted / claimed)} times as many.",
+        "The steps below explain all of the difference: the residual is 0."
+        if residual == 0
+        else f"The steps below leave {unit.exact(residual)} unexplained.",
+    ]
+    if not document.selection_counted:
+        lines.append(
+            "The meta device selects no tokens: the cost of the selection is declared by the method, not counted."
+        )
+    if document.causal == "half":
+        lines.append(
+            f"With causal attention halved, the formula and its steps make {unit.exact(document.analytic_macs)}."
+        )
+    return lines
+
+
+def _counted(document: FlopsDocument) -> str:
+    return "counted" if document.selection_counted else "counted, selection declared"
+
+
+def print_page(document: FlopsDocument, unit: Unit) -> Page:  # noqa: ARG001
+    """A printed figure, and the conventions that give it. The walk starts in the unit of the printed figure."""
+    blocks: list[Block] = []
     if (printed := document.printed) is not None:
         blocks.append(Sentences("", [_convention(found) for found in document.conventions]))
+        terms = (*printed.terms, Term(name="residual", macs=printed.residual_macs))
+        first = f"printed, as {printed.convention}"
         blocks += _walk(
-            "print",
-            f"printed, as {printed.convention}",
-            printed.figure,
-            (*printed.terms, Term(name="residual", macs=printed.residual_macs)),
-            "counted",
+            "print", "From the printed figure to the count", first, printed.figure, terms, "counted", UNITS["macs"]
         )
     return Page(
         "print",
         "The printed figure",
         "Every convention in use was tried: which tokens, which layers, how many FFN matrices, head, tower, MACs or "
-        "FLOPs. The walk begins at the print and puts one choice right after another.",
+        "FLOPs. The walk begins at the printed figure. Each step corrects one point of its convention.",
         blocks,
     )
 
 
-def counters_page(document: FlopsDocument) -> Page:
+def counters_page(document: FlopsDocument, unit: Unit) -> Page:
     """torch's counter and fvcore side by side."""
     counted = document.counted
     if counted.fvcore_macs is None:
         reason = counted.fvcore_reason or "it was not asked"
-        return Page("counters", "Two counters", "fvcore gives no count here.", [Sentences("", [reason])])
-    terms = (*counted.fvcore_terms, Term(name="residual", macs=counted.fvcore_residual_macs or 0))
+        blocks: list[Block] = [Sentences("", [f"fvcore gives no count here: {reason}"])]
+    else:
+        terms = (*counted.fvcore_terms, Term(name="residual", macs=counted.fvcore_residual_macs or 0))
+        start = counted.torch_flops // 2
+        blocks = _walk("counters", "torch's counter and fvcore", "torch's counter", start, terms, "fvcore", unit)
     return Page(
         "counters",
         "Two counters",
-        "torch counts every operator that is dispatched; fvcore counts a traced graph, in which what nobody reads is "
-        "missing, and so is every backward pass.",
-        _walk("counters", "torch's counter", counted.torch_flops // 2, terms, "fvcore"),
+        "torch counts every operator that is dispatched. fvcore counts a traced graph: it misses every backward pass, "
+        "and every operator whose output is not used.",
+        blocks,
     )
 
 
-def ledger_page(document: FlopsDocument) -> Page:
+def ledger_page(document: FlopsDocument, unit: Unit) -> Page:  # noqa: ARG001
     """Every operator that was dispatched."""
     with_formula = [
         [Entry(part.op), Entry(units.exact(part.calls)), Entry(units.exact(part.flops)), Entry(part.formula)]
@@ -105,18 +164,18 @@ def ledger_page(document: FlopsDocument) -> Page:
     return Page(
         "ledger",
         "Every operator",
-        "What ran in the prefill, the choice of tokens included. An operator without a formula is listed with what it "
-        "put out; the total is called complete only if none of those may hold a matrix product.",
+        "What ran in the prefill, the selection included. An operator without a formula is listed with the size of its "
+        "output. The total is called complete only if none of those operators may multiply matrices.",
         [
-            Table("Counted", ("operator", "calls", "FLOPs", "whose formula"), with_formula),
-            Table("Without a formula", ("operator", "calls", "output"), without, compact=True),
+            Table("Counted", ("operator", "calls", "FLOPs", "whose formula"), with_formula, detail=True),
+            Table("Without a formula", ("operator", "calls", "output"), without, compact=True, detail=True),
         ],
     )
 
 
-def numbers_page(document: FlopsDocument) -> Page:
+def numbers_page(document: FlopsDocument, unit: Unit) -> Page:
     """Retention, γ and decoding."""
-    blocks: list[Sentences | Chart | Table | Terms] = []
+    blocks: list[Block] = []
     if (kept := document.retention) is not None:
         shares = {
             "asked": kept.nominal,
@@ -134,42 +193,60 @@ def numbers_page(document: FlopsDocument) -> Page:
             "counted": gammas.counted,
         }
         found = [(name, units.factor(value)) for name, value in values.items() if value is not None]
-        blocks.append(Terms("γ: the choice over a forward of each layer that it looked at", found))
-    decoding = document.decoding
-    residual = decoding.residual_macs
+        blocks.append(Terms("γ: work of the selection, over one forward of each layer that it looked at", found))
+    decoding, residual = document.decoding, document.decoding.residual_macs
     rows = [
         ("further tokens", units.exact(decoding.steps)),
-        ("MACs by formula", units.exact(decoding.macs)),
-        ("counted less formula", "not counted" if residual is None else units.exact(residual)),
+        ("by formula", unit.exact(decoding.macs)),
+        ("counted less formula", "not counted" if residual is None else unit.exact(residual)),
     ]
     blocks.append(Terms("Decoding", rows))
     elements = [(part, units.count(count)) for part, count in document.elements.items()]
-    blocks.append(Terms("Elements made without a product, in the decoder's layers: no MACs", elements))
-    return Page("numbers", "Beside the prefill", "Four numbers are called retention, and five γ.", blocks)
-
-
-PAGES: tuple[Callable[[FlopsDocument], Page], ...] = (walk_page, print_page, counters_page, ledger_page, numbers_page)
-
-
-def _walk(id: str, first: str, start: int, terms: Sequence[Term], last: str) -> list[Chart | Table]:
-    steps = [(term.name, term.macs) for term in terms]
-    end = start + sum(macs for _, macs in steps)
-    label = f"A waterfall from {units.count(start)} to {units.count(end)}; the table below it holds its steps."
-    rows = [
-        [Entry(name), Entry(units.exact(macs)), Entry(units.count(macs))]
-        for name, macs in [(first, start), *steps, (last, end)]
-    ]
-    figure = figures.waterfall(
-        first, start, [step for step in steps if step[1]], last, exact=lambda macs: f"{units.exact(macs)} MACs"
+    blocks.append(Terms(f"Elements computed without a product: no {unit.name}", elements))
+    return Page(
+        "numbers",
+        "Retention, γ and decoding",
+        "Four numbers are called retention, and five are called γ. Elements are those of the decoder's layers.",
+        blocks,
     )
-    return [Chart(id, "MACs", label, figure), Table("Exactly", ("term", "MACs", ""), rows)]
+
+
+PAGES: tuple[Callable[[FlopsDocument, Unit], Page], ...] = (
+    walk_page,
+    print_page,
+    counters_page,
+    ledger_page,
+    numbers_page,
+)
+
+
+def _walk(id: str, caption: str, first: str, start: int, terms: Sequence[Term], last: str, unit: Unit) -> list[Block]:
+    """A waterfall from one sum to another, and its steps as a table."""
+    end = start + sum(term.macs for term in terms)
+
+    def step(name: str, macs: int) -> Step:
+        return Step(name, unit.scale * macs, unit.short(macs), unit.digits(macs))
+
+    steps = [step(term.name, term.macs) for term in terms]
+    bars = [step(first, start), *steps, step(last, end)]
+    label = f"A waterfall from {unit.rounded(start)} to {unit.rounded(end)}, step by step."
+    rows = [[Entry(bar.name), Entry(bar.exact), Entry(bar.text)] for bar in bars]
+    return [
+        Waterfall(id, f"{caption}, {unit.name}", label, bars[0], steps, bars[-1]),
+        Table("Exactly", ("step", "adds", "rounded"), rows, detail=True),
+    ]
 
 
 def _convention(found: Match) -> str:
-    value = f"{found.name}: {units.exact(found.value)}"
+    """What one convention gives, beside the printed figure."""
     if found.printed != "no":
-        return f"{value}, {found.printed}."
+        how = "rounded" if found.printed == "rounded" else "cut off, not rounded"
+        return f"{found.code} gives the printed figure: {units.exact(found.value)}, {how}. It counts {found.name}."
     if found.text_tokens is not None:
         low, high = found.text_tokens
-        return f"{found.name} would print it with {low if low == high else f'{low} to {high}'} text tokens."
-    return f"No convention in use prints it. The nearest is {value}, off by {units.percent(found.off, 2)}."
+        tokens = units.number_of(low, "text token") if low == high else f"{low} to {high} text tokens"
+        return f"{found.code} would give the printed figure with {tokens}."
+    return (
+        f"No convention in use gives the printed figure. The nearest is {found.code}: {units.exact(found.value)}, "
+        f"off by {units.percent(found.off, 2)}."
+    )

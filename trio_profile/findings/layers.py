@@ -1,20 +1,27 @@
 """The report of one prefill's time: layer by layer, stage by stage, from the claimed speed-up to the measured one."""
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 from trio_profile import units
 from trio_profile.analysis.attribution import Step
-from trio_profile.analysis.layers import LayersDocument
-from trio_profile.findings import charts as figures
-from trio_profile.findings.blocks import Chart, Entry, Page, Report, Sentences, Table
+from trio_profile.analysis.layers import LayersDocument, LayerTimes
+from trio_profile.findings import entries
+from trio_profile.findings import layers_charts as charts
+from trio_profile.findings.blocks import Entry, Page, Report, Sentences, Table
 from trio_profile.records.estimate import Measured
 
 _SPANS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
 _STEP = ("step", "adds", "speed-up after it")
+_STOPPED = {
+    "converged": "the interval is as narrow as asked",
+    "plateau": "more rounds did not narrow the interval",
+    "budget": "the time was up",
+}
 
 
 def report(document: LayersDocument) -> Report:
-    """All pages of it."""
+    """The report of one prefill's time."""
     study = document.study
     return Report(
         subject=document.method,
@@ -32,120 +39,148 @@ def report(document: LayersDocument) -> Report:
 
 
 def walk_page(document: LayersDocument) -> Page:
-    """Why the claim did not become time."""
-    speedup, claimed = document.totals.prefill_speedup, document.claimed_ratio
-    steps = document.attribution
-    most = max(steps[1:], key=lambda step: step.added_ms)
-    lines = [
-        f"The formula says {units.factor(claimed)} times less work; the prefill is "
-        f"{units.times_within(speedup.value, speedup.ci95)} as fast as dense.",
-        f"The largest step between them: {most.name}, {units.milliseconds(most.added_ms)}.",
-    ]
-    figure = figures.waterfall(
-        "claimed",
-        steps[0].added_ms,
-        [(step.name, step.added_ms) for step in steps[1:]],
-        "measured, part by part",
-        text=units.milliseconds,
-    )
-    whole = document.total_attribution
-    lines.append(
-        f"With what follows the prefill, {whole[-1].name}, a generation is {units.times(whole[-1].speedup)} as fast as "
-        "dense."
-    )
+    """Why the claimed speed-up did not become time."""
+    steps, whole = document.attribution, document.total_attribution
     return Page(
         "walk",
         "From the claimed speed-up to the measured one",
-        "The claim is that all of the prefill takes as much less time as the formula says less work. Each bar is a "
-        "part that took more, or less: medians, whose sum differs a little from the whole's.",
+        "The claim is that the prefill gets faster by as much as the formula says that work falls. Each bar is a part "
+        "that took more time than that, or less. Bars are medians. The sum of medians differs a little from the median "
+        "of the whole.",
         [
-            Sentences("", lines),
-            Chart("walk", "Milliseconds", "A waterfall; the table below holds its steps", figure),
-            Table("Step by step", _STEP, _steps(steps)),
-            Table("And to a whole generation", _STEP, _steps((whole[0], whole[-1])), compact=True),
+            Sentences("", _summary(document)),
+            charts.attribution(steps),
+            Table("Step by step", _STEP, _steps(steps), detail=True),
+            Table("The whole generation", _STEP, _steps((whole[0], whole[-1])), compact=True, detail=True),
         ],
     )
 
 
+def _summary(document: LayersDocument) -> list[str]:
+    """The claim, the measured prefill, the largest step between them, and the whole generation."""
+    totals, decode = document.totals, document.decode
+    speedup = totals.prefill_speedup
+    most = max(document.attribution[1:], key=lambda step: step.added_ms)
+    return [
+        f"The formula claims {units.times(document.claimed_ratio)}. Measured, the prefill is "
+        f"{units.times_within(speedup.value, speedup.ci95)} as fast as dense.",
+        f"It takes {units.milliseconds(totals.prefill_ms.value)}, dense takes "
+        f"{units.milliseconds(totals.dense_prefill_ms.value)} ({units.number_of(speedup.samples, 'round')}; sampling "
+        f"stopped because {_STOPPED[speedup.stopped]}).",
+        f"The largest step from claim to measurement is {most.name}: {units.milliseconds(most.added_ms)}.",
+        f"What follows the prefill, {decode.name}, takes {units.milliseconds(decode.ms.value)}, and "
+        f"{units.milliseconds(decode.dense_ms.value)} dense. The whole generation is "
+        f"{units.times(document.total_attribution[-1].speedup)} as fast as dense.",
+    ]
+
+
+def _steps(steps: Sequence[Step]) -> list[list[Entry]]:
+    return [
+        [Entry(step.name), Entry(units.milliseconds(step.added_ms)), Entry(units.times(step.speedup))] for step in steps
+    ]
+
+
 def layers_page(document: LayersDocument) -> Page:
-    """Every decoder layer."""
+    """Every decoder layer, and runs of layers with the same number of tokens."""
     rows = [
         [
             Entry(str(layer.layer)),
             Entry(str(layer.tokens), note=f"of {layer.dense_tokens}"),
-            _time(layer.dense_forward_ms),
-            _time(layer.forward_ms),
+            entries.milliseconds(layer.dense_forward_ms),
+            entries.milliseconds(layer.forward_ms),
         ]
         for layer in document.layers
     ]
     return Page(
         "layers",
         "Every decoder layer",
-        "The forward of each layer, in its 95 % interval. What a stage costs stands on the next page, not here.",
+        "The forward of each layer, with its 95 % interval. The cost of a stage is not in it; the next page has it.",
         [
-            Chart("layers", "Forward, ms", "Milliseconds of each layer, dense and pruned", figures.layers(document)),
-            Table("Forward", ("layer", "tokens", "dense", "pruned"), rows),
+            Table(
+                "Layers with the same number of tokens, added up",
+                ("layers", "tokens", "dense", "pruned", "of dense"),
+                [_run(list(run)) for _, run in groupby(document.layers, key=lambda layer: layer.tokens)],
+                compact=True,
+            ),
+            charts.forwards(document),
+            Table("Each layer", ("layer", "tokens", "dense", "pruned"), rows, detail=True),
         ],
     )
 
 
+def _run(layers: Sequence[LayerTimes]) -> list[Entry]:
+    """Neighbouring layers that run on the same number of tokens, as one row."""
+    first, last = layers[0].layer, layers[-1].layer
+    dense = sum(layer.dense_forward_ms.value for layer in layers)
+    pruned = sum(layer.forward_ms.value for layer in layers)
+    return [
+        Entry(f"{first} … {last}" if last > first else str(first)),
+        Entry(str(layers[0].tokens)),
+        Entry(units.milliseconds(dense)),
+        Entry(units.milliseconds(pruned)),
+        Entry(units.percent(pruned / dense, 0)),
+    ]
+
+
 def stages_page(document: LayersDocument) -> Page:
-    """Every stage, and what lies beside the layers."""
+    """Every stage, the modules beside the layers, and the whole prefill."""
     stages = [
         [
             Entry(str(stage.layer)),
             Entry(f"{stage.tokens_before} → {stage.tokens_after}"),
-            *(_time(getattr(stage, f"{name}_ms")) for name in _SPANS),
+            *(entries.milliseconds(getattr(stage, f"{name}_ms")) for name in _SPANS),
         ]
         for stage in document.stages
     ]
-    parts = [[Entry(part.name), _time(part.dense_ms), _time(part.ms)] for part in document.parts]
-    totals = document.totals
-    whole = [
-        [Entry("whole prefill, without marks"), _time(totals.dense_prefill_ms), _time(totals.prefill_ms)],
-        [Entry("named: layers, modules, stages"), _share(totals.dense_named), _share(totals.named)],
-        [Entry("with marks over without"), _ratio(totals.dense_instrumented), _ratio(totals.instrumented)],
-    ]
-    bounds = document.bounds
-    whole += [
-        [Entry("MFU"), Entry(units.percent(bounds.dense_mfu)), Entry(units.percent(bounds.mfu))],
-        [
-            Entry("MBU, every weight read once"),
-            Entry(units.percent(bounds.dense_mbu)),
-            Entry(units.percent(bounds.mbu)),
-        ],
-        [
-            Entry("least time at the measured peaks", note=units.count(bounds.flops_per_second, "FLOP/s")),
-            Entry(units.milliseconds(bounds.dense_least_ms)),
-            Entry(units.milliseconds(bounds.least_ms)),
-        ],
+    parts = [
+        [Entry(part.name), entries.milliseconds(part.dense_ms), entries.milliseconds(part.ms)]
+        for part in document.parts
     ]
     columns = ("after layer", "tokens", *(name.replace("_", " ") for name in _SPANS))
     return Page(
         "stages",
-        "Stages, and what lies beside the layers",
-        "Selection is a stage's whole choice and holds what stands before it; compaction drops the tokens. Gaps are "
-        "time in no module: masks, positions, hooks and Python.",
+        "Stages, other modules, and the whole prefill",
+        "“selection” is the whole selection of a stage and contains the columns before it. “compaction” drops the "
+        "tokens. Gaps are time in no module: masks, positions, hooks and Python. Time stamps inside the prefill cost "
+        "time themselves: “with time stamps, over without” says how much.",
         [
             Table("Stages", columns, stages),
-            Table("Beside the layers", ("part", "dense", "pruned"), parts, compact=True),
-            Table("Whole", ("", "dense", "pruned"), whole, compact=True),
+            Table("Outside the layers", ("part", "dense", "pruned"), parts, compact=True),
+            Table("The whole prefill", ("", "dense", "pruned"), _whole(document), compact=True),
         ],
     )
+
+
+def _whole(document: LayersDocument) -> list[list[Entry]]:
+    """Rows for the whole prefill: its time, how much of it is named, and how near it comes to the device's peaks."""
+    totals, bounds = document.totals, document.bounds
+    peak = units.count(bounds.flops_per_second, "FLOP/s")
+    return [
+        [
+            Entry("time, without time stamps inside"),
+            entries.milliseconds(totals.dense_prefill_ms),
+            entries.milliseconds(totals.prefill_ms),
+        ],
+        [Entry("share in layers, modules and stages"), _share(totals.dense_named), _share(totals.named)],
+        [
+            Entry("with time stamps, over without"),
+            *(_ratio(found) for found in (totals.dense_instrumented, totals.instrumented)),
+        ],
+        [Entry(f"MFU, of {peak} measured"), *_percents(bounds.dense_mfu, bounds.mfu)],
+        [Entry("MBU, every weight read once"), *_percents(bounds.dense_mbu, bounds.mbu)],
+        [
+            Entry("least time at the measured peaks"),
+            Entry(units.milliseconds(bounds.dense_least_ms)),
+            Entry(units.milliseconds(bounds.least_ms)),
+        ],
+    ]
 
 
 PAGES: tuple[Callable[[LayersDocument], Page], ...] = (walk_page, layers_page, stages_page)
 
 
-def _steps(steps: Sequence[Step]) -> list[list[Entry]]:
-    return [[Entry(s.name), Entry(units.milliseconds(s.added_ms)), Entry(units.times(s.speedup))] for s in steps]
-
-
-def _time(found: Measured | None) -> Entry:
-    if found is None:
-        return Entry("–")
-    low, high = found.ci95
-    return Entry(units.milliseconds(found.value), title=f"{units.milliseconds(low)} to {units.milliseconds(high)}")
+def _percents(*shares: float) -> list[Entry]:
+    return [Entry(units.percent(share)) for share in shares]
 
 
 def _share(found: Measured) -> Entry:
@@ -153,4 +188,4 @@ def _share(found: Measured) -> Entry:
 
 
 def _ratio(found: Measured) -> Entry:
-    return Entry(units.times(found.value, found.ci95), note=units.interval(found.ci95))
+    return Entry(units.times_within(found.value, found.ci95))

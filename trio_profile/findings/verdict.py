@@ -1,28 +1,26 @@
-"""What a study found, in plain sentences: for the terminal and for the top of the report.
+"""What a sweep found, in plain sentences.
 
-A measured number never stands without its 95 % interval; an exact one is said to be exact; what is not known is said.
+A measured number stands with its 95 % interval. Exact counts are said to be exact. What is not known is said.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 
 from trio_profile import units
-from trio_profile.analysis.accuracy import Kept
-from trio_profile.analysis.sweep import CellSummary, Document
-from trio_profile.records.estimate import Difference, Measured
-from trio_profile.stats.crossing import BreakEven
-
-_OPEN = BreakEven(status="inconclusive")
+from trio_profile.analysis.sweep import CellSummary, SweepDocument
+from trio_profile.findings import answers, break_even
+from trio_profile.findings.cells import any_finished, finished, realised
+from trio_profile.records.estimate import Measured
 
 
-def sentences(document: Document) -> list[str]:
+def sentences(document: SweepDocument) -> list[str]:
     """The findings of each method, then the doubts."""
     found = [sentence for method in document.study.methods for sentence in findings(document, method)]
     return [*(found or ["No cell of this study finished: there is nothing to conclude yet."]), *doubts(document)]
 
 
-def findings(document: Document, method: str) -> list[str]:
-    """One method: its speed at the least retention, where it stops paying, its work and its cache."""
+def findings(document: SweepDocument, method: str) -> list[str]:
+    """One method: its speed at the least retention, where it stops paying, its work, its cache and its answers."""
     cells = finished(document, method)
     if not cells:
         return []
@@ -30,61 +28,25 @@ def findings(document: Document, method: str) -> list[str]:
     found += [_pays(document, method, "prefill_ms", "prefill"), _pays(document, method, "total_ms", "total time")]
     if document.dense is not None:
         found += [*_work(document, cells[0]), _work_break_even(document, method), *_cache(document, cells[0])]
-        found += [*_answers(document, cells[0]), *_kept(document, method)]
+        found += [*answers.sentences(document, cells[0]), *answers.kept_sentences(document, method)]
     return found
 
 
-def doubts(document: Document) -> list[str]:
-    """What holds the findings back: no dense model, sampling that stopped early, cells that failed or never ran."""
-    asked = len(document.study.cells())
+def doubts(document: SweepDocument) -> list[str]:
+    """What weakens the findings: no dense model, sampling that stopped early, cells that failed or never ran."""
+    planned = len(document.study.cells())
     found = [*_without_dense(document), *_uncounted(document), *_stopped_early(document), *_failures(document)]
-    missing = asked - len(document.cells)
+    missing = planned - len(document.cells)
     if missing > 0:
-        found.append(f"Not measured yet: {_some(missing, asked)}; the sweep has not come to its end.")
+        found.append(f"Not measured yet: {_some(missing, planned)}; the sweep is not finished.")
     return found
 
 
-def finished(document: Document, method: str) -> list[CellSummary]:
-    """A method's finished cells, least retention first."""
-    done = [cell for cell in document.cells if cell.method == method and cell.status == "done" and cell.retention]
-    return sorted(done, key=realised)
-
-
-def realised(cell: CellSummary) -> float:
-    """The retention that a cell really ran at; the one asked for where it never ran."""
-    return cell.retention.realised if cell.retention else cell.nominal_retention
-
-
-def break_even(document: Document, method: str, quantity: str) -> BreakEven:
-    """A method's break-even in one quantity; inconclusive where nothing is known."""
-    return document.break_even_by_method.get(method, {}).get(quantity, _OPEN)
-
-
-def break_even_text(document: Document, method: str, quantity: str) -> str:
-    """The same in a few words: `up to 61 % [55, 66]`, `at every retention measured`, `at none measured`, `open`."""
-    found = break_even(document, method, quantity)
-    if found.status == "crossing" and found.retention is not None and found.ci95 is not None:
-        return f"up to {units.percent_within(found.retention, found.ci95)}"
-    return {"always": "at every retention measured", "never": "at no retention measured"}.get(found.status, "open")
-
-
-def _speed(document: Document, cell: CellSummary) -> str:
+def _speed(document: SweepDocument, cell: CellSummary) -> str:
     tokens = document.study.new_tokens
     total = f"prefill and {tokens} new token{'s' if tokens != 1 else ''} together"
     parts = [_ratio("prefill", cell.prefill_speedup), _ratio(total, cell.total_speedup)]
     return f"{cell.method} at {units.percent(realised(cell))} retention: {', '.join(part for part in parts if part)}."
-
-
-def _retentions(cell: CellSummary) -> Iterator[str]:
-    """The four numbers of that name, where the schedule is known."""
-    if (kept := cell.retention) is not None:
-        average, final, realised = (
-            units.percent(part, 2) for part in (kept.layer_average, kept.final_layer, kept.realised)
-        )
-        yield (
-            f"Retention of {units.percent(kept.nominal)} asked is {average} averaged over the layers, {final} in the "
-            f"last one, {realised} realised."
-        )
 
 
 def _ratio(what: str, speedup: Measured | None) -> str:
@@ -95,11 +57,23 @@ def _ratio(what: str, speedup: Measured | None) -> str:
         return f"{what} {ratio} faster {bounds}"
     if speedup.ci95[1] < 1:
         return f"{what} slower than dense, at {ratio} its speed {bounds}"
-    return f"{what} not told apart from dense, {ratio} {bounds}"
+    return f"no measurable speed-up of {what}, {ratio} {bounds}"
 
 
-def _pays(document: Document, method: str, quantity: str, name: str) -> str:
-    found, cells = break_even(document, method, quantity), finished(document, method)
+def _retentions(cell: CellSummary) -> Iterator[str]:
+    """The four numbers that are called retention, where the schedule is known."""
+    if (kept := cell.retention) is not None:
+        average, last, reached = (
+            units.percent(part, 2) for part in (kept.layer_average, kept.final_layer, kept.realised)
+        )
+        yield (
+            f"A retention of {units.percent(kept.nominal)} was asked for. The average over the layers is {average}, "
+            f"the last layer keeps {last}, and {reached} was realised on this input."
+        )
+
+
+def _pays(document: SweepDocument, method: str, quantity: str, name: str) -> str:
+    found, cells = break_even.find(document, method, quantity), finished(document, method)
     if found.status == "crossing" and found.retention is not None and found.ci95 is not None:
         where = units.percent_within(found.retention, found.ci95)
         return f"Pruning with {method} pays in {name} up to a retention of {where}{_beyond(cells, found.ci95)}."
@@ -107,11 +81,14 @@ def _pays(document: Document, method: str, quantity: str, name: str) -> str:
         return f"Pruning with {method} pays in {name} at {_all(cells, 'every')}: the sweep met no break-even."
     if found.status == "never":
         return f"Pruning with {method} does not pay in {name} at {_all(cells, 'any')}."
-    return f"Whether pruning with {method} pays in {name} is open: the noise allows both at {_all(cells, 'every')}."
+    return (
+        f"Inconclusive: the noise is too large to say whether pruning with {method} pays in {name}, at "
+        f"{_all(cells, 'any')}."
+    )
 
 
 def _beyond(cells: list[CellSummary], bounds: tuple[float, float]) -> str:
-    """A crossing is only looked for inside the sweep; say so where its interval was cut off there."""
+    """A crossing is looked for inside the sweep alone; this says where its interval was cut off."""
     if bounds[1] >= realised(cells[-1]):
         return "; the interval ends with the sweep, so break-even may lie above it"
     if bounds[0] <= realised(cells[0]):
@@ -126,7 +103,7 @@ def _all(cells: list[CellSummary], every: str) -> str:
     return f"{every} retention measured, {low} to {high}"
 
 
-def _work(document: Document, cell: CellSummary) -> Iterator[str]:
+def _work(document: SweepDocument, cell: CellSummary) -> Iterator[str]:
     dense = document.dense
     if dense is None or not cell.fastv_macs or not cell.counted_macs:
         return
@@ -144,14 +121,14 @@ def _fewer(dense: int, pruned: int) -> str:
     return f"{units.times(pruned / dense)} as many"
 
 
-def _work_break_even(document: Document, method: str) -> str:
-    formula, counted = (break_even_text(document, method, quantity) for quantity in ("fastv_macs", "counted_macs"))
+def _work_break_even(document: SweepDocument, method: str) -> str:
+    formula, counted = (break_even.pays(document, method, quantity) for quantity in ("fastv_macs", "counted_macs"))
     if formula == counted:
-        return f"In work, {method} pays {formula}, by formula and by count."
-    return f"In work, {method} pays {formula} by formula, and {counted} by count."
+        return f"In MACs, {method} {formula}, by formula and by count."
+    return f"In MACs, {method} {formula} by formula; by count it {counted}."
 
 
-def _cache(document: Document, cell: CellSummary) -> Iterator[str]:
+def _cache(document: SweepDocument, cell: CellSummary) -> Iterator[str]:
     dense = document.dense
     if dense is None or not cell.kv_bytes:
         return
@@ -160,53 +137,17 @@ def _cache(document: Document, cell: CellSummary) -> Iterator[str]:
     if cell.kv_bytes_predicted and cell.kv_bytes != cell.kv_bytes_predicted:
         told += f" ({units.size(cell.kv_bytes_predicted)})"
     yield (
-        f"The KV cache of {cell.method} at {units.percent(realised(cell))} holds {units.size(cell.kv_bytes)} "
-        f"against {units.size(dense.kv_bytes)} dense, {change}, {told}."
+        f"The KV cache of {cell.method} at {units.percent(realised(cell))} holds {units.size(cell.kv_bytes)}, "
+        f"and dense holds {units.size(dense.kv_bytes)}: {change}, {told}."
     )
 
 
-def _answers(document: Document, cell: CellSummary) -> Iterator[str]:
-    dense = document.dense
-    if dense is None or dense.accuracy is None or cell.accuracy is None or cell.accuracy_difference is None:
-        return
-    yield (
-        f"{cell.method} at {units.percent(realised(cell))} answers "
-        f"{units.percent_within(cell.accuracy.value, cell.accuracy.ci95)} of {cell.accuracy.samples} questions, dense "
-        f"{units.percent_within(dense.accuracy.value, dense.accuracy.ci95)}: {points(cell.accuracy_difference)}."
-    )
+def _without_dense(document: SweepDocument) -> Iterator[str]:
+    if document.dense is None and any_finished(document):
+        yield "The dense model was not counted, so work and cache cannot be compared with it."
 
 
-def points(found: Difference) -> str:
-    """A difference of accuracies: `58.0 points less [−64.1, −51.2]`."""
-    bounds = f"[{100 * found.ci95[0]:+.1f}, {100 * found.ci95[1]:+.1f}]".replace("-", "−")
-    if round(100 * found.value, 1) == 0:
-        return f"no difference {bounds}"
-    return f"{abs(100 * found.value):.1f} points {'more' if found.value > 0 else 'less'} {bounds}"
-
-
-def _kept(document: Document, method: str) -> Iterator[str]:
-    """The cheapest retention for each share of the dense accuracy, with what it saves there."""
-    by_share = document.accuracy_kept_by_method.get(method, {})
-    if not by_share:
-        return
-    parts = [f"{units.percent(float(share), 0)} of it {kept_text(found)}" for share, found in by_share.items()]
-    yield f"Of dense accuracy, {method} keeps {'; '.join(parts)}."
-
-
-def kept_text(found: Kept) -> str:
-    """`from a retention of 44 % [33, 55] on (prefill 1.62×)`, `at every retention measured`, `at none`, `open`."""
-    if found.status == "crossing" and found.retention is not None and found.ci95 is not None:
-        faster = "" if found.prefill_speedup is None else f" (prefill {units.times(found.prefill_speedup)})"
-        return f"from a retention of {units.percent_within(found.retention, found.ci95)} on{faster}"
-    return {"always": "at every retention measured", "never": "at none measured"}.get(found.status, "is open")
-
-
-def _without_dense(document: Document) -> Iterator[str]:
-    if document.dense is None and any(cell.status == "done" for cell in document.cells):
-        yield "The dense model was not counted: work and cache have nothing to be held against."
-
-
-def _uncounted(document: Document) -> Iterator[str]:
+def _uncounted(document: SweepDocument) -> Iterator[str]:
     missed = {name for cell in document.cells for name in cell.uncounted}
     if document.dense is not None:
         missed |= set(document.dense.uncounted)
@@ -214,7 +155,7 @@ def _uncounted(document: Document) -> Iterator[str]:
         yield f"Counted MACs are too low: no formula covers {', '.join(sorted(missed))}."
 
 
-def _stopped_early(document: Document) -> Iterator[str]:
+def _stopped_early(document: SweepDocument) -> Iterator[str]:
     done = [cell.prefill_speedup for cell in document.cells if cell.prefill_speedup is not None]
     reasons = Counter(speedup.stopped for speedup in done)
     asked = units.percent(document.study.precision)
@@ -226,7 +167,7 @@ def _stopped_early(document: Document) -> Iterator[str]:
         yield f"Sampling stopped at a plateau in {where}: more pairs no longer narrowed the interval to ±{asked}."
 
 
-def _failures(document: Document) -> Iterator[str]:
+def _failures(document: SweepDocument) -> Iterator[str]:
     failures = [cell for cell in document.cells if cell.status == "failed"]
     if not failures:
         return

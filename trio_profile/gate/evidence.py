@@ -1,8 +1,8 @@
-"""What a study or a pytest-benchmark file holds against another one: its quantities by where they were seen.
+"""Compare two studies, or two pytest-benchmark files: read the quantities of each side, and judge them.
 
-Of a study: each cell's time over dense, which was measured in turn with it. Dense is the common yardstick of the two
-studies, so the ratio of these ratios says what changed of the method, and the machine cancels. Of a pytest-benchmark
-file: ratios to an interleaved base that a benchmark left in `extra_info`; its own raw times where it left none.
+A study gives each cell's time over the dense model's, measured in turn. The dense model is the common reference of both
+studies. The ratio of the two ratios shows how the method changed, and the machine cancels out. A pytest-benchmark file
+gives the ratios that a benchmark stored in `extra_info`, measured in turn with a base; without them it gives raw times.
 """
 
 import json
@@ -25,14 +25,21 @@ _OF_THE_HOST = ("launches", "host_waits")
 _OF_THE_RECORD = ("fastv_macs", "kv_bytes", *_OF_THE_HOST)
 _MACHINE = ("machine", "system", "python_implementation", "python_version")
 _NOT_THE_WORK = {"methods", "retentions", "precision", "cell_seconds"}
-"""Fields of a study that change which cells it has and how long they are sampled, not what a cell is."""
+"""Fields of a study that may differ. They say which cells it has and how long they are sampled, not what a cell is."""
 
 
 @dataclass
 class Subject:
-    """One side. asked: what must agree for the comparison to mean anything; identity: where it was measured.
+    """One side of the comparison.
 
-    weak: quantities that are judged only where they are asked for, or where there is nothing better.
+    name: of the study or file.
+    kind: what it is, for messages.
+    asked: the settings, which must be equal on both sides.
+    identity: the machine, which must be equal unless the user allows another one.
+    environment, study: as stored, for the output.
+    evidence: the measurement of each quantity, by cell or benchmark.
+    failed: cells that failed, with the reason.
+    weak: (cell or benchmark, quantity) that are judged only if the user names the quantity.
     """
 
     name: str
@@ -54,15 +61,17 @@ def compare(
     quantities: Sequence[str] = (),
     other_environment: bool = False,
 ) -> list[Verdict]:
-    """A verdict on every quantity of the base, or on those named.
+    """A verdict on every quantity of the base.
 
-    Raises MeasurementError, one line, for two that cannot be compared: other kinds, work or machines; a cell, benchmark
-    or quantity that the new one lacks, or that failed there; evidence that cannot bear a verdict; nothing at all.
+    quantities: judge only these.
+    other_environment: allow two different machines.
+    Raises MeasurementError if the two sides differ in kind, settings or machine; if a cell, benchmark or quantity is
+    missing or failed on the new side; if there are too few samples; or if there is nothing to compare.
     """
     if base.kind != new.kind:
         raise MeasurementError(f"{base.name} is a {base.kind} and {new.name} a {new.kind}: name two of one kind")
     if differ := _differences(base.asked, new.asked):
-        raise MeasurementError(f"{new.name} holds other work than {base.name}: {'; '.join(differ)}")
+        raise MeasurementError(f"{new.name} and {base.name} have different settings: {'; '.join(differ)}")
     if not other_environment and (differ := _differences(base.identity, new.identity)):
         raise MeasurementError(
             f"{new.name} comes from another environment: {'; '.join(differ)}; "
@@ -76,12 +85,12 @@ def compare(
         if (quantity in quantities if quantities else (where, quantity) not in base.weak)
     ]
     if not verdicts:
-        raise MeasurementError(f"{base.name} holds nothing that could be compared: measure it again")
+        raise MeasurementError(f"{base.name} contains nothing to compare: measure it again")
     return verdicts
 
 
 def of_study(contents: Contents, name: str) -> Subject:
-    """A study's cells, and its dense model. Raises StoreError for one with cells missing."""
+    """The side of a study: its cells and its dense model. Raises StoreError if a cell is missing."""
     study = contents.study
     seen = {measurement.cell.id for measurement in contents.measurements}
     missing = [cell for cell in study.cells() if cell.id not in seen]
@@ -101,7 +110,7 @@ def of_study(contents: Contents, name: str) -> Subject:
     for measurement in contents.measurements:
         where = f"{measurement.cell.variant} at {measurement.cell.retention:g}"
         if measurement.status != "done":
-            subject.failed[where] = measurement.reason or "no reason was kept"
+            subject.failed[where] = measurement.reason or "no reason was recorded"
         else:
             subject.evidence[where] = _cell(measurement)
     return subject
@@ -126,7 +135,7 @@ def _cell(measurement: Measurement) -> dict[str, Evidence]:
     if (counted := measurement.counted) is not None:
         found["counted_macs"] = counted.torch_flops // 2
         found["selection_macs"] = counted.selection_flops // 2
-        # Work that no formula covers would look like work saved.
+        # Work without a formula would otherwise look like saved work.
         found["uncounted_operators"] = len(counted.uncounted)
     for name in _OF_THE_RECORD:
         if isinstance(value := getattr(measurement, name, None), int):
@@ -160,9 +169,9 @@ class _Ratio(BaseModel):
 
 
 def of_benchmarks(text: bytes, name: str) -> Subject:
-    """The benchmarks of a pytest-benchmark file.
+    """The side of a pytest-benchmark file.
 
-    Raises StoreError for what is empty, not JSON, not such a file, or does not agree with itself.
+    Raises StoreError if the file is empty, not JSON, not of this kind, or contradicts itself.
     """
     try:
         file = _File.model_validate(json.loads(text, parse_constant=_refuse))
@@ -187,7 +196,7 @@ def of_benchmarks(text: bytes, name: str) -> Subject:
     )
     for benchmark in file.benchmarks:
         if benchmark.fullname in subject.evidence:
-            raise StoreError(f"{name} holds {benchmark.fullname} twice: it was put together by hand")
+            raise StoreError(f"{name} contains {benchmark.fullname} twice: it was edited by hand")
         subject.evidence[benchmark.fullname] = _benchmark(benchmark, subject)
     return subject
 
@@ -208,7 +217,9 @@ def _benchmark(benchmark: _Benchmark, subject: Subject) -> dict[str, Evidence]:
             )
         return found
     if len(stats.data) != stats.rounds or abs(median(stats.data) - stats.median) > 1e-6 * abs(stats.median):
-        raise StoreError(f"{subject.name}: the times of {where} disagree with their own median or count: it was edited")
+        raise StoreError(
+            f"{subject.name}: the times of {where} disagree with their own median or count: it was edited by hand"
+        )
     found[RUN_MS] = Samples(tuple(1000 * seconds for seconds in stats.data), interleaved=False)
     if interleaved:
         subject.weak.add((where, RUN_MS))
@@ -225,7 +236,7 @@ def _ratio(quantity: str, value: dict[str, Any], where: str, name: str) -> Summa
 
 
 def _refuse(constant: str) -> float:
-    raise ValueError(f"it holds {constant}, which is no number")
+    raise ValueError(f"it contains {constant}, which is no number")
 
 
 def _differences(base: dict[str, Any], new: dict[str, Any]) -> list[str]:

@@ -1,11 +1,13 @@
-"""One side of a comparison: a process that imports from one tree and runs one workload whenever it is told to.
+"""One side of a comparison: a process that imports from one tree and runs one workload on request.
 
-Of the standard library alone and run by its path, because the tree may be of a revision that has no such file. It
-writes a JSON line when it is ready, `{"exact": {…}}`, and then for each line that it reads one more, `{"ms": …}`; or,
-at any time and for the last, `{"error": …}`. It ends when nobody is left to write to it.
+It is run by its path and imports only the standard library, because the tree may be of a revision without this file.
 
-A workload is "module:function". The function is called once with the arguments and returns what is to be run; each run
-returns its milliseconds. Whole numbers that must not grow may stand in an attribute `exact` of what it returns.
+It writes one JSON line when it is ready, `{"exact": {…}}`. Then it writes `{"ms": …}` for each line that it reads.
+After an error it writes `{"error": …}` and ends. It also ends when its input is closed.
+
+A workload is named "module:function". The function is called once with the arguments, and returns a second function.
+Each call of the second function does the work once and returns the milliseconds. It may have an attribute `exact`: a
+dictionary of whole numbers that must not grow.
 """
 
 import gc
@@ -23,7 +25,13 @@ _FORMER_DEFAULT = "trio_profile.rivals:prefill"
 
 
 class prefill:
-    """One prefill of a study's model, pruned, or unpruned with method="dense"; fields: further ones of Study."""
+    """The default workload: one prefill of a model.
+
+    model: a name as for `trio-profile sweep`.
+    method: a pruning method, or "dense".
+    retention: share of the visual tokens that is kept.
+    fields: further fields of `Study`.
+    """
 
     def __init__(self, model: str = "pocket", method: str = "trio", retention: float = 0.11, **fields: Any):
         from contextlib import nullcontext
@@ -35,7 +43,7 @@ class prefill:
         try:
             from trio_profile.inputs.workload import build
             from trio_profile.records.schema import Study
-        except ModuleNotFoundError:  # a revision from before these modules had rooms
+        except ModuleNotFoundError:  # an older revision, in which these modules lay elsewhere
             from trio_profile.schema import Study  # pyright: ignore[reportMissingImports]
             from trio_profile.workload import build  # pyright: ignore[reportMissingImports]
 
@@ -49,7 +57,7 @@ class prefill:
         self.exact = {f"kept_at_stage_{number}": count for number, count in enumerate(kept, start=1)}
 
     def __call__(self) -> float:
-        """Milliseconds of one prefill, the choice of tokens included."""
+        """Milliseconds of one prefill, the selection of tokens included."""
         with self.pruned():
             self.wait()
             start = time.perf_counter_ns()
@@ -59,9 +67,9 @@ class prefill:
 
 
 def load(workload: str) -> Callable[..., Callable[[], float]]:
-    """The function that a workload names. Raises ValueError, ImportError or AttributeError where there is none."""
+    """The function that a workload names. Raises ValueError, ImportError or AttributeError if there is none."""
     if workload in (DEFAULT, _FORMER_DEFAULT):
-        # Also for trees that are older than it.
+        # Older trees do not contain it.
         return prefill
     module, colon, function = workload.partition(":")
     if not (module and colon and function):
@@ -70,19 +78,22 @@ def load(workload: str) -> Callable[..., Callable[[], float]]:
 
 
 def one_line(error: BaseException) -> str:
-    """An error as people read it: its kind and the first line of what it says."""
+    """An error as one line: its type and the first line of its message."""
     said = (str(error).strip().splitlines() or [""])[0]
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def _require_of_this_tree(tree: Path, other: Path) -> None:
-    """What was imported comes from this tree and not from the other: else one code would be held against itself."""
+    """Raise ImportError if a module was imported from the other tree, or none from this one.
+
+    Otherwise the same code would be compared with itself.
+    """
     installed, this = Path(sys.prefix).resolve(), Path(__file__).resolve()
     named = [(name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items())]
     files = {name: Path(file).resolve() for name, file in named if file}
     ours = {name: file for name, file in files.items() if file != this and not file.is_relative_to(installed)}
     if not any(file.is_relative_to(tree) for file in ours.values()):
-        raise ImportError("the workload imports nothing of this revision: name a module that lies in the repository")
+        raise ImportError("the workload imports nothing from this revision: name a module inside the repository")
     if strays := [name for name, file in ours.items() if file.is_relative_to(other) and not file.is_relative_to(tree)]:
         raise ImportError(f"{strays[0]} was imported from the other revision's tree")
 
@@ -101,8 +112,8 @@ def _serve(tree: Path, other: Path, workload: str, arguments: dict[str, Any], sa
 
 
 def main() -> None:
-    """Serve until standard input ends. What is asked stands in the first argument, as JSON."""
-    # Whatever the workload prints must not be taken for an answer.
+    """Serve until standard input ends. The first argument is a JSON object with the tree and the workload."""
+    # The workload's own prints go to standard error, so that they are not read as answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 

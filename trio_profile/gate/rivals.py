@@ -1,10 +1,10 @@
-"""Two revisions of a repository, each in a process of its own, timed in turn on the same workload.
+"""Two revisions of a repository, each in its own process, timed in turn on the same workload.
 
     with worktree(repository, "main") as base, Rivals(base, repository, "package.module:function") as rivals:
         base_ms, new_ms = rivals.sample(30)
 
-Measured one after the other, two revisions differ by what the machine did meanwhile: 26 % between two jobs of the same
-code, 0.3 % within one [field.md, headline]. Taken in turn, run by run, that cancels.
+Two revisions that are measured one after the other differ by what the machine did meanwhile: by 26 % between two jobs
+of the same code, by 0.3 % within one job [field.md, headline]. Alternating runs cancel this difference.
 """
 
 import json
@@ -29,13 +29,20 @@ from trio_profile.gate.rival_worker import DEFAULT, load, one_line, prefill
 __all__ = ["DEFAULT", "Rivals", "Worker", "commit_of", "load", "one_line", "prefill", "worktree"]
 
 START_SECONDS, RUN_SECONDS = 300.0, 120.0
-"""How long a worker may take to import and build its workload, and for one run of it."""
+"""The time limits of a worker: to import and build its workload, and for one run of it."""
 WARMUPS = 2
 _GIT_SECONDS = 120
 
 
 class Worker:
-    """One process on one tree. Raises MeasurementError, one line, for whatever goes wrong in it."""
+    """A process that imports from one tree and runs one workload. Its errors become MeasurementError, in one line.
+
+    name: `base` or `new`, for messages.
+    tree: the directory that it imports from.
+    other: the other revision's directory, from which nothing may be imported.
+    workload, arguments: what to run.
+    start_seconds, run_seconds: the time limits.
+    """
 
     def __init__(
         self,
@@ -55,7 +62,7 @@ class Worker:
             "workload": workload,
             "arguments": dict(arguments),
         }
-        # Threads that wait for the next parallel region must not spin while it is the rival's turn.
+        # Idle OpenMP threads must sleep and not spin, because the other worker is running.
         environment = {"OMP_WAIT_POLICY": "PASSIVE", "PYTHONDONTWRITEBYTECODE": "1", **os.environ}
         self._process = subprocess.Popen(
             [sys.executable, str(Path(rival_worker.__file__).resolve()), json.dumps(asked)],
@@ -66,12 +73,12 @@ class Worker:
             stderr=self._log,
             text=True,
             encoding="utf-8",
-            # A group of its own, so that nothing it started outlives it.
+            # With a process group of its own, all processes that it starts can be ended together.
             start_new_session=True,
         )
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._questions: IO[str] = self._process.stdin
-        self._answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._input: IO[str] = self._process.stdin
+        self._output: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True).start()
         try:
             ready = self._answer(start_seconds, "to start")
@@ -82,19 +89,19 @@ class Worker:
 
     def run(self) -> float:
         """Milliseconds of one run."""
-        # A worker that is gone cannot be written to; why it went is read below.
+        # Writing fails if the worker has ended. `_answer` then reads the reason.
         with suppress(OSError, ValueError):
-            self._questions.write("{}\n")
-            self._questions.flush()
+            self._input.write("{}\n")
+            self._input.flush()
         ms = self._answer(self.run_seconds, "for one run")["ms"]
         if not (isfinite(ms) and ms > 0):
-            raise MeasurementError(f"{self._who} returned {ms:g} and not its milliseconds")
+            raise MeasurementError(f"{self._who} returned {ms:g}, which is no time in milliseconds")
         return ms
 
     def close(self) -> None:
-        """End the process and all that it started, whatever state they are in."""
+        """End the process and all processes that it started."""
         with suppress(OSError):
-            self._questions.close()
+            self._input.close()
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -107,12 +114,12 @@ class Worker:
     def _listen(self, stream: IO[str]) -> None:
         with stream:
             for line in stream:
-                self._answers.put(line)
-        self._answers.put(None)
+                self._output.put(line)
+        self._output.put(None)
 
     def _answer(self, seconds: float, what: str) -> dict[str, Any]:
         try:
-            line = self._answers.get(timeout=seconds)
+            line = self._output.get(timeout=seconds)
         except queue.Empty:
             raise MeasurementError(f"{self._who} took longer than {seconds:g} s {what}") from None
         if line is None:
@@ -123,7 +130,7 @@ class Worker:
         return answer
 
     def _end(self) -> str:
-        """How the process ended, and the last thing it said."""
+        """How the process ended, and the last line that it wrote."""
         code = self._process.wait(timeout=10)
         self._log.seek(0)
         said = [line.strip() for line in self._log if line.strip()]
@@ -132,7 +139,13 @@ class Worker:
 
 
 class Rivals:
-    """The two workers. Use it with `with`: they are gone when the block is left, however it is left."""
+    """The two workers. Use it in a `with` statement, which ends both.
+
+    base, new: the directories of the two revisions.
+    workload, arguments: what both run.
+    seed: of the order within the pairs.
+    start_seconds, run_seconds: the time limits.
+    """
 
     def __init__(
         self,
@@ -153,7 +166,7 @@ class Rivals:
         self.workers: dict[str, Worker] = {}
 
     def __enter__(self) -> Self:
-        """Start both, one after the other, and warm them up."""
+        """Start both workers, one after the other, and warm them up."""
         with ExitStack() as stack:
             for name, tree in self._trees.items():
                 other = self._trees["new" if name == "base" else "base"]
@@ -165,11 +178,14 @@ class Rivals:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End both."""
+        """End both workers."""
         self._stack.close()
 
     def sample(self, pairs: int) -> tuple[list[float], list[float]]:
-        """That many runs of each in turn, in random order within a pair: milliseconds (base, new)."""
+        """Run both in turn and return the milliseconds (base, new). The order within a pair is random.
+
+        pairs: number of runs of each.
+        """
         times: dict[str, list[float]] = {"base": [], "new": []}
         for _ in range(pairs):
             for name in self._order.sample(("base", "new"), 2):
@@ -179,9 +195,9 @@ class Rivals:
 
 @contextmanager
 def worktree(directory: Path, revision: str) -> Iterator[Path]:
-    """The same directory as it was in another revision of its repository; gone afterwards.
+    """A temporary copy of a directory as it was in another revision of its repository.
 
-    Raises StudyError for a revision that there is not, or outside a repository.
+    Raises StudyError if there is no such revision, or if the directory is in no repository.
     """
     commit = commit_of(directory, revision)
     top = Path(_git(directory, "rev-parse", "--show-toplevel"))
@@ -198,7 +214,7 @@ def worktree(directory: Path, revision: str) -> Iterator[Path]:
 
 
 def commit_of(directory: Path, revision: str) -> str:
-    """The commit that a revision names. Raises StudyError for one that names none."""
+    """The commit that a revision names. Raises StudyError if it names none."""
     try:
         return _git(directory, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     except StudyError as error:

@@ -1,9 +1,10 @@
-"""Does the gate cry wolf, and does it see? The A/A and power experiment, on simulated noise whose truth is known.
+"""How often the gate gives a false alarm, and how often it catches a slowdown: an experiment on simulated noise.
 
-Each comparison is sampled and judged by the real rule (`gate.settle`). Beside it stands what is usually done: as many
-runs of one revision, then as many of the other, and their means compared with a threshold of 3 %; once on a machine
-that stays as it was, and once as two jobs on shared machines. Two jobs of the same code there differ by up to 26 %
-[field.md, headline 9]; as one standard deviation of the difference a quarter of that is taken.
+Each comparison is sampled and judged by the gate's own rule (`verdict.settle`). It is compared with the usual practice:
+run one revision many times, then the other as often, and compare the two means with a threshold of 3 %. This is tried
+twice: on a machine that does not change, and as two jobs on shared machines. Two such jobs of the same code differ by
+    up
+to 26 % [field.md, headline 9]. A quarter of this serves as the standard deviation of the difference.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,18 +23,25 @@ _JOBS_DIFFER = 0.065
 
 
 class Naive(Record):
-    """What two means and a threshold make of the same: shares of all comparisons."""
+    """The rates of the usual practice (two means and a threshold), as shares of all comparisons."""
 
     false_alarms: float
     caught: float
 
 
 class Rates(Record):
-    """Of one noise model: shares of all comparisons.
+    """The gate's rates for one kind of noise, as shares of all comparisons.
 
-    false_alarms: regressions found where there is none; at_bound: where the truth is the bound itself. caught: of a 5 %
-    slowdown. reached: of those comparisons, the share in which the budget allowed a 1 % interval; caught_reached: what
-    was caught of them. pairs: how many were sampled where there was nothing to find, on average.
+    model: the kind of noise.
+    comparisons: number of comparisons.
+    false_alarms: regressions reported when nothing has changed.
+    inconclusive: inconclusive verdicts when nothing has changed.
+    at_bound: regressions reported when the true ratio is the bound itself.
+    caught: regressions reported for a 5 % slowdown.
+    reached: share of those comparisons whose interval became as narrow as 1 %.
+    caught_reached: regressions reported among these.
+    pairs: pairs sampled on average when nothing has changed.
+    naive, naive_jobs: the usual practice, within one job and as two jobs.
     """
 
     model: str
@@ -74,9 +82,12 @@ def experiment(
     with_bound: bool = False,
     seed: int = 0,
 ) -> Iterator[Rates]:
-    """The rates of each noise model, as soon as it is done.
+    """The rates for each kind of noise, one after the other.
 
-    most: pairs that a comparison may take. with_bound: try also a truth that is the bound itself, which takes longest.
+    comparisons: for each kind of noise and each true ratio.
+    models: kinds of noise; all if None.
+    most: the most pairs of a comparison.
+    with_bound: also try a true ratio equal to the bound, which takes longest.
     """
     for number, model in enumerate(models or noise.MODELS):
         generator = np.random.default_rng([seed, number])
@@ -107,7 +118,7 @@ def experiment(
 
 
 def _compare(generator: np.random.Generator, model: str, ratio: float, most: int) -> _Compared:
-    """One comparison by our rule, and by two means of as many runs as it took."""
+    """One comparison by the gate's rule, and by two means over as many runs."""
     base, new = noise.pairs(generator, model, most, ratio)
     taken = 0
 
@@ -124,7 +135,10 @@ def _compare(generator: np.random.Generator, model: str, ratio: float, most: int
 
 
 def kept_promises(rates: Sequence[Rates]) -> bool:
-    """At most 1 % false alarms (one comparison, in short forms), and 95 % caught where 1 % was reached."""
+    """Whether the gate is as good as promised.
+
+    That is at most 1 % false alarms (or one comparison), and 95 % caught where the interval reached 1 %.
+    """
     return all(
         found.false_alarms * found.comparisons <= max(1, 0.01 * found.comparisons)
         and (found.reached == 0 or found.caught_reached >= 0.95)
@@ -133,5 +147,5 @@ def kept_promises(rates: Sequence[Rates]) -> bool:
 
 
 def _share(found: Iterable[bool]) -> float:
-    """Of nothing it is 0."""
+    """The share of true values; 0 if there are none."""
     return float(np.mean([*found] or [False]))

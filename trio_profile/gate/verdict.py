@@ -1,65 +1,53 @@
-"""Whether something became worse: the verdict on one quantity, from what was seen of it before and after.
+"""The verdict on one quantity: whether it became worse from the base to the new side.
 
-Exact quantities (MACs, bytes, kept counts, launches: whole numbers) are a regression on any growth. Timed ones are
-judged by the ratio new / base and its interval, against the bound `max_ratio`:
+Exact quantities are whole numbers: MACs, bytes, kept tokens, launches. Any growth is a regression. Timed quantities are
+judged by the interval of the ratio new / base, against the bound `max_ratio`:
 
-    regression      the whole interval lies beyond the bound, at 99 %
-    pass            the whole 95 % interval lies within it
-    improved        it even lies below 1 / max_ratio
-    inconclusive    the bound lies inside: no failure, and no pass either
+    regression      the whole 99 % interval lies above the bound
+    pass            the whole 95 % interval lies below the bound
+    improved        the whole 95 % interval lies below 1 / max_ratio
+    inconclusive    the bound lies inside the interval: neither a failure nor a pass
 
-A regression needs 99 % and not 95 %, because a gate that cries wolf is soon ignored. One of nothing (A/A) then all but
-never comes; a change that sits exactly on the bound is failed in 0.2 to 2.9 of a hundred comparisons, by the kind of
-noise, all looks at the growing sample included (tests/benchmarks/test_gate.py).
+A regression needs 99 % and not 95 %, because people ignore a gate that gives false alarms. When nothing has changed, a
+regression is almost never reported. When the true ratio is exactly the bound, one is reported in 0.2 to 2.9 % of the
+comparisons, depending on the kind of noise and with all looks at the growing sample included
+(tests/benchmarks/test_gate.py).
 
-The verdicts are those of criterion (a threshold for noise beside the interval) and nvbench (FAST, SLOW, AMBG, SAME).
+The verdicts are those of criterion (an interval and a noise threshold) and of nvbench (FAST, SLOW, AMBG, SAME).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite, log, sqrt
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from trio_profile.analysis.gate import Outcome, Verdict
 from trio_profile.errors import MeasurementError
-from trio_profile.records.schema import Record, Stopped
+from trio_profile.records.schema import Stopped
 from trio_profile.stats.intervals import median, ratio_interval
 
 MAX_RATIO = 1.03
 LEAST_SAMPLES = 6
-"""Fewer cannot bear a 95 % interval of a median."""
+"""A 95 % interval of a median needs at least this many samples."""
 REPORTED, SURE = 0.95, 0.99
 NOT_INTERLEAVED = "not interleaved: a change of the machine between the two would look the same"
 
 _MOST_RESAMPLED = 512
+"""More samples than this are first condensed: see `_condensed`."""
 _WIDER_WHEN_SURE = 2.576 / 1.960
+"""How much wider a normal 99 % interval is than a 95 % one."""
 
-Outcome = Literal["pass", "improved", "inconclusive", "regression", "no base"]
 Interval: TypeAlias = tuple[float, float]
-
-
-class Verdict(Record):
-    """One quantity of one cell, benchmark or test. `ratio` is new / base: above 1 is worse.
-
-    samples: of the smaller side; 1 for what is exact. note: what the reader must know to believe it.
-    """
-
-    quantity: str
-    where: str
-    base: int | float | None
-    new: int | float
-    ratio: float | None
-    ci95: Interval | None
-    verdict: Outcome
-    samples: int = 1
-    stopped: Stopped | None = None
-    note: str | None = None
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Raw samples of one side: times, or ratios to a yardstick that was measured interleaved with them."""
+    """Raw samples of one side: times, or ratios to a reference.
+
+    interleaved: whether the reference was measured in turn with the samples.
+    """
 
     values: tuple[float, ...]
     interleaved: bool
@@ -67,7 +55,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Summary:
-    """A ratio to a yardstick of which only the median and its 95 % interval were kept."""
+    """A ratio to a reference, of which only the median and its 95 % interval are stored."""
 
     median: float
     ci95: Interval
@@ -75,13 +63,14 @@ class Summary:
 
 
 Evidence: TypeAlias = int | Samples | Summary
-"""What was seen of a quantity on one side; an int is exact."""
+"""The measurement of a quantity on one side. An int is exact."""
 
 
 def judge(quantity: str, where: str, base: Evidence, new: Evidence, max_ratio: float = MAX_RATIO) -> Verdict:
-    """The verdict on two sides that were measured apart.
+    """The verdict on two sides that were measured separately.
 
-    Raises MeasurementError for evidence that cannot bear one: too few samples, not finite, not positive, not alike.
+    Raises MeasurementError if a side has too few samples, if a value is not finite and positive, or if the two sides
+    are of different kinds.
     """
     if isinstance(base, int) and isinstance(new, int):
         return judge_exact(quantity, where, base, new)
@@ -114,9 +103,9 @@ def judge_pairs(
     max_ratio: float = MAX_RATIO,
     stopped: Stopped | None = None,
 ) -> Verdict:
-    """The verdict on times that were taken in turn, pair by pair.
+    """The verdict on times that were measured in turn, pair by pair.
 
-    Raises MeasurementError for fewer than six pairs, or a time that is not finite and positive.
+    Raises MeasurementError if there are fewer than six pairs, or if a time is not finite and positive.
     """
     require_bound(max_ratio)
     if len(base) != len(new):
@@ -139,7 +128,11 @@ def judge_pairs(
 
 
 def decide(reported: Interval, sure: Interval, max_ratio: float) -> Outcome:
-    """The verdict that an interval of new / base bears."""
+    """The verdict that follows from the intervals of new / base.
+
+    reported: at 95 %.
+    sure: at 99 %.
+    """
     if min(reported[0], sure[0]) > max_ratio:
         return "regression"
     if reported[1] < 1 / max_ratio:
@@ -157,11 +150,14 @@ def settle(
     least: int = 12,
     most: int = 192,
 ) -> Verdict:
-    """Sample pairs until the interval is narrow enough, and on while the verdict is inconclusive, at most `most`.
+    """Sample pairs until the interval is narrow enough and the verdict is not inconclusive. Returns the verdict.
 
-    sample: called with how many further pairs are wanted, returns them as (base, new); fewer when there are no more.
-    precision: relative half width. It is looked at after `least` pairs and then after each doubling: few looks, so that
-    looking does not itself find regressions. What is inconclusive at the limit stays so.
+    The interval is computed after `least` pairs and after each doubling of their number. Such few looks hardly raise
+    the rate of false alarms. A verdict that is inconclusive at the limit stays inconclusive.
+
+    sample: takes the number of further pairs and returns them as (base, new). It returns fewer pairs at the end.
+    precision: the relative half width that is narrow enough.
+    least, most: the fewest and the most pairs.
     """
     base: list[float] = []
     new: list[float] = []
@@ -177,23 +173,23 @@ def settle(
         if narrow and verdict.verdict != "inconclusive":
             return verdict.model_copy(update={"stopped": "converged"})
         if len(base) >= most or len(before) < wanted:
-            note = None if verdict.verdict != "inconclusive" else f"still so after {len(base)} pairs: neutral"
+            note = None if verdict.verdict != "inconclusive" else f"still inconclusive after {len(base)} pairs"
             return verdict.model_copy(update={"stopped": "budget", "note": note})
         target *= 2
 
 
 def paired_interval(ratios: Sequence[float], confidence: float) -> Interval:
-    """An interval of the median of what was taken in this order."""
+    """The interval of the median of ratios, in the order in which they were measured."""
     return ratio_interval(ratios, confidence=confidence)
 
 
 def failures(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Those that must stop a merge."""
+    """The regressions among the verdicts."""
     return [verdict for verdict in verdicts if verdict.verdict == "regression"]
 
 
 def require_bound(max_ratio: float) -> float:
-    """The bound. Raises MeasurementError for one that bounds nothing."""
+    """The bound itself. Raises MeasurementError if it is not between 1 and 10."""
     if not isfinite(max_ratio) or not 1 <= max_ratio <= 10:
         raise MeasurementError(f"max_ratio = {max_ratio:g} is no bound: choose one from 1 to 10, such as {MAX_RATIO}")
     return max_ratio
@@ -204,12 +200,12 @@ def _judge_samples(quantity: str, where: str, base: Samples, new: Samples, max_r
         _require_times(quantity, where, side.values)
     medians = median(base.values), median(new.values)
     by_confidence = [
-        _ratio_of(medians, [paired_interval(_stretches(side.values), confidence) for side in (base, new)])
+        _ratio_of(medians, [paired_interval(_condensed(side.values), confidence) for side in (base, new)])
         for confidence in (REPORTED, SURE)
     ]
     note = None if base.interleaved and new.interleaved else NOT_INTERLEAVED
     samples = min(len(base.values), len(new.values))
-    return _apart(quantity, where, medians, by_confidence, max_ratio, samples, note)
+    return _separate_verdict(quantity, where, medians, by_confidence, max_ratio, samples, note)
 
 
 def _judge_summaries(quantity: str, where: str, base: Summary, new: Summary, max_ratio: float) -> Verdict:
@@ -219,10 +215,10 @@ def _judge_summaries(quantity: str, where: str, base: Summary, new: Summary, max
             raise MeasurementError(f"{quantity} of {where}: {side.median:g} lies outside its interval {side.ci95}")
     medians = base.median, new.median
     by_confidence = [_ratio_of(medians, (base.ci95, new.ci95), wider) for wider in (1.0, _WIDER_WHEN_SURE)]
-    return _apart(quantity, where, medians, by_confidence, max_ratio, min(base.samples, new.samples), None)
+    return _separate_verdict(quantity, where, medians, by_confidence, max_ratio, min(base.samples, new.samples), None)
 
 
-def _apart(
+def _separate_verdict(
     quantity: str,
     where: str,
     medians: Interval,
@@ -231,6 +227,7 @@ def _apart(
     samples: int,
     note: str | None,
 ) -> Verdict:
+    """The verdict on two sides that were measured separately, from the ratio's intervals at 95 % and 99 %."""
     reported, sure = by_confidence
     return Verdict(
         quantity=quantity,
@@ -246,9 +243,12 @@ def _apart(
 
 
 def _ratio_of(medians: Interval, intervals: Sequence[Interval], wider: float = 1.0) -> Interval:
-    """The interval of new / base from those of the sides, which are independent: (base, new) each.
+    """The interval of new / base from the intervals of two independent sides.
 
-    Distances to the ends add in quadrature, on the scale on which ratios add (MOVER: Zou & Donner 2008).
+    The distances to the ends are added in quadrature, on the logarithmic scale (MOVER: Zou & Donner 2008).
+
+    medians, intervals: of the base and of the new side.
+    wider: a factor on the distances.
     """
     (base, new), ((base_low, base_high), (new_low, new_high)) = medians, intervals
     below = sqrt(log(new / new_low) ** 2 + log(base_high / base) ** 2)
@@ -256,11 +256,11 @@ def _ratio_of(medians: Interval, intervals: Sequence[Interval], wider: float = 1
     return new / base * exp(-wider * below), new / base * exp(wider * above)
 
 
-def _stretches(values: Sequence[float]) -> Sequence[float]:
-    """Many samples as the medians of stretches of neighbours: as good for an interval, and soon resampled."""
+def _condensed(values: Sequence[float]) -> Sequence[float]:
+    """At most 512 values: many samples become the medians of runs of neighbours, which keeps the interval as good."""
     if len(values) <= _MOST_RESAMPLED:
         return values
-    return [float(np.median(stretch)) for stretch in np.array_split(np.asarray(values), _MOST_RESAMPLED)]
+    return [float(np.median(run)) for run in np.array_split(np.asarray(values), _MOST_RESAMPLED)]
 
 
 def _require_times(quantity: str, where: str, values: Sequence[float], samples: int | None = None) -> None:
@@ -268,4 +268,4 @@ def _require_times(quantity: str, where: str, values: Sequence[float], samples: 
     if n < LEAST_SAMPLES:
         raise MeasurementError(f"{quantity} of {where} has {n} samples: a verdict needs {LEAST_SAMPLES}, sample longer")
     if bad := [value for value in values if not (isfinite(value) and value > 0)]:
-        raise MeasurementError(f"{quantity} of {where} holds {bad[0]:g}, which no clock can have shown: measure again")
+        raise MeasurementError(f"{quantity} of {where} holds a time of {bad[0]:g}, which is impossible: measure again")

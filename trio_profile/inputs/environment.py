@@ -1,4 +1,4 @@
-"""The machine, kept with every number measured on it."""
+"""The description of the machine that is stored with every measurement."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ from trio_profile.records.schema import Environment
 
 
 def collect(device: str = "cpu") -> Environment:
-    """Describe this machine, the libraries and the device. Fields that cannot be learnt are None."""
+    """Describe this machine, the libraries and the device. Unknown fields are None."""
     on_gpu = device.startswith("cuda") and torch.cuda.is_available()
     properties = torch.cuda.get_device_properties(device) if on_gpu else None
     return Environment(
@@ -53,7 +53,10 @@ def _host_memory() -> int | None:
 
 
 def _sdpa() -> str | None:
-    """Which depends on the versions of torch and cuDNN, and on TORCH_CUDNN_SDPA_DEPRIORITIZED."""
+    """SDPA's kernels in the order in which torch tries them.
+
+    It depends on the versions of torch and cuDNN, and on TORCH_CUDNN_SDPA_DEPRIORITIZED.
+    """
     names = {backend.value: name.lower() for name, backend in SDPBackend.__members__.items()}
     try:
         order = torch._C._get_sdp_priority_order()  # pyright: ignore[reportAttributeAccessIssue]

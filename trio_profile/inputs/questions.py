@@ -20,12 +20,17 @@ from PIL import Image, UnidentifiedImageError
 from trio_profile.errors import StudyError
 
 FEWEST = 10
-"""With answers to fewer questions than this no interval of an accuracy says anything."""
+"""An interval of an accuracy needs at least this many questions with answers."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question. picture: draws or reads it, as RGB. kind: what is reported apart, such as "2 hops"."""
+    """One question.
+
+    picture: draws or reads the picture, as RGB.
+    answer: the known answer, if there is one.
+    kind: accuracies are also reported by kind, such as "2 hops".
+    """
 
     picture: Callable[[], Image.Image]
     text: str
@@ -33,9 +38,9 @@ class Question:
     kind: str = ""
 
     def is_answered_by(self, said: str) -> bool:
-        """Whether what was said is the answer, or begins with it as a sentence or a line of its own.
+        """Whether a text is the answer, or begins with it as a sentence or line of its own.
 
-        Case, spaces and a full stop at the end do not count.
+        Case, spaces and a final full stop do not matter.
         """
         if self.answer is None:
             return False
@@ -49,7 +54,7 @@ def plain(text: str) -> str:
 
 
 def open_picture(path: str | Path) -> Image.Image:
-    """A picture file as RGB. Raises StudyError for a file that is missing, not a picture, cut off, or too deep."""
+    """A picture file as RGB. Raises StudyError if it is missing, no picture, incomplete, or has 32-bit channels."""
     try:
         return _eight_bits(Image.open(Path(path))).convert("RGB")
     except FileNotFoundError as error:
@@ -59,7 +64,7 @@ def open_picture(path: str | Path) -> Image.Image:
 
 
 def _eight_bits(picture: Image.Image) -> Image.Image:
-    """A grey picture of 16 bits brought to 8, where Pillow's own conversion clips. Raises ValueError for 32 bits."""
+    """A grey picture of 16 bits as 8 bits. Pillow's own conversion would clip. Raises ValueError for 32 bits."""
     if picture.mode in ("I", "F"):  # whose range no file says
         raise ValueError("one channel of 32 bits; save it with 8 or 16")
     if picture.mode.startswith("I;16"):
@@ -68,12 +73,12 @@ def _eight_bits(picture: Image.Image) -> Image.Image:
 
 
 def read(path: Path) -> list[Question]:
-    """The questions of a file; either all of them have answers or none has.
+    """The questions of a file. Either all of them have answers, or none has.
 
-    Raises StudyError naming the line for what is no question, and for a file that is missing or holds too few.
+    Raises StudyError with the line of a wrong question, or if the file is missing or has too few questions.
     """
     try:
-        # Not by `splitlines`, which knows ends of lines that may stand in a JSON text.
+        # `splitlines` would also split at characters that JSON texts may contain.
         lines = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError as error:
         raise StudyError(f"questions {path} do not exist") from error
@@ -90,13 +95,13 @@ def read(path: Path) -> list[Question]:
 
 
 def enough(count: int, where: str, *, answered: bool) -> None:
-    """Raises StudyError where there are fewer answers than an interval of their accuracy needs."""
+    """Raise StudyError if there are too few answers for an interval of their accuracy."""
     if answered and count < FEWEST:
         raise StudyError(f"{where}: {count} questions with answers; an interval needs at least {FEWEST}")
 
 
 def digest(questions: Iterable[Question]) -> str:
-    """What tells these questions, with their answers and the pixels of their pictures, from any others."""
+    """A hash of the questions, their answers and the pixels of their pictures."""
     found = sha256()
     for question in questions:
         picture = question.picture()

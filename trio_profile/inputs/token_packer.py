@@ -1,6 +1,6 @@
 """TokenPacker (arXiv 2407.02392): LLaVA with a projector that packs each region of patches into one visual token.
 
-It is trained, and no choice among tokens: a model of its own, whose work and time are those of any weights.
+It selects no tokens. Its projector is trained, so it is a model of its own. Its work and time do not depend on weights.
 """
 
 from math import isqrt
@@ -16,13 +16,13 @@ _HEAD = 128
 
 
 class TokenPackerProjector(nn.Module):
-    """A coarse point for each s × s region of patches, which then attends to the region's patches, at several depths.
+    """One query for each s × s region of patches. It attends to the region's patches, with features of several depths.
 
-    CircleRadon/TokenPacker at c38f140, restated from it without its lines. The point is the last of the features scaled
-    down by bilinear interpolation, which in the middle of a region is the mean of its middle patches; keys and values
-    are perceptrons over the features of all depths. s comes of `image_seq_length` = (side / s)²: 144, 64 or 36 of 24².
+    The query comes from the last depth by bilinear downscaling, which gives the mean of the region's middle patches.
+    Keys and values are perceptrons over the features of all depths. `image_seq_length` = (side / s)² determines s; of
+    24² patches it leaves 144, 64 or 36. Rewritten after CircleRadon/TokenPacker at c38f140.
 
-    Raises OptionError for an `image_seq_length` that no s makes, and for features of one depth alone.
+    Raises OptionError if no s gives `image_seq_length`, or if only one depth is named.
     """
 
     def __init__(self, config: LlavaConfig):
@@ -50,7 +50,7 @@ class TokenPackerProjector(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, hidden))
 
     def forward(self, features: Tensor) -> Tensor:
-        """[C, side², depths · E] → [C, points², D]: the depths side by side, that of the query last."""
+        """[C, side², depths · E] → [C, points², D]. The features of the depths are concatenated, the query's last."""
         width, size = self.attention.embed_dim, self.side // self.points
         middle = slice((size - 1) // 2, size // 2 + 1)
         coarse = self._by_region(features[..., -width:]).unflatten(1, (size, size))[:, middle, middle].mean(dim=(1, 2))
@@ -66,7 +66,7 @@ class TokenPackerProjector(nn.Module):
 
 
 class TokenPackerForConditionalGeneration(LlavaForConditionalGeneration):
-    """LLaVA-1.5 with that projector. config.vision_feature_layer: the depths, the one of the query last."""
+    """LLaVA-1.5 with this projector. `config.vision_feature_layer` lists the depths, the query's last."""
 
     def __init__(self, config: LlavaConfig):
         super().__init__(config)

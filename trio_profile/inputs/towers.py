@@ -1,6 +1,6 @@
-"""What stands beside the decoder, the vision tower and its projector, and what those cost by their configuration.
+"""The modules beside the decoder (vision tower and projector), and their work by configuration.
 
-A module that is not here is counted as it runs, and stands as a term of its own: it is never folded in.
+A module without a formula here is counted as it runs, and is reported as a term of its own.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,14 +11,14 @@ from transformers import PreTrainedModel
 
 from trio_core.models.adapter import Adapter
 from trio_profile.cost.formula import Terms, encoder_layer_macs, perceptron_macs
-from trio_profile.inputs.models import Inputs
+from trio_profile.inputs.builtin import Inputs
 
 DEAD_LAYER = "last layer, whose output nobody reads"
-"""In a CLIP tower that is read one layer before its end: it runs, and a tracer leaves it out."""
+"""The last layer of a CLIP tower that is read one layer before its end. It runs, but a tracer leaves it out."""
 
 
 def beside_the_decoder(adapter: Adapter) -> Iterator[tuple[str, nn.Module]]:
-    """Each module that is neither the decoder, nor around it, nor the head: the vision tower, the projector."""
+    """The path and module of everything beside the decoder and the head: the vision tower, the projector."""
     *above, _ = adapter.decoder_path.split(".")
     for depth in range(len(above) + 1):
         parent = adapter.model.get_submodule(".".join(above[:depth]))
@@ -29,12 +29,15 @@ def beside_the_decoder(adapter: Adapter) -> Iterator[tuple[str, nn.Module]]:
 
 
 def is_projector(path: str) -> bool:
-    """Whether a module beside the decoder makes the tower's output the decoder's input, by its name."""
+    """Whether a module beside the decoder is the projector, by its name."""
     return any(part in path.rpartition(".")[2] for part in ("projector", "connector", "merger", "aligner"))
 
 
 def vision_terms(model: PreTrainedModel, inputs: Inputs) -> dict[str, Terms]:
-    """MACs by part of each module that is known, by its path in the model. inputs: of the model's forward."""
+    """MACs by part of each module with a formula, by the module's path.
+
+    inputs: of the model's forward.
+    """
     find = _KNOWN.get(type(model).__name__)
     return {} if find is None else find(model.config, inputs)
 
@@ -55,12 +58,12 @@ def _clip(config: Any, inputs: Inputs) -> dict[str, Terms]:
     }
     # The class token is dropped before the projector.
     projector = {"projector": crops * perceptron_macs(patches, (d, text.hidden_size, text.hidden_size))}
-    # Where attention is not within a crop, a longer one would cost more: crops are separate.
+    # Crops do not attend to each other.
     return {"model.vision_tower": tower, "model.multi_modal_projector": projector}
 
 
 def _crops(config: Any, inputs: Inputs) -> int:
-    """Crops that LLaVA-NeXT runs: the batch pads smaller pictures with empty ones, and the model cuts them off."""
+    """The number of crops that LLaVA-NeXT runs. The model removes the empty crops that pad smaller pictures."""
     from transformers.models.llava_next.modeling_llava_next import image_size_to_num_patches
 
     sizes = inputs["image_sizes"].cpu()
@@ -70,7 +73,7 @@ def _crops(config: Any, inputs: Inputs) -> int:
 
 
 def _qwen(config: Any, inputs: Inputs) -> dict[str, Terms]:
-    """Qwen2-VL and Qwen2.5-VL: patches of any grid, attention within windows or over a picture, and a merger."""
+    """Qwen2-VL and Qwen2.5-VL: patches of any grid, attention within windows or a whole picture, and a merger."""
     vision = config.vision_config
     gated = vision.model_type == "qwen2_5_vl_vision"
     d = vision.hidden_size if gated else vision.embed_dim
@@ -103,7 +106,7 @@ def _qwen(config: Any, inputs: Inputs) -> dict[str, Terms]:
 
 
 def _windows(vision: Any, height: int, width: int) -> list[int]:
-    """Patches in each attention window of a frame: whole ones, and what is left at the edges."""
+    """The number of patches in each attention window of a frame. Windows at the edges are smaller."""
     side = vision.window_size // vision.patch_size
     return [
         min(side, height - top) * min(side, width - left)

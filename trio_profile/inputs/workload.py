@@ -1,7 +1,7 @@
-"""One model with one input: what a cell runs, again and again; and the questions that it is asked besides.
+"""A model with one input, which the cells of a study run many times, and the questions that it is asked.
 
-A real picture and prompt go through the checkpoint's own processor; without them the input is the model's own first
-question, or drawn from the seed.
+A picture and a prompt of the user go through the checkpoint's own processor. Without them the input is one of the
+model's own questions, or it is drawn from the seed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,8 @@ from transformers import PreTrainedModel
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
 from trio_profile.errors import StudyError
-from trio_profile.inputs.models import BUILTIN, Inputs, Loaded, load, own_questions, without_weights
+from trio_profile.inputs.builtin import Inputs
+from trio_profile.inputs.models import Loaded, load, own_questions
 from trio_profile.inputs.questions import Question, enough, open_picture
 from trio_profile.inputs.questions import read as read_questions
 from trio_profile.records.schema import Shape, Study
@@ -27,19 +28,22 @@ from trio_profile.records.schema import Shape, Study
 DEFAULT_PROMPT = "Describe this picture."
 DEFAULT_TEXT_TOKENS = 60
 OWN_QUESTIONS = 200
-"""How many questions a model that has its own is asked, where nothing else is said."""
+"""The default number of questions for a model with questions of its own."""
 ASKED_TOGETHER = 8
-"""Questions of one length in a batch, at the most."""
+"""The most questions in a batch; all have one length."""
 _BEFORE_PICTURE = 35
-"""Tokens of LLaVA's prompt before its picture: the begin token and 34 of the system line. [methods.md, 0.1]."""
+"""Tokens of LLaVA's prompt before its picture: the begin token and 34 system tokens. [methods.md, 0.1]."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A model with its inputs on its device, and the sizes that the cost model needs.
+    """A model with its inputs.
 
-    inputs: keyword arguments of the model's forward, one batch. new_tokens: how many are generated, exactly. processor:
-    None for a model that has none. questions: what fidelity is measured on; none where pictures are drawn for it.
+    inputs: keyword arguments of the model's forward, one batch, on the model's device.
+    shape: the sizes that the formulas need.
+    new_tokens: the exact number of tokens that are generated.
+    processor: None for a model without one.
+    questions: fidelity is measured on them; empty if it is measured on random pictures.
     """
 
     model: PreTrainedModel
@@ -52,19 +56,23 @@ class Workload:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         return self.model.device
 
     def redrawn(self, generator: torch.Generator) -> "Workload":
-        """The same model and prompt with a picture of the same shape, drawn anew."""
+        """The same model and prompt with a new random picture of the same shape."""
         inputs = {
             name: torch.randn(value.shape, generator=generator).to(value) if value.is_floating_point() else value
             for name, value in self.inputs.items()
         }
         return replace(self, inputs=inputs)
 
+    def with_questions(self, questions: Sequence[Question]) -> "Workload":
+        """The same workload with other questions."""
+        return replace(self, questions=tuple(questions))
+
     def asked(self, number: int) -> Inputs:
-        """The inputs of one question, on the CPU. Raises StudyError, naming it, for what the processor refuses."""
+        """The inputs of one question, on the CPU. Raises StudyError if the processor refuses it."""
         question = self.questions[number]
         try:
             return ask(self.processor, [question.picture()], question.text)
@@ -72,7 +80,7 @@ class Workload:
             raise StudyError(f"question {number + 1}, {question.text[:60]!r}: {error}") from error
 
     def asked_together(self) -> Iterator[tuple[list[int], Inputs]]:
-        """The questions, those of one size in batches; with each batch, which of the questions it holds."""
+        """Batches of questions of one size: the numbers of the questions, and their inputs."""
         alike: dict[tuple[Any, ...], list[tuple[int, Inputs]]] = {}
         for number in range(len(self.questions)):
             inputs = self.asked(number)
@@ -87,7 +95,7 @@ class Workload:
 
     @torch.no_grad()
     def prefill(self, *, use_cache: bool = True) -> Any:
-        """One forward over the whole prompt, logits for the last row alone, as generation does it."""
+        """One forward over the whole prompt, with logits for the last row only, as in generation."""
         return self.model(**self.inputs, use_cache=use_cache, logits_to_keep=1)
 
     @torch.no_grad()
@@ -103,15 +111,16 @@ class Workload:
 
 
 def build(study: Study, *, weights: bool = True) -> Workload:
-    """Load the study's model, a built-in one also without its weights, and make its input.
+    """Load the study's model and make its input.
 
-    Raises StudyError for a model, picture or prompt that cannot be used; UnsupportedModel for a class we cannot prune.
+    weights: False loads a built-in model without weights.
+    Raises StudyError if the model, picture or prompt cannot be used, UnsupportedModel if its class cannot be pruned.
     """
     return prepare(study, load(study, weights=weights))
 
 
 def prepare(study: Study, loaded: Loaded) -> Workload:
-    """Make the study's input for a model that is loaded. Raises as `build` does."""
+    """Make the study's input for a loaded model. Raises as `build` does."""
     adapter = adapter_for(loaded.model)
     generator = torch.Generator().manual_seed(study.seed)
     questions = questions_of(study, loaded)
@@ -132,7 +141,7 @@ def prepare(study: Study, loaded: Loaded) -> Workload:
 
 
 def placed(inputs: Inputs, model: PreTrainedModel) -> Inputs:
-    """Inputs on a model's device and in its precision; a model without weights keeps them where they can be read."""
+    """Move inputs to a model's device and dtype. The inputs of a model without weights stay on the CPU."""
     device = torch.device("cpu") if model.device.type == "meta" else model.device
     return {
         name: value.to(device, model.dtype if value.is_floating_point() else None) for name, value in inputs.items()
@@ -140,10 +149,10 @@ def placed(inputs: Inputs, model: PreTrainedModel) -> Inputs:
 
 
 def questions_of(study: Study, loaded: Loaded) -> tuple[Question, ...]:
-    """The questions of the study's file, or the model's own; none where pictures are to be drawn.
+    """The questions of the study's file, or the model's own. Empty if random pictures are used.
 
-    Raises StudyError for a file that cannot be used, for an answer that the tokenizer cannot spell, and for fewer
-    questions than an interval needs.
+    Raises StudyError if the file cannot be used, if the tokenizer cannot spell an answer, or if there are too few
+    questions for an interval.
     """
     asked = study.fidelity_inputs
     if study.questions is not None:
@@ -167,13 +176,13 @@ def questions_of(study: Study, loaded: Loaded) -> tuple[Question, ...]:
 
 
 def padding(processor: Any) -> int:
-    """The token behind an answer that ended before others of its batch, which is no word."""
+    """The id that pads answers which end before the others of their batch."""
     tokenizer = getattr(processor, "tokenizer", processor)
     return tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
 
 
 def answer_tokens(processor: Any, question: Question) -> int:
-    """How many tokens the known answer takes, its end included."""
+    """The number of tokens of the known answer, the end token included."""
     return len(_answer_ids(processor, question.answer or "")) + 1
 
 
@@ -185,21 +194,8 @@ def _spelled(processor: Any, answer: str) -> str:
     return processor.tokenizer.decode(_answer_ids(processor, answer), skip_special_tokens=True)
 
 
-def shape_of(study: Study) -> Shape:
-    """The study's shape, without weights where the model is built in: what a dry run needs."""
-    builtin = BUILTIN.get(study.model)
-    if builtin is None:
-        return build(study).shape
-    if study.image is not None or study.prompt is not None or (own_questions(study) and study.text_tokens is None):
-        return build(study.model_copy(update={"fidelity_inputs": 0}), weights=False).shape
-    text = study.text_tokens or DEFAULT_TEXT_TOKENS
-    return shape_for(
-        adapter_for(without_weights(builtin)), study, builtin.visual_tokens, text, text - _before_picture(text)
-    )
-
-
 def _longest(questions: Callable[[int], list[Question]], batch: int, processor: Any) -> Inputs:
-    """The first questions of the greatest length, a batch of them, each with its picture."""
+    """The inputs of the first questions with the most words, one batch."""
     known: list[Question] = []
     found: list[Question] = []
     while len(found) < batch:
@@ -211,13 +207,13 @@ def _longest(questions: Callable[[int], list[Question]], batch: int, processor: 
 
 
 def _synthetic(study: Study, loaded: Loaded, adapter: Adapter, generator: torch.Generator) -> Inputs:
-    """Random text around the built-in's standard picture, `text_tokens` in all."""
+    """Random text around the built-in model's standard picture, `text_tokens` in total."""
     assert loaded.builtin is not None
     picture = loaded.builtin.picture(study.batch, generator)
     visual = loaded.builtin.visual_tokens
     text_tokens = study.text_tokens or DEFAULT_TEXT_TOKENS
     before = _before_picture(text_tokens)
-    # Ids that stand for something else than text would be found as pictures, or end the answer: they lie at the ends.
+    # Special ids would be taken for pictures or end the answer. They lie at both ends of the vocabulary.
     lowest = 8
     pictures = (number for number in adapter.placeholder_ids() if number >= lowest)
     highest = min(loaded.model.config.get_text_config().vocab_size, *pictures, 32000)
@@ -246,17 +242,17 @@ def _processed(study: Study, loaded: Loaded, generator: torch.Generator) -> Inpu
 
 
 def ask(processor: Any, pictures: Sequence[Image.Image], text: str) -> Inputs:
-    """The inputs of one question about any number of pictures, which come first, wherever the text says that they are.
+    """The inputs of one question about some pictures. The pictures come first, wherever the text places them.
 
-    Raises StudyError for what the processor refuses.
+    Raises StudyError if the processor refuses them.
     """
     return encode(processor, pictures, [_prompt(processor, text.replace(placeholder(processor), ""), len(pictures))])
 
 
 def encode(processor: Any, pictures: Sequence[Image.Image], texts: Sequence[str]) -> Inputs:
-    """Pictures and prompts as the checkpoint's own processor prepares them. Raises StudyError for what it refuses."""
+    """Prepare pictures and prompts by the checkpoint's own processor. Raises StudyError if it refuses them."""
     begin = getattr(getattr(processor, "tokenizer", None), "bos_token", None)
-    # A chat template may have written the token already that a tokenizer puts before any text.
+    # The chat template may already have written the begin token, which the tokenizer would add again.
     options = {"add_special_tokens": False} if begin and all(text.startswith(begin) for text in texts) else {}
     try:
         encoded = processor(images=list(pictures) or None, text=list(texts), return_tensors="pt", **options)
@@ -271,9 +267,9 @@ def _random_picture(generator: torch.Generator) -> Image.Image:
 
 
 def _prompt(processor: Any, prompt: str, pictures: int = 1) -> str:
-    """The prompt in the checkpoint's own chat template; LLaVA-1.5's form where it has none.
+    """The prompt in the checkpoint's own chat template, or in LLaVA-1.5's form if it has none.
 
-    Raises StudyError for a template that cannot be filled.
+    Raises StudyError if the template refuses the prompt.
     """
     prompt = prompt.strip()
     if getattr(processor, "chat_template", None):
@@ -287,12 +283,15 @@ def _prompt(processor: Any, prompt: str, pictures: int = 1) -> str:
 
 
 def placeholder(processor: Any) -> str:
-    """What stands for a picture in a processor's prompts."""
+    """The text that marks a picture in a processor's prompts."""
     return getattr(processor, "image_token", "<image>")
 
 
 def shape_for(adapter: Adapter, study: Study, visual_tokens: int, text_tokens: int, text_after: int) -> Shape:
-    """The sizes of a model and its input, of one sample and for the whole batch. text_after: behind the picture."""
+    """The sizes of a model and its input. Token counts are those of one sample.
+
+    text_after: text tokens after the picture.
+    """
     return Shape(
         num_layers=len(adapter.layers),
         itemsize=getattr(torch, study.dtype).itemsize,

@@ -1,4 +1,4 @@
-"""The clocks that profilers read: device time on CUDA, host time on a CPU, and whatever a test hands in."""
+"""The clocks that profilers read: device time on CUDA, host time on a CPU. A test may pass a clock of its own."""
 
 import time
 from typing import Any, Protocol
@@ -9,29 +9,29 @@ from trio_profile.errors import StudyError
 
 
 class Clock(Protocol):
-    """Marks moments in the stream of work and tells how far apart they are."""
+    """Marks moments in the stream of work and measures the time between them."""
 
     def prepare(self) -> None:
-        """Bring the device into the state that each run is to begin in."""
+        """Bring the device into the state in which each run begins."""
         ...
 
     def mark(self) -> Any:
-        """Now, in the order of the work that was issued."""
+        """A mark behind all work that was issued so far."""
         ...
 
     def elapsed_ms(self, start: Any, end: Any) -> float:
-        """Milliseconds between two marks; waits for the work between them."""
+        """Milliseconds between two marks. Waits for the work between them."""
         ...
 
 
 class HostClock:
-    """`perf_counter_ns`: right where work is done when the call returns."""
+    """The host's clock. It is right if all work is done when a call returns, as on a CPU."""
 
     def prepare(self) -> None:
         """Nothing to do."""
 
     def mark(self) -> int:
-        """Nanoseconds of a clock that never goes back."""
+        """Nanoseconds of a monotonic clock."""
         return time.perf_counter_ns()
 
     def elapsed_ms(self, start: int, end: int) -> float:
@@ -40,10 +40,11 @@ class HostClock:
 
 
 class CudaClock:
-    """CUDA events: device time, without a synchronisation inside what is timed.
+    """CUDA events. They measure device time and need no synchronisation inside the timed work.
 
-    preroll_ms: keep the stream busy for so long before a run, so that the host issues work ahead of the device and its
-    own time is not in the gaps between kernels (nvbench's blocking kernel). cold_l2: overwrite the L2 cache before it.
+    preroll_ms: keep the stream busy for so long before a run. The host then issues work ahead of the device, and its
+        own time does not appear as gaps between kernels (nvbench's blocking kernel).
+    cold_l2: overwrite the L2 cache before a run.
     """
 
     def __init__(self, device: torch.device, *, preroll_ms: float = 0.0, cold_l2: bool = False):
@@ -52,7 +53,7 @@ class CudaClock:
         self.cold_l2 = cold_l2
 
     def prepare(self) -> None:
-        """Cache first, then the pre-roll, behind which the run queues up."""
+        """Overwrite the cache, then start the pre-roll. The run is queued behind it."""
         if not (self.cold_l2 or self.preroll_ms):
             return
         properties = torch.cuda.get_device_properties(self.device)
@@ -68,15 +69,15 @@ class CudaClock:
         return event
 
     def elapsed_ms(self, start: torch.cuda.Event, end: torch.cuda.Event) -> float:
-        """Milliseconds between two events, once both have happened."""
+        """Milliseconds between two events. Waits until both have happened."""
         end.synchronize()
         return start.elapsed_time(end)
 
 
 def clock_for(device: torch.device, *, preroll_ms: float = 0.0, cold_l2: bool = False) -> Clock:
-    """The clock that tells the truth about a device.
+    """The right clock for a device.
 
-    Raises StudyError for a device that has none, and for a pre-roll or a cold cache where there is no CUDA.
+    Raises StudyError if we have none for it, or if a pre-roll or a cold cache is asked for without CUDA.
     """
     if device.type == "cuda":
         return CudaClock(device, preroll_ms=preroll_ms, cold_l2=cold_l2)
@@ -85,4 +86,4 @@ def clock_for(device: torch.device, *, preroll_ms: float = 0.0, cold_l2: bool = 
         raise StudyError(f"{asked} on device {device}: only CUDA has a stream to fill and a cache to overwrite")
     if device.type == "cpu":
         return HostClock()
-    raise StudyError(f"device {device} has no clock that we know how to read; choose cpu or cuda")
+    raise StudyError(f"device {device} cannot be timed; choose cpu or cuda")

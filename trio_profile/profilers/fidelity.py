@@ -1,12 +1,12 @@
-"""How near a pruned model stays to the dense one, and how many answers it keeps, question by question.
+"""How close a pruned model stays to the dense model, question by question.
 
-Questions are answered by `generate`: the first step's distribution is held against the dense one's, the whole answer
-against the dense answer, and against the known one where it is known. Without questions the prefill of drawn pictures
-says how far the next token moved; on weights that were never trained that is what is left of the dense model's
-computation, and nothing of answers.
+With questions, both models answer by `generate`. Three things are compared: the distribution of the first token with
+the dense model's, the answer with the dense model's, and the answer with the known answer, if there is one. Without
+questions, the prefill of random pictures shows how far the next token's distribution moved. For a model with random
+weights this says how much of the dense computation is left, and nothing about answers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -17,17 +17,23 @@ from torch import Tensor
 from trio_core.methods.method import Method
 from trio_core.pruning import prune
 from trio_profile.errors import MeasurementError
-from trio_profile.inputs.models import Inputs
+from trio_profile.inputs.builtin import Inputs
 from trio_profile.inputs.workload import Workload, answer_tokens, padding, placed
 from trio_profile.records.schema import Fidelity
 
+Answered = Callable[[int, int], None]
+"""Called with how many answers there are, and of how many."""
 SEEDS = 3
-"""A method that draws is tried with so many seeds; one draw says little of it."""
+"""A random method is measured with so many seeds, because one draw says little."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a model says to a batch. next_token: [B, V] log-probabilities. answers: generated, to questions alone."""
+    """The output of a model for one batch.
+
+    next_token: [B, V] log-probabilities.
+    answers: generated texts; empty if there are no questions.
+    """
 
     next_token: Tensor
     answers: tuple[str, ...] = ()
@@ -35,9 +41,11 @@ class Said:
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs that run together. numbers: which of the questions, or of the drawn pictures, each sample is.
+    """Inputs that run together.
 
-    inputs: of questions on the CPU, since there may be many.
+    numbers: the number of the question or picture of each sample.
+    inputs: of the model's forward. Those of questions are on the CPU, because there may be many.
+    dense: the dense model's output.
     """
 
     numbers: tuple[int, ...]
@@ -47,7 +55,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class Reference:
-    """What the dense model says. new_tokens: how many an answer may take; 0 where nothing is generated."""
+    """The dense model's output for all inputs.
+
+    new_tokens: the longest answer in tokens; 0 if nothing is generated.
+    """
 
     workload: Workload
     batches: tuple[Batch, ...]
@@ -55,23 +66,28 @@ class Reference:
 
     @property
     def correct(self) -> tuple[bool, ...]:
-        """Whether the dense model answers each question as is known; nothing where no answer is."""
+        """Whether the dense model's answer to each question is right. Empty if no answers are known."""
         return in_order((batch.numbers, _correct(self.workload, batch, batch.dense)) for batch in self.batches)
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Of which kind each question is."""
+        """The kind of each question."""
         return tuple(question.kind for question in self.workload.questions)
 
 
-def reference(workload: Workload, pictures: int, seed: int) -> Reference:
-    """Run the dense model on the workload's questions; else on its picture and on drawn ones, `pictures` in all."""
+def reference(workload: Workload, pictures: int, seed: int, answered: Answered | None = None) -> Reference:
+    """Run the dense model on the workload's questions; without questions on its picture and on random ones.
+
+    pictures: number of pictures, the workload's own included.
+    answered: called after each batch with how many questions are answered, and of how many.
+    """
     if workload.questions:
         tokens = _answer_length(workload)
-        batches = [
-            Batch(tuple(numbers), inputs, _say(workload, inputs, None, tokens))
-            for numbers, inputs in workload.asked_together()
-        ]
+        batches: list[Batch] = []
+        for numbers, inputs in workload.asked_together():
+            batches.append(Batch(tuple(numbers), inputs, _say(workload, inputs, None, tokens)))
+            if answered is not None:
+                answered(sum(len(batch.numbers) for batch in batches), len(workload.questions))
         return Reference(workload, tuple(batches), tokens)
     generator = torch.Generator().manual_seed(seed)
     drawn = (workload, *(workload.redrawn(generator) for _ in range(pictures - 1)))
@@ -85,21 +101,27 @@ def reference(workload: Workload, pictures: int, seed: int) -> Reference:
     )
 
 
-def measure(method: Method, against: Reference) -> Fidelity:
-    """Prune every batch. The values come in the order of the questions, and once more for each seed of a draw.
+def measure(method: Method, against: Reference, answered: Answered | None = None) -> Fidelity:
+    """Run the pruned model on every batch and compare it with the dense model.
 
-    Raises MeasurementError for logits that are not finite.
+    The values are in the order of the questions. A random method gives them once for each seed.
+    answered: called after each batch with how many answers there are, and of how many.
+    Raises MeasurementError if logits are not finite.
     """
     kl: tuple[float, ...] = ()
     top1: tuple[bool, ...] = ()
     same: tuple[bool, ...] = ()
     correct: tuple[bool, ...] = ()
-    draws = SEEDS if _draws(method) else 1
+    done, whole = 0, sum(len(batch.numbers) for batch in against.batches)
+    draws = SEEDS if selects_at_random(method) else 1
     for draw in range(draws):
-        said = [
-            (batch, _say(against.workload, batch.inputs, _drawn(method, draw, batch), against.new_tokens))
-            for batch in against.batches
-        ]
+        said: list[tuple[Batch, Said]] = []
+        for batch in against.batches:
+            drawn = _drawn(method, draw, batch)
+            said.append((batch, _say(against.workload, batch.inputs, drawn, against.new_tokens)))
+            done += len(batch.numbers)
+            if answered is not None:
+                answered(done, draws * whole)
         kl += in_order((batch.numbers, kl_nats(batch.dense.next_token, pruned.next_token)) for batch, pruned in said)
         top1 += in_order(
             (batch.numbers, (batch.dense.next_token.argmax(-1) == pruned.next_token.argmax(-1)).tolist())
@@ -114,13 +136,16 @@ def measure(method: Method, against: Reference) -> Fidelity:
 
 
 def kl_nats(dense: Tensor, pruned: Tensor) -> list[float]:
-    """KL(dense ‖ pruned) of each row of [B, V] log-probabilities."""
-    # Rounding may leave a divergence of nothing just below it.
+    """KL(dense ‖ pruned) in nats, for each row of [B, V] log-probabilities."""
+    # Rounding may give a value just below 0.
     return (dense.exp() * (dense - pruned)).sum(dim=-1).clamp_min(0).tolist()
 
 
 def in_order(parts: Any) -> tuple[Any, ...]:
-    """Values of batches, each with the numbers of what they belong to, in the order of those numbers."""
+    """The values of all batches in the order of their questions.
+
+    parts: (numbers of the questions, values) of each batch.
+    """
     paired = [pair for numbers, values in parts if values for pair in zip(numbers, values, strict=True)]
     return tuple(value for _, value in sorted(paired, key=lambda pair: pair[0]))
 
@@ -138,20 +163,21 @@ def _correct(workload: Workload, batch: Batch, said: Said) -> Sequence[bool]:
     return [question.is_answered_by(answer) for question, answer in zip(asked, said.answers, strict=True)]
 
 
-def _draws(method: Method) -> bool:
+def selects_at_random(method: Method) -> bool:
+    """Whether a method draws its selection from a seed."""
     return "seed" in {field.name for field in fields(method)}
 
 
 def _drawn(method: Method, draw: int, batch: Batch) -> Method:
-    """The method with a seed of this draw and batch, so that no one draw of tokens speaks for all questions."""
-    if not _draws(method):
+    """The method with a seed for this draw and batch. So each batch has another random selection."""
+    if not selects_at_random(method):
         return method
     drawn: Any = method
     return replace(drawn, seed=drawn.seed + SEEDS * batch.numbers[0] + draw)
 
 
 def _say(workload: Workload, inputs: Inputs, method: Method | None, new_tokens: int) -> Said:
-    """What the model says to a batch; where that does not fit into memory, half a batch at a time."""
+    """The model's output for a batch. If the batch does not fit into memory, each half runs separately."""
     samples = len(inputs["input_ids"])
     try:
         return _said(workload, inputs, method, new_tokens)
@@ -163,7 +189,7 @@ def _say(workload: Workload, inputs: Inputs, method: Method | None, new_tokens: 
                 f"a question does not fit into the memory of {workload.device}; choose a smaller --dtype, or --asked 0"
             ) from error
     torch.cuda.empty_cache()
-    # Each sample has as many rows of a tensor as any other, since only questions of one size stand together.
+    # Every sample has the same number of rows of a tensor, because a batch holds only inputs of one size.
     parts = [samples // 2, samples - samples // 2]
     rows = {name: value.split([len(value) // samples * part for part in parts]) for name, value in inputs.items()}
     halves = ({name: value[half] for name, value in rows.items()} for half in (0, 1))

@@ -1,8 +1,9 @@
-"""Work that really ran, by torch's counter and by fvcore.
+"""The work that really ran, by torch's counter and by fvcore.
 
-torch counts FLOPs (2 per multiply-add) of every operator that is dispatched, backward passes included; fvcore counts
-multiply-adds (it calls them flops) of a traced forward. Both lose attention under SDPA on a CPU; what is missing is
-supplied, for torch in `formulas.py`, for fvcore here. Attention is counted dense, not halved for causality, as both do.
+torch counts the FLOPs (2 for each multiply-add) of every operator that runs, backward passes included. fvcore counts
+the multiply-adds of a traced forward; it calls them flops. Both miss attention under SDPA on a CPU. We supply the
+formulas: for torch in `operator_formulas`, for fvcore here. Attention is counted whole and not halved for causality, as
+    both do.
 """
 
 import warnings
@@ -31,15 +32,19 @@ from trio_profile.inputs.workload import Workload
 from trio_profile.profilers.operator_formulas import OUR_FORMULA, TORCHS_FORMULA, supplied
 from trio_profile.records.schema import Counted
 
-_CHOICE = "selection"
+_SELECTION = "selection"
 _SUSPECTS = ("attention", "mm", "conv", "linear", "einsum", "matmul", "dot")
 
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator that was dispatched: how often, how much it put out, and what it cost by whose formula.
+    """An operator that ran.
 
-    formula: `torch`, `trio-profile`, or None with flops 0 where there is none.
+    op: its name.
+    calls: how often it ran.
+    output_bytes: bytes that all calls returned.
+    flops: the work of all calls; 0 without a formula.
+    formula: who wrote the formula, `torch` or `trio-profile`; None if there is none.
     """
 
     op: str
@@ -50,18 +55,21 @@ class Operator:
 
     @property
     def has_product(self) -> bool:
-        """Whether its name speaks of a matrix product or an attention, or is another library's and says nothing."""
-        if self.op.startswith("aten.upsample"):  # bilinear ones weigh neighbours, and multiply no matrices
+        """Whether it may multiply matrices: its name says so, or another library defines it."""
+        if self.op.startswith("aten.upsample"):  # bilinear interpolation weighs neighbours and multiplies no matrices
             return False
         return any(word in self.op for word in _SUSPECTS) or not self.op.startswith(("aten.", "prim"))
 
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Work by where it ran, in MACs, and by what ran.
+    """The work of one run by place and by operator.
 
-    macs: all of it. selection_macs: inside the methods' choices. modules: everything that is neither the decoder nor
-    the head, by path; parts: those and all modules within them. operators: each one, most work first, then most bytes.
+    macs: all of it.
+    selection_macs: the part inside the method's selections.
+    modules: MACs of every module beside the decoder and the head, by path.
+    parts: MACs of these and of all modules inside them, by path.
+    operators: those with the most work first, then those with the most bytes.
     """
 
     macs: int
@@ -72,12 +80,15 @@ class Breakdown:
 
     @property
     def uncounted(self) -> tuple[Operator, ...]:
-        """What ran without a formula."""
+        """The operators without a formula."""
         return tuple(part for part in self.operators if part.formula is None)
 
 
 def measure(workload: Workload, method: Method | None) -> tuple[Counted, Trace | None]:
-    """Count one prefill, dense (method None) or pruned. Also returns what pruning did."""
+    """Count one prefill by both counters. Also returns pruning's trace.
+
+    method: None for the dense model, which has no trace.
+    """
     seen, trace = prefill(workload, method)
     suspects = sorted(part.op for part in seen.uncounted if part.has_product)
     counted = Counted(torch_flops=2 * seen.macs, selection_flops=2 * seen.selection_macs, uncounted=tuple(suspects))
@@ -86,7 +97,10 @@ def measure(workload: Workload, method: Method | None) -> tuple[Counted, Trace |
 
 
 def prefill(workload: Workload, method: Method | None) -> tuple[Breakdown, Trace | None]:
-    """One prefill by where its work ran, dense (method None) or pruned, and what pruning did."""
+    """The work of one prefill by place, and pruning's trace.
+
+    method: None for the dense model, which has no trace.
+    """
     if method is None:
         return breakdown(workload.adapter, workload.prefill), None
     with prune(workload.model, method) as trace:
@@ -94,25 +108,25 @@ def prefill(workload: Workload, method: Method | None) -> tuple[Breakdown, Trace
 
 
 def breakdown(adapter: Adapter, run: Callable[[], Any]) -> Breakdown:
-    """Count what `run` does with the adapter's model."""
+    """Count the work of `run`, which calls the adapter's model."""
     ours = supplied()
     counter = FlopCounterMode(display=False, custom_mapping=ours)
     seen: dict[str, int] = {}
     started: dict[str, int] = {}
-    choosing = False
+    selecting = False
 
-    # Not by torch's tracker of modules, which loses its place at a backward pass within the forward.
+    # torch's own module tracker fails when a backward pass runs inside the forward. So we use hooks.
     def enter(name: str, *_: Any) -> None:
         started[name] = counter.get_total_flops()
 
     def leave(name: str, *_: Any) -> None:
-        if not (choosing and name != _CHOICE):  # a projector that a method calls is part of its choice
+        if not (selecting and name != _SELECTION):  # a module that a selection calls is part of the selection
             seen[name] = seen.get(name, 0) + counter.get_total_flops() - started[name]
 
     def tally(name: str, entering: bool) -> None:
-        nonlocal choosing
-        if name == _CHOICE:
-            choosing = entering
+        nonlocal selecting
+        if name == _SELECTION:
+            selecting = entering
             (enter if entering else leave)(name)
 
     handles: list[Any] = []
@@ -139,20 +153,23 @@ def breakdown(adapter: Adapter, run: Callable[[], Any]) -> Breakdown:
         for op, (calls, output_bytes) in ledger.seen.items()
     ]
     operators.sort(key=lambda part: (-part.flops, -part.output_bytes, part.op))
-    choice = seen.pop(_CHOICE, 0) // 2
+    selection = seen.pop(_SELECTION, 0) // 2
     parts = {path: flops // 2 for path, flops in seen.items() if flops}
     modules = {path: parts[path] for path, _ in beside if path in parts}
-    return Breakdown(counter.get_total_flops() // 2, choice, modules, parts, tuple(operators))
+    return Breakdown(counter.get_total_flops() // 2, selection, modules, parts, tuple(operators))
 
 
 def decoding(workload: Workload, method: Method | None, prefill_macs: int) -> int:
-    """MACs of the forwards after a prefill that took so many: one for each new token but the first."""
+    """MACs of the forwards after a prefill, one for each new token but the first.
+
+    prefill_macs: of the prefill, which are subtracted.
+    """
     with nullcontext() if method is None else prune(workload.model, method):
         return breakdown(workload.adapter, workload.generate).macs - prefill_macs
 
 
 class _Ledger(TorchDispatchMode):
-    """Remembers each operator that was dispatched: how often, and the bytes that it put out."""
+    """Records how often each operator ran, and how many bytes it returned."""
 
     supports_higher_order_operators = True
 
@@ -172,13 +189,13 @@ class _Ledger(TorchDispatchMode):
 
 @dataclass(frozen=True)
 class Traced:
-    """fvcore's MACs of one prefill, all and by module path. Its tracer follows no autograd, so no choice is in it."""
+    """fvcore's MACs of one prefill, in total and by module path. Selections are missing: it cannot trace autograd."""
 
     macs: int
     parts: dict[str, int]
 
     def leaves_out(self, seen: Breakdown) -> dict[str, int]:
-        """What ran beside the decoder and is not traced, by the modules that explain it, as far in as they go."""
+        """MACs that ran beside the decoder and that fvcore does not see, by the innermost modules that explain them."""
         missing = {path: macs - self.parts.get(path, 0) for path, macs in seen.parts.items()}
         named: dict[str, int] = {}
 
@@ -196,7 +213,7 @@ class Traced:
 
 
 def fvcore(workload: Workload, method: Method | None) -> tuple[Traced | None, str | None]:
-    """fvcore's count, or None and why not. A method's choice is made beforehand and replayed."""
+    """fvcore's count, or None with the reason. The selection runs beforehand and is replayed in the trace."""
     if method is None:
         return _fvcore(workload, None)
     with prune(workload.model, method) as trace:
@@ -205,22 +222,23 @@ def fvcore(workload: Workload, method: Method | None) -> tuple[Traced | None, st
 
 
 def _fvcore(workload: Workload, trace: Trace | None) -> tuple[Traced | None, str | None]:
-    """Under a method's choice replayed, at no cost."""
+    """fvcore's count, with the selections of a trace replayed at no cost."""
     try:
         if trace is None:
             return _traced(workload), None
         with prune(workload.model, _Replay.of(trace)):
             return _traced(workload), None
-    # torch.jit.trace fails in as many ways as models are written; the torch count stands by itself.
+    # torch.jit.trace may fail in any way. The count by torch does not need it.
     except Exception as error:
         lines = str(error).splitlines() or [""]
         return None, f"{type(error).__name__}: {lines[0]}"[:200]
 
 
 class _LogitsOnly(nn.Module):
-    """fvcore traces tensors in, tensors out: no keywords, no dictionaries, no cache.
+    """The model as fvcore can trace it: tensors in, tensors out, without keywords, dictionaries or a cache.
 
-    constants: inputs that models read on the host, such as a picture's size, and that a tracer must not touch.
+    names: names of the traced inputs.
+    constants: inputs that the model reads on the host, such as a picture's size. They are not traced.
     """
 
     def __init__(self, model: nn.Module, names: tuple[str, ...], constants: dict[str, Tensor]):
@@ -252,7 +270,7 @@ def _traced(workload: Workload) -> Traced:
 
 @contextmanager
 def _sizes_that_round() -> Iterator[None]:
-    """A tracer's sizes are tensors, which `round` refuses, and LLaVA-NeXT rounds a picture's size."""
+    """Let `round` accept a tensor. In a trace sizes are tensors, and LLaVA-NeXT rounds a picture's size."""
     if hasattr(Tensor, "__round__"):
         yield
         return
@@ -273,7 +291,7 @@ _WITHOUT_PRODUCTS = (
     "aten::adaptive_avg_pool2d",
     "aten::grid_sampler",
 )
-"""What fvcore counts by its elements, and torch's counter, as we do, not at all."""
+"""Operators whose elements fvcore counts as work. torch's counter and we do not."""
 
 
 def _nothing(_inputs: list[Any], _outputs: list[Any]) -> int:
@@ -281,7 +299,7 @@ def _nothing(_inputs: list[Any], _outputs: list[Any]) -> int:
 
 
 def _sdpa_macs(inputs: list[Any], _outputs: list[Any]) -> int:
-    """Scores and values: B · H · S_q · S_k · (d_qk + d_v)."""
+    """MACs of attention: B · H · S_q · S_k · (d_qk + d_v)."""
     query, key, value = (get_shape(tensor) for tensor in inputs[:3])
     assert query is not None
     assert key is not None
@@ -291,7 +309,7 @@ def _sdpa_macs(inputs: list[Any], _outputs: list[Any]) -> int:
 
 
 def _conv_macs(inputs: list[Any], outputs: list[Any]) -> int:
-    """A convolution padded by a mode's name, `valid` or `same`: output elements times what each is summed over."""
+    """MACs of a convolution with padding `valid` or `same`: output elements times the terms of each sum."""
     weight, out = get_shape(inputs[1]), get_shape(outputs[0])
     assert weight is not None
     assert out is not None
@@ -300,7 +318,7 @@ def _conv_macs(inputs: list[Any], outputs: list[Any]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Replay(Method):
-    """Keeps what a trace kept, at no cost. Nameless, so in no registry."""
+    """Keeps the tokens that a trace kept, at no cost. It has no name, so it is in no registry."""
 
     kept: dict[int, tuple[Tensor, ...]]
 
@@ -308,13 +326,13 @@ class _Replay(Method):
 
     @classmethod
     def of(cls, trace: Trace) -> "_Replay":
-        """The stages and choices of a trace, on the inputs that it came from."""
+        """The method that repeats the stages and selections of a trace, on the same inputs."""
         first = trace.schedules[0]
         cls = _EarlyReplay if first.layers == (0,) else cls
         return cls(layers=first.layers, budgets=first.budgets, kept={stage.layer: stage.kept for stage in trace.stages})
 
     def select(self, view: View) -> Selection:
-        """Find the kept numbers among the current ones."""
+        """Find the kept tokens among the current ones."""
         kept = self.kept[view.layer]
         return Selection(
             tuple(torch.searchsorted(p.number, numbers) for p, numbers in zip(view.pictures, kept, strict=True))
@@ -323,7 +341,7 @@ class _Replay(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class _EarlyReplay(_Replay):
-    """The same before the decoder."""
+    """The same for a stage before the decoder."""
 
     name: ClassVar[str] = ""
     stage: ClassVar[Stage] = Stage.ENCODER

@@ -1,7 +1,7 @@
-"""The same work without weights or memory: each module of a prefill run once on the meta device, and counted.
+"""Count a prefill's work without weights or memory: each module runs once on the meta device.
 
-The library's forward as a whole reads its inputs and cannot run there (placeholder checks, mask building); its modules
-can. Nothing is chosen on the meta device: a method's choice is what it declares, and is not part of the count.
+The library's whole forward cannot run there, because it reads its inputs (placeholder checks, masks). Its modules can.
+Nothing is selected on the meta device. The work of a selection is what the method declares; it is not counted here.
 """
 
 from collections.abc import Sequence
@@ -15,15 +15,17 @@ from torch.overrides import TorchFunctionMode
 from transformers import DynamicCache
 
 from trio_core.models.adapter import Adapter
-from trio_profile.inputs.models import Inputs
+from trio_profile.inputs.builtin import Inputs
 from trio_profile.profilers.flops_counted import Breakdown, breakdown
 
 
 def count(adapter: Adapter, inputs: Inputs, tokens_by_layer: Sequence[int], steps: int) -> tuple[Breakdown, int]:
-    """Count the tower and the projector on `inputs`, each decoder layer on so many tokens, and one row of the head.
+    """Count a prefill, and the MACs of `steps` forwards of one token after it.
 
-    Returns that prefill, and the MACs of `steps` forwards of one token after it. Two of those run: each further one
-    attends to one token more than the one before it, and costs as much more.
+    Only two of these forwards run. Each further one attends to one more token, so its work grows by a constant.
+
+    inputs: of the vision tower and the projector.
+    tokens_by_layer: tokens that each decoder layer runs on.
     """
     cache, batch = DynamicCache(config=adapter.model.config), len(inputs["input_ids"])
     one_each = [1] * len(adapter.layers)
@@ -37,7 +39,7 @@ def count(adapter: Adapter, inputs: Inputs, tokens_by_layer: Sequence[int], step
 
 
 class _OneKernel(TorchFunctionMode):
-    """Attention as the one operator that a CPU runs, which on the meta device falls apart into twenty."""
+    """Replace SDPA by the one operator that a CPU runs. The meta device would split it into twenty operators."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is F.scaled_dot_product_attention:
@@ -54,7 +56,8 @@ def _prefill(adapter: Adapter, inputs: Inputs, tokens_by_layer: Sequence[int], c
     model: Any = adapter.model
     features = model.model.get_image_features
     known = signature(features).parameters
-    # Sizes are read by the host, and stay; pixels are not, nor positions, which Qwen's towers make of the sizes.
+    # Pixels go to the meta device. Sizes stay on the host, which reads them. A hook moves the positions that Qwen's
+    # towers compute from the sizes.
     handles = [
         module.register_forward_pre_hook(_to_meta)
         for name, module in model.named_modules()
@@ -70,7 +73,7 @@ def _prefill(adapter: Adapter, inputs: Inputs, tokens_by_layer: Sequence[int], c
 
 @torch.no_grad()
 def _decoder(adapter: Adapter, tokens_by_layer: Sequence[int], cache: DynamicCache, batch: int) -> None:
-    """Each layer on so many new tokens, after those in the cache; then the head on one row."""
+    """Run each layer on its number of new tokens, after those in the cache; then the head on one row."""
     model: Any = adapter.model
     width = model.config.get_text_config().hidden_size
     axes = (3,) if adapter.multi_axis_positions else ()

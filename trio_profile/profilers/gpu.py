@@ -1,4 +1,4 @@
-"""What a GPU says of itself beside the work: energy, clocks, why it slows down, and who else is on it. NVML only."""
+"""What a GPU reports through NVML: its energy, its clocks, why it is slow, and other processes on it."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -14,46 +14,46 @@ SLOWED = {
     "HwThermalSlowdown": "temperature",
     "HwPowerBrakeSlowdown": "power brake",
 }
-"""NVML's clock event reasons that mean less work per second, in words."""
+"""NVML's reasons for a lower clock, in words."""
 
 
 class NotAvailable(ProfileError):
-    """The device does not tell; the message is the reason."""
+    """The device does not report the quantity. The message says why."""
 
 
 class Gpu(Protocol):
-    """One GPU's own figures. Reading them takes a millisecond or so: between samples, never within one."""
+    """Readings of one GPU. A reading takes about a millisecond, so it is taken between samples."""
 
     def energy_j(self) -> float:
-        """Joules since the driver was loaded; counts on in steps of some 10 to 100 ms."""
+        """Joules since the driver was loaded. The counter moves in steps of 10 to 100 ms."""
         ...
 
     def clock_mhz(self) -> int | None:
-        """The SM clock now; None where it does not tell."""
+        """The current SM clock; None if the GPU does not report it."""
         ...
 
     def full_clock_mhz(self) -> int:
-        """The SM clock that it runs at when nothing slows it down."""
+        """The SM clock when nothing slows the GPU down."""
         ...
 
     def slowed_by(self) -> tuple[str, ...]:
-        """Why it is slower than it could be, in words; nothing where it is not."""
+        """The reasons for a lower clock, in words; empty if there are none."""
         ...
 
     def others(self) -> tuple[int, ...]:
-        """Processes on it that are not this one."""
+        """Ids of other processes on the GPU."""
         ...
 
 
 def gpu_for(device: torch.device) -> Gpu:
-    """The figures of a CUDA device. Raises NotAvailable with the reason anywhere else."""
+    """The readings of a CUDA device. Raises NotAvailable for any other device."""
     if device.type != "cuda":
         raise NotAvailable(f"device {device.type} has no NVML: energy and clocks are a GPU's")
     return NvmlGpu(device)
 
 
 class NvmlGpu:
-    """NVML's figures of one device, found by its UUID, for CUDA may number devices otherwise."""
+    """NVML's readings of one device. It is found by its UUID, because CUDA may number devices differently."""
 
     def __init__(self, device: torch.device):
         import os
@@ -78,7 +78,7 @@ class NvmlGpu:
             raise NotAvailable(f"this GPU has no energy counter: {error}") from error
 
     def clock_mhz(self) -> int | None:
-        """The SM clock now; None where it does not tell."""
+        """The current SM clock; None if the GPU does not report it."""
         return self._asked(None, self._nvml.nvmlDeviceGetClockInfo, self._nvml.NVML_CLOCK_SM)
 
     def full_clock_mhz(self) -> int:
@@ -86,20 +86,20 @@ class NvmlGpu:
         return self._full
 
     def slowed_by(self) -> tuple[str, ...]:
-        """Why it is slower than it could be; nothing where it does not tell."""
+        """The reasons for a lower clock, in words; empty if the GPU does not report them."""
         mask = self._asked(0, self._nvml.nvmlDeviceGetCurrentClocksEventReasons)
         reasons = ((getattr(self._nvml, f"nvmlClocksEventReason{name}", 0), words) for name, words in SLOWED.items())
         return tuple(words for bit, words in reasons if bit and mask & bit)
 
     def others(self) -> tuple[int, ...]:
-        """Compute processes on it that are not this one; nothing where it does not tell."""
+        """Ids of other compute processes; empty if the GPU does not report them."""
         running = self._asked((), self._nvml.nvmlDeviceGetComputeRunningProcesses)
         pids = {process.pid for process in running}
-        # A container may number its processes otherwise than the driver: who alone is on it is this one.
+        # In a container process ids may differ from the driver's. If the GPU lists one process, we assume it is ours.
         return tuple(sorted(pids - {self._me})) if self._me in pids else tuple(sorted(pids))[1:]
 
     def _asked(self, otherwise: Any, question: Callable[..., Any], *arguments: Any) -> Any:
-        """What NVML answers, or `otherwise` where this machine does not have it told."""
+        """NVML's answer, or `otherwise` if this machine does not support the question."""
         try:
             return question(self._handle, *arguments)
         except self._nvml.NVMLError:

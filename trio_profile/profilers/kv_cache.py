@@ -1,4 +1,4 @@
-"""Bytes of the key-value cache after a prefill: held, from the tensors, and predicted, from the schedule."""
+"""Bytes of the key-value cache after a prefill: held (from the tensors) and predicted (from the schedule)."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -12,7 +12,10 @@ from trio_profile.records.schema import Shape
 
 
 def measure(workload: Workload, method: Method | None) -> list[int]:
-    """Bytes that each layer's cache holds after one prefill, dense (method None) or pruned."""
+    """Bytes that each layer's cache holds after one prefill.
+
+    method: None for the dense model.
+    """
     with nullcontext() if method is None else prune(workload.model, method):
         return held_bytes(workload.prefill().past_key_values)
 
@@ -23,6 +26,6 @@ def held_bytes(cache: Any) -> list[int]:
 
 
 def predicted_bytes(shape: Shape, visual_by_layer: Sequence[int]) -> int:
-    """What the cache should hold: the layer's visual tokens, and the text, which is never dropped."""
+    """Bytes that the cache should hold: each layer's visual tokens, and all text tokens."""
     tokens = [visual + shape.text_tokens for visual in visual_by_layer]
     return cost_model.kv_bytes(tokens, shape.kv_width, shape.itemsize, shape.batch)

@@ -1,9 +1,12 @@
-"""Prefill and total time as paired samples: dense and pruned in turn, in random order, in one process.
+"""Times as paired samples: dense and pruned in turn, in random order, in one process.
 
-`prefill_ms` is from the first module that runs, which is the vision tower's, to the end of the model's first forward,
-the choice of tokens included; `total_ms` the whole of `generate` for a fixed number of new tokens; `ttft_ms` from its
-call to the end of the first forward; `vision_ms`, `projector_ms` and `selection_ms` are parts of the prefill. All come
-from the same run.
+prefill_ms: from the first module that runs (in the vision tower) to the end of the model's first forward, the selection
+    of tokens included.
+total_ms: the whole of `generate` for a fixed number of new tokens.
+ttft_ms: from the call of `generate` to the end of the first forward.
+vision_ms, projector_ms, selection_ms: parts of the prefill.
+
+All times come from the same run.
 """
 
 import gc
@@ -32,15 +35,23 @@ from trio_profile.stats.stopping import decide
 
 MOST_WARMUPS = 6
 SETTLED = 0.15
-"""Warm-up ends when two rounds in a row differ by less than this share in all of their prefills; two at the least."""
+"""Warm-up ends when all prefills of two rounds in a row differ by less than this share."""
 LEAST_CLOCK = 0.75
-"""Of the full SM clock: a round sampled below it is discarded. [nvbench's throttling rule]."""
+"""A round below this share of the full SM clock is discarded. [nvbench's throttling rule]."""
 MOST_DISCARDED = 50
 
 
 @dataclass(frozen=True)
 class Latency:
-    """The pairs of one cell, how many were thrown away, why sampling stopped, and what a GPU said meanwhile."""
+    """The measured pairs of one cell.
+
+    pairs: in the order in which they were measured.
+    warmups: rounds before the first pair.
+    stopped: why sampling ended.
+    discarded: rounds that were discarded because the GPU was slow.
+    slowed_by: the reasons that the GPU gave for a lower clock.
+    strangers: number of other processes on the GPU.
+    """
 
     pairs: tuple[Pair, ...]
     warmups: int
@@ -52,9 +63,10 @@ class Latency:
 
 @dataclass(frozen=True)
 class Times:
-    """One generation in milliseconds. host_ms: its prefill by the host's clock, None where that is the clock.
+    """The times of one generation.
 
-    parts: of the prefill, `vision`, `projector` and `selection`, as far as there are any.
+    host_ms: its prefill by the host's clock; None if the clock is the host's.
+    parts: milliseconds of the prefill's parts that ran: `vision`, `projector`, `selection`.
     """
 
     prefill_ms: float
@@ -74,13 +86,19 @@ def measure(
     clock: Clock | None = None,
     gpu: Gpu | None = None,
     sleep: Callable[[float], None] = time.sleep,
+    report: Callable[[dict[int, tuple[int, float]]], None] | None = None,
 ) -> Iterator[tuple[int, Latency]]:
-    """Sample rounds, dense and every method once in random order; yield (which, pairs) as soon as a method has enough.
+    """Measure rounds, and yield (index of the method, its pairs) as soon as a method has enough pairs.
 
-    A method has enough once the interval of its prefill speed-up is as narrow as asked, or its time is spent; the
-    others go on. precision: half width of the median's 95 % interval over the median. seconds: of measured time for a
-    method, dense divided among them, warm-up apart. Rounds that a GPU sampled below three quarters of its clock are
-    discarded where it says why it is slow; after two in a row it is given time to cool.
+    A round runs the dense model and every remaining method once, in random order. A method has enough pairs when the
+    interval of its prefill speed-up is narrow enough, or when its time is spent. Rounds with a GPU clock below three
+    quarters are discarded if the GPU gives a reason. After two such rounds in a row the GPU gets time to cool.
+
+    precision: half width of the median's 95 % interval, divided by the median.
+    seconds: measured time of each method without warm-up. The dense runs are divided among the methods.
+    seed: of the order.
+    clock, gpu, sleep: a test may replace them.
+    report: called after each round, by method with the number of its pairs and its measured seconds.
     """
     clock, gpu = clock or clock_for(workload.device), gpu or _gpu(workload)
     order = random.Random(seed)
@@ -106,6 +124,8 @@ def measure(
                 in_a_row = 0
                 for which, pair in pairs.items():
                     sampled[which].append(pair)
+            if report is not None:
+                report({which: (len(sampled[which]), spent_ms[which] / 1000) for which in pairs})
             for which in pairs:
                 ratios = [p.dense_prefill_ms / p.prefill_ms for p in sampled[which]]
                 if stopped := decide(ratios, spent_ms[which] / 1000, precision=precision, seconds=seconds):
@@ -114,9 +134,9 @@ def measure(
 
 
 def distinct_ratios(workload: Workload, *, seed: int, clock: Clock | None = None, pairs: int = 6) -> tuple[float, ...]:
-    """Dense prefill times of pictures drawn anew over those of the workload's own, in turn, in random order.
+    """Dense prefill times of new pictures divided by those of the workload's own picture, measured in turn.
 
-    MLPerf's TEST04: where something keeps what it made of a picture, repeating one picture measures the keeping.
+    This is MLPerf's TEST04: if something caches the result of a picture, repeating the picture is faster.
     """
     clock = clock or clock_for(workload.device)
     order, generator = random.Random(seed), torch.Generator().manual_seed(seed)
@@ -132,12 +152,15 @@ def distinct_ratios(workload: Workload, *, seed: int, clock: Clock | None = None
 
 
 def run(workload: Workload, clock: Clock) -> Times:
-    """One generation."""
+    """The times of one generation."""
     return timed(workload.model, workload.adapter, workload.generate, clock)
 
 
 def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any], clock: Clock) -> Times:
-    """One call that generates with the model, whatever it asks of it."""
+    """The times of one call of `generate`.
+
+    generate: any function that generates with the model.
+    """
     prepared: list[Any] = []
     marks: list[Any] = []
     host = None if isinstance(clock, HostClock) else HostClock()
@@ -149,7 +172,7 @@ def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any],
             host_marks.append(host.mark())
 
     def first_module(*_: Any) -> None:
-        # Not before `generate`, which waits for the device on its way here.
+        # `generate` itself waits for the device before it gets here, so the clock is prepared here.
         prepared.append(clock.mark())
         clock.prepare()
         mark()
@@ -159,8 +182,8 @@ def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any],
         mark()
         after.remove()
 
-    # Of any module, because `generate` may encode the pictures before it calls the model; and before and after
-    # whatever else hooks the model, so that pruning is inside what is timed.
+    # The start is at the first module of any kind: `generate` may encode the pictures before it calls the model.
+    # Both marks are outside all other hooks, so that pruning is inside the timed part.
     before = register_module_forward_pre_hook(first_module)
     after = model.register_forward_hook(first_forward)
     try:
@@ -182,20 +205,20 @@ def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any],
 
 
 class _Parts:
-    """Marks around parts of the prefill. What a choice itself calls, a projector say, belongs to the choice."""
+    """Marks parts of the prefill. Modules that a selection calls belong to the selection."""
 
     def __init__(self, clock: Clock):
         self.clock = clock
-        self.choosing = False
+        self.selecting = False
         self.open: dict[str, Any] = {}
         self.closed: list[tuple[str, Any, Any]] = []
 
     def enter(self, name: str, *_: Any) -> None:
-        if not self.choosing:
+        if not self.selecting:
             self.open[name] = self.clock.mark()
 
     def leave(self, name: str, *_: Any) -> None:
-        if not self.choosing:
+        if not self.selecting:
             self.closed.append((name, self.open.pop(name), self.clock.mark()))
 
     def span(self, name: str, entering: bool) -> None:
@@ -203,12 +226,12 @@ class _Parts:
             return
         if entering:
             self.enter(name)
-        self.choosing = entering
+        self.selecting = entering
         if not entering:
             self.leave(name)
 
     def milliseconds(self) -> dict[str, float]:
-        """Milliseconds by part; what ran several times is summed."""
+        """Milliseconds by part, summed over several runs of one part."""
         spent: dict[str, float] = {}
         for name, start, end in self.closed:
             spent[name] = spent.get(name, 0.0) + self.clock.elapsed_ms(start, end)
@@ -237,7 +260,10 @@ def _round(
     order: random.Random,
     gpu: Gpu | None = None,
 ) -> dict[int, Pair]:
-    """Dense and each method once, in random order: a pair for each method, all with the same dense run."""
+    """Run the dense model and each method once, in random order. Returns a pair for each method.
+
+    All pairs share the dense run.
+    """
     turns: list[int | None] = [None, *methods]
     order.shuffle(turns)
     times: dict[int | None, Times] = {}
@@ -271,7 +297,7 @@ def _round(
 
 
 def _warm_up(workload: Workload, methods: Sequence[Method], clock: Clock, seconds: float) -> int:
-    """Rounds until two in a row agree, or they take as long as the cells may; returns how many."""
+    """Run rounds until two in a row agree, or until they take as long as the cells may. Returns how many ran."""
     everything, order = dict(enumerate(methods)), random.Random(0)
     before, spent_ms, count = _round(workload, everything, clock, order), 0.0, 1
     while count < MOST_WARMUPS:
@@ -286,7 +312,7 @@ def _warm_up(workload: Workload, methods: Sequence[Method], clock: Clock, second
 
 
 def _slowed(pairs: Mapping[int, Pair], gpu: Gpu | None, reasons: Sequence[str]) -> bool:
-    """Whether the GPU ran slowly for a reason that it gives: between rounds an idle one lowers its clock, too."""
+    """Whether the GPU was slow and gave a reason. Without a reason it may have been idle between rounds."""
     clocks = [pair.clock_mhz for pair in pairs.values() if pair.clock_mhz is not None]
     return gpu is not None and bool(reasons and clocks) and clocks[0] < LEAST_CLOCK * gpu.full_clock_mhz()
 
@@ -300,7 +326,7 @@ def _gpu(workload: Workload) -> Gpu | None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """No garbage collection while samples are taken."""
+    """Switch garbage collection off while samples are taken."""
     was_enabled = gc.isenabled()
     gc.collect()
     gc.disable()

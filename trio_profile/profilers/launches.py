@@ -1,7 +1,7 @@
-"""What the host does in one prefill: operators that it launches, and times it waits for a tensor's value.
+"""What the host does in one prefill: how many operators it launches, and how often it waits for a tensor's value.
 
-Both are exact and the same on every device, so that a gate can hold them where there is no GPU. On CUDA an operator
-launches one kernel at the least, and the host waits until all work before a value is done.
+Both counts are exact and the same on every device, so a gate can check them without a GPU. On CUDA an operator launches
+at least one kernel. A wait lasts until all work before the value is done.
 """
 
 from contextlib import nullcontext
@@ -22,21 +22,28 @@ _READS = frozenset({
     "item", "tolist", "numpy", "cpu", "__bool__", "__int__", "__float__", "__index__", "__array__", "__contains__",
     "nonzero", "argwhere", "unique", "unique_consecutive", "masked_select", "equal", "allclose",
 })  # fmt: skip
-"""Functions whose result, or its shape, the host must know. [torch, `torch.cuda.set_sync_debug_mode`'s list]."""
+"""Functions for which the host must know a value. [The list of `torch.cuda.set_sync_debug_mode`]."""
 
 
 @dataclass(frozen=True)
 class Launches:
-    """launches: operators that compute. host_waits: times the host needed a value before it could go on."""
+    """The counts of one prefill.
+
+    launches: operators that compute.
+    host_waits: how often the host waited for a value.
+    """
 
     launches: int
     host_waits: int
 
 
 def measure(workload: Workload, method: Method | None) -> Launches:
-    """Count over one prefill, dense (method None) or pruned."""
+    """Count over one prefill.
+
+    method: None for the dense model.
+    """
     with nullcontext() if method is None else prune(workload.model, method):
-        # The first prefill on a model also holds the method to its order, for which the host waits.
+        # In the first prefill the engine also checks the order of the kept tokens, and the host waits for this.
         workload.prefill()
         with Counter() as counter:
             workload.prefill()
@@ -44,26 +51,26 @@ def measure(workload: Workload, method: Method | None) -> Launches:
 
 
 class Counter:
-    """Counts while the context is open: `counted` afterwards."""
+    """Counts while its context is open. The result is `counted`."""
 
     def __init__(self) -> None:
         self._operators = _Operators()
         self._waits = _Waits()
 
     def __enter__(self) -> "Counter":
-        """Begin to count."""
+        """Start to count."""
         self._operators.__enter__()
         self._waits.__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """End."""
+        """Stop counting."""
         self._waits.__exit__(*error)
         self._operators.__exit__(*error)
 
     @property
     def counted(self) -> Launches:
-        """What was seen so far."""
+        """The counts so far."""
         return Launches(self._operators.count, self._waits.count)
 
 

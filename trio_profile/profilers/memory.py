@@ -1,4 +1,4 @@
-"""Peak memory of one prefill, beyond what was held before it, with its cache and without."""
+"""Peak memory of one prefill beyond what was allocated before, with its cache and without."""
 
 import weakref
 from contextlib import nullcontext
@@ -17,10 +17,11 @@ from trio_profile.inputs.workload import Workload
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes at the peak of one prefill, beyond weights and inputs.
+    """Bytes at the peak of one prefill.
 
-    working_bytes: of a prefill that keeps no cache. reserved_bytes: what the allocator took from the device, weights
-    and all; None on a CPU, whose allocator does not tell.
+    peak_bytes: beyond weights and inputs.
+    working_bytes: the same for a prefill without a cache.
+    reserved_bytes: all memory that the allocator took from the device, weights included; None on a CPU.
     """
 
     peak_bytes: int
@@ -29,10 +30,12 @@ class Memory:
 
 
 def measure(workload: Workload, method: Method | None) -> Memory:
-    """Two prefills, one with a cache and one without, dense (method None) or pruned.
+    """Run two prefills, one with a cache and one without, and return their peaks.
 
-    On CUDA these are the allocator's own peaks. On a CPU, where resident memory moves in pages and hardly ever falls,
-    the bytes of live tensor storages are summed operator by operator: exact, and blind to scratch space in a kernel.
+    On CUDA these are the allocator's peaks. On a CPU the bytes of all live tensor storages are summed after every
+    operator. This is exact, but does not see scratch memory inside a kernel.
+
+    method: None for the dense model.
     """
     with nullcontext() if method is None else prune(workload.model, method):
         if workload.device.type == "cuda":
@@ -62,7 +65,7 @@ def _live(workload: Workload, *, use_cache: bool) -> int:
 
 
 class _LiveBytes(TorchDispatchMode):
-    """Sums the bytes of storages that operators make, for as long as anything holds them."""
+    """Sums the bytes of the storages that operators make, as long as they are alive."""
 
     def __init__(self, held: list[Tensor]):
         super().__init__()

@@ -1,7 +1,7 @@
-"""FLOPs of operators that torch's counter has no formula for. To add one: a line in `_FORMULAS`.
+"""FLOPs of operators without a formula in torch's counter. To add one, add a line to `_FORMULAS`.
 
-Attention is counted dense, not halved for causality nor cut to a window, as torch counts its own. The signatures are
-those of flash_attn 2.8 and of its Hopper interface, which are looked up by name, for they need not be here.
+Attention is counted whole, as torch counts it: neither halved for causality nor limited to a window. The signatures are
+those of flash_attn 2.8 and of its Hopper interface. They are looked up by name, because they need not be installed.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Formula = Callable[..., int]
 
 
 def supplied() -> dict[Any, Formula]:
-    """Operators that are registered here and now, each with our formula; takes an operator's own arguments."""
+    """The operators that exist in this process, each with our formula. A formula takes the operator's arguments."""
     found: dict[Any, Formula] = {}
     for name, formula in (_FORMULAS if _knows_grouped_keys() else _FORMULAS | _GROUPED).items():
         namespace, operator = name.split("::")
@@ -28,7 +28,7 @@ def supplied() -> dict[Any, Formula]:
 
 
 def _knows_grouped_keys() -> bool:
-    """Whether torch's own formula takes keys of fewer heads; before pytorch#177188 it does not (2.11)."""
+    """Whether torch's own formula accepts keys with fewer heads. Before pytorch#177188 it does not (2.11)."""
     try:
         return sdpa_flop_count((1, 2, 1, 1), (1, 1, 1, 1), (1, 1, 1, 1)) > 0
     except AssertionError:
@@ -36,14 +36,14 @@ def _knows_grouped_keys() -> bool:
 
 
 def _raw(formula: Formula) -> Formula:
-    """torch's counter hands shapes to a formula unless it is marked to take the tensors."""
+    """Mark a formula so that torch's counter passes the tensors to it, and not only their shapes."""
     formula._get_raw = True  # pyright: ignore[reportFunctionMemberAccess]
     return formula
 
 
 @_raw
 def _heads_first(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> int:
-    """Attention of [B, H, S, E], as SDPA lays it out; keys may have fewer heads."""
+    """Attention of [B, H, S, E], the layout of SDPA. Keys may have fewer heads."""
     return _flash(*(part.transpose(1, 2) for part in (query, key, value)))
 
 
@@ -54,19 +54,19 @@ def _heads_first_backward(grad: Tensor, query: Tensor, key: Tensor, value: Tenso
 
 @_raw
 def _flash(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> int:
-    """Attention of [B, S, H, E]: scores and values, 2 FLOPs a multiply-add."""
+    """Attention of [B, S, H, E]: scores and weighted values, 2 FLOPs for each multiply-add."""
     return _products(2, query, key, value, None, None)
 
 
 @_raw
 def _flash_packed(query: Tensor, key: Tensor, value: Tensor, ends_q: Tensor, ends_k: Tensor, *_: Any, **__: Any) -> int:
-    """Attention of sequences packed into [S, H, E], each from one end of `ends` to the next."""
+    """Attention of sequences that are packed into [S, H, E]. Their boundaries are in `ends_q` and `ends_k`."""
     return _products(2, query, key, value, ends_q, ends_k)
 
 
 @_raw
 def _flash_backward(_grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> int:
-    """Five products where the forward has two: the scores again, and the four gradients."""
+    """The backward has five products: the scores again, and four gradients. The forward has two."""
     return _products(5, query, key, value, None, None)
 
 
@@ -78,7 +78,7 @@ def _flash_packed_backward(_grad: Tensor, query: Tensor, key: Tensor, value: Ten
 
 @_raw
 def _flash_3(query: Tensor, key: Tensor, value: Tensor, *rest: Any, **named: Any) -> int:
-    """The Hopper kernel's one operator: packed if ends are given, after new keys and values, qv and an output."""
+    """The Hopper kernel has one operator. Its sequences are packed if `cu_seqlens` are given."""
     given = dict(zip(("k_new", "v_new", "qv", "out_", "cu_seqlens_q", "cu_seqlens_k"), rest, strict=False)) | named
     return _products(2, query, key, value, given.get("cu_seqlens_q"), given.get("cu_seqlens_k"))
 
@@ -86,7 +86,7 @@ def _flash_3(query: Tensor, key: Tensor, value: Tensor, *rest: Any, **named: Any
 def _products(
     count: int, query: Tensor, key: Tensor, value: Tensor, ends_q: Tensor | None, ends_k: Tensor | None
 ) -> int:
-    """So many products of queries by keys, alternately as wide as the keys' heads and the values'."""
+    """FLOPs of `count` products of queries by keys. They are as wide as the keys' and the values' heads in turn."""
     heads, width, wide = query.shape[-2], key.shape[-1], value.shape[-1]
     if ends_q is None or ends_k is None:
         pairs = query.shape[0] * query.shape[1] * key.shape[1]
@@ -97,7 +97,7 @@ def _products(
 
 
 _FORMULAS: dict[str, Formula] = {
-    # The kernels that SDPA takes on a CPU: torch 2.13 has no formula, and counts them as nothing (pytorch#195460).
+    # The kernels that SDPA uses on a CPU. torch 2.13 has no formula and counts them as 0 (pytorch#195460).
     "aten::_scaled_dot_product_flash_attention_for_cpu": _heads_first,
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _heads_first_backward,
     "flash_attn::_flash_attn_forward": _flash,
@@ -113,4 +113,4 @@ _GROUPED: dict[str, Formula] = {
     for kernel in ("flash", "efficient", "cudnn")
     for direction, formula in (("", _heads_first), ("_backward", _heads_first_backward))
 }
-"""SDPA's kernels on CUDA, for a torch whose own formula refuses grouped keys."""
+"""SDPA's kernels on CUDA, for versions of torch whose own formula refuses grouped keys."""

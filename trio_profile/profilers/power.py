@@ -1,7 +1,7 @@
-"""Energy above idle: joules a prefill and a token, by the GPU's own counter over seconds of repeated work.
+"""Energy above idle: joules of a prefill and of a decoded token, by the GPU's own counter.
 
-The counter moves in steps of up to 100 ms, so that one prefill cannot be read from it: work is repeated for at least
-two seconds, and what the idle device would have taken meanwhile is subtracted.
+The counter moves in steps of up to 100 ms, which is too coarse for one prefill. So the work is repeated for at least
+two seconds. The energy that the idle device would use in this time is subtracted.
 """
 
 import time
@@ -28,7 +28,11 @@ def measure(
     now: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Energy:
-    """Joules of a prefill and of each token decoded after it, dense (method None) or pruned; or why there are none."""
+    """Joules of a prefill and of each token that is decoded after it, or the reason why they are unknown.
+
+    method: None for the dense model.
+    gpu, now, sleep: a test may replace the device and the clock.
+    """
     try:
         gpu = gpu or gpu_for(workload.device)
         idle_w = _idle_watts(workload, gpu, now, sleep)
@@ -51,7 +55,7 @@ def _idle_watts(workload: Workload, gpu: Gpu, now: Callable[[], float], sleep: C
 
 
 def _joules(workload: Workload, run: Callable[[], object], gpu: Gpu, idle_w: float, now: Callable[[], float]) -> float:
-    """Of one run, above idle, over as many as take two seconds. Raises NotAvailable for a counter that stands."""
+    """Joules of one run above idle, averaged over two seconds. Raises NotAvailable if the counter does not move."""
     run()
     _finish(workload)
     started, before, runs = now(), gpu.energy_j(), 0

@@ -1,11 +1,12 @@
-"""The paper's theory on one question: what its bound says of a removal and what removing did; saliency by depth.
+"""The paper's theory on one question: the bound's term of a removal, the measured divergence, and saliency by layer.
 
 Paper: arXiv 2602.04657, "Theoretical Analysis" and the appendix "Proof of the Output Distribution Shift Bound":
 
     KL(P(Y | X, V) ‖ P(Y | X, Ṽ))  ≤  C · (Σ_{i ∈ D^l} s_i^l · ‖h_i^{l−1}‖₂)²        (eq:kl_bound_main)
 
 with D^l the tokens removed at layer l, s_i^l their saliency, h_i^{l−1} what enters the layer, C a constant
-of the model. The paper's removal sets hidden states to zero; here tokens are really dropped, as its method does.
+of the model. The paper's proof sets the hidden states of removed tokens to zero. Here the tokens are really dropped, as
+the paper's method does.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,7 @@ from trio_core.rules.saliency import loss_slope
 from trio_core.rules.selection import top_k
 from trio_core.tensors import with_gradient
 from trio_profile.errors import StudyError
-from trio_profile.inputs.models import Inputs
+from trio_profile.inputs.builtin import Inputs
 from trio_profile.inputs.workload import Workload, placed
 from trio_profile.profilers.fidelity import SEEDS, kl_nats
 from trio_profile.records.schema import Removal
@@ -36,10 +37,11 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ByLayer:
-    """Of one question's N visual tokens in L layers: row l − 1 of each [L, N] is of what enters layer l.
+    """Saliency and norms of one question's N visual tokens in L layers. Row l − 1 belongs to the input of layer l.
 
-    current: s_i^l, the norm of the gradient of layer l's own proxy loss (eq:saliency_def). last: the same gradient of
-    the last layer's loss, which is the model's own, through all layers between. norms: ‖h_i^{l−1}‖₂.
+    current: [L, N] s_i^l, the norm of the gradient of layer l's own proxy loss (eq:saliency_def).
+    last: [L, N] the norm of the gradient of the last layer's loss, through all layers between.
+    norms: [L, N] ‖h_i^{l−1}‖₂.
     """
 
     current: Values
@@ -49,10 +51,10 @@ class ByLayer:
 
 @dataclass(frozen=True, kw_only=True)
 class Lowest(Trio):
-    """TRIO upside down: keeps what has the least saliency, of all choices the one that the bound thinks worst."""
+    """The reverse of TRIO: it keeps the tokens of the lowest saliency, which the bound says is the worst selection."""
 
     def select(self, view: View) -> Selection:
-        """The other end of TRIO's own ranking."""
+        """Select the lowest scores of TRIO's ranking."""
         scores = super().select(view).scores
         assert scores is not None
         kept = (top_k(-own, picture.budget) for own, picture in zip(scores, view.pictures, strict=True))
@@ -60,7 +62,10 @@ class Lowest(Trio):
 
 
 def inputs(workload: Workload, drawn: int, seed: int) -> Iterator[Inputs]:
-    """One sample after the other: the workload's questions; without them its own picture and further drawn ones."""
+    """The inputs of each question, one after the other; without questions those of random pictures.
+
+    drawn: number of pictures, the workload's own included.
+    """
     for number in range(len(workload.questions)):
         yield placed(workload.asked(number), workload.model)
     if not workload.questions:
@@ -71,13 +76,15 @@ def inputs(workload: Workload, drawn: int, seed: int) -> Iterator[Inputs]:
 
 
 def by_layer(workload: Workload, sample: Inputs, k_pos: int, rows: Rows) -> ByLayer:
-    """Saliency at every layer from one dense forward, by autograd. sample: one, without padding.
+    """Saliency at every layer from one dense forward, by autograd.
 
-    Raises StudyError for an attention kernel that cannot be differentiated here.
+    sample: the inputs of one sample, without padding.
+    k_pos, rows: options of TRIO that say which rows are supervised.
+    Raises StudyError if the attention kernel has no backward on this device.
     """
     adapter = workload.adapter
     if adapter.attention == "flex_attention" and workload.device.type == "cpu":
-        raise StudyError("attention 'flex_attention' has no way back on a CPU: choose --attention sdpa or eager")
+        raise StudyError("attention 'flex_attention' has no backward on a CPU: choose --attention sdpa or eager")
     entering, leaving = list[Tensor](), list[Tensor]()
 
     def enter(_layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -116,9 +123,13 @@ def removals(
     question: int,
     seed: int,
 ) -> Iterator[Removal]:
-    """Remove tokens after one of `layers` alone, by several choices, keeping each of `shares` of the picture.
+    """Remove tokens after one layer, for several layers, several selections and several kept shares.
 
-    The bound's saliency and norms are those of the layer that `trio` probes there.
+    found: saliency and norms of this sample.
+    trio: its options, and the layer that it probes.
+    layers: 1-based; tokens are removed after one of them at a time.
+    shares: kept shares of the picture's tokens.
+    question: the number of the question.
     """
     dense = _next_token(workload, sample)
     for layer in layers:
@@ -126,7 +137,7 @@ def removals(
         norms = found.norms[probed]
         costs = found.current[probed] * norms
         for share in shares:
-            for choice, method in choices(trio, layer, share, seed + SEEDS * question):
+            for selection, method in selections(trio, layer, share, seed + SEEDS * question):
                 with prune(workload.model, method) as trace:
                     pruned = _next_token(workload, sample)
                 [kept] = trace.stages[0].kept
@@ -135,7 +146,7 @@ def removals(
                 yield Removal(
                     question=question,
                     layer=layer,
-                    choice=choice,
+                    selection=selection,
                     kept=len(kept),
                     bound=float(costs[removed].sum() ** 2),
                     norms=float(norms[removed].sum() ** 2),
@@ -143,8 +154,8 @@ def removals(
                 )
 
 
-def choices(trio: Trio, layer: int, share: float, seed: int) -> Iterator[tuple[str, Method]]:
-    """What to keep, by name: TRIO's own, its ranking without NMS, that ranking upside down, and random draws."""
+def selections(trio: Trio, layer: int, share: float, seed: int) -> Iterator[tuple[str, Method]]:
+    """The selections by name: TRIO, TRIO without NMS, the reversed ranking, and random draws."""
     options: dict[str, Any] = {field.name: getattr(trio, field.name) for field in fields(trio)}
     options |= {"layers": (layer,), "retention": share, "budget_rule": "after-prune"}
     own = Trio(**options)
@@ -152,13 +163,13 @@ def choices(trio: Trio, layer: int, share: float, seed: int) -> Iterator[tuple[s
     yield "highest saliency", replace(own, nms=False)
     yield "lowest saliency", Lowest(**options)
     shared = {field.name: options[field.name] for field in fields(Method)}
-    for draw in range(SEEDS):  # other tokens on each question, so that no one draw speaks for all
+    for draw in range(SEEDS):  # each question has other random tokens
         yield "random", Random(**shared, seed=seed + draw)
 
 
 def _saliency(logits: Tensor, hidden: Sequence[Tensor], visual: Tensor) -> list[Tensor]:
-    """[N] of each hidden [1, S, D]: the norm of the proxy loss's gradient at the visual tokens."""
-    # At a scale that no confident label loses, as TRIO's own saliency has it.
+    """[N] the norm of the proxy loss's gradient at the visual tokens, for each hidden state [1, S, D]."""
+    # The gradient is scaled as in TRIO's own saliency, so that it does not vanish for a confident model.
     slope, log_scale = loss_slope(logits.detach())
     gradients = torch.autograd.grad(logits, hidden, slope, retain_graph=True)
     return [_norms(gradient[0, visual]) * log_scale.exp() for gradient in gradients]
@@ -170,5 +181,5 @@ def _norms(rows: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _next_token(workload: Workload, sample: Inputs) -> Tensor:
-    """[1, V] log-probabilities."""
+    """[1, V] the log-probabilities of the next token."""
     return workload.model(**sample, use_cache=False, logits_to_keep=1).logits[:, -1].double().log_softmax(dim=-1)

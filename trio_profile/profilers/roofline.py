@@ -1,7 +1,7 @@
-"""What the device can do at most, measured and not from a datasheet: multiply-adds and bytes a second.
+"""The most that a device can do: FLOPs and bytes per second, measured and not read from a datasheet.
 
-A prefill's share of the first is its MFU; what reading every weight once takes of the second is its MBU. Each is the
-best of several tries, for a bound is what nothing exceeds.
+A prefill's share of the FLOPs is its MFU. The share of the bytes that reading every weight once takes is its MBU. Each
+bound is the best of several tries.
 """
 
 from collections.abc import Callable
@@ -13,25 +13,25 @@ from trio_profile.profilers.clock import Clock, clock_for
 
 TRIES = 5
 _SIDE = {"cuda": 8192, "cpu": 1536}
-"""Of the square matrices: large enough that the product is all that costs."""
+"""The side of the square matrices, so large that only the product takes time."""
 _BYTES = {"cuda": 2**30, "cpu": 2**27}
-"""Copied: many times what a cache holds."""
+"""The bytes that are copied, many times the size of a cache."""
 
 
 @dataclass(frozen=True)
 class Roofline:
-    """A device's measured peaks. flops: 2 per multiply-add."""
+    """A device's measured peaks. A multiply-add is 2 FLOPs."""
 
     flops_per_second: float
     bytes_per_second: float
 
     def least_ms(self, flops: float, num_bytes: float) -> float:
-        """The least time for so much work over so many bytes: the longer of what either takes alone."""
+        """The shortest possible time for some work and some memory traffic: the longer of the two alone."""
         return 1000 * max(flops / self.flops_per_second, num_bytes / self.bytes_per_second)
 
 
 def measure(device: torch.device, dtype: torch.dtype, *, clock: Clock | None = None) -> Roofline:
-    """The peaks of a device in a number's type. Takes about a second on a CPU."""
+    """Measure the peaks of a device for one dtype. It takes about a second on a CPU."""
     clock = clock or clock_for(device)
     side, num_bytes = _SIDE[device.type], _BYTES[device.type]
     left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))

@@ -1,8 +1,8 @@
-"""Where the time of one prefill goes: a region for each decoder layer, each module beside them, and each stage's spans.
+"""Where the time of one prefill goes: a region for each decoder layer, each other module, and each part of a stage.
 
-Regions come from hooks and from `trio_core.spans`; a mark is an event on CUDA and a clock's reading on a CPU, and
-nothing waits inside the prefill. What the decoder does before its first layer (masks, positions) is a region, too; what
-lies in none (hooks, Python) is named by where it lies.
+Regions come from hooks and from `trio_core.spans`. A mark is an event on CUDA and a clock reading on a CPU. Nothing
+waits inside the prefill. The decoder's work before its first layer (masks, positions) is a region too. Time outside all
+regions (hooks, Python) is a gap, named by its position.
 """
 
 from collections.abc import Iterator
@@ -21,12 +21,17 @@ from trio_profile.profilers.clock import Clock
 
 Kind = Literal["prefill", "module", "layer", "stage", "within a stage"]
 STAGE = ("selection", "compaction")
-"""Spans of a stage that lie side by side; others lie within its selection."""
+"""Spans of a stage that follow each other. Other spans lie within its selection."""
 
 
 @dataclass(frozen=True)
 class Region:
-    """A stretch of one prefill. layer: the decoder layer, 1-based; of a stage, the one after which it acts."""
+    """A part of one prefill.
+
+    kind, name: what ran.
+    layer: the decoder layer, 1-based; for a stage, the layer after which it acts.
+    start_ms: from the beginning of the prefill.
+    """
 
     kind: Kind
     name: str
@@ -37,18 +42,18 @@ class Region:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The regions of one prefill, in the order in which they end; the whole is the last."""
+    """The regions of one prefill, in the order in which they end. The last one is the whole prefill."""
 
     regions: tuple[Region, ...]
 
     @property
     def whole_ms(self) -> float:
-        """The whole prefill, from the first mark to the last."""
+        """Milliseconds of the whole prefill."""
         return self.regions[-1].duration_ms
 
     @property
     def gaps_ms(self) -> dict[str, float]:
-        """What lies in no region: before the first decoder layer, between layers, and after the last."""
+        """Milliseconds outside all regions: before the first decoder layer, between layers, and after the last one."""
         side_by_side = [region for region in self.regions if region.kind in ("module", "layer", "stage")]
         layers = [region for region in side_by_side if region.kind == "layer"]
         first, last = layers[0].start_ms, layers[-1].start_ms + layers[-1].duration_ms
@@ -64,9 +69,12 @@ class Timeline:
 
 
 def measure(workload: Workload, method: Method | None, clock: Clock) -> tuple[Timeline, Trace | None]:
-    """One instrumented prefill, dense (method None) or pruned, and what pruning did."""
+    """Run one instrumented prefill. Returns its timeline and pruning's trace.
+
+    method: None for the dense model, which has no trace.
+    """
     with nullcontext() if method is None else prune(workload.model, method) as trace:
-        # Inside, so that a layer's region begins after the stage before it.
+        # Our hooks are registered after pruning's, so that a layer's region begins after the stage before it.
         with _listening(workload, clock) as recorder:
             clock.prepare()
             workload.prefill()
@@ -74,7 +82,7 @@ def measure(workload: Workload, method: Method | None, clock: Clock) -> tuple[Ti
 
 
 def bare(workload: Workload, method: Method | None, clock: Clock) -> float:
-    """Milliseconds of the same prefill without a mark inside it."""
+    """Milliseconds of the same prefill without marks inside it."""
     with nullcontext() if method is None else prune(workload.model, method):
         clock.prepare()
         start = clock.mark()
@@ -83,15 +91,16 @@ def bare(workload: Workload, method: Method | None, clock: Clock) -> float:
 
 
 class _Recorder:
-    """Marks at the beginning and end of regions. Modules that a choice calls belong to the choice.
+    """Marks the beginning and the end of regions. Modules that a selection calls belong to the selection.
 
-    A layer begins before pruning's own hook on it, which cuts its mask and positions, but after the stage before it,
-    which runs in the same hook. What the decoder runs before its layers belongs to its preparation.
+    A layer's region includes pruning's hook on it, which shortens its mask and positions. The stage before the layer
+    runs in the same hook and is not included. Modules that run in the decoder before its layers belong to its
+    preparation.
     """
 
     def __init__(self, clock: Clock):
         self.clock = clock
-        self.choosing = False
+        self.selecting = False
         self.preparing: str | None = None
         self.layer = 0
         self.next_layer: str | None = None
@@ -99,7 +108,7 @@ class _Recorder:
         self.closed: list[tuple[Kind, str, int | None, Any, Any]] = []
 
     def enter(self, name: str, *_: Any) -> None:
-        if not self.choosing and self.preparing is None:
+        if not self.selecting and self.preparing is None:
             self.open[name] = self.clock.mark()
 
     def enter_decoder(self, name: str, *_: Any) -> None:
@@ -114,7 +123,7 @@ class _Recorder:
         self.next_layer = name
 
     def leave(self, kind: Kind, layer: int | None, name: str, *_: Any) -> None:
-        if self.choosing or name not in self.open:
+        if self.selecting or name not in self.open:
             return
         self.closed.append((kind, name, layer, self.open.pop(name), self.clock.mark()))
         if kind == "layer" and layer is not None:
@@ -129,10 +138,10 @@ class _Recorder:
             if kind == "stage" and self.next_layer is not None:
                 self.open[self.next_layer] = self.clock.mark()
         if name == "selection":
-            self.choosing = entering
+            self.selecting = entering
 
     def timeline(self) -> Timeline:
-        """Marks turned into milliseconds; waits for the work between them."""
+        """Turn the marks into milliseconds. Waits for the work between them."""
         begin = self.closed[-1][3]
         return Timeline(
             tuple(
@@ -148,7 +157,7 @@ def _listening(workload: Workload, clock: Clock) -> Iterator[_Recorder]:
     handles: list[Any] = []
 
     def watch(kind: Kind, name: str, module: Any, layer: int | None = None) -> None:
-        # Before and after other hooks of the whole model and of its layers; between them elsewhere.
+        # On the whole model and on its layers our hooks are outside all other hooks; elsewhere they are inside.
         first = kind in ("prefill", "layer")
         enter = recorder.enter_layer if kind == "layer" else recorder.enter
         handles.append(module.register_forward_pre_hook(partial(enter, name), prepend=first))

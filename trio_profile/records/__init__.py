@@ -1,1 +1,1 @@
-"""What is kept: the study, the environment, the measurements, and the store that holds them. No torch here."""
+"""The records of a study, and the files that hold them. Nothing here imports torch."""

@@ -1,7 +1,7 @@
-"""One shape for a value with its 95 % interval. The class says the unit; an exact count is a plain `int`.
+"""A value with its 95 % interval. Its class says the unit. An exact count is a plain `int` and has no class here.
 
-`--json` keeps the names that scripts rely on: a median of samples is written as `median`, a share of samples as
-`share`, everything else as `value`. In Python it is always `.value`.
+In Python the value is always `.value`. In `--json` a median of samples is called `median`, a share of samples is called
+`share`, and any other value is called `value`. Scripts rely on these names.
 """
 
 from typing import ClassVar
@@ -16,9 +16,10 @@ Interval = tuple[float, float]
 class Estimate(Record):
     """A value with its 95 % interval.
 
-    value: in the class's `unit`.
-    ci95: the interval's two ends.
-    samples: how many independent samples it rests on: pairs, questions or documents.
+    unit: the unit of the value, the same for all values of a class.
+    value: in `unit`.
+    ci95: the lower and the upper end of the interval, in `unit`.
+    samples: the number of independent samples: pairs, questions or documents.
     """
 
     model_config = ConfigDict(serialize_by_alias=True)
@@ -30,7 +31,7 @@ class Estimate(Record):
 
 
 class Measured(Estimate):
-    """The median of samples that were taken until a stopping rule said enough.
+    """The median of repeated measurements.
 
     stopped: why sampling ended.
     """
@@ -46,7 +47,7 @@ class Milliseconds(Measured):
 
 
 class Ratio(Measured):
-    """A ratio, mostly a speed-up: dense over pruned, above 1 where pruning is faster."""
+    """A ratio. A speed-up is dense / pruned: above 1 if pruning is faster."""
 
     unit: ClassVar[str] = "×"
 
@@ -84,7 +85,7 @@ class Accuracy(Estimate):
 
 
 class Difference(Estimate):
-    """One accuracy less another over the same questions, −1 to 1, with a paired interval. It is printed in points."""
+    """One accuracy minus another on the same questions, −1 to 1. The interval is paired by question."""
 
     unit: ClassVar[str] = "points"
 
@@ -96,7 +97,7 @@ class Correlation(Estimate):
 
 
 class Overlap(Estimate):
-    """The share that two sets have in common, 0 to 1, averaged over questions."""
+    """The share of members that two sets have in common, 0 to 1, averaged over questions."""
 
     unit: ClassVar[str] = "share"
 

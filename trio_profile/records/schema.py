@@ -1,118 +1,59 @@
-"""The records: what is asked (Study, Cell), where (Environment), what was seen (Dense, Measurement).
+"""The records of a study: the machine (Environment), the dense model (Dense) and each cell (Measurement).
 
-`measurements.jsonl` is a header line and then one record a line, appended as it is measured; raw samples are kept and
-every statistic is derived from them. Units stand in the names; `*_macs` count multiply-adds, `*_flops` twice that.
+The file `measurements.jsonl` starts with a header line. Each further line is one record, appended when it is measured.
+The records keep the raw samples; every statistic is derived from them. Units are in the names of the fields:
+`*_macs` counts multiply-adds, and `*_flops` is twice that number.
 
 History of the format
     1  first version
 """
 
-from hashlib import sha256
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, Field
 
-FORMAT = "trio-profile"
-VERSION = 1
+from trio_profile.records.record import FORMAT, VERSION, Record
+from trio_profile.records.study import Cell, Options, Study
 
-Share = Annotated[float, Field(ge=0, le=1)]
+__all__ = [
+    "FORMAT",
+    "VERSION",
+    "Cell",
+    "Counted",
+    "Dense",
+    "Energy",
+    "Environment",
+    "Fidelity",
+    "Header",
+    "Measurement",
+    "Options",
+    "Pair",
+    "Record",
+    "Removal",
+    "Retention",
+    "Shape",
+    "Status",
+    "Stopped",
+    "Study",
+]
+
 Stopped = Literal["converged", "plateau", "budget"]
 Status = Literal["done", "failed", "refused"]
-Options = dict[str, bool | int | float | str | tuple[int, ...]]
-
-
-class Record(BaseModel):
-    """An immutable record that refuses names it does not know."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Study(Record):
-    """What is asked: one model and one input, some methods, some retentions.
-
-    verb: whether retentions are to be seen, or methods, or a method's options, which decides the report.
-    retentions: nominal, averaged over layers. layers: prune after these; None takes the paper's for the model's depth.
-    options: further options of the methods. image, prompt: for models with a processor; without them the input is the
-    model's own question where it has some, else drawn from the seed; text_tokens: of text, and always drawn (60).
-    gamma: the backward factor γ of F_ov = γ · Σ f(V). precision: relative
-    half width of a speed-up's interval at which sampling stops; cell_seconds: measured time at which it stops anyway.
-    On CUDA: preroll_ms, the stream is kept busy for so long before each run, so that the host is ahead and the times
-    are the device's alone; cold_l2, its cache is overwritten before each run. questions: a file of questions about
-    pictures (inputs/questions.py), on which the pruned model is held against the dense one; without it the model's
-    own where it has some, else drawn pictures. fidelity_inputs: how many of them; None takes all of a file, 200 of the
-    model's own, and none that are drawn. ablations: by group and by name, the options in which a variant differs from
-    the method as it stands; nothing for that one itself.
-    """
-
-    verb: Literal["sweep", "compare", "ablate"] = "sweep"
-    model: str = "pocket"
-    methods: tuple[str, ...] = ("trio",)
-    retentions: tuple[Share, ...] = (0.11, 0.22, 0.33, 0.44, 0.55, 0.66, 0.77, 0.88, 0.94, 0.99)
-    layers: tuple[int, ...] | None = None
-    options: dict[str, bool | int | float | str] = {}
-    image: str | None = None
-    prompt: str | None = None
-    text_tokens: Annotated[int, Field(ge=8, le=100_000)] | None = None
-    new_tokens: Annotated[int, Field(ge=1, le=100_000)] = 8
-    batch: Annotated[int, Field(ge=1, le=4096)] = 1
-    device: str = "cpu"
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    attention: str = "sdpa"
-    seed: int = 0
-    gamma: Annotated[float, Field(gt=0, le=1000)] = 1.0
-    precision: Annotated[float, Field(gt=0, lt=1)] = 0.01
-    cell_seconds: Annotated[float, Field(gt=0)] = 5.0
-    preroll_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
-    cold_l2: bool = False
-    questions: str | None = None
-    fidelity_inputs: Annotated[int, Field(ge=0, le=10_000)] | None = None
-    ablations: dict[str, dict[str, Options]] = {}
-
-    def cells(self) -> list["Cell"]:
-        """Each method at each retention, least retention first; as it stands, then each variant once."""
-        variants: list[Options] = [{}]
-        for options in (options for group in self.ablations.values() for options in group.values()):
-            if options not in variants:
-                variants.append(options)
-        return [
-            Cell(method=method, retention=retention, options=options)
-            for method in self.methods
-            for retention in sorted(set(self.retentions))
-            for options in variants
-        ]
-
-    def block(self, cell: "Cell") -> tuple[float, int]:
-        """Cells of which this is alike are compared, and so timed in turn: of one retention, and of one ablation."""
-        of = (number for number, group in enumerate(self.ablations.values()) if cell.options in group.values())
-        return cell.retention, next(of, -1)
-
-
-class Cell(Record):
-    """One point of a study. Its identity is its content: the same cell in the same study is the same work.
-
-    options: of the method, in which it differs from the study's.
-    """
-
-    method: str
-    retention: Share
-    options: Options = {}
-
-    @property
-    def id(self) -> str:
-        """Twelve hexadecimal digits of the content's hash."""
-        return sha256(self.model_dump_json(exclude_defaults=True).encode()).hexdigest()[:12]
-
-    @property
-    def variant(self) -> str:
-        """The method with what differs: `trio`, `trio (k_pos = 1)`."""
-        changed = ", ".join(f"{name} = {value}" for name, value in self.options.items())
-        return f"{self.method} ({changed})" if changed else self.method
 
 
 class Environment(Record):
-    """Where it was measured. `identity` is what must agree for two records to stand in one store.
+    """The machine and the software of a measurement. One store holds measurements of one `identity`.
 
-    sdpa: on CUDA, the kernels of `scaled_dot_product_attention` in the order in which torch prefers them.
+    hostname: name of the machine.
+    system: operating system.
+    python, torch, transformers, fvcore: versions.
+    device_name: the GPU's name, or the CPU's.
+    cpu, cpu_threads: the CPU's name, and the number of threads that torch uses.
+    memory_bytes: main memory.
+    cuda, driver: versions; None without CUDA.
+    device_memory_bytes: the GPU's memory; None without CUDA.
+    sdpa: on CUDA, the kernels of `scaled_dot_product_attention` in torch's order of preference.
+    commit: commit of this repository; None outside a repository.
     """
 
     hostname: str
@@ -138,9 +79,21 @@ class Environment(Record):
 
 
 class Shape(Record):
-    """The decoder's sizes, and what entered it; the vision tower's where a method may look into it, else 0.
+    """The sizes of the decoder, of its input and of the vision tower.
 
-    text_after: of the text tokens, those behind the picture.
+    num_layers: number of decoder layers.
+    hidden, intermediate: widths of the residual stream and of the FFN.
+    query_width, kv_width: widths of all query heads together, and of all key heads together.
+    heads: number of query heads.
+    vocabulary: number of logits.
+    ffn_matrices: matrices of one FFN: 3 with a gate, otherwise 2.
+    itemsize: bytes of one number.
+    batch: samples in the batch.
+    visual_tokens, text_tokens: tokens of one sample that enter the decoder.
+    text_after: the text tokens that follow the picture.
+    vision_hidden, vision_heads: width and heads of the vision tower; 0 if methods cannot look into it.
+    patches: patches of one crop in the vision tower; 0 if methods cannot look into it, or if crops have any size.
+    merged: number of patches that become one visual token, in a tower that merges them itself; otherwise 0.
     """
 
     num_layers: int
@@ -163,10 +116,13 @@ class Shape(Record):
 
 
 class Counted(Record):
-    """Work that ran in one prefill, as torch's counter (FLOPs) and fvcore (MACs) see it.
+    """The counted work of one prefill.
 
-    selection_flops: the part of torch_flops inside the methods' choices. fvcore_macs: None with the reason in
-    fvcore_reason where the tracer cannot follow. uncounted: operators with a matrix product that no formula covers.
+    torch_flops: FLOPs by torch's counter.
+    selection_flops: the part of `torch_flops` that the method's selections cost.
+    fvcore_macs: MACs by fvcore; None if its tracer cannot follow the model.
+    fvcore_reason: why the tracer cannot follow.
+    uncounted: operators with a matrix product but without a formula. If there are any, the counts are too low.
     """
 
     torch_flops: int
@@ -177,9 +133,13 @@ class Counted(Record):
 
 
 class Energy(Record):
-    """Joules above idle of one prefill, and of each token decoded after it, over `seconds` of repeated work each.
+    """The measured energy above the idle GPU's.
 
-    reason: why there are none.
+    prefill_j: joules of one prefill.
+    token_j: joules of one decoded token.
+    idle_w: power of the idle GPU in watts.
+    seconds: how long the work was repeated for each of the two.
+    reason: why there is no measurement.
     """
 
     prefill_j: float | None = None
@@ -190,11 +150,16 @@ class Energy(Record):
 
 
 class Fidelity(Record):
-    """How near the pruned model is to the dense one, question by question, and seed by seed if the method has one.
+    """How close the pruned model's output is to the dense model's output.
 
-    kl_nats: KL(dense ‖ pruned) of the next-token distribution. top1: whether the likeliest token is the same. same:
-    whether the generated answer is, of questions; correct: whether it is the known one. draws: so many times each
-    question stands in them, all of them once before any a second time.
+    Each field has one value for each question. A random method runs with several seeds: then the values of all
+    questions for the first seed come first, then those for the second seed, and so on.
+
+    draws: number of seeds.
+    kl_nats: KL(dense ‖ pruned) of the next token's distribution.
+    top1: whether the most likely next token is the same.
+    same: whether the generated answer is the same; empty for pictures without a question.
+    correct: whether the answer is the known answer; empty if no answers are known.
     """
 
     draws: int = 1
@@ -205,15 +170,20 @@ class Fidelity(Record):
 
 
 class Removal(Record):
-    """Tokens removed after one layer alone, by one choice, on one question; `kept` of its visual tokens stayed.
+    """Tokens of one question that one selection removed after one layer.
 
-    bound: (Σ s_i · ‖h_i‖)² over the removed tokens, the paper's bound on the divergence but for its constant. norms:
-    the same without saliency, (Σ ‖h_i‖)². kl_nats: KL(dense ‖ pruned) of the next token.
+    question: number of the question, from 0.
+    layer: the layer after which tokens are removed, from 1.
+    selection: name of the selection. Old records call this field `choice`.
+    kept: number of visual tokens that stayed.
+    bound: (Σ s_i · ‖h_i‖)² over the removed tokens: the paper's bound on the divergence, without its constant.
+    norms: the same without saliency, (Σ ‖h_i‖)².
+    kl_nats: KL(dense ‖ pruned) of the next token.
     """
 
     question: int
     layer: int
-    choice: str
+    selection: str = Field(validation_alias=AliasChoices("selection", "choice"))
     kept: int
     bound: float
     norms: float
@@ -221,7 +191,7 @@ class Removal(Record):
 
 
 class Header(Record):
-    """The first line of a store, and again whenever a later session goes on with it."""
+    """The first line of a store: the study and the machine."""
 
     record: Literal["header"] = "header"
     format: Literal["trio-profile"] = FORMAT
@@ -231,14 +201,24 @@ class Header(Record):
 
 
 class Dense(Record):
-    """The unpruned model on the study's input: the exact quantities that cells are held against.
+    """The dense model on the study's input. Cells are compared with these quantities.
 
-    peak_memory_bytes: of one prefill, beyond weights and inputs; working_memory_bytes: the same without a cache;
-    peak_reserved_bytes: what the allocator held, weights and all, where it tells. launches: operators that compute, in
-    one prefill; host_waits: times the host needed a tensor's value. distinct_ratios: prefill times of pictures not seen
-    before over those of the study's own, paired; about 1 unless something keeps what it made of a picture. correct:
-    whether each question was answered as is known, and kinds: of which kind it is, in the order of every Fidelity.
-    questions: the digest of a file of them.
+    shape: sizes of the decoder and of its input.
+    fastv_macs: L · f(V0) by the paper's formula, for the batch.
+    counted: the counted work of one prefill.
+    kv_bytes: measured size of the KV cache after the prefill.
+    kv_bytes_predicted: the same by formula.
+    peak_memory_bytes: peak memory of one prefill, without weights and inputs.
+    working_memory_bytes: the same for a prefill that makes no KV cache.
+    peak_reserved_bytes: all memory that the allocator took from the GPU, weights included; None on a CPU.
+    launches: operators in one prefill that compute something.
+    host_waits: how often the host waited for a tensor's value in one prefill.
+    energy: joules of a prefill and of a decoded token.
+    distinct_ratios: prefill time of a picture that the model has not seen before, divided by the prefill time of the
+        study's own picture, in pairs. The ratios are near 1 unless something caches the picture.
+    correct: whether the answer to each question is the known answer, in the order of `Fidelity`.
+    kinds: the kind of each question, in the same order.
+    questions: hash of the file of questions; empty without a file.
     """
 
     record: Literal["dense"] = "dense"
@@ -260,7 +240,13 @@ class Dense(Record):
 
 
 class Retention(Record):
-    """The four numbers that are called retention: asked, averaged over layers, in the last layer, and really run."""
+    """The four numbers that are called retention. Each is a share of the visual tokens, 0 to 1.
+
+    nominal: the share that the user gave.
+    layer_average: the schedule's share, averaged over the decoder's layers.
+    final_layer: the schedule's share in the last layer.
+    realised: the share that really ran, averaged over the decoder's layers.
+    """
 
     nominal: float
     layer_average: float
@@ -269,13 +255,20 @@ class Retention(Record):
 
 
 class Pair(Record):
-    """One dense and one pruned run of one round, in the order that `dense_first` says.
+    """The times of one dense run and one pruned run, measured in the same round.
 
-    Methods at one retention share the dense run of a round. ttft: from the call of `generate` to the end of its first
-    forward. host: the prefill by the host's clock, where the device has one of its own: what the host takes to issue
-    the work. vision, projector, selection: parts of the prefill; a tower that projects its own output has no projector,
-    and dense selects nothing. clock_mhz: the slower of the clocks before and after the round, where a GPU tells. None
-    in records of before they were measured.
+    All cells of one retention share the dense run of a round. A field is None if it was not measured.
+
+    dense_first: whether the dense run came before the pruned run.
+    prefill_ms: from the first module that runs to the end of the first forward.
+    total_ms: the whole call of `generate`.
+    ttft_ms: from the call of `generate` to the end of the first forward.
+    host_ms: the prefill by the host's clock: the time that the host needs to issue the work. None on the CPU.
+    vision_ms: the vision tower's part of the prefill.
+    projector_ms: the projector's part. None if the tower itself projects its output.
+    selection_ms: the selections' part. The dense run has none.
+    dense_*: the same times of the dense run.
+    clock_mhz: the GPU's clock before or after the round, whichever is lower.
     """
 
     dense_first: bool
@@ -296,11 +289,25 @@ class Pair(Record):
 
 
 class Measurement(Record):
-    """One finished cell, one that failed for want of memory, or one that a method refused; each with its reason.
+    """The record of one cell.
 
-    remark: what must be known of the method wherever it is shown. Exact quantities as in Dense. discarded: pairs that a
-    slowed-down GPU spoilt. slowed_by: what NVML gave as reasons. strangers: other processes that were seen on the GPU
-    meanwhile.
+    cell: the method, the retention and the options.
+    status: `done`; `failed` if memory ran out; `refused` if the method cannot run here.
+    reason: why the cell failed or was refused.
+    remark: what readers must know of the method wherever its results are shown.
+    retention: nominal and realised retention.
+    layers, budgets: the stages, and the visual tokens that each stage keeps.
+    fastv_macs: F_inf + F_ov by the paper's formulas, for the batch.
+    fastv_overhead_macs: F_ov alone.
+    gamma_counted: counted work of the selections, divided by one forward of each layer that they look at.
+    counted … energy: as in `Dense`, for the pruned model.
+    fidelity: the comparison of the output with the dense model's output.
+    warmups: rounds before the first pair.
+    discarded: pairs that were discarded because the GPU was slow.
+    slowed_by: reasons that NVML gave for the lower clock.
+    strangers: number of other processes on the GPU during the measurement.
+    pairs: the times, in the order of measurement.
+    stopped: why sampling ended.
     """
 
     record: Literal["measurement"] = "measurement"

@@ -1,9 +1,8 @@
-"""The append-only store of a study: `measurements.jsonl`, one record a line, and `study.toml` beside it.
+"""The files of a study: the append-only store `measurements.jsonl`, `study.toml`, and documents.
 
-Documents that are computed in one go are kept whole (`keep`, `kept`).
-
-A record is written in one piece and flushed to the disk before the next cell begins, so that a kill at any moment loses
-at the most the cell in flight; a last line that was cut off is dropped when the store is read, and said to be.
+The store has one record on each line. Each record is written in one piece and flushed to the disk before the next cell
+begins. So a killed process loses at most the cell that it was measuring. If the last line is cut off, the reader drops
+it and reports it.
 """
 
 import json
@@ -23,13 +22,19 @@ from trio_profile.records.schema import FORMAT, VERSION, Dense, Environment, Hea
 MEASUREMENTS = "measurements.jsonl"
 STUDY = "study.toml"
 
-_Kept = TypeVar("_Kept", bound=Record)
-_records = {"header": Header, "dense": Dense, "measurement": Measurement}
+_Document = TypeVar("_Document", bound=Record)
+_RECORDS = {"header": Header, "dense": Dense, "measurement": Measurement}
 
 
 @dataclass
 class Contents:
-    """What a store holds. `dropped` says what could not be read, a line each."""
+    """The contents of a store.
+
+    study, environment: from the header.
+    dense: the dense model's quantities; None if they are not measured yet.
+    measurements: one record for each cell.
+    dropped: one sentence for each line that could not be read.
+    """
 
     study: Study
     environment: Environment
@@ -46,23 +51,22 @@ class Store:
         self.path = directory / MEASUREMENTS
 
     def exists(self) -> bool:
-        """Whether anything was measured here."""
+        """Return whether the directory holds a store."""
         return self.path.is_file() and self.path.stat().st_size > 0
 
     def read(self) -> Contents:
-        """All whole records, failures superseded by later successes of the same cell.
+        """Read all complete records. The last record of a cell replaces its earlier ones.
 
-        Raises StoreError when there is no store, when it is not ours, or when it is of a later version.
+        Raises StoreError if there is no store, if the file is not a store, or if its version is newer.
         """
         if not self.path.is_file():
             raise StoreError(
                 f"{self.directory} holds no {MEASUREMENTS}: run `trio-profile sweep --out {self.directory}` first"
             )
-        lines = self.path.read_bytes().split(b"\n")
         contents: Contents | None = None
         latest: dict[str, Measurement] = {}
         dropped: list[str] = []
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(self.path.read_bytes().split(b"\n"), start=1):
             if not line.strip():
                 continue
             try:
@@ -75,9 +79,7 @@ class Store:
             if isinstance(record, Header):
                 contents = contents or Contents(record.study, record.environment)
             elif contents is None:
-                raise StoreError(
-                    f"{self.path} begins without a header: it is not a store of ours; choose another --out"
-                )
+                raise StoreError(f"{self.path} has no header, so it is not a store; choose another --out")
             elif isinstance(record, Dense):
                 contents.dense = record
             else:
@@ -89,17 +91,17 @@ class Store:
         return contents
 
     def open(self, study: Study, environment: Environment) -> Contents:
-        """Begin a store, or go on with one that holds the same study on the same kind of machine.
+        """Create the store, or continue one with the same study and the same kind of machine. Return its contents.
 
-        Raises StoreError naming the fields in which study or environment differ, or why nothing can be written.
+        Raises StoreError if the study or the environment differs (it names the fields), or if nothing can be written.
         """
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             if self.exists():
                 contents = self.read()
-                _require_same("study", contents.study.model_dump(), study.model_dump(), self.directory)
-                _require_same("environment", contents.environment.identity, environment.identity, self.directory)
-                self._mend_last_line()
+                require_same("study", contents.study.model_dump(), study.model_dump(), self.directory)
+                require_same("environment", contents.environment.identity, environment.identity, self.directory)
+                self._end_last_line()
                 return contents
             (self.directory / STUDY).write_text(to_toml(study), encoding="utf-8")
             self.append(Header(study=study, environment=environment))
@@ -108,14 +110,14 @@ class Store:
         return Contents(study, environment)
 
     def append(self, record: Header | Dense | Measurement) -> None:
-        """Write one record to the disk, whole."""
+        """Write one record, and wait until it is on the disk."""
         with self.path.open("ab") as file:
             file.write(record.model_dump_json(exclude_none=True).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
-    def _mend_last_line(self) -> None:
-        """End a line that a kill cut off, so that the next record begins on its own."""
+    def _end_last_line(self) -> None:
+        """End a line that was cut off, so that the next record starts on a new line."""
         with self.path.open("rb+") as file:
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
@@ -123,84 +125,96 @@ class Store:
 
 
 def to_toml(study: Study) -> str:
-    """A study as TOML; fields that are None are left out."""
+    """Return a study as TOML, without the fields that are None."""
     return tomli_w.dumps(study.model_dump(exclude_none=True))
 
 
 def _parse(line: bytes) -> Header | Dense | Measurement:
+    """Return the record of one line. Raises StoreError with the reason if the line holds none."""
     try:
         raw = json.loads(line)
     except ValueError as error:
-        raise StoreError("it is not JSON, or cut off") from error
-    if not isinstance(raw, dict) or not isinstance(raw.get("record"), str) or raw["record"] not in _records:
+        raise StoreError("it is not JSON, or it is cut off") from error
+    if not isinstance(raw, dict) or not isinstance(raw.get("record"), str) or raw["record"] not in _RECORDS:
         raise StoreError(f"it is not a record of {FORMAT}")
     if raw["record"] == "header" and isinstance(raw.get("version"), int) and raw["version"] > VERSION:
         raise StoreError(f"format version {raw['version']} is newer than {VERSION}: upgrade trio-profile")
     try:
-        return _records[raw["record"]].model_validate_json(line)
+        return _RECORDS[raw["record"]].model_validate_json(line)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise StoreError(f"{raw['record']}.{where}: {first['msg']}") from error
+        field, message = first_problem(error)
+        raise StoreError(f"{raw['record']}.{field}: {message}") from error
 
 
-def _require_same(what: str, there: dict, here: dict, directory: Path) -> None:
-    differ = [_difference(name, there.get(name), here[name]) for name in here if there.get(name) != here[name]]
-    if differ:
-        raise StoreError(f"{directory} holds another {what}: {'; '.join(differ)}; choose another --out")
+def first_problem(error: ValidationError) -> tuple[str, str]:
+    """Return the path of the first invalid field, with dots, and pydantic's message about it."""
+    first = error.errors()[0]
+    return ".".join(str(part) for part in first["loc"]), first["msg"]
 
 
-def _difference(name: str, there: Any, here: Any) -> str:
-    """What differs, in one line: of a table the entries alone."""
-    if not (isinstance(there, dict) and isinstance(here, dict)):
-        return f"{name} ({there!r} there, {here!r} here)"
-    parts = [
-        f"{', '.join(map(str, entries))} {where}"
-        for entries, where in (
-            ([entry for entry in there if entry not in here], "only there"),
-            ([entry for entry in here if entry not in there], "only here"),
-            ([entry for entry in there if entry in here and there[entry] != here[entry]], "with other values"),
-        )
-        if entries
+def require_same(what: str, stored: dict, given: dict, directory: Path) -> None:
+    """Raise StoreError if what a directory holds differs from what is given now. The message names the fields.
+
+    what: `study` or `environment`.
+    """
+    differences = [
+        _difference(name, stored.get(name), value) for name, value in given.items() if stored.get(name) != value
     ]
+    if differences:
+        raise StoreError(f"{directory} holds another {what}: {'; '.join(differences)}; choose another --out")
+
+
+def _difference(name: str, stored: Any, given: Any) -> str:
+    """Return how a field differs, in one line. Of a table it names only the entries that differ."""
+    if not (isinstance(stored, dict) and isinstance(given, dict)):
+        return f"{name} ({stored!r} there, {given!r} here)"
+    groups = (
+        ([entry for entry in stored if entry not in given], "only there"),
+        ([entry for entry in given if entry not in stored], "only here"),
+        ([entry for entry in stored if entry in given and stored[entry] != given[entry]], "with other values"),
+    )
+    parts = [f"{', '.join(map(str, entries))} {where}" for entries, where in groups if entries]
     return f"{name} ({'; '.join(parts)})"
 
 
-def keep(path: Path, document: Record) -> None:
-    """Write a document as JSON. Raises StoreError when it cannot be written."""
+def write_document(path: Path, document: Record) -> None:
+    """Write a document as JSON. Raises StoreError if it cannot be written."""
     write_whole(path, document.model_dump_json(indent=2) + "\n")
 
 
-def kept(path: Path, kind: type[_Kept]) -> _Kept:
-    """A document of this kind. Raises StoreError for a file that is missing, not ours, or of a later version."""
+def read_document(path: Path, kind: type[_Document]) -> _Document:
+    """Read a document of the class `kind`.
+
+    Raises StoreError if the file is missing, if it is not such a document, or if its version is newer.
+    """
     try:
         return kind.model_validate_json(path.read_bytes())
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise StoreError(f"{path} is no {kind.__name__} of this version: {where}: {first['msg'].lower()}") from error
+        field, message = first_problem(error)
+        where = field or "the file"
+        raise StoreError(f"{path} is no {kind.__name__} of this version: {where}: {message.lower()}") from error
 
 
 @contextmanager
-def appending(path: Path) -> Iterator[Callable[[Record], None]]:
-    """Begin a file of records, one a line, and yield what writes the next, there to be read at once.
+def record_writer(path: Path) -> Iterator[Callable[[Record], None]]:
+    """Yield a function that writes one record to the file, on a line of its own.
 
-    What the file held before goes with the first record, and not before: whatever ends without any leaves it alone.
-    Raises StoreError when it cannot be written.
+    The first record replaces the file's old content. If no record is written, the file stays as it was.
+    Raises StoreError if the file cannot be written.
     """
     try:
         file = path.open("a", encoding="utf-8", buffering=1)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror}; choose another --out") from error
-    begun = False
+    was_cleared = False
 
     def write(record: Record) -> None:
-        nonlocal begun
-        if not begun:
+        nonlocal was_cleared
+        if not was_cleared:
             file.truncate(0)
-            begun = True
+            was_cleared = True
         print(record.model_dump_json(), file=file)
 
     with file:
@@ -208,10 +222,7 @@ def appending(path: Path) -> Iterator[Callable[[Record], None]]:
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory that is to be written to, so that one that cannot be is found before anything is measured.
-
-    Raises StoreError.
-    """
+    """Make a directory, if it is missing. Raises StoreError if it cannot be made."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -219,7 +230,10 @@ def make_directory(directory: Path) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file, whole or not at all, and its directory if missing. Raises StoreError when it cannot be written."""
+    """Write a file completely or not at all. Its directory is made if it is missing.
+
+    Raises StoreError if the file cannot be written.
+    """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The report: figures → pages → one self-contained html, rebuilt from a document without torch or a network."""
+"""Renderers: each draws every kind of block. html is the page, terminal the terminal, markdown and latex are text."""
 
 from trio_profile.render.html import render, write
 

@@ -1,17 +1,17 @@
-"""One self-contained html file: data, style, plotly and figures inside, nothing loaded from anywhere."""
+"""A report as one self-contained HTML file: data, style, plotly and figures inside, nothing loaded from anywhere."""
 
-import re
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from trio_profile.findings.blocks import Chart, Report
+from trio_profile.findings.blocks import Chart, Report, Waterfall
 from trio_profile.records.schema import FORMAT, VERSION
 from trio_profile.records.store import write_whole
+from trio_profile.render.palette import hex_colour
+from trio_profile.render.wrapping import unbroken
 
 REPORT = "report.html"
-_NO_BREAK = "\N{NO-BREAK SPACE}"
 _HERE = Path(__file__).parent
 _CONFIG = {
     "displaylogo": False,
@@ -22,12 +22,13 @@ _CONFIG = {
 
 
 def render(report: Report) -> str:
-    """The report as one html text. It holds the document itself, as JSON in `<script id="data">`."""
+    """The report as HTML text. The document itself stands in it as JSON, in `<script id="data">`."""
+    drawn = any(isinstance(block, Chart | Waterfall) for page in report.pages for block in page.blocks)
     return _template().render(
         report=report,
         format=f"{FORMAT} format {VERSION}",
         css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
-        plotly=_plotly() if any(isinstance(block, Chart) for page in report.pages for block in page.blocks) else "",
+        plotly=_plotly() if drawn else "",
         data=Markup(embeddable(report.data)),
     )
 
@@ -48,7 +49,7 @@ def embeddable(json: str) -> str:
 
 
 def _plotly() -> Markup:
-    """plotly's script; imported here, because a report without figures needs none of its five megabytes."""
+    """plotly's script. It is five megabytes, so a report without figures does not load it."""
     from plotly.offline import get_plotlyjs
 
     return Markup(get_plotlyjs())
@@ -58,25 +59,22 @@ def _template():
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"drawn": _drawn, "unbroken": _unbroken}
+    environment.filters |= {"drawn": _drawn, "unbroken": unbroken, "hex": hex_colour}
     return environment.get_template("page.html")
 
 
-def _drawn(chart: Chart) -> Markup:
+def _drawn(block: Chart | Waterfall) -> Markup:
     """A figure's element and the script that draws it."""
+    from trio_profile.render import drawing
+
+    figure = drawing.figure(block) if isinstance(block, Chart) else drawing.waterfall(block)
     return Markup(
-        chart.figure.to_html(
+        figure.to_html(
             full_html=False,
             include_plotlyjs=False,
             include_mathjax=False,
-            div_id=f"figure-{chart.id}",
-            config={**_CONFIG, "toImageButtonOptions": {"format": "svg", "filename": chart.id}},
-            default_height=f"{chart.figure.layout.height}px",
+            div_id=f"figure-{block.id}",
+            config={**_CONFIG, "toImageButtonOptions": {"format": "svg", "filename": block.id}},
+            default_height=f"{figure.layout.height}px",
         )
     )
-
-
-def _unbroken(text: str) -> str:
-    """Text in which no line ends inside an interval or between a number and its unit."""
-    text = re.sub(r"\[[\d., ]+\]", lambda found: found[0].replace(" ", _NO_BREAK), text)
-    return re.sub(r"(?<=\d) (?=%|[KMGT]iB|\[)", _NO_BREAK, text)

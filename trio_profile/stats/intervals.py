@@ -1,4 +1,4 @@
-"""Medians with intervals that assume little of the noise: exchangeable samples, or for ratios a short memory."""
+"""Intervals that assume little about the noise: independent samples, or for ratios a short memory."""
 
 from collections.abc import Sequence
 from math import comb, sqrt
@@ -11,23 +11,23 @@ from scipy.stats import rankdata
 from trio_profile.errors import MeasurementError
 
 EXACT_BELOW = 12
-"""Fewer samples than this never claim more than the sign test's interval does."""
+"""With fewer samples than this, an interval is at least as wide as the sign test's."""
 _RESAMPLES = 1000
 _LONGER = 1.6
-"""Blocks are this much longer than what is best for a variance: an interval's ends ask for more, and the lag-1
-correlation of ranks is below that of the times. Found by simulation (tests/benchmarks/test_coverage.py)."""
+"""Blocks are longer by this factor than is best for a variance. The ends of an interval need longer blocks, and the
+ranks have a lower lag-1 correlation than the times. Found by simulation (tests/benchmarks/test_coverage.py)."""
 
 
 def median(values: Sequence[float]) -> float:
-    """The median. Raises IndexError on nothing."""
+    """The median. Raises IndexError if there are no values."""
     return float(np.median(np.asarray(values)))
 
 
 def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
-    """Order statistics around the median that hold it with at least `confidence` (the interval of the sign test).
+    """The interval of the sign test: two order statistics that contain the median with at least `confidence`.
 
-    The count of samples below the true median is Binomial(n, ½), whatever the noise; the narrowest pair of order
-    statistics that bears the confidence is returned. Fewer than 6 samples cannot bear 95 %: they give their own range.
+    The number of samples below the true median is Binomial(n, ½) for any noise. The narrowest pair of order statistics
+    with enough confidence is returned. Fewer than 6 samples cannot reach 95 %; then the range is returned.
     """
     ordered = sorted(values)
     n = len(ordered)
@@ -42,15 +42,16 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[
 
 
 def relative_half_width(values: Sequence[float]) -> float:
-    """Half the width of the median's interval over the median: what `--precision` bounds."""
+    """Half the width of the median's interval, divided by the median. `--precision` bounds it."""
     low, high = median_interval(values)
     return (high - low) / 2 / median(values)
 
 
 def share_interval(count: float, samples: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval of a share of which `count` of `samples` were seen, parts of one counted too.
+    """Wilson's interval of a share.
 
-    Raises MeasurementError for no samples.
+    count: how many of the samples count. It may be a fraction.
+    Raises MeasurementError if there are no samples.
     """
     if samples == 0:
         raise MeasurementError("a share of 0 samples has no interval; measure again")
@@ -63,9 +64,9 @@ def share_interval(count: float, samples: int, confidence: float = 0.95) -> tupl
 def difference_interval(differences: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
     """The interval of the mean of paired differences of scores between 0 and 1 (Bonett & Price 2012).
 
-    One pair that is better by 1 and one that is worse by 1 are added, and of these the normal interval is taken: so
-    pairs that all agree still leave a doubt, and less of it the more they are. Raises MeasurementError for no samples,
-    or one outside −1 … 1.
+    One pair with the difference 1 and one with −1 are added, and the normal interval of all is taken. So the interval
+    has a width even if all pairs agree, and it shrinks with their number.
+    Raises MeasurementError if there are no samples, or if one lies outside −1 … 1.
     """
     values = np.asarray(differences, dtype=float)
     if len(values) == 0 or not (np.abs(values) <= 1).all():
@@ -77,20 +78,22 @@ def difference_interval(differences: Sequence[float], confidence: float = 0.95) 
 
 
 def ratio_interval(ratios: Sequence[float], *, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
-    """The interval of the median of paired ratios, in the order they were taken: a block bootstrap on their ranks.
+    """The interval of the median of paired ratios, by a block bootstrap on their ranks.
 
-    Whole blocks of neighbours are resampled (circular moving blocks), so that what lasts over several pairs is not
-    taken for information. Ranks stand for ratios, so that neither tails nor modes matter: the spread of the resampled
-    median's rank, times Student's t at as many blocks as there are, says how far out the two order statistics lie.
-    Below 12 samples it is at least the sign test's interval, below 6 their range. Raises MeasurementError for no
-    samples, or one that is not finite.
+    Whole blocks of neighbours are resampled (circular moving blocks), because neighbours may share a disturbance. Ranks
+    replace the ratios, so that tails and modes do not matter. The interval's ends are two order statistics. Their
+    distance from the median is the spread of the resampled median's rank, times Student's t for the number of blocks.
+    With fewer than 12 samples the interval contains the sign test's; with fewer than 6 it is the range.
+
+    ratios: in the order in which they were measured.
+    Raises MeasurementError if there are no samples, or if one is not finite.
     """
     values = np.asarray(ratios, dtype=float)
     n = len(values)
     if n == 0 or not np.isfinite(values).all():
         raise MeasurementError(f"{n} ratios, not all of them finite, have no interval; measure again")
     exact = median_interval(values.tolist(), confidence)
-    # The order statistics are as wide as their range here, and blocks of a quarter need four samples anyway.
+    # Here the sign test's interval is the whole range, and blocks need at least four samples.
     if exact == (values.min(), values.max()) and n < EXACT_BELOW:
         return exact
     ranks = rankdata(values)
@@ -106,9 +109,8 @@ def ratio_interval(ratios: Sequence[float], *, confidence: float = 0.95, seed: i
 def block_length(values: Sequence[float] | NDArray[np.float64]) -> int:
     """How many neighbours are resampled together: 1 without autocorrelation, at most a quarter of the samples.
 
-    The best length for an AR(1) series and circular blocks (Politis & White 2004), b³ = 3/2 · (2ρ / (1 − ρ²))² · n,
-    made longer; ρ is the lag-1 autocorrelation. Alternation (ρ < 0), which would make intervals narrower, is not
-    believed.
+    It is the best length for an AR(1) series and circular blocks (Politis & White 2004), b³ = 3/2 · (2ρ / (1 − ρ²))² ·
+    n, times a factor. ρ is the lag-1 autocorrelation. A negative ρ would make intervals narrower and is taken as 0.
     """
     n = len(values)
     rho = min(max(autocorrelation(values), 0.0), 0.9)
@@ -117,7 +119,7 @@ def block_length(values: Sequence[float] | NDArray[np.float64]) -> int:
 
 
 def autocorrelation(values: Sequence[float] | NDArray[np.float64]) -> float:
-    """At lag 1, its bias in short series taken out: +(1 + 3ρ) / n (Kendall 1954). 0 for what does not vary."""
+    """The lag-1 autocorrelation, corrected for its bias by +(1 + 3ρ) / n (Kendall 1954). 0 if nothing varies."""
     deviations = np.asarray(values, dtype=float) - np.mean(values)
     total = float(deviations @ deviations)
     if total == 0:
@@ -135,8 +137,8 @@ def _median_spread(ranks: NDArray[np.float64], block: int, seed: int) -> float:
 
 
 def _reach(n: int, block: int, confidence: float) -> float:
-    """How many spreads the interval goes out; blocks see too little of the variance, by their share of the samples."""
+    """The half width of the interval in spreads. It corrects that blocks underestimate the variance."""
     tail = (1 + confidence) / 2
-    # Of single samples the spread of the median's rank is known and not estimated: the normal's quantile is enough.
+    # For single samples the spread of the median's rank is known exactly, so the normal quantile is right.
     quantile = ndtri(tail) if block == 1 else stdtrit(n / block - 1, tail)
     return float(quantile) * sqrt(n / (n - block))

@@ -1,8 +1,8 @@
-"""Simulated timing noise, to try statistics on a truth that is known.
+"""Simulated timing noise, to test statistics against a known true ratio.
 
     base, new = pairs(np.random.default_rng(0), "heavy_tailed", n=30, ratio=1.05)
 
-Amplitudes are those of prefills on shared machines: about 1 % from run to run, a few percent where it is bad.
+The amplitudes are those of prefills on shared machines: about 1 % from run to run, and a few percent on bad machines.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from scipy.special import ndtri
 Factors = NDArray[np.float64]
 
 JITTER = 0.01
-"""Relative spread (one standard deviation) of a run of the steady model."""
+"""The relative standard deviation of a run under `steady` noise."""
 _TAIL = 1.2
 _DRIFT = 0.10
 _SLOW_SHARE, _SLOWER_BY = 0.3, 0.08
@@ -39,42 +39,42 @@ _RECORDED = np.fromstring(
     """,
     sep=" ",
 ).reshape(2, -1)
-"""85 interleaved prefills of the pocket model on two shared cores, in the order they ran: the dense ones over their
-median, and the pruned ones so scaled that the median of pruned / dense is 1."""
+"""85 interleaved prefills of the pocket model on two shared cores, in order. The first row is the dense times over
+their median. The second row is the pruned times, scaled so that the median of pruned / dense is 1."""
 
 
 def steady(generator: np.random.Generator, n: int) -> Factors:
-    """Log-normal jitter, each run for itself."""
+    """Independent log-normal jitter."""
     return np.exp(JITTER * generator.standard_normal(n))
 
 
 def heavy_tailed(generator: np.random.Generator, n: int) -> Factors:
-    """A floor that no run falls below, and a log-normal delay above it: now and then a run takes a third longer."""
+    """A floor plus a log-normal delay. Now and then a run takes a third longer."""
     return 1 + JITTER * (generator.lognormal(0, _TAIL, n) - 1)
 
 
 def drift(generator: np.random.Generator, n: int) -> Factors:
-    """A machine that warms up or cools down: times move evenly by up to a tenth from the first run to the last."""
+    """A machine that warms up or cools down. Times change evenly, by up to a tenth from the first run to the last."""
     return np.exp(generator.uniform(-_DRIFT, _DRIFT) * np.linspace(-0.5, 0.5, n)) * steady(generator, n)
 
 
 def bimodal(generator: np.random.Generator, n: int) -> Factors:
     """Two states of the machine: three runs in ten take 8 % longer."""
     slow = generator.random(n) < _SLOW_SHARE
-    # The modes lie eight spreads apart, so the median of both is a quantile of the fast one alone.
+    # The modes are eight standard deviations apart, so the median is a quantile of the fast mode.
     median = np.exp(JITTER * ndtri(0.5 / (1 - _SLOW_SHARE)))
     return np.where(slow, 1 + _SLOWER_BY, 1) * steady(generator, n) / median
 
 
 def autocorrelated(generator: np.random.Generator, n: int) -> Factors:
-    """AR(1) in the logarithm: half of a run's deviation is carried over to the next."""
+    """AR(1) in the logarithm. Half of a run's deviation carries over to the next run."""
     shocks = generator.standard_normal(n)
     shocks[1:] *= np.sqrt(1 - _CARRY**2)
     return np.exp(JITTER * np.asarray(lfilter([1.0], [1.0, -_CARRY], shocks)))
 
 
 def recorded(generator: np.random.Generator, n: int) -> Factors:
-    """Dense prefills that were really timed, drawn in stretches of sixteen so that neighbours stay neighbours."""
+    """Recorded dense prefills, drawn in runs of sixteen, so that neighbours stay neighbours."""
     return _RECORDED[0, _stretches(generator, n)]
 
 
@@ -86,16 +86,17 @@ MODELS: dict[str, Callable[[np.random.Generator, int], Factors]] = {
     "autocorrelated": autocorrelated,
     "recorded": recorded,
 }
-"""Each gives n positive factors whose true median is 1."""
+"""The kinds of noise by name. Each gives n positive factors with a true median of 1."""
 
 
 def pairs(generator: np.random.Generator, model: str, n: int, ratio: float) -> tuple[Factors, Factors]:
-    """n times of a base and of what is held against it, in units of the base's median; truly `new = ratio · base`.
+    """n times of a base and n of a new side, in units of the base's median. The true ratio is `ratio`.
 
-    A common disturbance hits both members of a pair, which is what interleaving cancels; each has its own besides. Both
-    members are disturbed alike, so the median of new / base is `ratio` exactly. Drift is the machine's and therefore
-    common alone: beside it the members have steady jitter. Recorded pairs stay as they were timed, and which member is
-    the base is drawn stretch by stretch. Raises KeyError for an unknown model.
+    Each pair has a common disturbance, which cancels in the ratio, and each member has one of its own. Both have the
+    same distribution, so the true median of new / base is exactly `ratio`. Drift is only common; the members then have
+    steady jitter. Recorded pairs stay together, and their members are swapped at random in runs of sixteen.
+
+    model: a key of `MODELS`. Raises KeyError for an unknown one.
     """
     if model == "recorded":
         base, new = _recorded_pairs(generator, n)
@@ -112,7 +113,7 @@ def _recorded_pairs(generator: np.random.Generator, n: int) -> tuple[Factors, Fa
 
 
 def _stretches(generator: np.random.Generator, n: int) -> NDArray[np.intp]:
-    """Indices into the record: stretches that begin anywhere and go round at its end."""
+    """Indices into the record: runs of neighbours that begin anywhere and continue at its start."""
     length = _RECORDED.shape[1]
     starts = generator.integers(length, size=-(-n // _STRETCH))
     return (starts[:, None] + np.arange(_STRETCH)).ravel()[:n] % length

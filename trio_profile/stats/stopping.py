@@ -1,4 +1,4 @@
-"""When to stop sampling pairs: the interval is narrow enough, will not get narrower, or the time is spent."""
+"""When to stop sampling: the interval is narrow enough, it no longer becomes narrower, or the time is spent."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -9,26 +9,37 @@ from trio_profile.stats.intervals import median, ratio_interval, relative_half_w
 
 Stop = Literal["converged", "plateau", "budget"]
 
+LEAST_SAMPLES = 6
+"""Fewer ratios stop sampling for no reason."""
 PLATEAU_FROM = 48
-"""Earlier the width itself is known too badly to say that it no longer falls."""
+"""With fewer samples the width is too uncertain to say that it no longer falls."""
 _CHECKED_EVERY = 16
-"""Samples between two looks for a plateau, as in nvbench's stdrel rule."""
+"""The number of samples between two checks for a plateau, as in nvbench's stdrel rule."""
 STILL_FALLING = 0.95
-"""A width below this share of what it was at fewer samples falls: independent noise has 0.71 of a half's, 0.5 of a
-quarter's."""
+"""The width still falls if it is below this share of its value at fewer samples. For independent noise the share is
+0.71 against half of the samples and 0.5 against a quarter."""
 _NEAR = 1.5
-"""Bootstrapping waits until the sign test's width, which costs little, is this near to what is asked."""
+"""The bootstrap starts only when the sign test's width, which costs little, is within this factor of the precision."""
 
 
 def decide(
-    ratios: Sequence[float], spent_s: float, *, precision: float, seconds: float, least: int = 6, most: int = 200
+    ratios: Sequence[float],
+    spent_s: float,
+    *,
+    precision: float,
+    seconds: float,
+    least: int = LEAST_SAMPLES,
+    most: int = 200,
 ) -> Stop | None:
-    """Why to stop after these paired ratios, in the order they were taken; None to go on.
+    """The reason to stop after these paired ratios; None to continue.
 
-    converged: the relative half width of their interval is at most `precision`. plateau: it is no narrower than at half
-    of the samples, nor than at a quarter, so that more of them are of no use: nvbench's rule for tens of samples.
-    budget: `spent_s` reached `seconds`, or `most` samples are taken. Fewer than `least` samples stop for nothing.
-    Raises MeasurementError for a ratio that is not finite.
+    converged: the relative half width of the interval is at most `precision`.
+    plateau: the interval is no narrower than with half or with a quarter of the samples (nvbench's rule).
+    budget: `spent_s` has reached `seconds`, or there are `most` samples.
+
+    ratios: in the order in which they were measured.
+    least: with fewer samples there is no reason to stop.
+    Raises MeasurementError if a ratio is not finite.
     """
     n = len(ratios)
     if not all(isfinite(ratio) for ratio in ratios):
@@ -45,7 +56,7 @@ def decide(
 
 
 def half_width(ratios: Sequence[float]) -> float:
-    """Half the width of the bootstrapped interval of the median ratio, over that median."""
+    """Half the width of the bootstrap interval of the median ratio, divided by the median."""
     low, high = ratio_interval(ratios)
     return (high - low) / 2 / median(ratios)
 

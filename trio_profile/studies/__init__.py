@@ -1,1 +1,1 @@
-"""One kind of study a file. A study is planned, run, and kept; `kinds.py` registers the kinds."""
+"""The kinds of study, one file each, and the functions that run any of them. `kinds.py` registers the kinds."""

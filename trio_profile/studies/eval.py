@@ -1,8 +1,8 @@
-"""Accuracy and time from the same run: lmms-eval's tasks put to a pruned model and to the dense one, in turn.
+"""The kind `eval`: accuracy and time of a pruned model and of the dense model on lmms-eval's tasks, from the same run.
 
-Each question is answered by both before the next is asked, in random order, greedily, one at a time, and timed as a
-cell's generation is. Then lmms-eval scores what either side said. Only this file imports lmms-eval, which an extra
-brings: `pip install 'trio-profile[eval]'`.
+Both models answer a question before the next question, in random order. They answer greedily, one question at a
+time. Each answer is timed like the generation of a cell. Then lmms-eval scores the answers of both models. Only this
+file imports lmms-eval, which needs an extra: `pip install 'trio-profile[eval]'`.
 """
 
 import random
@@ -21,63 +21,72 @@ from lmms_eval.evaluator import simple_evaluate  # pyright: ignore[reportMissing
 from lmms_eval.tasks import TaskManager  # pyright: ignore[reportMissingImports]
 from PIL import Image
 
-from trio_core.methods.method import Method
-from trio_core.models import adapter_for
 from trio_core.pruning import prune
-from trio_profile.analysis.eval import Answered, Evaluation, Results, Said, summarise_tasks
+from trio_profile.analysis.eval import Answer, AnsweredQuestion, Evaluation, Results, summarise_tasks
 from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.inputs import environment
-from trio_profile.inputs.models import BUILTIN, Inputs, Loaded, load
-from trio_profile.inputs.workload import ask, padding, placed, prepare
+from trio_profile.inputs.builtin import BUILTIN, Inputs
+from trio_profile.inputs.workload import ask, padding, placed
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.profilers.latency import timed
+from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.schema import Study
-from trio_profile.studies.plan import plan
+from trio_profile.records.store import record_writer
+from trio_profile.studies.plan import Plan, resolve
 
 Side = Literal["pruned", "dense"]
+ANSWERS = "answers.jsonl"
 MOST_NEW_TOKENS = 1024
-"""Of an answer to a task that sets no bound itself; lmms-eval's own for LLaVA."""
+"""The longest answer in tokens, if the task sets no limit. [lmms-eval's limit for LLaVA]."""
+
+
+def prepare(study: Study) -> Study:
+    """Return the study unchanged. Raises StudyError if it has no tasks, or if its model has no processor."""
+    if not study.tasks:
+        raise StudyError("no task is named: give --tasks pope,gqa")
+    if study.model in BUILTIN and BUILTIN[study.model].processor is None:
+        raise StudyError(f"model {study.model!r} has no processor to be asked with; name a checkpoint, --model DIR")
+    return study
 
 
 def run(
-    study: Study,
-    names: Sequence[str],
-    *,
-    task_path: Path | None = None,
-    limit: int | None = None,
-    dense: bool = True,
-    clock: Clock | None = None,
-    watch: Callable[[int, int, str], None] | None = None,
-    keep: Callable[[Answered], None] | None = None,
+    study: Study, directory: Path | None = None, watch: Watch = ignore, *, clock: Clock | None = None
 ) -> Evaluation:
-    """Evaluate the study's model under its one method on lmms-eval's tasks of these names, and dense beside it.
+    """Evaluate the study's method on lmms-eval's tasks, and the dense model if the study wants it.
 
-    task_path: a directory with tasks of the user's own. limit: no more questions of each task than this. keep: called
-    with each question as it has been answered.
-    Raises StudyError for tasks that are not there, cannot be loaded or do not generate text, for a model without a
-    processor, and what `plan` raises for a method that cannot be had.
+    directory: each answer is written to `answers.jsonl` here as soon as it is given.
+    watch: called with each step.
+    clock: clock of the device; None for the default clock.
+    Raises StudyError if a task does not exist, cannot be loaded or does not generate text. Raises as `resolve` does if
+    the method cannot run.
     """
-    if study.model in BUILTIN and BUILTIN[study.model].processor is None:
-        raise StudyError(f"model {study.model!r} has no processor to be asked with; name a checkpoint, --model DIR")
-    tasks = _Tasks(names, task_path)
-    loaded = load(study)
-    method = plan(study, prepare(study, loaded).shape)[0].method
-    model = InTurn(study, loaded, method, dense=dense, clock=clock, watch=watch, keep=keep)
-    pruned = model.scored("pruned", tasks, limit)
-    beside = model.scored("dense", tasks, limit) if dense else None
+    tasks = _Tasks(study.tasks, None if study.task_path is None else Path(study.task_path))
+    watch(Step(f"loading {study.model}"))
+    plan = resolve(study)
+    with nullcontext() if directory is None else record_writer(directory / ANSWERS) as write:
+        model = PairedModel(plan, clock=clock, watch=watch, write=write)
+        pruned = model.score("pruned", tasks)
+        dense = model.score("dense", tasks) if study.dense else None
     return Evaluation(
         environment=environment.collect(study.device),
         lmms_eval=version("lmms-eval"),
         study=study,
-        asked=tuple(names),
-        limit=limit,
-        tasks=summarise_tasks(list(model.answers.values()), pruned, beside),
+        asked=study.tasks,
+        limit=study.limit,
+        tasks=summarise_tasks(list(model.answers.values()), pruned, dense),
     )
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question of a task as lmms-eval puts it. until: what ends an answer, and is not part of it."""
+    """One question of a task.
+
+    task, document: name of the task, and number of the question in it.
+    text: the question.
+    pictures: its pictures.
+    most_new_tokens: the longest answer in tokens.
+    until: texts that end an answer. They are not part of it.
+    """
 
     task: str
     document: int
@@ -87,42 +96,44 @@ class Question:
     until: tuple[str, ...]
 
 
-class InTurn(lmms):
-    """An lmms-eval model that is two: each question is answered pruned and dense, in turn, and remembered.
+class PairedModel(lmms):
+    """A model for lmms-eval that answers each question twice, pruned and dense, and remembers both answers.
 
-    `speaks` says whose answers lmms-eval is given. Whichever side is scored second answers from memory.
+    lmms-eval gets the answers of the side that is being scored. The side that is scored second answers from memory.
+
+    plan: the study's plan.
+    clock: clock of the device; None for the default clock.
+    watch: called with each step.
+    write: called with the answers to each question; None if they are not written.
     """
 
     def __init__(
         self,
-        study: Study,
-        loaded: Loaded,
-        method: Method,
+        plan: Plan,
         *,
-        dense: bool = True,
         clock: Clock | None = None,
-        watch: Callable[[int, int, str], None] | None = None,
-        keep: Callable[[Answered], None] | None = None,
+        watch: Watch = ignore,
+        write: Callable[[AnsweredQuestion], None] | None = None,
     ):
         super().__init__()
-        self.study, self.loaded, self.method, self.dense = study, loaded, method, dense
-        self.adapter = adapter_for(loaded.model)
-        self.clock = clock or clock_for(loaded.model.device)
-        self.watch, self.keep = watch, keep
-        self.order = random.Random(study.seed)
-        self.speaks: Side = "pruned"
-        self.answers: dict[tuple[str, str, int, str], Answered] = {}
+        self.study, self.method = plan.study, plan.cells[0].method
+        self.llm, self.processor, self.adapter = plan.workload.model, plan.workload.processor, plan.workload.adapter
+        self.clock = clock or clock_for(plan.workload.device)
+        self.watch, self.write = watch, write
+        self.order = random.Random(self.study.seed)
+        self.scored_side: Side = "pruned"
+        self.answers: dict[tuple[str, str, int, str], AnsweredQuestion] = {}
 
-    def scored(self, side: Side, tasks: "_Tasks", limit: int | None) -> Results:
-        """What lmms-eval makes of one side's answers."""
-        self.speaks = side
-        # Standard output is for one document.
+    def score(self, side: Side, tasks: "_Tasks") -> Results:
+        """Return lmms-eval's results for one side's answers."""
+        self.scored_side = side
+        # lmms-eval prints, but standard output is only for the document.
         with redirect_stdout(stderr):
             return simple_evaluate(
                 self,
                 tasks=list(tasks.names),
                 task_manager=tasks,
-                limit=limit,
+                limit=self.study.limit,
                 log_samples=True,
                 bootstrap_iters=0,
                 random_seed=self.study.seed,
@@ -131,34 +142,33 @@ class InTurn(lmms):
             )
 
     def generate_until(self, requests: Sequence[Any]) -> list[str]:
-        """Answer every request, each with the method and without it where it is not yet."""
+        """Return the scored side's answer to each request. A new question is first answered by both sides."""
         for request in requests:
-            _refuse_chance(request.args[4], request.args[1])
-        said: list[str] = []
+            _require_greedy(request.args[4], request.args[1])
+        texts: list[str] = []
         for number, request in enumerate(requests):
             context, _, _, document, task, split = request.args
             key = (task, split, document, context)
             if key not in self.answers:
-                if self.watch is not None:
-                    self.watch(number, len(requests), task)
+                self.watch(Step(f"{task}: {number} of {len(requests)} questions", number, len(requests)))
                 self.answers[key] = self._answer(self._question(*request.args))
             answer = self.answers[key]
-            said.append((answer.pruned if self.speaks == "pruned" else answer.dense or answer.pruned).text)
-        if self.watch is not None:
-            self.watch(len(requests), len(requests), f"scoring {self.speaks}")
-        return said
+            texts.append((answer.pruned if self.scored_side == "pruned" else answer.dense or answer.pruned).text)
+        self.watch(Step(f"scoring {self.scored_side}", len(requests), len(requests)))
+        return texts
 
     def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:
-        """Refused: a text after the picture that holds the answer would choose the tokens to answer from."""
+        """Raise StudyError. The prompt contains the answer, so the answer would influence the selection."""
         raise StudyError(f"task {requests[0].args[4]!r} asks for likelihoods; only tasks that generate text can be run")
 
     def generate_until_multi_round(self, requests: Sequence[Any]) -> list[str]:
-        """Refused: a later round begins with a cache that pruning has cut."""
+        """Raise StudyError. A later round would start with a KV cache that pruning has shortened."""
         raise StudyError(f"task {requests[0].args[-2]!r} has several rounds; only tasks with one answer can be run")
 
     def _question(
         self, context: str, options: Mapping[str, Any], visual: Any, document: int, task: str, split: str
     ) -> Question:
+        """Return the question of a request. Raises StudyError if it shows anything but pictures."""
         pictures = tuple(visual(self.task_dict[task][split][document]) or ())
         for picture in pictures:
             if not isinstance(picture, Image.Image):
@@ -173,50 +183,52 @@ class InTurn(lmms):
             until=tuple(filter(None, [until] if isinstance(until, str) else until)),
         )
 
-    def _answer(self, question: Question) -> Answered:
-        inputs = placed(ask(self.loaded.processor, question.pictures, question.text), self.loaded.model)
+    def _answer(self, question: Question) -> AnsweredQuestion:
+        """Answer a question with both models. Raises MeasurementError if it does not fit into memory."""
+        inputs = placed(ask(self.processor, question.pictures, question.text), self.llm)
         try:
             if not self.answers:
-                self._in_turn(question, inputs)  # warm-up
-            answer = self._in_turn(question, inputs)
+                self._answer_in_turn(question, inputs)  # warm-up
+            answer = self._answer_in_turn(question, inputs)
         except torch.OutOfMemoryError as error:
             raise MeasurementError(
                 f"document {question.document} of task {question.task!r} does not fit into the memory of "
                 f"{self.study.device}; choose a smaller --dtype or another --device"
             ) from error
-        if self.keep is not None:
-            self.keep(answer)
+        if self.write is not None:
+            self.write(answer)
         return answer
 
-    def _in_turn(self, question: Question, inputs: Inputs) -> Answered:
+    def _answer_in_turn(self, question: Question, inputs: Inputs) -> AnsweredQuestion:
+        """Answer a question once with each model, in random order."""
         sides: list[Side] = ["pruned"]
-        if question.pictures and self.dense:
+        if question.pictures and self.study.dense:
             sides.append("dense")
             self.order.shuffle(sides)
-        said: dict[Side, Said] = {}
+        answers: dict[Side, Answer] = {}
         retention = None
         for side in sides:
             pruned = side == "pruned" and bool(question.pictures)
-            with prune(self.loaded.model, self.method) if pruned else nullcontext() as trace:
-                said[side] = self._say(question, inputs)
+            with prune(self.llm, self.method) if pruned else nullcontext() as trace:
+                answers[side] = self._generate(question, inputs)
             retention = trace.realised_retention if trace is not None else retention
-        return Answered(
+        return AnsweredQuestion(
             task=question.task,
             document=question.document,
             retention=retention,
             dense_first=sides[0] == "dense" if len(sides) == 2 else None,
-            dense=said.get("dense", said["pruned"]) if self.dense else None,
-            pruned=said["pruned"],
+            dense=answers.get("dense", answers["pruned"]) if self.study.dense else None,
+            pruned=answers["pruned"],
         )
 
-    def _say(self, question: Question, inputs: Inputs) -> Said:
-        """One answer by the model as it is now."""
+    def _generate(self, question: Question, inputs: Inputs) -> Answer:
+        """Return one answer of the model in its present state, pruned or dense."""
         generated: list[torch.Tensor] = []
-        model: Any = self.loaded.model
-        tokenizer: Any = getattr(self.loaded.processor, "tokenizer", self.loaded.processor)
+        model: Any = self.llm
+        tokenizer: Any = getattr(self.processor, "tokenizer", self.processor)
 
         def generate() -> None:
-            # A checkpoint may bring a temperature, which means nothing to a greedy answer.
+            # A checkpoint may set a temperature, but greedy answers have none.
             generated.append(
                 model.generate(
                     **inputs,
@@ -226,7 +238,7 @@ class InTurn(lmms):
                     temperature=None,
                     top_p=None,
                     top_k=None,
-                    pad_token_id=padding(self.loaded.processor),
+                    pad_token_id=padding(self.processor),
                 )
             )
 
@@ -235,7 +247,7 @@ class InTurn(lmms):
         text = tokenizer.decode(new, skip_special_tokens=True)
         for end in question.until:
             text = text.partition(end)[0]
-        return Said(
+        return Answer(
             text=text.strip(),
             tokens=len(new),
             prefill_ms=times.prefill_ms,
@@ -245,16 +257,16 @@ class InTurn(lmms):
 
 
 class _Tasks(TaskManager):
-    """The tasks that were asked for: known by name, able to generate text, loaded once however often they are scored.
+    """The tasks of a study. They are loaded once and may be scored several times.
 
-    Raises StudyError for any other.
+    names: names of the tasks.
+    path: a directory with further tasks; None without one.
+    Raises StudyError if a task does not exist.
     """
 
     def __init__(self, names: Sequence[str], path: Path | None):
         self.names = tuple(dict.fromkeys(names))
         self._loaded: dict[Any, Any] | None = None
-        if not self.names:
-            raise StudyError("no task is named: --tasks pope,gqa")
         if path is not None and not path.is_dir():
             raise StudyError(f"task path {str(path)!r} is no directory; name one that holds YAML files of tasks")
         super().__init__(include_path=None if path is None else str(path))
@@ -265,16 +277,19 @@ class _Tasks(TaskManager):
                 raise StudyError(f"lmms-eval has no task {name!r}; {hint}")
 
     def load_task_or_group(self, task_list: Any = None, task_type: Any = "simple") -> dict[Any, Any]:
-        """The tasks as lmms-eval loads them, with their data."""
+        """Return the tasks with their data.
+
+        Raises StudyError if a task cannot be loaded, or if it does not generate text.
+        """
         if self._loaded is not None:
             return self._loaded
         try:
             loaded: dict[Any, Any] = super().load_task_or_group(task_list, task_type)
-        # Whatever a foreign task breaks in the loading code, the user's way out is the same.
+        # A task may raise any error while it is loaded.
         except Exception as error:
-            cause = error.__cause__ or error  # it tries again and then says only that it did
-            said = next(iter(str(cause).splitlines()), "") or type(cause).__name__
-            raise StudyError(f"tasks {', '.join(self.names)} cannot be loaded: {said}") from error
+            cause = error.__cause__ or error  # lmms-eval wraps the error when it tries again
+            message = next(iter(str(cause).splitlines()), "") or type(cause).__name__
+            raise StudyError(f"tasks {', '.join(self.names)} cannot be loaded: {message}") from error
         for task in _leaves(loaded):
             if task.OUTPUT_TYPE != "generate_until":
                 raise StudyError(
@@ -285,6 +300,7 @@ class _Tasks(TaskManager):
 
 
 def _leaves(tasks: Mapping[Any, Any]) -> Iterator[Any]:
+    """Yield the single tasks of nested groups."""
     for task in tasks.values():
         if isinstance(task, Mapping):
             yield from _leaves(task)
@@ -292,11 +308,11 @@ def _leaves(tasks: Mapping[Any, Any]) -> Iterator[Any]:
             yield task
 
 
-def _refuse_chance(task: str, options: Mapping[str, Any]) -> None:
-    """Raise StudyError for answers that are drawn or searched for: pairs are of what the model says greedily."""
+def _require_greedy(task: str, options: Mapping[str, Any]) -> None:
+    """Raise StudyError if a task wants random answers or a beam search. Only greedy answers can be compared."""
     if options.get("do_sample", True) and float(options.get("temperature") or 0) > 0:
         raise StudyError(
-            f"task {task!r} draws its answers (temperature {options['temperature']}); only greedy ones can be run"
+            f"task {task!r} draws its answers (temperature {options['temperature']}); only greedy answers can be run"
         )
     if int(options.get("num_beams") or 1) > 1:
         raise StudyError(f"task {task!r} searches with {options['num_beams']} beams; only greedy answers can be run")

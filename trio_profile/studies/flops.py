@@ -1,153 +1,206 @@
-"""One prefill's work: the formula's figure, what the counters saw run, and every term between them."""
+"""The kind `flops`: the claimed work of one prefill, the counted work, and the terms between them."""
 
-from dataclasses import replace
-from decimal import Decimal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from trio_core.methods.method import Method
-from trio_core.pruning import prune
-from trio_profile.cost import formula as cost_model
-from trio_profile.cost.conventions import Convention, Prefill, explain, match
-from trio_profile.cost.reconciliation import (
+from trio_core.pruning import check_prunable
+from trio_profile.analysis.flops import (
     Claimed,
     CountedOp,
     CountedTotals,
-    CountedWork,
     Decoding,
     FlopsDocument,
     Gammas,
     PrintedClaim,
-    Term,
     UncountedOp,
-    reconcile,
 )
+from trio_profile.cost import formula
+from trio_profile.cost.conventions import Match, Prefill, explain, figure, find, match
+from trio_profile.cost.reconciliation import CountedWork, Term, reconcile
+from trio_profile.errors import StudyError
 from trio_profile.inputs.environment import collect
 from trio_profile.inputs.towers import vision_terms
-from trio_profile.inputs.workload import Workload, build
+from trio_profile.inputs.workload import Workload
 from trio_profile.profilers import flops_counted, flops_meta
 from trio_profile.profilers.flops_counted import Breakdown
-from trio_profile.records.schema import Retention, Shape, Study
-from trio_profile.studies.plan import Planned, plan
+from trio_profile.progress import Step, Watch, ignore
+from trio_profile.records.schema import Shape, Study
+from trio_profile.studies.plan import PlannedCell, resolve
 
 
-def run(
-    study: Study,
-    *,
-    dense: bool,
-    causal: cost_model.Causal = "dense",
-    claim: Decimal | None = None,
-    convention: Convention | None = None,
-) -> FlopsDocument:
-    """Count the first cell of a study, or its dense model.
+def prepare(study: Study) -> Study:
+    """Return the study with its method, which is trio by default. A study without a retention has no method.
 
-    On the meta device modules run without weights, and a method's choice is what it declares. causal: how the decoder's
-    attention stands in the analytic total. claim: a printed figure for this prefill, whose convention is to be found;
-    convention: the one that it is held against, whether or not it prints the figure.
-
-    Raises StudyError for a model or an input that cannot be used, OptionError for a retention out of reach.
+    Raises StudyError if a method has no retention, or if a convention has no claimed figure.
     """
-    on_meta = study.device == "meta"
-    workload = build(study, weights=not on_meta)
-    shape = workload.shape
-    cell = None if dense else plan(study, shape)[0]
-    method = cell and cell.method
-    visual = (shape.visual_tokens,) * shape.num_layers if cell is None else cell.schedule.tokens_by_layer
-    declared = 0 if cell is None else cell.selection_macs(shape)
-    realised = cell and cell.schedule.layer_average
-    decoded = None
-    if on_meta:
-        if method is not None:
-            with prune(workload.model, method):
-                pass  # refuses what could not be pruned with weights either
-        seen, decoded = flops_meta.count(
-            workload.adapter, workload.inputs, [n + shape.text_tokens for n in visual], workload.new_tokens - 1
+    if study.methods and not study.retentions:
+        raise StudyError(f"method {study.methods[0]!r} prunes to a retention: give --retention too")
+    if study.convention and study.claimed is None:
+        raise StudyError(f"convention {study.convention!r} is for a printed figure: give --claimed too")
+    if study.claimed is not None:
+        figure(study.claimed)
+    if study.convention is not None:
+        find(study.convention)
+    return study.model_copy(update={"methods": study.methods or ("trio",)}) if study.retentions else study
+
+
+@dataclass(frozen=True)
+class CountedPrefill:
+    """The counts of one prefill. On the meta device the modules run without weights and compute nothing.
+
+    cell: the cell; None for the dense model.
+    breakdown: the counted work by operator and module.
+    visual: the visual tokens that each layer ran on.
+    realised: the realised retention; None for the dense model.
+    decoded: counted MACs of decoding; None if nothing was decoded.
+    known: MACs that follow from the configuration, by module path and name of the term.
+    on_meta: whether it is on the meta device.
+    """
+
+    cell: PlannedCell | None
+    workload: Workload
+    breakdown: Breakdown
+    visual: tuple[int, ...]
+    realised: float | None
+    decoded: int | None
+    known: Mapping[str, Mapping[str, int]]
+    on_meta: bool
+
+    @property
+    def declared(self) -> int:
+        """The MACs of the selections by the method's own formula."""
+        return 0 if self.cell is None else self.cell.selection_macs(self.workload.shape)
+
+    @property
+    def counted(self) -> CountedWork:
+        """The counted work. On the meta device no selection runs, so its declared work is added."""
+        breakdown = self.breakdown
+        return CountedWork(
+            macs=breakdown.macs + (self.declared if self.on_meta else 0),
+            selection=None if self.on_meta else breakdown.selection_macs,
+            modules=breakdown.modules,
         )
-    else:
-        seen, trace = flops_counted.prefill(workload, method)
-        decoded = flops_counted.decoding(workload, method, seen.macs)
-        if trace is not None:
-            visual, realised = trace.schedules[0].tokens_by_layer, trace.realised_retention
-    known = vision_terms(workload.model, workload.inputs)
-    prefill = Prefill(
-        shape,
-        visual,
-        vision_macs=sum(sum(known[path].values()) if path in known else macs for path, macs in seen.modules.items()),
-        overhead_macs=0 if cell is None else cell.fastv_overhead_macs(shape, study.gamma),
-    )
-    counted = CountedWork(
-        macs=seen.macs + (declared if on_meta else 0),
-        selection=None if on_meta else seen.selection_macs,
-        modules=seen.modules,
-    )
-    walk = reconcile(prefill, selection=declared, known=known, counted=counted)
-    matches = [] if claim is None else explain(claim, prefill)
-    printed = None
-    if claim is not None:
-        held = match(claim, convention, prefill) if convention else matches[0]
-        from_print = reconcile(
-            prefill, selection=declared, known=known, counted=counted, convention=held.convention, figure=int(claim)
+
+    def prefill(self, gamma: float) -> Prefill:
+        """Return the prefill to which conventions are applied. gamma: the backward factor γ."""
+        known = self.known
+        return Prefill(
+            self.workload.shape,
+            self.visual,
+            vision_macs=sum(
+                sum(known[path].values()) if path in known else macs for path, macs in self.breakdown.modules.items()
+            ),
+            overhead_macs=0 if self.cell is None else self.cell.fastv_overhead_macs(self.workload.shape, gamma),
         )
-        printed = PrintedClaim(
-            figure=int(claim),
-            convention=held.code,
-            name=held.name,
-            printed=held.printed,
-            terms=from_print.terms,
-            residual_macs=from_print.residual_macs,
-        )
+
+
+def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> FlopsDocument:  # noqa: ARG001
+    """Count one prefill of the study's cell. A study without a retention counts the dense model.
+
+    On the meta device the modules run without weights, and the selections have their declared work.
+    Raises StudyError if the model or the input cannot be used. Raises OptionError if no schedule reaches the retention.
+    """
+    watch(Step(f"loading {study.model}"))
+    plan = resolve(study, weights=study.device != "meta")
+    cell = plan.cells[0] if plan.cells else None
+    watch(Step(f"counting one prefill of {study.model}"))
+    counts = _count(plan.workload, cell, on_meta=study.device == "meta")
+    prefill = counts.prefill(study.gamma)
+    walk = reconcile(prefill, selection=counts.declared, known=counts.known, counted=counts.counted)
+    shape, breakdown = plan.workload.shape, counts.breakdown
+    matches, printed = _printed(study, counts, prefill)
     return FlopsDocument(
-        environment=collect("cpu" if on_meta else study.device),
+        environment=collect("cpu" if counts.on_meta else study.device),
         study=study,
         method=None if cell is None else cell.cell.method,
-        retention=cell and _retention(cell, realised),
+        retention=None if cell is None or counts.realised is None else cell.retention(counts.realised),
         layers=() if cell is None else cell.schedule.layers,
         budgets=() if cell is None else cell.schedule.budgets,
         visual_tokens=shape.visual_tokens,
         text_tokens=shape.text_tokens,
         claimed=Claimed(fastv_macs=walk.claimed_macs),
-        counted=_totals(workload, method, seen, walk.counted_macs, on_meta=on_meta),
+        counted=_totals(counts, walk.counted_macs),
         terms=walk.terms,
         residual_macs=walk.residual_macs,
-        complete=not any(part.has_product for part in seen.uncounted),
-        selection_counted=not on_meta,
-        causal=causal,
-        analytic_macs=walk.counted_macs - walk.residual_macs - _halved(shape, visual, causal),
-        gammas=cell and _gammas(shape, cell, study.gamma, None if on_meta else seen.selection_macs),
-        decoding=_decoding(shape, visual, workload.new_tokens - 1, decoded),
-        elements=_elements(shape, visual),
+        complete=not any(part.has_product for part in breakdown.uncounted),
+        selection_counted=not counts.on_meta,
+        causal=study.causal,
+        analytic_macs=walk.counted_macs - walk.residual_macs - _halved(shape, counts.visual, study.causal),
+        gammas=None if cell is None else _gammas(shape, cell, study.gamma, counts.counted.selection),
+        decoding=_decoding(shape, counts.visual, plan.workload.new_tokens - 1, counts.decoded),
+        elements=_elements(shape, counts.visual),
         ledger=tuple(
             CountedOp(op=part.op, calls=part.calls, flops=part.flops, formula=part.formula)
-            for part in seen.operators
+            for part in breakdown.operators
             if part.formula
         ),
         uncounted=tuple(
             UncountedOp(op=part.op, calls=part.calls, output_bytes=part.output_bytes, product=part.has_product)
-            for part in seen.uncounted
+            for part in breakdown.uncounted
         ),
         printed=printed,
         conventions=tuple(matches),
     )
 
 
-def _retention(cell: Planned, realised: float | None) -> Retention:
-    assert realised is not None
-    schedule = cell.schedule
-    return Retention(
-        nominal=cell.cell.retention,
-        layer_average=schedule.layer_average,
-        final_layer=schedule.final_layer,
-        realised=realised,
+def _count(workload: Workload, cell: PlannedCell | None, *, on_meta: bool) -> CountedPrefill:
+    """Count one prefill. cell: None for the dense model."""
+    shape, method = workload.shape, cell and cell.method
+    visual = (shape.visual_tokens,) * shape.num_layers if cell is None else cell.schedule.tokens_by_layer
+    realised = cell and cell.schedule.layer_average
+    if on_meta:
+        if method is not None:
+            check_prunable(workload.model, method)
+        tokens = [n + shape.text_tokens for n in visual]
+        breakdown, decoded = flops_meta.count(workload.adapter, workload.inputs, tokens, workload.new_tokens - 1)
+    else:
+        breakdown, trace = flops_counted.prefill(workload, method)
+        decoded = flops_counted.decoding(workload, method, breakdown.macs)
+        if trace is not None:
+            visual, realised = trace.schedules[0].tokens_by_layer, trace.realised_retention
+    known = vision_terms(workload.model, workload.inputs)
+    return CountedPrefill(cell, workload, breakdown, visual, realised, decoded, known, on_meta)
+
+
+def _printed(study: Study, counts: CountedPrefill, prefill: Prefill) -> tuple[list[Match], PrintedClaim | None]:
+    """Return the conventions that give the claimed figure, and the steps from the figure to the counted work."""
+    if study.claimed is None:
+        return [], None
+    claim = figure(study.claimed)
+    matches = explain(claim, prefill)
+    convention_match = match(claim, find(study.convention), prefill) if study.convention else matches[0]
+    walk = reconcile(
+        prefill,
+        selection=counts.declared,
+        known=counts.known,
+        counted=counts.counted,
+        convention=convention_match.convention,
+        figure=int(claim),
+    )
+    return matches, PrintedClaim(
+        figure=int(claim),
+        convention=convention_match.code,
+        name=convention_match.name,
+        printed=convention_match.printed,
+        terms=walk.terms,
+        residual_macs=walk.residual_macs,
     )
 
 
-def _totals(workload: Workload, method: Method | None, seen: Breakdown, macs: int, *, on_meta: bool) -> CountedTotals:
-    """Both counters, and what fvcore's tracer leaves out: the choices, and modules whose output nobody reads."""
-    if on_meta:
+def _totals(counts: CountedPrefill, macs: int) -> CountedTotals:
+    """Return the totals of both counters. fvcore leaves out the selections, and modules whose output is never used.
+
+    macs: the total of torch's counter.
+    """
+    if counts.on_meta:
         return CountedTotals(torch_flops=2 * macs, fvcore_reason="its tracer needs data, and the meta device has none")
-    traced, reason = flops_counted.fvcore(workload, method)
+    traced, reason = flops_counted.fvcore(counts.workload, counts.cell and counts.cell.method)
     if traced is None:
         return CountedTotals(torch_flops=2 * macs, fvcore_reason=reason)
-    left_out = {"selection: a tracer cannot follow a backward pass": seen.selection_macs}
-    left_out |= {f"{path}: traced as dead, but it runs": part for path, part in traced.leaves_out(seen).items()}
+    left_out = {"selection: a tracer cannot follow a backward pass": counts.breakdown.selection_macs}
+    for path, part in traced.leaves_out(counts.breakdown).items():
+        left_out[f"{path}: traced as dead, but it runs"] = part
     terms = tuple(Term(name=name, macs=-part) for name, part in left_out.items() if part)
     residual = traced.macs - macs - sum(term.macs for term in terms)
     return CountedTotals(
@@ -155,38 +208,40 @@ def _totals(workload: Workload, method: Method | None, seen: Breakdown, macs: in
     )
 
 
-def _halved(shape: Shape, visual: tuple[int, ...], causal: cost_model.Causal) -> int:
-    """What counting causal attention halved takes off the decoder."""
+def _halved(shape: Shape, visual: tuple[int, ...], causal: formula.Causal) -> int:
+    """Return the MACs that the decoder loses if causal attention is counted as half. visual: tokens of each layer."""
     tokens = [n + shape.text_tokens for n in visual]
     width = shape.query_width
-    saved = (cost_model.attention_macs(n, width) - cost_model.attention_macs(n, width, causal) for n in tokens)
+    saved = (formula.attention_macs(n, width) - formula.attention_macs(n, width, causal) for n in tokens)
     return shape.batch * sum(saved)
 
 
 def _decoding(shape: Shape, visual: tuple[int, ...], steps: int, counted: int | None) -> Decoding:
+    """Return the work of the forwards after the prefill, by formula and as counted."""
     cached = [n + shape.text_tokens for n in visual]
-    widths = (shape.hidden, shape.intermediate, shape.query_width, shape.kv_width, shape.ffn_matrices)
-    macs = shape.batch * cost_model.decode_macs(cached, steps, *widths, shape.vocabulary)
+    macs = shape.batch * formula.decode_macs(cached, steps, shape)
     return Decoding(
         steps=steps, macs=macs, counted_macs=counted, residual_macs=None if counted is None else counted - macs
     )
 
 
-def _elements(shape: Shape, visual: tuple[int, ...]) -> cost_model.Terms:
-    widths = (shape.hidden, shape.intermediate, shape.query_width, shape.kv_width, shape.heads, shape.ffn_matrices)
-    layers = [cost_model.layer_elements(n + shape.text_tokens, *widths) for n in visual]
+def _elements(shape: Shape, visual: tuple[int, ...]) -> formula.Terms:
+    """Return how many numbers the decoder's layers compute without a product, by part."""
+    layers = [formula.layer_elements(n + shape.text_tokens, shape) for n in visual]
     return {part: shape.batch * sum(layer[part] for layer in layers) for part in layers[0]}
 
 
-def _gammas(shape: Shape, cell: Planned, assumed: float, counted: int | None) -> Gammas | None:
-    """The work of the choices over one forward of each layer that they looked at: assumed, declared, seen."""
+def _gammas(shape: Shape, cell: PlannedCell, assumed: float, counted: int | None) -> Gammas | None:
+    """Return the assumed, the declared and the counted γ; None if no stage drops tokens.
+
+    counted: the counted MACs of the selections; None if they did not run.
+    """
     if not cell.stage_tokens:
         return None
-    widths = (shape.hidden, shape.intermediate, shape.query_width, shape.kv_width, shape.ffn_matrices)
-    looked_at = [n + shape.text_tokens for n in cell.stage_tokens]
-    forwards = shape.batch * cost_model.decoder_macs(looked_at, *widths)
+    tokens = [n + shape.text_tokens for n in cell.stage_tokens]
+    forwards = shape.batch * formula.decoder_macs(tokens, shape)
 
-    def by(saliency: str) -> float | None:
+    def with_saliency(saliency: str) -> float | None:
         if "saliency" not in cell.method.option_names():
             return None
         return replace(cell, method=replace(cell.method, saliency=saliency)).selection_macs(shape) / forwards
@@ -194,7 +249,7 @@ def _gammas(shape: Shape, cell: Planned, assumed: float, counted: int | None) ->
     return Gammas(
         assumed=assumed,
         declared=cell.selection_macs(shape) / forwards,
-        autograd=by("autograd"),
-        tail=by("tail"),
+        autograd=with_saliency("autograd"),
+        tail=with_saliency("tail"),
         counted=None if counted is None else counted / forwards,
     )

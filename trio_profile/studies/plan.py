@@ -1,8 +1,6 @@
-"""From a study file or options to a checked plan: every cell with its method and its schedule, before anything runs."""
+"""The plan of a study: its model and input, each cell with its method and schedule, and the refused cells."""
 
-import tomllib
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -13,113 +11,120 @@ from trio_core.methods.method import Method, Stage
 from trio_core.methods.view import Signal
 from trio_core.rules.cost import LayerShape
 from trio_core.rules.schedule import Schedule
-from trio_profile.cost import formula as cost_model
-from trio_profile.errors import StudyError
-from trio_profile.records.schema import Cell, Measurement, Shape, Study
+from trio_profile.cost import formula
+from trio_profile.inputs.workload import Workload, build
+from trio_profile.records.schema import Cell, Measurement, Retention, Shape, Study
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A cell with what it will do on the study's input."""
+class PlannedCell:
+    """A cell with its method, and with its schedule on the study's input."""
 
     cell: Cell
     method: Method
     schedule: Schedule
 
     def fastv_overhead_macs(self, shape: Shape, gamma: float) -> int:
-        """F_ov of the paper: γ · Σ f(tokens that a stage looks at); nothing for a method without a proxy."""
+        """Return F_ov of the paper: γ · Σ f(tokens that a stage looks at). It is 0 without a proxy loss."""
         if Signal.READOUT not in self.method.needs:
             return 0
-        return cost_model.fastv_overhead(self.stage_tokens, shape.hidden, shape.intermediate, gamma) * shape.batch
+        return formula.fastv_overhead(self.stage_tokens, shape.hidden, shape.intermediate, gamma) * shape.batch
 
     def fastv_macs(self, shape: Shape, gamma: float) -> int:
-        """F_inf + F_ov of the paper, for the batch."""
-        inference = cost_model.fastv_inference(self.schedule.tokens_by_layer, shape.hidden, shape.intermediate)
+        """Return F_inf + F_ov of the paper, for the batch."""
+        inference = formula.fastv_inference(self.schedule.tokens_by_layer, shape.hidden, shape.intermediate)
         return inference * shape.batch + self.fastv_overhead_macs(shape, gamma)
 
     def selection_macs(self, shape: Shape) -> int:
-        """MACs of the choices as the method declares them, for the batch."""
+        """Return the MACs of all selections by the method's own formula, for the batch."""
         widths = LayerShape(**{field.name: getattr(shape, field.name) for field in fields(LayerShape)})
         return shape.batch * self.method.selection_macs(widths, self.schedule, shape.text_tokens, shape.text_after)
 
+    def retention(self, realised: float) -> Retention:
+        """Return all four retentions. realised: the share that really ran, averaged over the decoder's layers."""
+        return Retention(
+            nominal=self.cell.retention,
+            layer_average=self.schedule.layer_average,
+            final_layer=self.schedule.final_layer,
+            realised=realised,
+        )
+
     @property
     def stage_tokens(self) -> tuple[int, ...]:
-        """Visual tokens that each stage looks at; a stage that drops nothing looks at nothing."""
+        """The number of visual tokens that each stage looks at. A stage that drops no tokens is left out."""
         before = (self.schedule.visual_tokens, *self.schedule.budgets[:-1])
         return tuple(n for n, kept in zip(before, self.schedule.budgets, strict=True) if kept < n)
 
 
-def make(**fields: Any) -> Study:
-    """A Study from plain fields. Raises StudyError naming the field, its value and what it may be."""
-    try:
-        study = Study(**fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "study"
-        raise StudyError(f"{where} = {first['input']!r}: {first['msg'].lower()}") from error
-    for name, values in (("methods", study.methods), ("retentions", study.retentions)):
-        if not values:
-            raise StudyError(f"{name} is empty: name at least one")
-    for method in study.methods:
-        methods.find(method)
-    if study.ablations and study.verb != "ablate":
-        raise StudyError(f"ablations {', '.join(study.ablations)} are for verb 'ablate', not {study.verb!r}")
-    return study
+@dataclass(frozen=True)
+class Plan:
+    """A study with everything that its runner needs.
 
-
-def read(path: Path) -> dict[str, Any]:
-    """The fields of a study.toml. Raises StudyError for a file that is missing or not TOML."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise StudyError(f"study {path} does not exist") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise StudyError(f"study {path} is not TOML: {error}") from error
-
-
-def plan(study: Study, shape: Shape) -> list[Planned]:
-    """Each cell with its method and schedule on an input of this shape.
-
-    Raises OptionError (RetentionError) for options and retentions that no method or schedule can meet.
+    workload: the model with its input and its questions.
+    cells: the cells that can run, in the study's order.
+    refused: the records of the cells that cannot run, with their reasons.
     """
-    return [_plan_cell(cell, study, shape) for cell in study.cells()]
+
+    study: Study
+    workload: Workload
+    cells: tuple[PlannedCell, ...]
+    refused: tuple[Measurement, ...] = ()
 
 
-def attempt(study: Study, shape: Shape) -> tuple[list[Planned], list[Measurement]]:
-    """The cells that can be planned, and for each of the others the record of its refusal.
+def resolve(study: Study, *, keep_refusals: bool = False, weights: bool = True) -> Plan:
+    """Load the study's model, make its input, and plan every cell.
 
-    Raises as `plan` does where none can be planned.
+    keep_refusals: whether a refused cell becomes a record. Otherwise its error is raised.
+    weights: False builds a built-in model on the meta device.
+    Raises StudyError if the model or the input cannot be used. Raises a TrioError if a method refuses its options or
+    its retention; with `keep_refusals` only if no cell can run.
     """
-    planned: list[Planned] = []
-    refused: list[Measurement] = []
-    for cell in study.cells():
-        try:
-            planned.append(_plan_cell(cell, study, shape))
-        except TrioError as error:
-            refused.append(Measurement(cell=cell, status="refused", reason=str(error)))
-    if not planned:
-        plan(study, shape)
-    return planned, refused
+    workload = build(study, weights=weights)
+    cells, refused = _cells(study, workload.shape, keep_refusals)
+    return Plan(study, workload, cells, refused)
 
 
-def _plan_cell(cell: Cell, study: Study, shape: Shape) -> Planned:
+def plan_cell(cell: Cell, study: Study, shape: Shape) -> PlannedCell:
+    """Return a cell with its method and schedule.
+
+    Raises OptionError if no method of the study has an option. Raises RetentionError if no schedule can reach the
+    retention.
+    """
     cls = methods.find(cell.method)
     given = {**study.options, **cell.options}
     if "retention" in given:
-        raise OptionError(f"option retention = {given['retention']!r}: retentions are a study's own; use --retention")
-    # A study's options go to the methods that have them: --option threshold=0.9 means nothing to random.
+        raise OptionError(f"option retention = {given['retention']!r}: give retentions with --retention")
+    # Each method gets only the options that it has: `random` does not get --option threshold=0.9.
     options = {name: _typed(cls, name, value) for name, value in given.items() if name in cls.option_names()}
     known = {name for method in study.methods for name in methods.find(method).option_names()}
     if unknown := sorted(set(given) - known):
         raise OptionError(f"option {unknown[0]!r} belongs to none of the methods {', '.join(study.methods)}")
-    # Nor do its layers to a method that acts before them, unless it is named a place that it does not have.
+    # In a study of several methods, --layers is only for those that act in the decoder.
     layers = None if cls.stage is not Stage.DECODER and len(study.methods) > 1 else study.layers
     method = cls(retention=cell.retention, layers=options.pop("layers", layers), **options)
-    return Planned(cell, method, method.schedule(shape.visual_tokens, shape.num_layers))
+    return PlannedCell(cell, method, method.schedule(shape.visual_tokens, shape.num_layers))
+
+
+def _cells(study: Study, shape: Shape, keep_refusals: bool) -> tuple[tuple[PlannedCell, ...], tuple[Measurement, ...]]:
+    """Return the cells that can run, and the records of those that cannot."""
+    planned: list[PlannedCell] = []
+    refused: list[Measurement] = []
+    first: TrioError | None = None
+    for cell in study.cells():
+        try:
+            planned.append(plan_cell(cell, study, shape))
+        except TrioError as error:
+            if not keep_refusals:
+                raise
+            first = first or error
+            refused.append(Measurement(cell=cell, status="refused", reason=str(error)))
+    if first is not None and not planned:
+        raise first
+    return tuple(planned), tuple(refused)
 
 
 def _typed(cls: type[Method], name: str, value: Any) -> Any:
-    """An option's value as the type that the method declares for it: 1 is a float where one is meant."""
+    """Return an option's value in the type that the method declares: 1 becomes 1.0 for a float."""
     try:
         return TypeAdapter(get_type_hints(cls)[name]).validate_python(value)
     except ValidationError as error:

@@ -1,121 +1,158 @@
-"""The paper's theory on a model's questions: its bound after each stage alone, its two saliencies at every layer."""
+"""The kind `theory`: the paper's bound after each stage alone, and two saliencies at each layer."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
 
 from trio_core.errors import OptionError
+from trio_core.methods.method import Method
 from trio_core.methods.trio import Trio
 from trio_core.rules.schedule import check_layers
+from trio_profile.analysis.preview import Preview
 from trio_profile.analysis.theory import TheoryDocument, agreement_trend, by_depth, stage
 from trio_profile.errors import StudyError
 from trio_profile.inputs.environment import collect
 from trio_profile.inputs.questions import FEWEST
-from trio_profile.inputs.workload import Workload, build
-from trio_profile.profilers import removals as theory
+from trio_profile.inputs.workload import Workload
+from trio_profile.profilers import removals
 from trio_profile.profilers.removals import ByLayer
+from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.schema import Environment, Removal, Study
-from trio_profile.studies.plan import plan
-
-ASKED = 30
-"""Questions, where nothing else is said."""
-SHARES = (0.05, 0.11, 0.33, 0.66)
-"""Of the visual tokens that are kept after the one stage, where nothing else is said."""
+from trio_profile.records.store import write_document
+from trio_profile.studies.kinds import find
+from trio_profile.studies.plan import resolve
 
 
 @dataclass(frozen=True)
 class Observed:
-    """One question: saliency at every layer, and what removing tokens did."""
+    """The measurements of one question.
+
+    by_layer: the saliency at each layer.
+    removals: the divergence after tokens were removed.
+    """
 
     by_layer: ByLayer
     removals: tuple[Removal, ...]
 
 
-def run(
-    study: Study,
-    *,
-    watch: Callable[[int, int, str], None] | None = None,
-    keep: Callable[[TheoryDocument], None] | None = None,
-) -> TheoryDocument:
-    """Ask a study's questions. Its retentions are the shares kept after each of its layers alone.
+@dataclass(frozen=True)
+class Questionnaire:
+    """A study of the theory, ready to run.
 
-    keep: what is done with the document of the finished questions where something breaks off the rest of them.
-    Raises StudyError for a model or for questions that cannot be used, OptionError for options without meaning here.
+    layers: tokens are removed after each of these alone.
+    total: number of questions or pictures.
     """
-    asked = ASKED if study.fidelity_inputs is None else study.fidelity_inputs
+
+    study: Study
+    workload: Workload
+    trio: Trio
+    layers: tuple[int, ...]
+    total: int
+
+
+def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> TheoryDocument:
+    """Test the theory on a study's questions. Its retentions are the shares that are kept after one layer alone.
+
+    directory: if the study is interrupted, the document of the finished questions is written here.
+    Raises StudyError if the model or the questions cannot be used. Raises OptionError if an option has no meaning here.
+    """
+    ready = _questionnaire(study, watch)
+    environment = collect(study.device)
+    observed: list[Observed] = []
+    try:
+        for question in _observe(ready):
+            observed.append(question)
+            watch(Step(f"{len(observed)} of {ready.total} questions", len(observed), ready.total))
+    except BaseException:
+        if directory is not None and len(observed) >= FEWEST:
+            write_document(directory / find(study.verb).file, _document(ready, environment, observed))
+        raise
+    return _document(ready, environment, observed)
+
+
+def preview(study: Study, watch: Watch = ignore) -> Preview:
+    """Return the expected time of a study, from two of its questions. It has no cells. Raises what `run` raises."""
+    start = perf_counter()
+    ready = _questionnaire(study, watch)
+    load = perf_counter() - start
+    watch(Step("timing two questions"))
+    questions = _observe(ready)
+    next(questions)
+    start = perf_counter()
+    next(questions)
+    seconds = load + ready.total * (perf_counter() - start)
+    return Preview(
+        environment=collect(study.device), study=ready.study, shape=ready.workload.shape, cells=(), seconds=seconds
+    )
+
+
+def _questionnaire(study: Study, watch: Watch) -> Questionnaire:
+    asked = study.fidelity_inputs or 0
     if asked < FEWEST:
         raise StudyError(f"--asked {asked}: an interval over questions needs at least {FEWEST}")
-    study = study.model_copy(update={"fidelity_inputs": asked, "batch": 1})
-    workload = build(study)
+    study = study.model_copy(update={"batch": 1})
+    watch(Step(f"loading {study.model}"))
+    # The method's own retention is not used here, so any valid one is given.
+    plan = resolve(study.model_copy(update={"retentions": (1.0,)}))
+    workload = plan.workload
     if 0 < len(workload.questions) < FEWEST:
         where = study.questions or study.image or study.model
         raise StudyError(f"{where}: {len(workload.questions)} questions; an interval over them needs at least {FEWEST}")
-    trio = _trio(study, workload)
+    trio = _require_trio(plan.cells[0].method)
     layers = _layers(study, trio, workload.shape.num_layers)
-    here, total = collect(study.device), len(workload.questions) or asked
-    seen: list[Observed] = []
-
-    def document() -> TheoryDocument:
-        return _document(study, here, trio, layers, seen)
-
-    try:
-        for one in _observe(workload, study, trio, layers, asked):
-            seen.append(one)
-            if watch is not None:
-                watch(len(seen), total, "questions")
-    except BaseException:
-        if keep is not None and len(seen) >= FEWEST:
-            keep(document())
-        raise
-    return document()
+    return Questionnaire(study, workload, trio, layers, len(workload.questions) or asked)
 
 
-def _observe(workload: Workload, study: Study, trio: Trio, layers: tuple[int, ...], asked: int) -> Iterator[Observed]:
-    for number, sample in enumerate(theory.inputs(workload, asked, study.seed)):
-        found = theory.by_layer(workload, sample, trio.k_pos, trio.rows)
-        removals = theory.removals(
+def _observe(ready: Questionnaire) -> Iterator[Observed]:
+    """Yield the measurements of each question."""
+    study, workload, trio = ready.study, ready.workload, ready.trio
+    for number, sample in enumerate(removals.inputs(workload, study.fidelity_inputs or 0, study.seed)):
+        found = removals.by_layer(workload, sample, trio.k_pos, trio.rows)
+        removed = removals.removals(
             workload,
             sample,
             found,
             trio,
-            layers=layers,
+            layers=ready.layers,
             shares=sorted(set(study.retentions)),
             question=number,
             seed=study.seed,
         )
-        yield Observed(found, tuple(removals))
+        yield Observed(found, tuple(removed))
 
 
-def _trio(study: Study, workload: Workload) -> Trio:
-    """TRIO with the study's options: whose saliency it is, and whose choice."""
-    # Its own retention is of no account here; any that a schedule can meet will do.
-    method = plan(study.model_copy(update={"retentions": (1.0,)}), workload.shape)[0].method
+def _require_trio(method: Method) -> Trio:
+    """Return the study's TRIO. Raises OptionError for any other method, and for tokens other than visual ones."""
     if not isinstance(method, Trio):
-        raise OptionError(f"method {method.name!r}: the theory is TRIO's; leave the method out")
+        raise OptionError(f"method {method.name!r}: the theory is about TRIO; leave the method out")
     if method.tokens != "visual":
         raise OptionError("the bound is over visual tokens: leave the option tokens out")
     return method
 
 
 def _layers(study: Study, trio: Trio, num_layers: int) -> tuple[int, ...]:
+    """Return the study's pruning layers, or TRIO's defaults. Raises OptionError if the model has no such layer."""
     layers = trio.default_layers(num_layers) if study.layers is None else study.layers
     check_layers(layers, num_layers)
     return tuple(layers)
 
 
-def _document(
-    study: Study, here: Environment, trio: Trio, layers: tuple[int, ...], seen: list[Observed]
-) -> TheoryDocument:
-    removals = [removal for one in seen for removal in one.removals]
-    current, last = [one.by_layer.current for one in seen], [one.by_layer.last for one in seen]
+def _document(ready: Questionnaire, environment: Environment, observed: list[Observed]) -> TheoryDocument:
+    """Return the document of the observed questions."""
+    study, trio = ready.study, ready.trio
+    removed = [removal for question in observed for removal in question.removals]
+    current = [question.by_layer.current for question in observed]
+    last = [question.by_layer.last for question in observed]
     return TheoryDocument(
-        environment=here,
+        environment=environment,
         study=study,
-        questions=len(seen),
+        questions=len(observed),
         visual_tokens=current[0].shape[1],
         probe=trio.probe,
         rows=trio.rows,
         k_pos=trio.k_pos,
-        stages=tuple(stage(layer, removals, study.seed) for layer in layers),
+        stages=tuple(stage(layer, removed, study.seed) for layer in ready.layers),
         layers=by_depth(current, last, study.seed),
         agreement_trend=agreement_trend(current, last, study.seed),
     )

@@ -1,7 +1,10 @@
 """What the encoder methods say about their source: whose rule it is, its licence, and how ours differs."""
 
+from dataclasses import dataclass
+
 import pytest
 
+from tests.core.methods.test_methods import BUILT_IN
 from trio_core import methods
 
 CONTROLS = {"downsample", "grid", "random"}
@@ -58,8 +61,17 @@ def test_note_names_the_difference(name, words):
     assert words in methods.find(name).reference.note
 
 
-@pytest.mark.parametrize("name", ENCODER_METHODS)
-def test_first_line_of_the_docstring_is_one_sentence(name):
-    first, *rest = (methods.find(name).__doc__ or "").splitlines()
-    assert first.endswith(".") and first.count(". ") == 0
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_summary_is_one_short_sentence(name):
+    found = methods.find(name).summary()
+    assert found.endswith(".") and found.count(". ") == 0 and len(found) <= 100
+    _, *rest = (methods.find(name).__doc__ or "").splitlines()
     assert not rest or not rest[0].strip()
+
+
+def test_a_class_without_a_docstring_has_no_summary():
+    @dataclass(frozen=True, kw_only=True)
+    class Silent(methods.find("random")):
+        name = ""
+
+    assert Silent.summary() == ""

@@ -467,7 +467,7 @@ def follow(
 
 
 def check(family: str, method: SparseVLM, side: str = "left") -> int:
-    """Choices are the loops', and what comes out is the model's own layers on what they leave."""
+    """The selections are those of the loops. The output is that of the model's own layers on the kept tokens."""
     samples, eager, merges = unequal(family), tiny.model(family, "eager"), 0
     trace, logits = chosen(tiny.model(family), samples, method, side)
     for b, one in enumerate(samples):

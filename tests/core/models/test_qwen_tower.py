@@ -497,7 +497,7 @@ def test_it_generates_as_from_the_shorter_prompt_and_leaves_no_trace(family, mon
 
 
 def marks_of(model: PreTrainedModel, one: dict[str, Tensor], method: VisionZip, counter: Any, total: Any) -> list[int]:
-    """How much a counter went up in each choice; `total` reads it."""
+    """How much a counter rose in each selection; `total` reads it."""
     marks: list[int] = []
 
     def note(name: str, _entering: bool) -> None:

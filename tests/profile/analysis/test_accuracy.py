@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trio_profile.analysis.accuracy import accuracy, by_kind, by_question, difference, kept
+from trio_profile.analysis.accuracy import accuracy, accuracy_kept, by_kind, by_question, difference
 from trio_profile.stats.intervals import share_interval
 
 
@@ -15,12 +15,12 @@ def test_seeds_are_averaged_question_by_question():
     assert found.ci95 == share_interval(1.5, 3)
 
 
-def test_kinds_apart():
+def test_questions_of_each_kind_have_their_own_accuracy():
     found = by_kind(np.array([1.0, 0.0, 1.0, 1.0]), ["a", "a", "b", ""])
     assert {name: (one.value, one.samples) for name, one in found.items()} == {"a": (0.5, 2), "b": (1.0, 1)}
 
 
-def test_difference_by_hand():
+def test_a_difference_of_accuracies_is_the_one_worked_out_by_hand():
     """Bonett and Price: with 3 questions gained, 8 lost of 20, one added to each: (4 − 9) / 22 and its variance."""
     dense = np.array([1.0] * 8 + [0.0] * 3 + [1.0] * 9)
     pruned = np.array([0.0] * 8 + [1.0] * 3 + [1.0] * 9)
@@ -30,13 +30,13 @@ def test_difference_by_hand():
     assert found.ci95 == pytest.approx((-5 / 22 - 1.959964 * spread, -5 / 22 + 1.959964 * spread))
 
 
-def test_no_disagreement_is_no_certainty():
+def test_a_difference_without_disagreement_still_has_an_interval():
     found = difference(np.ones(50), np.ones(50))
     assert found.value == 0
     assert -0.06 < found.ci95[0] < 0 < found.ci95[1] < 0.06
 
 
-def test_the_interval_of_a_difference_holds_it():
+def test_the_interval_of_a_difference_contains_the_truth_as_often_as_it_says():
     """1,000 draws of 100 questions, dense right in 90 %, pruned losing a fifth of those and gaining a tenth."""
     rng = np.random.default_rng(0)
     true = 0.9 * 0.8 + 0.1 * 0.1 - 0.9
@@ -55,25 +55,29 @@ def curve(rng: np.random.Generator, shares: list[float], questions: int = 400) -
     return [(hard < share).astype(float) for share in shares]
 
 
-def test_where_a_share_is_kept_by_hand():
+def test_the_retention_that_keeps_a_share_is_the_one_worked_out_by_hand():
     """90 % of 400 is asked for: 240 answers at 0.3, 368 at 0.5."""
     pruned = [np.array([1.0] * n + [0.0] * (400 - n)) for n in (120, 240, 368, 400)]
-    found = kept([0.1, 0.3, 0.5, 0.9], pruned, np.ones(400), 0.9, [4.0, 2.0, 1.5, 1.0])
+    found = accuracy_kept([0.1, 0.3, 0.5, 0.9], pruned, np.ones(400), 0.9, [4.0, 2.0, 1.5, 1.0])
     assert (found.status, found.retention, found.prefill_speedup) == ("crossing", 0.5, 1.5)
     assert found.ci95 == (0.5, 0.9)  # 368 is 2 % above 360, and their difference has a standard error of 1.4 %
-    shuffled = kept([0.5, 0.9, 0.1, 0.3], [pruned[i] for i in (2, 3, 0, 1)], np.ones(400), 0.9, [1.5, 1.0, 4.0, 2.0])
+    shuffled = accuracy_kept(
+        [0.5, 0.9, 0.1, 0.3], [pruned[i] for i in (2, 3, 0, 1)], np.ones(400), 0.9, [1.5, 1.0, 4.0, 2.0]
+    )
     assert shuffled == found
 
 
 @pytest.mark.parametrize(
     ("questions", "share", "true"), [(200, 0.99, 0.22), (200, 0.97, 0.22), (200, 0.85, 0.11), (50, 0.97, 0.22)]
 )
-def test_the_interval_holds_where_a_share_is_kept(questions: int, share: float, true: float):
+def test_the_interval_of_that_retention_contains_the_truth_as_often_as_it_says(
+    questions: int, share: float, true: float
+):
     """100 draws of questions; dense answers all, and pruning 86, 99.5 and 100 % of them."""
     held = 0
     for trial in range(100):
         pruned = curve(np.random.default_rng(trial), [0.86, 0.995, 1.0], questions)
-        found = kept([0.11, 0.22, 0.33], pruned, np.ones(questions), share, [2.0, 1.5, 1.2])
+        found = accuracy_kept([0.11, 0.22, 0.33], pruned, np.ones(questions), share, [2.0, 1.5, 1.2])
         if found.status == "crossing" and found.ci95 is not None:
             held += found.ci95[0] <= true <= found.ci95[1]
         else:
@@ -81,25 +85,27 @@ def test_the_interval_holds_where_a_share_is_kept(questions: int, share: float, 
     assert held / 100 >= 0.93
 
 
-def test_all_answers_alike_still_leave_a_doubt():
+def test_equal_answers_everywhere_still_have_an_interval():
     """Of 200 questions none is lost, which says nothing of one in a hundred."""
     pruned = [np.array([1.0] * 172 + [0.0] * 28), np.ones(200), np.ones(200)]
-    by_share = {share: kept([0.11, 0.22, 0.33], pruned, np.ones(200), share, [2.0, 1.5, 1.2]) for share in (0.99, 0.95)}
+    by_share = {
+        share: accuracy_kept([0.11, 0.22, 0.33], pruned, np.ones(200), share, [2.0, 1.5, 1.2]) for share in (0.99, 0.95)
+    }
     assert by_share[0.99].ci95 == (0.22, 1.0)
     assert by_share[0.95].ci95 == (0.22, 0.22)
 
 
-def test_what_no_retention_keeps_is_not_said_to_be_kept():
+def test_a_share_that_no_retention_keeps_is_reported_as_not_kept():
     pruned = [np.array([1.0] * n + [0.0] * (200 - n)) for n in (100, 197)]
-    assert kept([0.11, 0.99], pruned, np.ones(200), 0.99, [2.0, 1.0]).status == "inconclusive"
+    assert accuracy_kept([0.11, 0.99], pruned, np.ones(200), 0.99, [2.0, 1.0]).status == "inconclusive"
 
 
 def test_a_share_that_is_always_kept_or_never():
     rng, dense = np.random.default_rng(2), np.ones(400)
-    assert kept([0.1, 0.9], curve(rng, [1.0, 1.0]), dense, 0.95, [2.0, 1.0]).status == "always"
-    assert kept([0.1, 0.9], curve(rng, [0.2, 0.5]), dense, 0.95, [2.0, 1.0]).status == "never"
-    assert kept([0.1, 0.9], curve(rng, [0.2, 0.5]), np.zeros(400), 0.95, [2.0, 1.0]).status == "inconclusive"
+    assert accuracy_kept([0.1, 0.9], curve(rng, [1.0, 1.0]), dense, 0.95, [2.0, 1.0]).status == "always"
+    assert accuracy_kept([0.1, 0.9], curve(rng, [0.2, 0.5]), dense, 0.95, [2.0, 1.0]).status == "never"
+    assert accuracy_kept([0.1, 0.9], curve(rng, [0.2, 0.5]), np.zeros(400), 0.95, [2.0, 1.0]).status == "inconclusive"
 
 
-def test_few_questions_leave_it_open():
-    assert kept([0.1, 0.9], [np.ones(10)] * 2, np.ones(10), 0.95, [2.0, 1.0]).status == "inconclusive"
+def test_few_questions_are_inconclusive():
+    assert accuracy_kept([0.1, 0.9], [np.ones(10)] * 2, np.ones(10), 0.95, [2.0, 1.0]).status == "inconclusive"

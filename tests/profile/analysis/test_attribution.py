@@ -5,7 +5,7 @@ import pytest
 from trio_profile.analysis.attribution import Part, attribute
 
 
-def test_by_hand():
+def test_each_step_adds_the_time_of_its_part():
     """100 ms, claimed four times as fast: 25. Layers promise 20 and their work says 24; they take 30. The tower takes
     20 of its 20, not 5; choosing takes 4."""
     steps = attribute(

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests.profile.examples import answered, dense, document, environment, failed, measurement, study
-from trio_profile.analysis.sweep import QUANTITIES, Document, speedups, summarise
+from trio_profile.analysis.sweep import QUANTITIES, SweepDocument, speedups, summarise
 from trio_profile.records.schema import Energy, Fidelity
 from trio_profile.stats.intervals import median
 
@@ -34,7 +34,7 @@ def test_macs_are_half_of_the_flops():
     assert found.cells[0].selection_macs * 2 == counted.selection_flops
 
 
-def test_failed_cells_stand_among_the_others_and_out_of_the_break_even():
+def test_failed_cells_are_listed_and_do_not_count_for_the_break_even():
     asked = study(retentions=(0.22, 0.5))
     found = document(asked, [measurement("trio", 0.22), failed("trio", 0.5, "out of memory")])
     assert [c.status for c in found.cells] == ["done", "failed"]
@@ -80,9 +80,9 @@ def test_a_study_without_cells_is_a_document():
     assert {b.status for b in found.break_even.values()} == {"inconclusive"}
 
 
-def test_the_document_reads_back():
+def test_a_document_is_read_back_from_its_json():
     found = document(study(methods=("trio", "grid")))
-    assert Document.model_validate_json(found.model_dump_json()) == found
+    assert SweepDocument.model_validate_json(found.model_dump_json()) == found
 
 
 def test_answers_are_paired_with_dense_and_told_by_kind():
@@ -128,7 +128,7 @@ def test_the_draws_of_a_method_are_averaged_question_by_question():
     assert found.top1_agreement.value == pytest.approx((1 + 1 / 3) / 2)
 
 
-def test_without_answers_nothing_is_said_of_them():
+def test_without_answers_a_document_has_no_accuracy():
     found = document(study(retentions=(0.11, 0.55)))
     assert found.accuracy_kept == {}
     assert found.cells[0].accuracy is None and found.dense is not None and found.dense.accuracy is None

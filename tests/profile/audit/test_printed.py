@@ -29,7 +29,7 @@ def test_trailing_zeros_count():
 
 
 @given(st.fractions(min_value=0, max_value=10**6), st.integers(0, 6))
-def test_what_is_rounded_or_cut_off_is_allowed(value: Fraction, digits: int):
+def test_an_interval_contains_every_value_that_rounds_or_truncates_to_the_figure(value: Fraction, digits: int):
     unit = Fraction(1, 10**digits)
     below = value // unit * unit
     nearest = below + unit if value - below >= unit / 2 else below
@@ -54,17 +54,17 @@ def test_what_is_rounded_or_cut_off_is_allowed(value: Fraction, digits: int):
         ("94.7", "94.9", False),
     ],
 )
-def test_prints_of_one_value(one: str, other: str, agree: bool):
+def test_two_figures_may_be_of_one_value_if_their_intervals_meet(one: str, other: str, agree: bool):
     assert Printed.of(one).agrees(Printed.of(other)) == Printed.of(other).agrees(Printed.of(one)) == agree
 
 
-def test_settings_are_told_apart_where_values_need_not_be():
+def test_a_setting_matches_its_longer_form_but_no_other_setting():
     assert Printed.of("0.11").names(Printed.of("0.111"))
     assert Printed.of("0.11").names(Printed.of("0.11"))
     assert not Printed.of("0.11").names(Printed.of("0.12"))
 
 
-def test_intervals_hold_what_their_ends_make():
+def test_interval_arithmetic_contains_every_combination():
     whole, part = Interval(Fraction(4933), Fraction(4935)), Interval(Fraction(1790), Fraction(1792))
     ratio = whole / part
     assert (ratio.low, ratio.high) == (Fraction(4933, 1792), Fraction(4935, 1790))
@@ -77,6 +77,6 @@ def test_intervals_hold_what_their_ends_make():
 @pytest.mark.parametrize(
     "text", ["", "nan", "inf", "1_000", "0x10", "1e999", "12:30", "1,5", "9" * 25, "٣", " 1", "1\n"]
 )
-def test_what_is_no_number_is_refused(text: str):
+def test_text_that_is_no_number_is_refused(text: str):
     with pytest.raises(ValueError, match="decimal number"):
         Printed.of(text)

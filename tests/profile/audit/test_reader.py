@@ -44,7 +44,7 @@ def table(body: str) -> str:
 # --- what is read ------------------------------------------------------------------------------------------------
 
 
-def test_a_table_is_read_with_its_prints_as_they_stand():
+def test_a_table_keeps_its_figures_as_printed():
     found = claims(PAPER.replace("0.45", "0.450"))
     (main,) = found.tables
     baseline, pruned = main.rows
@@ -146,25 +146,25 @@ BAD = [
     (("flops_t: 0.45", "flops_t: [0.45]"), 13, "flops_t: needs a number"),
     (("flops_t: 0.45", "flops_t: 0.45 T"), 13, "'0.45 T' is not a decimal number"),
     (("flops_t: 0.45", "flops_reduction_pct: 120"), 13, "120 % cannot be"),
-    (("11.1pct", "111pct"), 13, "1.11 is more than all"),
-    (("flops_t: 0.45", "retention: 1.5, flops_t: 0.45"), 13, "retention: 1.5 is more than all"),
+    (("11.1pct", "111pct"), 13, "1.11 is more than 1"),
+    (("flops_t: 0.45", "retention: 1.5, flops_t: 0.45"), 13, "retention: 1.5 is more than 1"),
     (("flops_t: 0.45", "retention: 0.1, retention_pct: 10, flops_t: 0.45"), 13, "retention stands there too"),
     (("flops_t: 0.45", "tokens: 577, flops_t: 0.45"), 13, "tokens: 577 of 576 visual tokens"),
-    (("flops_t: 0.45", "break_even: [0.7, 0.6], flops_t: 0.45"), 13, "break_even: takes the two retentions"),
+    (("flops_t: 0.45", "break_even: [0.7, 0.6], flops_t: 0.45"), 13, "break_even: takes two retentions"),
     (("flops_t: 0.45", "scores: [1, 2], flops_t: 0.45"), 13, "scores: 2 scores for 0 benchmarks"),
-    (("flops_t: 0.45", "overhead: perhaps, flops_t: 0.45"), 13, "neither true nor false"),
+    (("flops_t: 0.45", "overhead: perhaps, flops_t: 0.45"), 13, "'perhaps' is none of 'true' or 'false'"),
     (("layers: 32", "layers: 0"), 3, "models.vl-7b.layers: greater than or equal to 1"),
     (("layers: 32", "layers: 2.5"), 3, "models.vl-7b.layers"),
-    (("hidden: 4096, ", ""), 3, "models.vl-7b.hidden: field required"),
+    (("hidden: 4096, ", ""), 3, "models.vl-7b.hidden: is missing"),
     (("heads: 32", "heads: 32, kv_heads: 5"), 3, "kv_heads: 5 do not divide 32 heads"),
-    (("heads: 32", "heads: 30"), 3, "heads: 30 do not divide hidden 4096; give head_dim"),
+    (("heads: 32", "heads: 30"), 3, "head_dim: is needed, because 30 heads do not divide hidden 4096"),
     (("heads: 32", "headz: 32"), 3, "headz: no known field; perhaps heads"),
     (("[1, 10, 15]}\n", "[1, 10, 32]}\n"), 5, "pruning_layers.vl: 32 is not inside the decoder"),
     (("[1, 10, 15]}\n", "[10, 1]}\n"), 5, "[10, 1] do not ascend"),
     (("keep: [92, 54, 22]", "keep: [92, 54]"), 7, "3 layers, but budgets for 2"),
     (("keep: [92, 54, 22]", "keep: [92, 154, 22]"), 7, "no stage may hold more than the one before it"),
     (("keep: [92, 54, 22]", "keep: [592, 54, 22]"), 7, "no stage may hold more than the one before it, or 576"),
-    (("keep: [92, 54, 22]", "keep_ratio: [1.2, 0.5, 0.5]"), 7, "lies between 0 and 1"),
+    (("keep: [92, 54, 22]", "keep_ratio: [1.2, 0.5, 0.5]"), 7, "keep_ratio.0: 1.2 is more than 1"),
     (("model: vl-7b", "model: vl-8b"), 10, "'vl-8b' is none of vl-7b"),
     (("model: vl-7b", "modle: vl-7b"), 10, "modle: no known quantity"),
     (("model: vl-7b", "model: vl-7b\n    dtype: float1"), 11, "dtype: 'float1' is none of"),
@@ -183,8 +183,8 @@ BAD = [
     (("baseline:", "prune 11.1pct:"), 13, "prune 11.1pct: stands twice"),
     (("kv_mb: 62", "flops_t: 0.45"), 13, "flops_t: stands twice"),
     (("kv_mb: 62", "printed: {flops_t: 0.45}"), 13, "flops_t: stands twice"),
-    (("flops_t: 0.45", "flops_t: &a 0.45"), 13, "anchors and aliases are not taken"),
-    (("flops_t: 0.45", "flops_t: *a"), 13, "anchors and aliases are not taken"),
+    (("flops_t: 0.45", "flops_t: &a 0.45"), 13, "anchors and aliases are not allowed"),
+    (("flops_t: 0.45", "flops_t: *a"), 13, "anchors and aliases are not allowed"),
     (("flops_t: 0.45", "flops_t: !!python/name:os.system 0.45"), 13, "tag tag:yaml.org,2002:python/name:os.system"),
     (("flops_t: 0.45", "? [a, b]\n        : 0.45"), 13, "a key must be a plain word"),
     (("flops_t: 0.45", f"flops_t: {'4' * 3000}"), 13, "a text of 3000 characters"),
@@ -195,15 +195,15 @@ BAD = [
     ("", 1, "is empty"),
     ("# nothing\n", 1, "is empty"),
     ("- 1\n- 2\n", 1, "needs fields with values"),
-    (PAPER + "---\n" + PAPER, 15, "holds more than one document"),
+    (PAPER + "---\n" + PAPER, 14, "holds more than one document"),
     ("a: " + "[" * 400 + "]" * 400, 1, "nests deeper than 12"),
     ("a: [" + "1, " * 60_000 + "]", 1, "holds over 50000 parts"),
-    ("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", 1, "anchors and aliases are not taken"),
+    ("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", 1, "anchors and aliases are not allowed"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("change", "line", "says"), BAD)
-def test_what_is_wrong_is_named_by_line_and_field(change, line: int, says: str, tmp_path: Path, capsys):
+def test_an_error_names_its_line_and_field(change, line: int, says: str, tmp_path: Path, capsys):
     if isinstance(change, tuple):
         before, after = change
         assert PAPER.count(before) >= 1
@@ -222,7 +222,7 @@ def test_what_is_wrong_is_named_by_line_and_field(change, line: int, says: str, 
     assert len(complaint) < 600
 
 
-def test_files_that_are_none(tmp_path: Path, capsys):
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, capsys):
     def complaint(claims: str) -> str:
         assert run(["audit", claims]) == 2
         (line,) = capsys.readouterr().err.splitlines()
@@ -277,7 +277,7 @@ class _Watched:
         self.file.close()
 
 
-def test_more_rows_than_can_be_held_against_each_other(capsys, tmp_path: Path):
+def test_too_many_rows_are_refused(capsys, tmp_path: Path):
     path = tmp_path / "claims.yaml"
     rows = ", ".join(f"m{i}: 5" for i in range(1001))
     path.write_text(table(f"    quantity: prefill_ms\n    rows: {{{rows}}}\n"))
@@ -319,7 +319,7 @@ PUT = [None, "", "x", "0", "1", "7", "0.5", "-1", "9e9", [], ["x"], ["1", "2"], 
 
 @pytest.mark.parametrize("put", PUT, ids=repr)
 @pytest.mark.parametrize("text", [RICH, TEMPLATE.read_text(), (BUILTIN / "pyramiddrop.yaml").read_text()])
-def test_nothing_in_the_place_of_a_value_breaks_the_reader(text: str, put):
+def test_any_value_in_any_place_is_read_or_refused_in_one_line(text: str, put):
     assert claims(text)
     for *inside, last in _places(yaml.load(text, yaml.BaseLoader)):
         tree = here = yaml.load(text, yaml.BaseLoader)
@@ -333,7 +333,7 @@ def test_nothing_in_the_place_of_a_value_breaks_the_reader(text: str, put):
 
 
 @given(st.text(max_size=300))
-def test_no_text_breaks_the_reader(text: str):
+def test_any_text_is_read_or_refused_in_one_line(text: str):
     try:
         claims(text)
     except ClaimsError as error:
@@ -342,7 +342,7 @@ def test_no_text_breaks_the_reader(text: str):
 
 
 @given(st.data())
-def test_no_slip_in_a_good_file_breaks_the_reader(data: st.DataObject):
+def test_any_typing_error_in_a_good_file_is_read_or_refused_in_one_line(data: st.DataObject):
     """A character dropped, doubled or replaced: either it still reads, or one line says where not."""
     at = data.draw(st.integers(0, len(PAPER) - 1))
     with_ = data.draw(st.sampled_from(["", PAPER[at] * 2, "9", "-", ":", "{", "]", '"', "\n", "x", "0.", "&a ", "%"]))

@@ -44,7 +44,7 @@ def test_a_printed_figure_has_its_convention(claim: str, text: int, code: str, v
     assert all(found.printed != "no" for found in matches)
 
 
-def test_the_fifth_is_named_with_what_is_left_and_with_the_text_that_would_print_it():
+def test_an_unexplained_figure_has_its_nearest_convention_and_the_text_that_would_explain_it():
     """At the 46 text tokens of its source 0.7 % are missing, the work of four more: elementwise work is far less."""
     nearest, *others = explain(figure("8.48e12"), llava(46))
     assert (nearest.code, nearest.printed, nearest.text_tokens) == ("all-ffn3-heads-flops", "no", None)
@@ -52,7 +52,7 @@ def test_the_fifth_is_named_with_what_is_left_and_with_the_text_that_would_print
     assert (others[0].code, others[0].text_tokens) == ("all-ffn3-heads-flops", (50, 50))
 
 
-def test_the_text_that_would_print_a_claim_is_all_of_it():
+def test_the_number_of_text_tokens_that_explains_a_figure_is_complete():
     for claim in (figure("8.48e12"), figure("7e13")):
         for found in explain(claim, llava(46))[1:]:
             assert found.text_tokens is not None
@@ -62,17 +62,17 @@ def test_the_text_that_would_print_a_claim_is_all_of_it():
             assert printed == [low <= text <= high for text in texts]
 
 
-def test_every_convention_is_another_one():
+def test_every_convention_has_a_code_of_its_own():
     dense, pruned = list(conventions()), list(conventions(overhead=True))
     assert len({one.code for one in dense}) == len({one.name for one in dense}) == len(dense) == 112
     assert len({one.code for one in pruned}) == len(pruned) == 208
     assert all(find(one.code) == one for one in pruned)
 
 
-def test_values_by_hand():
+def test_values_are_those_worked_out_by_hand():
     prefill = grouped()
     assert PAPER.value(prefill) == 3 * fastv_inference((10, 6), 8, 16) + 99
-    both = decoder_macs((15, 11), 8, 16, 16, 4, 3)
+    both = decoder_macs((15, 11), prefill.shape)
     assert Convention(tokens="all", ffn=3, head="one").value(prefill) == 3 * (both + 8 * 32)
     # All rows of the head are those of the last layer: 6 visual and 5 of text.
     everything = Convention(tokens="all", ffn=3, head="all", tower=True, unit="flops")
@@ -82,21 +82,21 @@ def test_values_by_hand():
 
 
 @pytest.mark.parametrize("convention", list(conventions(overhead=True)), ids=lambda one: one.code)
-def test_every_convention_walks_to_what_runs(convention: Convention):
+def test_every_convention_can_be_walked_to_the_counted_work(convention: Convention):
     prefill = grouped()
-    runs = 3 * (decoder_macs((15, 11), 8, 16, 16, 4, 3) + 8 * 32)
+    runs = 3 * (decoder_macs((15, 11), prefill.shape) + 8 * 32)
     walked = steps(convention, prefill)
     assert convention.value(prefill) + sum(added for _, added in walked) == runs
     assert all(added for _, added in walked)
 
 
-def test_a_convention_that_is_not_in_use_is_refused_with_those_near_it():
+def test_an_unknown_convention_is_refused_with_the_nearest_ones():
     with pytest.raises(StudyError, match="'visual-ffn4-macs' is none of the 208 in use; the nearest are visual-ffn"):
         find("visual-ffn4-macs")
 
 
 @pytest.mark.parametrize("claim", ["much", "", "-2e12", "0", "nan", "inf", "1e40", "2." + 30 * "9"])
-def test_what_is_no_figure_is_refused(claim: str):
+def test_text_that_is_no_figure_is_refused(claim: str):
     with pytest.raises(StudyError, match="--claimed") as caught:
         figure(claim)
     assert "\n" not in str(caught.value)

@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
+from trio_core.rules.cost import LayerShape
 from trio_core.rules.schedule import Schedule
 from trio_profile.cost.formula import fastv_inference, fastv_macs, fastv_overhead, fastv_saved, kv_bytes, layer_macs
 
@@ -11,7 +14,7 @@ def test_baselines_of_the_paper_to_every_printed_digit():
     assert 32 * fastv_macs(2880, D, M) == 16_669_841_817_600  # printed 16.67 T
 
 
-def test_one_layer_by_hand():
+def test_the_work_of_one_layer_is_the_one_worked_out_by_hand():
     # n = 2, d = 3, m = 5: 4·2·9 = 72, 2·4·3 = 24, 2·2·3·5 = 60
     assert fastv_macs(2, 3, 5) == 156
 
@@ -24,14 +27,14 @@ PUBLISHED = {
 
 
 @pytest.mark.parametrize("name", ["llava-64", "llava-128"])
-def test_inference_at_published_lists_is_the_papers_sum(name: str):
+def test_inference_work_at_published_budgets_is_the_papers_sum(name: str):
     schedule = PUBLISHED[name]
     v1, v2, v3 = schedule.budgets
     by_hand = fastv_macs(576, D, M) + 9 * fastv_macs(v1, D, M) + 5 * fastv_macs(v2, D, M) + 17 * fastv_macs(v3, D, M)
     assert fastv_inference(schedule.tokens_by_layer, D, M) == by_hand
 
 
-def test_published_lists_as_integers():
+def test_published_budgets_give_exact_integers():
     # Worked out apart from this code: f(n) at 576, 92, 54, 22 and 576, 218, 128, 54.
     assert fastv_inference(PUBLISHED["llava-64"].tokens_by_layer, D, M) == 325_651_333_120
     assert fastv_overhead((576, 92, 54), D, M) == 116_371_914_752
@@ -40,7 +43,7 @@ def test_published_lists_as_integers():
     assert fastv_overhead((576, 218, 128), D, M) == 148_259_504_128
 
 
-def test_saved_is_one_minus_the_total_over_dense():
+def test_the_saved_share_is_one_minus_the_total_over_dense():
     schedule = PUBLISHED["llava-64"]
     total = 325_651_333_120 + 116_371_914_752
     saved = fastv_saved(schedule.tokens_by_layer, (576, 92, 54), D, M)
@@ -54,16 +57,17 @@ def test_a_decimal_gamma_is_taken_as_written():
     assert fastv_macs(10, 10, 10) == 8000
 
 
-def test_layer_macs_knows_grouped_keys_and_the_gate():
-    ungrouped = layer_macs(576, D, M, D, D, ffn_matrices=2)
+def test_the_work_of_a_layer_allows_for_grouped_keys_and_the_gate():
+    plain = LayerShape(D, M, query_width=D, kv_width=D, heads=32, vocabulary=32000, ffn_matrices=2)
+    ungrouped = layer_macs(576, plain)
     assert ungrouped == fastv_macs(576, D, M)
-    gated = layer_macs(576, D, M, D, D, ffn_matrices=3)
+    gated = layer_macs(576, replace(plain, ffn_matrices=3))
     assert gated - ungrouped == 576 * D * M
-    grouped = layer_macs(576, D, M, D, 512, ffn_matrices=3)
+    grouped = layer_macs(576, replace(plain, ffn_matrices=3, kv_width=512))
     assert gated - grouped == 2 * 576 * D * (D - 512)
 
 
-def test_kv_bytes_of_the_paper():
+def test_cache_bytes_are_those_of_the_paper():
     # 318 MB printed for 576 + 60 tokens, 62 MB for 64 + 60 on average: MiB, float16, text included.
     assert kv_bytes([636] * 32, 4096, 2) == 318 * 2**20
     schedule = Schedule.average(retention=64 / 576, visual_tokens=576, num_layers=32)

@@ -12,7 +12,7 @@ from trio_profile.inputs.towers import DEAD_LAYER, vision_terms
 from trio_profile.inputs.workload import Workload, shape_for
 from trio_profile.profilers import flops_counted
 from trio_profile.records.schema import Cell, Shape, Study
-from trio_profile.studies.plan import Planned
+from trio_profile.studies.plan import PlannedCell
 
 WITH_A_FORMULA = ("llava", "llava_next", "qwen2_vl", "qwen2_5_vl")
 """Families whose tower the cost model knows."""
@@ -45,7 +45,7 @@ def walk(workload: Workload, name: str | None) -> Reconciliation:
     cell = None
     if method is not None:
         assert name is not None and trace is not None
-        cell = Planned(Cell(method=name, retention=0.5), method, trace.schedules[0])
+        cell = PlannedCell(Cell(method=name, retention=0.5), method, trace.schedules[0])
         visual = trace.schedules[0].tokens_by_layer
     return reconcile(
         Prefill(shape, visual, overhead_macs=0 if cell is None else cell.fastv_overhead_macs(shape, 1.0)),
@@ -56,7 +56,7 @@ def walk(workload: Workload, name: str | None) -> Reconciliation:
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
-def test_nothing_is_left_over(family: str):
+def test_the_terms_explain_the_whole_dense_count(family: str):
     """Dense; the tower by its formula where there is one, else as a term of its own."""
     workload = workload_of(family, None)
     found = walk(workload, None)
@@ -78,7 +78,7 @@ def test_nothing_is_left_over(family: str):
         ("qwen3_vl", "trio"),
     ],
 )
-def test_nothing_is_left_over_under_a_method(family: str, name: str):
+def test_the_terms_explain_the_whole_pruned_count(family: str, name: str):
     assert walk(workload_of(family, "sdpa"), name).residual_macs == 0
 
 
@@ -95,7 +95,7 @@ def test_eager_and_sdpa_count_the_same():
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("family", [name for name in tiny.FAMILIES if name != "gemma3"])
-def test_fvcore_differs_by_modules_that_a_tracer_finds_dead(family: str, attention: str):
+def test_fvcore_leaves_out_modules_whose_output_nothing_reads(family: str, attention: str):
     """torch cannot trace the `vmap` that Gemma 3's masks are made by."""
     if family == "paligemma2" and attention == "sdpa":
         pytest.skip("transformers' Gemma 2 has no SDPA")
@@ -110,7 +110,7 @@ def test_fvcore_differs_by_modules_that_a_tracer_finds_dead(family: str, attenti
 
 
 @pytest.mark.parametrize("name", ["trio", "visionzip"])
-def test_fvcore_leaves_out_a_choice(name: str):
+def test_fvcore_leaves_out_the_selection(name: str):
     workload = workload_of("llava", "sdpa")
     method = methods.find(name)(retention=0.5)
     seen, _ = flops_counted.prefill(workload, method)
@@ -129,15 +129,14 @@ def test_decoding_is_what_the_formula_says(family: str, name: str | None):
     seen, trace = flops_counted.prefill(workload, method)
     shape, steps = workload.shape, workload.new_tokens - 1
     visual = (shape.visual_tokens,) * shape.num_layers if trace is None else trace.schedules[0].tokens_by_layer
-    widths = (shape.hidden, shape.intermediate, shape.query_width, shape.kv_width, shape.ffn_matrices)
-    expected = decode_macs([n + shape.text_tokens for n in visual], steps, *widths, shape.vocabulary)
+    expected = decode_macs([n + shape.text_tokens for n in visual], steps, shape)
     assert flops_counted.decoding(workload, method, seen.macs) == shape.batch * expected
 
 
-def test_each_term_by_hand():
-    d, m, qw, kv, vocabulary, batch = 8, 16, 16, 4, 32, 3
+def test_each_term_is_the_one_worked_out_by_hand():
+    d, m, vocabulary, batch = 8, 16, 32, 3
     visual, text = (10, 6), 5
-    counted = batch * sum(layer_macs(n + text, d, m, qw, kv, 3) for n in visual) + batch * d * vocabulary + 700 + 40
+    counted = batch * sum(layer_macs(n + text, SHAPE) for n in visual) + batch * d * vocabulary + 700 + 40
     found = reconcile(
         Prefill(SHAPE, visual, overhead_macs=99),
         selection=50,
@@ -157,13 +156,13 @@ def test_each_term_by_hand():
     assert found.residual_macs == 0
 
 
-def test_what_no_term_explains_is_the_residual():
+def test_work_that_no_term_explains_is_the_residual():
     counted = CountedWork(macs=10**6, selection=None, modules={})
     whole = reconcile(Prefill(SHAPE, (10, 10)), selection=0, known={}, counted=counted)
     assert whole.residual_macs == 10**6 - whole.claimed_macs - sum(term.macs for term in whole.terms) != 0
 
 
-def test_the_walk_from_a_print_begins_with_what_its_rounding_hides():
+def test_the_walk_from_a_printed_figure_begins_with_its_rounding():
     prefill, convention = Prefill(SHAPE, (10, 10)), Convention(tokens="all", ffn=3, unit="flops")
     counted = CountedWork(macs=convention.value(prefill) // 2 + 3 * 8 * 32, selection=None, modules={})
     found = reconcile(prefill, selection=0, known={}, counted=counted, convention=convention, figure=10**6)

@@ -1,53 +1,92 @@
-"""The report of one prefill's work: what its figure draws is what its document says."""
+"""The report of one prefill's work: what it draws and says is what its document holds."""
 
 import json
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from trio_profile import render as report
+from tests.profile.reading import blocks, in_terminal, rows, sentences, table, terms, too_wide
+from tests.profile.studying import make
+from trio_profile import units
+from trio_profile.analysis.flops import FlopsDocument
 from trio_profile.cli import run
-from trio_profile.cost.reconciliation import FlopsDocument
-from trio_profile.findings import charts as figures
 from trio_profile.findings import flops as pages
-from trio_profile.findings.blocks import Chart, Sentences, Table
+from trio_profile.findings.blocks import Sentences, Table, Waterfall
+from trio_profile.render import render
 from trio_profile.studies import flops
-from trio_profile.studies.plan import make
 
 
 @pytest.fixture(scope="module")
 def document() -> FlopsDocument:
-    study = make(model="pocket-deep", device="meta", retentions=(0.33,), new_tokens=2)
-    return flops.run(study, dense=False, claim=Decimal("1.5e9"))
+    study = make("flops", model="pocket-deep", device="meta", retentions=(0.33,), new_tokens=2)
+    return flops.run(study.model_copy(update={"claimed": "1.5e9"}))
 
 
-def charts(document: FlopsDocument) -> list[Chart]:
-    return [block for page in pages.report(document).pages for block in page.blocks if isinstance(block, Chart)]
+def test_every_walk_ends_at_the_sum_of_its_steps(document: FlopsDocument):
+    walks = blocks(pages.report(document), Waterfall)
+    assert [walk.id for walk in walks] == ["walk", "print"]
+    for walk in walks:
+        assert walk.last.value == walk.first.value + sum(step.value for step in walk.steps)
+    assert walks[0].first.value == document.claimed.fastv_macs
+    assert walks[0].last.value == document.counted.torch_flops // 2
+    assert walks[1].first.value == 1_500_000_000
 
 
-def test_a_waterfall_ends_at_the_sum():
-    figure = figures.waterfall("first", 100, [("more", 50), ("less", -30)], "last")
-    (trace,) = figure.data
-    assert list(trace.x) == [100, 50, -30, 0]
-    assert list(trace.measure) == ["absolute", "relative", "relative", "total"]
-    assert [name for name, _ in trace.customdata] == ["first", "more", "less", "last"]
-    assert trace.customdata[-1][1] == trace.text[-1] == "120"
+def test_the_walk_names_every_term_and_the_residual_with_all_digits(document: FlopsDocument):
+    walk, _ = blocks(pages.report(document), Waterfall)
+    assert [step.name for step in walk.steps] == [*(term.name for term in document.terms), "residual"]
+    assert walk.last.exact == units.exact(document.counted.torch_flops // 2)
+    assert walk.steps[-1].exact == "0"
 
 
-def test_the_walk_is_drawn_and_printed_exactly(document: FlopsDocument):
-    walk, printed = charts(document)
-    drawn = dict(walk.figure.data[0].customdata)
-    assert all(term.name in drawn for term in document.terms)
+def test_the_tables_hold_the_same_numbers_and_every_operator(document: FlopsDocument):
+    captions = [block.caption for block in blocks(pages.report(document), Table)]
+    assert captions == ["Exactly", "Exactly", "Counted", "Without a formula"]
+    counted = table(pages.report(document), "Counted")
+    assert [row[0] for row in rows(counted)] == [part.op for part in document.ledger]
+    assert all(block.detail for block in blocks(pages.report(document), Table))
+
+
+def test_the_unit_of_the_walk_can_be_flops(document: FlopsDocument):
+    macs, flops_ = (blocks(pages.report(document, unit), Waterfall)[0] for unit in ("macs", "flops"))
+    assert flops_.last.value == 2 * macs.last.value
+    assert macs.caption.endswith(", MACs") and flops_.caption.endswith(", FLOPs")
     assert (
-        f"{document.counted.torch_flops // 2:,}".replace(",", "\N{NARROW NO-BREAK SPACE}") + " MACs" == drawn["counted"]
+        f"{units.count(document.counted.torch_flops)} FLOPs were counted"
+        in sentences(pages.report(document, "flops"))[0]
     )
-    assert printed.figure.data[0].x[0] == 1_500_000_000
-    tables = {block.caption for page in pages.report(document).pages for block in page.blocks if type(block) is Table}
-    assert tables == {"Exactly", "Counted", "Without a formula"}
+    # The walk from a printed figure begins in the figure's own unit.
+    assert blocks(pages.report(document, "flops"), Waterfall)[1].first.value == 1_500_000_000
 
 
-def test_without_a_print_there_is_no_page_of_it(document: FlopsDocument):
+def test_the_first_page_says_what_is_explained_and_what_is_declared(document: FlopsDocument):
+    said = sentences(pages.report(document))
+    assert any("the residual is 0" in line for line in said)
+    assert any("declared by the method, not counted" in line for line in said)
+    left = document.model_copy(update={"residual_macs": 1234, "selection_counted": True})
+    said = sentences(pages.report(left))
+    assert any("leave 1\N{NARROW NO-BREAK SPACE}234 MACs unexplained" in line for line in said)
+    assert not any("declared by the method" in line for line in said)
+
+
+def test_halved_causal_attention_is_said_only_if_asked(document: FlopsDocument):
+    assert not any("halved" in line for line in sentences(pages.report(document)))
+    half = document.model_copy(update={"causal": "half", "analytic_macs": 7})
+    assert any("halved, the formula and its steps make 7 MACs" in line for line in sentences(pages.report(half)))
+
+
+def test_a_printed_figure_is_held_against_each_convention(document: FlopsDocument):
+    nearest = document.conventions[0]
+    none, *_ = [line for line in sentences(pages.report(document)) if "convention in use" in line]
+    assert none.startswith("No convention in use gives the printed figure") and nearest.code in none
+    cut = nearest.model_copy(update={"printed": "truncated"})
+    with_text = nearest.model_copy(update={"text_tokens": (5, 5)})
+    said = sentences(pages.report(document.model_copy(update={"conventions": (cut, with_text)})))
+    assert any("cut off, not rounded" in line and nearest.name in line for line in said)
+    assert f"{nearest.code} would give the printed figure with 5 text tokens." in said
+
+
+def test_without_a_printed_figure_there_is_no_page_of_it(document: FlopsDocument):
     bare = document.model_copy(update={"printed": None, "conventions": ()})
     assert "print" not in [page.id for page in pages.report(bare).pages]
 
@@ -55,10 +94,33 @@ def test_without_a_print_there_is_no_page_of_it(document: FlopsDocument):
 def test_an_incomplete_count_is_said_to_be_one(document: FlopsDocument):
     lost = document.uncounted[0].model_copy(update={"op": "foreign::<b>mm", "product": True})
     poor = document.model_copy(update={"complete": False, "uncounted": (lost,)})
-    doubts = [block for block in pages.walk_page(poor).blocks if isinstance(block, Sentences) and block.tone == "doubt"]
-    assert doubts and "foreign" in doubts[0].lines[0]
-    html = report.render(pages.report(poor))
+    (doubt,) = [block for block in blocks(pages.report(poor), Sentences) if block.tone == "doubt"]
+    assert doubt.heading.startswith("INCOMPLETE") and "foreign::<b>mm" in doubt.lines[0]
+    html = render(pages.report(poor))
     assert "foreign::<b>" not in html and "foreign::&lt;b&gt;mm" in html
+
+
+def test_fvcore_says_why_it_gives_no_count(document: FlopsDocument):
+    counted = document.counted.model_copy(update={"fvcore_macs": None, "fvcore_reason": "its tracer fell"})
+    said = sentences(pages.report(document.model_copy(update={"counted": counted})))
+    assert "fvcore gives no count here: its tracer fell" in said
+
+
+def test_four_retentions_and_every_gamma_are_told_apart(document: FlopsDocument):
+    assert document.retention is not None and document.gammas is not None
+    said = terms(pages.report(document))
+    assert said["asked"] == units.percent(document.retention.nominal, 2)
+    assert said["in the last layer"] == units.percent(document.retention.final_layer, 2)
+    assert said["assumed by the claim"] == units.factor(document.gammas.assumed)
+    assert said["further tokens"] == "1"
+
+
+def test_the_terminal_shows_the_walk_in_80_columns(document: FlopsDocument):
+    shown = in_terminal(pages.report(document))
+    assert "claimed: the paper's f(n)" in shown and "residual" in shown and "asked" in shown
+    assert "Every operator" not in shown
+    assert "Every operator" in in_terminal(pages.report(document), everything=True)
+    assert not list(too_wide(pages.report(document)))
 
 
 def test_the_verb_keeps_the_document_and_the_report_is_rebuilt_from_it(capsys, tmp_path: Path):

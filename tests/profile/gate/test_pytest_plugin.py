@@ -9,7 +9,7 @@ pytest_plugins = "pytester"
 
 @pytest.fixture(autouse=True)
 def in_a_process_of_its_own(monkeypatch):
-    """The runs within these tests take samples; pytest-benchmark would not beside other workers."""
+    """pytest-benchmark takes no samples in a worker of xdist; the runs within these tests need them."""
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
 
 
@@ -88,22 +88,23 @@ def test_a_slower_function_fails_in_one_line(pytester):
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_what_stays_inconclusive_passes_and_is_called_so(pytester):
+def test_an_inconclusive_verdict_passes_and_is_reported(pytester):
     pytester.makepyfile(
         """
         import itertools, pytest
+        from trio_profile.gate.fixture import VERDICTS
         turns = itertools.cycle([1.0, 1.0, 1.0, 1.2, 1.2, 1.2])
         @pytest.mark.trio_gate(pairs=12)
         def test_noisy(trio_gate, monkeypatch):
             clock = iter(range(10**9))
             verdict = trio_gate._settle(lambda n: ([1.0], [next(turns)]))[0]
-            trio_gate.seen.add("run_ms")
-            trio_gate.config.stash[__import__("trio_profile.gate.pytest_plugin").gate.pytest_plugin._verdicts].append(verdict)
+            trio_gate.recorded.add("run_ms")
+            trio_gate.config.stash[VERDICTS].append(verdict)
         """
     )
     result = run(pytester)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["inconclusive: run_ms of *; still so after 12 pairs: neutral)"])
+    result.stdout.fnmatch_lines(["inconclusive: run_ms of *; still inconclusive after 12 pairs)"])
 
 
 def test_the_time_limit_is_kept(pytester):
@@ -114,7 +115,7 @@ def test_the_time_limit_is_kept(pytester):
         def test_short(trio_gate):
             turns = iter([1.0, 1.3] * 1000)
             verdict = trio_gate._settle(lambda n: ([1.0], [next(turns)]))[0]
-            trio_gate.seen.add("run_ms")
+            trio_gate.recorded.add("run_ms")
             assert (verdict.samples, verdict.stopped, verdict.verdict) == (12, "budget", "inconclusive")
         """
     )
@@ -127,9 +128,7 @@ def test_the_time_limit_is_kept(pytester):
 def test_without_a_base_it_passes_with_its_numbers_and_says_so(repository):
     result = run(repository)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        ["no base: prefill_ms of *test_toy is 2.00 ms (12 samples); nothing to hold it against"]
-    )
+    result.stdout.fnmatch_lines(["no base: prefill_ms of *test_toy is 2.00 ms (12 samples); no base to compare with"])
     gate = written(repository)["extra_info"]["trio_gate"]
     assert (gate["verdict"], gate["base"], gate["new"]) == ("no base", None, 2.0)
 
@@ -141,10 +140,10 @@ def test_without_a_base_it_passes_with_its_numbers_and_says_so(repository):
         (0.5, {"kept": 5, "launches": 3}, "improved: prefill_ms of *is 0.5*"),
         (2.0, {"kept": 5}, "regression: prefill_ms of *is 2.0*; confirmed by a second pair of processes)"),
         (1.0, {"kept": 6}, "regression: kept of *went from 5 to 6"),
-        (1.0, {}, "trio_gate: the workload toy:work no longer tells its kept*"),
+        (1.0, {}, "trio_gate: the workload toy:work no longer reports its kept*"),
     ],
 )
-def test_the_working_tree_beside_a_revision(repository, ms, exact, says):
+def test_the_working_tree_is_compared_with_a_revision(repository, ms, exact, says):
     repository.makepyfile(toy=TOY.format(ms=ms, exact=exact))
     result = run(repository, "--trio-gate-base", "HEAD")
     good = says.startswith(("pass", "improved"))
@@ -158,13 +157,13 @@ def test_the_working_tree_beside_a_revision(repository, ms, exact, says):
     assert len(trees.stdout.splitlines()) == 1
 
 
-def test_a_regression_that_other_processes_do_not_show_is_none(repository):
+def test_a_regression_that_a_second_pair_of_processes_does_not_show_is_inconclusive(repository):
     biased = TOY.format(ms="(2.0 if first else 1.0)", exact={"kept": 5})
     seen = "import pathlib\nmark = pathlib.Path('mark')\nfirst = not mark.exists()\nmark.touch()\n"
     repository.makepyfile(toy=seen + biased)
     result = run(repository, "--trio-gate-base", "HEAD")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["inconclusive: prefill_ms *not so a second pair of processes)"])
+    result.stdout.fnmatch_lines(["inconclusive: prefill_ms *a second pair did not)"])
 
 
 def test_a_workload_that_breaks_fails_in_one_line(repository):
@@ -174,7 +173,7 @@ def test_a_workload_that_breaks_fails_in_one_line(repository):
     result.stdout.fnmatch_lines(["trio_gate: the workload toy:work of the new revision: RuntimeError: no such device"])
 
 
-def test_a_function_without_a_name_has_no_other_revision(repository):
+def test_a_function_of_this_process_cannot_be_compared_with_a_revision(repository):
     repository.makepyfile(test_gate="def test_x(trio_gate): trio_gate(lambda: None)")
     result = run(repository, "--trio-gate-base", "HEAD")
     result.assert_outcomes(failed=1)
@@ -182,7 +181,7 @@ def test_a_function_without_a_name_has_no_other_revision(repository):
 
 
 @pytest.mark.parametrize("revision", ["nonsense", "--", "HEAD~9"])
-def test_a_revision_that_there_is_not_is_one_line_and_no_run(repository, revision):
+def test_an_unknown_revision_ends_the_run_in_one_line(repository, revision):
     result = repository.runpytest_subprocess(f"--trio-gate-base={revision}")
     assert result.ret == 2
     [line] = [line for line in (*result.stdout.lines, *result.stderr.lines) if "trio_gate" in line]
@@ -205,21 +204,21 @@ def test_exact_quantities_are_recorded(pytester):
     [
         ("trio_gate.exact('kv_bytes', 1.5)", "kv_bytes = 1.5 is no whole number"),
         ("trio_gate.exact('kv_bytes', True)", "kv_bytes = True is no whole number"),
-        ("trio_gate(lambda: None); trio_gate(lambda: None)", "one test holds one gate"),
+        ("trio_gate(lambda: None); trio_gate(lambda: None)", "call it once in a test"),
         ("trio_gate('nonsense')", "'nonsense' is not of the form module:function"),
         ("trio_gate('nonsense:work')", "No module named 'nonsense'"),
         ("trio_gate('toy:work', base=lambda: None)", "a workload's base is a revision"),
         ("pass", "measured nothing"),
     ],
 )
-def test_what_cannot_be_judged_is_no_pass(pytester, body, says):
+def test_a_gate_that_cannot_judge_fails_the_test(pytester, body, says):
     pytester.makepyfile(f"def test_x(trio_gate):\n    {body}")
     result = run(pytester)
     assert result.ret == 1
     result.stdout.fnmatch_lines([f"*trio_gate*{says}*"])
 
 
-def test_an_exact_quantity_that_is_never_recorded_is_no_pass(pytester):
+def test_an_exact_quantity_that_is_never_recorded_fails_the_test(pytester):
     pytester.makepyfile(
         "import pytest\n"
         "@pytest.mark.trio_gate(quantity='kv_bytes')\n"
@@ -251,7 +250,7 @@ def test_an_exact_quantity_that_is_never_recorded_is_no_pass(pytester):
         ("triogate", "did you mean 'trio_gate'?"),
     ],
 )
-def test_a_wrong_marker_is_one_line_and_no_test_passes(pytester, marker, says):
+def test_a_wrong_marker_ends_the_run_in_one_line(pytester, marker, says):
     pytester.makepyfile(
         "import pytest\n"
         "def test_before(): pass\n"
@@ -265,14 +264,14 @@ def test_a_wrong_marker_is_one_line_and_no_test_passes(pytester, marker, says):
     assert "passed" not in result.stdout.str()
 
 
-def test_a_marker_without_the_fixture_is_no_pass(pytester):
+def test_a_marker_without_the_fixture_ends_the_run(pytester):
     pytester.makepyfile("import pytest\n@pytest.mark.trio_gate()\ndef test_x(): pass")
     result = run(pytester)
     assert result.ret == 2
     assert "does not ask for the fixture trio_gate" in result.stdout.str()
 
 
-# Who does not use it
+# Runs without gates
 
 
 def test_the_marker_is_registered(pytester):
@@ -289,13 +288,13 @@ def test_skipped_and_disabled_benchmarks_stay_so(pytester):
     pytester.runpytest_inprocess("--benchmark-disable").assert_outcomes(passed=1)
 
 
-def test_a_base_that_is_named_and_not_used_is_no_pass(repository):
+def test_a_base_with_disabled_benchmarks_fails_the_test(repository):
     result = repository.runpytest_inprocess("--benchmark-disable", "--trio-gate-base=HEAD")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["trio_gate: a base was named, and benchmarks are disabled*"])
+    result.stdout.fnmatch_lines(["trio_gate: a base was named, but benchmarks are disabled*"])
 
 
-def test_a_run_that_does_not_use_it_imports_nothing_and_shows_nothing(pytester, monkeypatch):
+def test_an_unused_plugin_imports_nothing_heavy_and_shows_nothing(pytester, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile(
         """
@@ -304,7 +303,8 @@ def test_a_run_that_does_not_use_it_imports_nothing_and_shows_nothing(pytester, 
             assert "trio_profile.gate.pytest_plugin" in sys.modules
             costly = ("trio_", "torch", "transformers", "numpy", "pydantic")
             mine = {name for name in sys.modules if name.startswith(costly)}
-            assert mine == {"trio_profile", "trio_profile.gate", "trio_profile.gate.pytest_plugin"}, mine
+            light = {f"trio_profile.gate.{name}" for name in ("pytest_plugin", "fixture", "marker")}
+            assert mine == {"trio_profile", "trio_profile.gate", *light}, mine
         """
     )
     result = pytester.runpytest_subprocess("-p", "trio_profile.gate.pytest_plugin")
@@ -324,7 +324,7 @@ def test_the_selftest_prints_its_table_and_runs_no_test(pytester, monkeypatch):
     assert "test_x" not in result.stdout.str()
 
 
-def test_the_experiment_tells_a_gate_that_is_none(monkeypatch):
+def test_the_self_test_fails_for_a_bad_gate(monkeypatch):
     from trio_profile.gate import selftest as gate_selftest
 
     [steady] = gate_selftest.experiment(10, ["steady"])

@@ -99,7 +99,7 @@ def test_exact_quantities_come_with_the_workload(trees):
         ("toy:crashes", "was killed by SIGABRT"),
         ("toy:leaves", "ended with 3: Segmentation of the market"),
         ("toy:raises", "ValueError: a first line"),
-        ("toy:nothing", "returned nan and not its milliseconds"),
+        ("toy:nothing", "returned nan, which is no time"),
         ("toy:says_no", "SystemExit: no device here"),
         ("toy:missing", "AttributeError: module 'toy' has no attribute 'missing'"),
         ("missing:toy", "ModuleNotFoundError: No module named 'missing'"),
@@ -107,7 +107,7 @@ def test_exact_quantities_come_with_the_workload(trees):
         ("math:sqrt", "TypeError"),
     ],
 )
-def test_what_goes_wrong_in_a_worker_is_one_line(trees, workload, says):
+def test_an_error_in_a_worker_is_one_line(trees, workload, says):
     with pytest.raises(MeasurementError, match=r"of the (base|new) revision") as caught, Rivals(*trees, workload):
         pass
     assert says in str(caught.value)
@@ -132,11 +132,11 @@ def test_nothing_that_a_worker_started_outlives_it(trees):
     assert all(map(wait_until_gone, children))
 
 
-def test_code_from_elsewhere_is_not_taken_for_the_revision(trees, tmp_path):
+def test_code_from_another_tree_is_refused(trees, tmp_path):
     (tmp_path / "base" / "here.py").write_text("import json\nrun = lambda: (lambda: 1.0)\n")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    with pytest.raises(MeasurementError, match="imports nothing of this revision"):
+    with pytest.raises(MeasurementError, match="imports nothing from this revision"):
         Worker("base", elsewhere, trees[1], "statistics:NormalDist", {})
     (trees[0] / "mixed.py").write_text(
         f"import sys\nsys.path.append({str(trees[1])!r})\nimport only\nquick = lambda: (lambda: 1.0)\n"
@@ -165,7 +165,7 @@ def repository(tmp_path):
     return place
 
 
-def test_a_revision_beside_the_working_tree(repository):
+def test_a_revision_is_checked_out_beside_the_working_tree(repository):
     with worktree(repository, "HEAD") as base:
         with Rivals(base, repository, "toy:quick") as rivals:
             assert rivals.sample(2) == ([1.0, 1.0], [4.0, 4.0])
@@ -183,13 +183,13 @@ def test_a_worktree_is_removed_after_an_error(repository):
 
 
 @pytest.mark.parametrize("revision", ["nonsense", "", "--help", "HEAD~7"])
-def test_a_revision_that_there_is_not(repository, revision):
+def test_an_unknown_revision_is_refused(repository, revision):
     with pytest.raises(StudyError, match="names no commit") as caught, worktree(repository, revision):
         pass
     assert "\n" not in str(caught.value)
 
 
-def test_a_directory_that_the_revision_lacks_or_that_is_no_repository(repository, tmp_path):
+def test_a_directory_outside_the_revision_or_outside_a_repository_is_refused(repository, tmp_path):
     with pytest.raises(StudyError, match="has no directory later"), worktree(repository / "later", "HEAD"):
         pass
     if not any((parent / ".git").exists() for parent in tmp_path.parents):
@@ -197,8 +197,8 @@ def test_a_directory_that_the_revision_lacks_or_that_is_no_repository(repository
             pass
 
 
-def test_the_parents_going_away_ends_a_worker(trees):
+def test_a_worker_ends_with_its_parent(trees):
     worker = Worker("base", *trees, "toy:quick", {})
-    worker._questions.close()
+    worker._input.close()
     assert worker._process.wait(timeout=10) == 0
     worker.close()

@@ -3,7 +3,8 @@ import torch
 
 from trio_core.models import adapter_for
 from trio_profile.errors import StudyError
-from trio_profile.inputs.models import BUILTIN, load, without_weights
+from trio_profile.inputs.builtin import BUILTIN
+from trio_profile.inputs.models import load, num_layers, without_weights
 from trio_profile.records.schema import Study
 
 
@@ -63,13 +64,13 @@ def test_declared_visual_tokens_are_what_the_tower_makes(name: str):
     ("name", "parameters"),
     [("llava-1.5-7b", 7_063_427_072), ("llava-next-7b", 7_063_431_168), ("qwen2.5-vl-7b", 8_292_166_656)],
 )
-def test_true_sizes(name: str, parameters: int):
+def test_built_in_models_have_the_sizes_of_their_originals(name: str, parameters: int):
     """As llava-hf/llava-1.5-7b-hf, llava-hf/llava-v1.6-vicuna-7b-hf and Qwen2.5-VL-7B-Instruct have them."""
     assert sum(p.numel() for p in without_weights(BUILTIN[name]).parameters()) == parameters
 
 
 @pytest.mark.parametrize(("name", "size"), [("llava-next-7b", (672, 672)), ("llava-next-7b-photo", (448, 640))])
-def test_next_pads_its_picture_as_the_library_counts_it(name: str, size: tuple[int, int]):
+def test_llava_next_pads_its_picture_as_the_library_counts_it(name: str, size: tuple[int, int]):
     from transformers import LlavaNextProcessor
 
     processor = LlavaNextProcessor.__new__(LlavaNextProcessor)
@@ -89,13 +90,13 @@ def test_next_pads_its_picture_as_the_library_counts_it(name: str, size: tuple[i
     [
         ({"model": "llava-9"}, "unknown model 'llava-9': built in are llava-1.5-7b"),
         ({"model": "./nowhere"}, "unknown model './nowhere'"),
-        ({"device": "tpu9"}, "device 'tpu9' is none that torch knows"),
-        ({"device": "meta"}, "device 'meta' has no clock"),
+        ({"device": "tpu9"}, "device 'tpu9' is unknown to torch"),
+        ({"device": "meta"}, "device 'meta' cannot be timed"),
         ({"attention": "magic"}, "attention 'magic' cannot be used here"),
         ({"model": "pocket-deep", "attention": "magic"}, "attention 'magic' cannot be used here"),
     ],
 )
-def test_bad_names_are_one_line(fields, says):
+def test_unknown_names_are_refused_in_one_line(fields, says):
     with pytest.raises(StudyError) as caught:
         load(Study(**fields))
     assert says in str(caught.value)
@@ -103,7 +104,7 @@ def test_bad_names_are_one_line(fields, says):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
-def test_cuda_without_cuda():
+def test_a_missing_gpu_is_refused():
     with pytest.raises(StudyError, match="this machine has 0 CUDA devices; choose --device cpu"):
         load(Study(device="cuda"))
 
@@ -114,7 +115,21 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_built(monkeypatch):
         load(Study(model="llava-1.5-7b"))
 
 
-def test_a_directory_that_is_no_checkpoint(tmp_path):
+def test_a_directory_without_a_checkpoint_is_refused(tmp_path):
     with pytest.raises(StudyError, match="cannot be loaded") as caught:
         load(Study(model=str(tmp_path)))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("model", sorted(BUILTIN))
+def test_the_depth_is_known_without_the_model(model: str):
+    from trio_core.models import adapter_for
+    from trio_profile.inputs.models import without_weights
+
+    assert num_layers(model) == len(adapter_for(without_weights(BUILTIN[model])).layers)
+
+
+def test_the_depth_of_a_checkpoint_is_read_from_its_configuration(tiny_study: Study, tiny_workload):
+    assert num_layers(tiny_study.model) == tiny_workload.shape.num_layers
+    with pytest.raises(StudyError, match="unknown model 'nonsense'"):
+        num_layers("nonsense")

@@ -55,13 +55,13 @@ def test_questions_without_answers_may_be_few(directory: Path):
         ([GOOD] * (FEWEST - 1), f"{FEWEST - 1} questions with answers; an interval needs at least {FEWEST}"),
     ],
 )
-def test_what_cannot_be_used_is_named(directory: Path, lines: list[object], says: str):
+def test_an_unusable_line_is_named(directory: Path, lines: list[object], says: str):
     with pytest.raises(StudyError, match="questions") as refused:
         read(written(directory, *lines))
     assert says in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_lines_end_as_json_lines_do(directory: Path):
+def test_only_line_feeds_end_a_line(directory: Path):
     """A text may hold U+2028 and its like; an empty line counts, in messages too."""
     odd = json.dumps({**GOOD, "question": "one\u2028two\u0085three"}, ensure_ascii=False)
     assert read(written(directory, *[odd] * FEWEST))[0].text == "one\u2028two\u0085three"
@@ -69,7 +69,7 @@ def test_lines_end_as_json_lines_do(directory: Path):
         read(written(directory, GOOD, "", {"image": "grey.png", "question": "What?"}))
 
 
-def test_sixteen_bits_are_brought_to_eight(tmp_path: Path):
+def test_pictures_of_16_bits_become_pictures_of_8(tmp_path: Path):
     ramp = np.linspace(0, 65535, 256).astype(np.uint16)[None].repeat(4, 0)
     Image.fromarray(ramp).save(tmp_path / "deep.png")
     seen = np.asarray(open_picture(tmp_path / "deep.png"))
@@ -81,7 +81,7 @@ def test_sixteen_bits_are_brought_to_eight(tmp_path: Path):
         open_picture(tmp_path / "float.tiff")
 
 
-def test_a_picture_that_is_broken_inside(tmp_path: Path):
+def test_a_damaged_picture_is_refused(tmp_path: Path):
     """Its second IDAT chunk has lost its name, for which Pillow raises a SyntaxError."""
     noise = np.random.default_rng(0).integers(0, 256, (300, 300, 3), dtype=np.uint8)
     Image.fromarray(noise).save(tmp_path / "broken.png")
@@ -92,7 +92,7 @@ def test_a_picture_that_is_broken_inside(tmp_path: Path):
         open_picture(tmp_path / "broken.png")
 
 
-def test_a_digest_tells_questions_apart(directory: Path):
+def test_different_questions_have_different_digests(directory: Path):
     first = digest(read(written(directory, *[GOOD] * FEWEST)))
     assert digest(read(written(directory, *[GOOD] * FEWEST))) == first
     assert digest(read(written(directory, *[GOOD] * (FEWEST + 1)))) != first
@@ -101,14 +101,14 @@ def test_a_digest_tells_questions_apart(directory: Path):
     assert digest(read(written(directory, *[GOOD] * FEWEST))) != first
 
 
-def test_a_file_that_is_not_there(tmp_path: Path):
+def test_a_missing_file_is_refused(tmp_path: Path):
     with pytest.raises(StudyError, match="do not exist"):
         read(tmp_path / "none.jsonl")
     with pytest.raises(StudyError, match="cannot be read"):
         read(tmp_path)
 
 
-def test_answers_are_compared_plainly():
+def test_an_answer_may_differ_in_case_and_go_on_after_its_first_sentence():
     question = Question(Image.new, "What?", "a Cup")  # pyright: ignore[reportArgumentType]
     assert question.is_answered_by(" A  cup. ")
     assert not question.is_answered_by("cup")

@@ -8,12 +8,13 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig
 
+from tests.profile.studying import make
 from trio_core import OptionError, UnsupportedModel, prune
 from trio_core.models import toy
-from trio_profile.inputs.models import BUILTIN, without_weights
+from trio_profile.inputs.builtin import BUILTIN
+from trio_profile.inputs.models import without_weights
 from trio_profile.inputs.token_packer import TokenPackerForConditionalGeneration, TokenPackerProjector
 from trio_profile.studies import flops
-from trio_profile.studies.plan import make
 
 LAYERS = [1, 3, 2]
 """Of a tower of three; the query's last."""
@@ -105,7 +106,7 @@ def macs(points: int, patches: int, width: int, depths: int, hidden: int) -> int
 
 
 @torch.no_grad()
-def test_what_it_costs():
+def test_the_cost_is_the_arithmetic_of_its_layers():
     projector, counter = TokenPackerProjector(config()), FlopCounterMode(display=False)
     torch.nn.init.ones_(projector.query[0].weight)
     with counter, torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
@@ -114,14 +115,14 @@ def test_what_it_costs():
 
 
 def test_at_its_true_size_it_reconciles_and_costs_less_than_it_saves():
-    document = flops.run(make(model="tokenpacker-7b", device="meta", text_tokens=60, new_tokens=1), dense=True)
+    document = flops.run(make("flops", model="tokenpacker-7b", device="meta", text_tokens=60, new_tokens=1))
     assert document.residual_macs == 0
     assert document.complete
     assert document.visual_tokens == 144
     terms = {term.name: term.macs for term in document.terms}
     projector = macs(144, 576, 1024, 4, 4096)
     assert terms["model.multi_modal_projector: no formula, as counted"] == projector == 10_721_820_672
-    whole = flops.run(make(model="llava-1.5-7b", device="meta", text_tokens=60, new_tokens=1), dense=True)
+    whole = flops.run(make("flops", model="llava-1.5-7b", device="meta", text_tokens=60, new_tokens=1))
     assert projector < 576 * (1024 * 4096 + 4096 * 4096)  # LLaVA's own, over all patches
     assert document.counted.torch_flops < 0.5 * whole.counted.torch_flops
 
@@ -136,7 +137,7 @@ def test_its_own_part_is_what_differs_from_llava():
 
 
 @pytest.mark.parametrize(("tokens", "layers"), [(5, LAYERS), (9, LAYERS), (0, LAYERS), (4, -2)])
-def test_what_makes_no_regions_is_refused(tokens, layers):
+def test_a_picture_that_gives_no_regions_is_refused(tokens, layers):
     with pytest.raises(OptionError, match=f"{tokens if isinstance(layers, list) else layers}: ") as caught:
         TokenPackerProjector(config(tokens=tokens, layers=layers))
     assert "\n" not in str(caught.value)

@@ -8,11 +8,11 @@ from tests.profile.checkpoints import VISUAL_TOKENS
 from trio_core import prune
 from trio_profile.errors import StudyError
 from trio_profile.inputs.questions import open_picture
-from trio_profile.inputs.workload import ask, build, padding, shape_of
+from trio_profile.inputs.workload import ask, build, padding
 from trio_profile.records.schema import Study
 
 
-def test_a_checkpoint_with_a_photograph(tiny_workload, tiny_study):
+def test_a_checkpoint_takes_a_photograph_and_a_question(tiny_workload, tiny_study):
     ids = tiny_workload.inputs["input_ids"][0]
     assert (ids == 4).sum() == VISUAL_TOKENS == tiny_workload.shape.visual_tokens
     processor_text = len("USER: \nWhat is this? ASSISTANT:")
@@ -20,7 +20,7 @@ def test_a_checkpoint_with_a_photograph(tiny_workload, tiny_study):
     assert tiny_workload.generate().shape[1] == len(ids) + tiny_study.new_tokens
 
 
-def test_pictures_matter(tiny_study, tiny_workload, tmp_path):
+def test_another_picture_changes_the_answer(tiny_study, tiny_workload, tmp_path):
     Image.new("RGB", (20, 20), "red").save(tmp_path / "red.png")
     other = build(tiny_study.model_copy(update={"image": str(tmp_path / "red.png")}))
     assert not torch.equal(other.prefill().logits, tiny_workload.prefill().logits)
@@ -75,16 +75,16 @@ def test_exactly_new_tokens_are_generated_also_when_pruned(tiny_workload):
 
 @pytest.mark.parametrize("study", [Study(), Study(text_tokens=40), Study(model="pocket-deep"), Study(batch=2)])
 def test_shape_without_weights_is_the_shape_with_them(study: Study):
-    assert shape_of(study) == build(study).shape
+    assert build(study, weights=False).shape == build(study).shape
 
 
 def test_shape_of_a_7b_model_with_grouped_keys():
-    shape = shape_of(Study(model="qwen2.5-vl-7b", dtype="bfloat16"))
+    shape = build(Study(model="qwen2.5-vl-7b", dtype="bfloat16"), weights=False).shape
     assert (shape.num_layers, shape.hidden, shape.intermediate) == (28, 3584, 18944)
     assert (shape.query_width, shape.kv_width, shape.ffn_matrices, shape.itemsize) == (3584, 512, 3, 2)
 
 
-def test_pictures_that_are_none(tmp_path, photograph):
+def test_a_file_that_is_no_picture_is_refused(tmp_path, photograph):
     with pytest.raises(StudyError, match="does not exist"):
         open_picture(str(tmp_path / "none.png"))
     (tmp_path / "text.png").write_text("not a picture")
@@ -106,7 +106,8 @@ def test_pictures_of_other_modes_become_rgb(tmp_path, mode):
 
 def test_a_true_size_model_without_tokenizer_refuses_a_prompt(monkeypatch):
     from trio_profile.inputs import workload
-    from trio_profile.inputs.models import BUILTIN, Loaded, without_weights
+    from trio_profile.inputs.builtin import BUILTIN
+    from trio_profile.inputs.models import Loaded, without_weights
 
     builtin = BUILTIN["llava-1.5-7b"]
     monkeypatch.setattr(workload, "load", lambda *_, **__: Loaded(without_weights(builtin), None, builtin))
@@ -130,7 +131,7 @@ def test_a_chat_template_that_begins_the_text_itself_does_not_begin_it_twice(pro
     assert (plain["input_ids"] == processor.tokenizer.bos_token_id).sum() == 1
 
 
-def test_a_placeholder_in_the_text_is_the_picture_s_own(processor):
+def test_a_placeholder_in_the_text_is_the_place_of_the_picture(processor):
     plain = ask(processor, [GREY], "which digit ?")
     assert torch.equal(ask(processor, [GREY], "<image>\nwhich digit ?")["input_ids"], plain["input_ids"])
 
@@ -144,7 +145,7 @@ def test_a_chat_template_that_refuses_is_named(processor, monkeypatch, template)
         ask(processor, [GREY], "which digit ?")
 
 
-def test_padding_is_no_word(processor):
+def test_the_padding_token_is_the_tokenizers_own_or_its_end_token(processor):
     assert padding(processor) == processor.tokenizer.pad_token_id == 0
     assert padding(SimpleNamespace(tokenizer=SimpleNamespace(pad_token_id=None, eos_token_id=7))) == 7
 
@@ -163,7 +164,7 @@ def test_a_question_that_the_processor_refuses_is_named(processor, monkeypatch):
         workload.asked(number)
 
 
-def test_a_model_without_a_visual_span(tiny_study, monkeypatch):
+def test_a_model_without_visual_tokens_is_refused(tiny_study, monkeypatch):
     from trio_profile.inputs import workload
 
     monkeypatch.setattr(workload, "_processed", lambda *_: {"input_ids": torch.tensor([[5, 6, 7]])})

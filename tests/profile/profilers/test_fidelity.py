@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch.nn.functional import kl_div
 
+from tests.profile.studying import make
 from trio_core import prune
 from trio_core.methods.grid import Grid
 from trio_core.methods.random import Random
 from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.inputs.workload import Workload, ask, build
 from trio_profile.profilers import fidelity
-from trio_profile.studies.plan import make
 
 
 @pytest.fixture(scope="module")
@@ -23,13 +23,13 @@ def against(tiny_workload: Workload) -> fidelity.Reference:
     return fidelity.reference(tiny_workload, 3, seed=0)
 
 
-def test_nothing_dropped_is_nothing_moved(against: fidelity.Reference):
+def test_full_retention_has_no_divergence(against: fidelity.Reference):
     found = fidelity.measure(Grid(retention=1.0), against)
     assert found.kl_nats == (0.0, 0.0, 0.0)
     assert found.top1 == (True, True, True)
 
 
-def test_divergence_is_torch_s(tiny_workload: Workload, against: fidelity.Reference):
+def test_divergence_equals_torchs(tiny_workload: Workload, against: fidelity.Reference):
     method = Grid(retention=0.4)
     found = fidelity.measure(method, against)
     for batch, kl, same in zip(against.batches, found.kl_nats, found.top1, strict=True):
@@ -42,7 +42,9 @@ def test_divergence_is_torch_s(tiny_workload: Workload, against: fidelity.Refere
     assert min(found.kl_nats) > 0
 
 
-def test_pictures_differ_and_the_first_is_the_workload_s(tiny_workload: Workload, against: fidelity.Reference):
+def test_drawn_pictures_differ_and_the_first_is_that_of_the_workload(
+    tiny_workload: Workload, against: fidelity.Reference
+):
     first, second, third = (batch.inputs["pixel_values"] for batch in against.batches)
     assert torch.equal(first, tiny_workload.inputs["pixel_values"])
     assert not torch.equal(second, third) and not torch.equal(first, second)
@@ -51,7 +53,7 @@ def test_pictures_differ_and_the_first_is_the_workload_s(tiny_workload: Workload
     assert torch.equal(against.batches[1].inputs["input_ids"], tiny_workload.inputs["input_ids"])
 
 
-def test_a_draw_is_tried_with_several_seeds(against: fidelity.Reference):
+def test_a_random_method_is_run_with_several_seeds(against: fidelity.Reference):
     found = fidelity.measure(Random(retention=0.4, seed=5), against)
     assert len(found.kl_nats) == len(found.top1) == 3 * fidelity.SEEDS
     # Of the first picture the second draw is the first one of the next seed.
@@ -73,7 +75,7 @@ def test_questions_of_one_length_run_together_and_come_back_in_order(quiz: Workl
     assert found.new_tokens == 2  # a word and the end
 
 
-def test_an_answer_is_what_generate_says_alone(quiz: Workload):
+def test_an_answer_equals_that_of_generate_on_one_question(quiz: Workload):
     """In a batch and pruned, as one question at a time through the processor."""
     method, found = Grid(retention=0.4), fidelity.reference(quiz, 0, 0)
     measured = fidelity.measure(method, found)
@@ -101,7 +103,7 @@ def test_an_answer_is_what_generate_says_alone(quiz: Workload):
         )
 
 
-def test_nothing_dropped_answers_alike(quiz: Workload):
+def test_full_retention_gives_the_same_answers(quiz: Workload):
     found = fidelity.reference(quiz, 0, 0)
     whole = fidelity.measure(Grid(retention=1.0), found)
     assert all(whole.same) and whole.correct == found.correct and max(whole.kl_nats) == 0.0
@@ -109,7 +111,7 @@ def test_nothing_dropped_answers_alike(quiz: Workload):
     assert len(drawn.correct) == len(drawn.same) == 12 * fidelity.SEEDS
 
 
-def test_no_one_draw_speaks_for_all_questions(quiz: Workload, monkeypatch: pytest.MonkeyPatch):
+def test_each_question_has_draws_of_its_own(quiz: Workload, monkeypatch: pytest.MonkeyPatch):
     seeds: list[int] = []
     say = fidelity._say
 
@@ -178,14 +180,14 @@ def test_logits_that_are_not_finite_are_refused(quiz: Workload):
         head.weight.data = whole
 
 
-def test_an_answer_that_cannot_be_spelt_is_refused(tmp_path: Path, photograph: Path):
+def test_an_answer_that_the_tokenizer_cannot_spell_is_refused(tmp_path: Path, photograph: Path):
     line = json.dumps({"image": str(photograph), "question": "which digit has the red square ?", "answer": "zebra"})
     (tmp_path / "questions.jsonl").write_text("\n".join([line] * 10), encoding="utf-8")
     with pytest.raises(StudyError, match="answer 'zebra': the tokenizer of 'pocket' cannot spell it"):
         build(make(questions=str(tmp_path / "questions.jsonl")))
 
 
-def test_too_few_of_the_models_own():
+def test_more_questions_than_the_model_has_are_refused():
     with pytest.raises(StudyError, match="questions of 'pocket': 3 questions with answers; an interval needs at least"):
         build(make(fidelity_inputs=3))
 

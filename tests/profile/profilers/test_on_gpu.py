@@ -11,13 +11,13 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
+from tests.profile.studying import make, plan
 from trio_core import Trio, methods, prune
 from trio_core.methods.method import Method
 from trio_core.spans import listening, span
 from trio_profile.inputs.workload import Workload, build
 from trio_profile.profilers import gpu, kv_cache, latency, launches, memory
 from trio_profile.profilers.clock import CudaClock, clock_for
-from trio_profile.studies.plan import make, plan
 
 needs_cuda = (pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"))
 every_device = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
@@ -56,7 +56,7 @@ def test_events_agree_with_the_host_over_a_wait_of_known_length():
 
 
 @only_gpu
-def test_a_preroll_takes_the_host_s_time_out_of_the_gaps():
+def test_a_preroll_removes_the_hosts_time_from_the_gaps():
     """A chain of operators that the host cannot launch as fast as the device runs them."""
     device, small = torch.device("cuda"), torch.ones(16, device="cuda")
     found = {}
@@ -74,7 +74,7 @@ def test_a_preroll_takes_the_host_s_time_out_of_the_gaps():
 
 
 @only_gpu
-def test_a_span_that_is_heard_costs_microseconds():
+def test_a_recorded_span_costs_microseconds():
     """Two events and a call: far below what a stage takes, and nothing at all where nobody listens."""
     clock, marks = CudaClock(torch.device("cuda")), []
     with listening(lambda *_: marks.append(clock.mark())):
@@ -101,7 +101,7 @@ def test_the_parts_of_a_prefill_lie_within_it(device: str):
 
 @only_gpu
 @pytest.mark.parametrize(("name", "most"), [("random", 0), ("grid", 0), ("fastv", 1), ("lookahead", 33), ("trio", 33)])
-def test_cuda_sees_no_more_waits_in_a_choice_than_are_counted_without_it(name: str, most: int):
+def test_cuda_sees_no_more_waits_in_a_selection_than_are_counted_without_it(name: str, most: int):
     """torch itself says where the host waited; three stages of at most eleven waits each with NMS, three in tests."""
     work, chooses = workload("cuda"), method(name)
     with prune(work.model, chooses):

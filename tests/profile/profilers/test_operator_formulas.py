@@ -104,7 +104,7 @@ def test_flash_attention_counts_as_sdpa_does(flash):
     assert counted(lambda: ops._flash_attn_backward(q, q, k, v, q, q, None, None, None)) == back
 
 
-def test_packed_sequences_attend_each_to_its_own(flash):
+def test_packed_sequences_are_counted_one_by_one(flash):
     ends_q, ends_k = [0, 3, 10, 11], [0, 5, 12, 16]
     q, k, v = drawn(11, 6, 16), drawn(16, 3, 16), drawn(16, 3, 16)
     cu_q, cu_k = torch.tensor(ends_q), torch.tensor(ends_k)

@@ -57,8 +57,8 @@ def test_stages_stand_between_layers_and_hold_their_spans(tiny_workload: Workloa
 
 
 @pytest.mark.parametrize("saliency", ["tail", "autograd"])
-def test_modules_that_a_choice_calls_are_its_own(tiny_workload: Workload, saliency):
-    """The head and the last norm run once each beside the choices, which call them too."""
+def test_modules_that_a_selection_calls_belong_to_the_selection(tiny_workload: Workload, saliency):
+    """The head and the last norm run once each beside the selections, which also call them."""
     found = measured(tiny_workload, Trio(retention=0.4, saliency=saliency))
     names = [region.name for region in found.regions if region.kind == "module"]
     assert names.count("lm_head") == 1

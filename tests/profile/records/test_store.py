@@ -103,7 +103,7 @@ def test_another_machine_is_refused_but_another_host_of_its_kind_is_not(filled):
         filled.open(study(), environment(torch="2.12.0"))
 
 
-def test_a_file_in_the_way_is_one_line(tmp_path):
+def test_a_file_in_place_of_the_directory_is_refused_in_one_line(tmp_path):
     (tmp_path / "out").write_text("a file")
     with pytest.raises(StoreError, match="choose another --out"):
         Store(tmp_path / "out").open(study(), environment())

@@ -15,7 +15,7 @@ from trio_profile.stats.intervals import (
 from trio_profile.stats.noise import MODELS, pairs
 
 
-def test_a_share_s_interval_is_scipy_s():
+def test_the_interval_of_a_share_equals_scipys():
     for count, samples in ((0, 5), (3, 8), (24, 24), (1, 1)):
         oracle = binomtest(count, samples).proportion_ci(method="wilson")
         assert share_interval(count, samples) == pytest.approx((oracle.low, oracle.high), abs=1e-12)
@@ -23,7 +23,7 @@ def test_a_share_s_interval_is_scipy_s():
         share_interval(0, 0)
 
 
-def test_order_statistics_from_the_binomial_table():
+def test_the_interval_of_a_median_follows_the_binomial_table():
     # Tabulated for 95 %: n = 6 → (1, 6), 10 → (2, 9), 20 → (6, 15), 100 → (40, 61); 1-based.
     for n, low, high in ((6, 1, 6), (10, 2, 9), (20, 6, 15), (100, 40, 61)):
         assert median_interval(range(1, n + 1)) == (low, high)
@@ -62,7 +62,7 @@ def test_ratio_interval_holds_the_median_and_ignores_the_scale():
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 6, 8, 11])
-def test_few_ratios_claim_no_more_than_the_sign_test(n: int):
+def test_few_ratios_have_at_least_the_interval_of_the_sign_test(n: int):
     for seed in range(50):
         ratios = np.random.default_rng(seed).lognormal(0, 0.02, n)
         low, high = ratio_interval(ratios)
@@ -75,7 +75,7 @@ def test_ratios_that_do_not_vary_have_no_width():
 
 
 @pytest.mark.parametrize("ratios", [[], [1.0, float("nan"), 1.0], [1.0] * 20 + [float("inf")]])
-def test_what_has_no_interval_is_refused(ratios):
+def test_samples_without_an_interval_are_refused(ratios):
     with pytest.raises(MeasurementError, match="measure again"):
         ratio_interval(ratios)
 

@@ -28,7 +28,7 @@ def test_equal_ratios_converge_at_once_but_not_before_the_least():
     assert decide([1.2] * 6, 0.0, precision=0.01, seconds=1.0, least=7) is None
 
 
-def test_time_and_number_are_a_budget_unless_converged():
+def test_sampling_ends_when_the_time_or_the_number_of_pairs_is_reached():
     noisy = [1.0, 2.0] * 4
     assert decide(noisy, 0.9, precision=0.01, seconds=1.0) is None
     assert decide(noisy, 1.0, precision=0.01, seconds=1.0) == "budget"
@@ -38,7 +38,7 @@ def test_time_and_number_are_a_budget_unless_converged():
 
 
 @pytest.mark.parametrize("model", ["steady", "heavy_tailed", "drift", "bimodal", "autocorrelated"])
-def test_one_percent_is_reached_and_the_width_is_as_asked(model: str):
+def test_a_converged_interval_is_as_narrow_as_asked(model: str):
     for seed in range(20):
         ratios = simulated(model, seed)
         why, n = stop(ratios)
@@ -47,7 +47,7 @@ def test_one_percent_is_reached_and_the_width_is_as_asked(model: str):
             assert half_width(ratios[:n]) <= 0.01
 
 
-def test_ratios_that_wander_are_a_plateau():
+def test_drifting_ratios_end_in_a_plateau():
     stops = []
     for seed in range(20):
         draw = np.random.default_rng(seed)
@@ -61,7 +61,7 @@ def test_independent_noise_rarely_looks_like_a_plateau():
     assert stops.count("plateau") <= 5
 
 
-def test_what_is_not_finite_is_refused():
+def test_ratios_that_are_not_finite_are_refused():
     with pytest.raises(MeasurementError):
         decide([1.0] * 20 + [float("nan")], 0.0, precision=0.01, seconds=1.0)
 

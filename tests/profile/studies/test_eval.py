@@ -12,16 +12,17 @@ from PIL import Image, ImageDraw
 
 import trio_profile
 from tests.profile import lmms_stand_in
-from tests.profile.cli.test_cli import complaint, document
+from tests.profile.command import complaint, document
 from trio_core.methods import find
 from trio_core.pruning import prune
-from trio_profile.analysis.eval import Answered, Said, summarise_tasks
+from trio_profile.analysis.eval import AnsweredQuestion
 from trio_profile.cli import run
 from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.inputs.models import load
 from trio_profile.inputs.workload import ask
 from trio_profile.records.schema import Study
 from trio_profile.stats.intervals import difference_interval
+from trio_profile.studies.plan import resolve
 
 QUESTIONS = ("Which colour?", "What is drawn, and in which colour is it?", "Round?")
 
@@ -102,8 +103,10 @@ def arguments(checkpoint, tmp_path):
 
 def asked(evaluation, study, tasks: Path, **options):
     """The document of an evaluation, and its answers as they came."""
-    kept: list[Answered] = []
-    return evaluation.run(study, ["colours"], task_path=tasks, keep=kept.append, **options), kept
+    fields = {"verb": "eval", "tasks": ("colours",), "task_path": str(tasks), **options}
+    found = evaluation.run(study.model_copy(update=fields), tasks)
+    lines = (tasks / "answers.jsonl").read_text().splitlines()
+    return found, [AnsweredQuestion.model_validate_json(line) for line in lines]
 
 
 def test_scores_are_of_the_answers_that_were_timed(evaluation, study, tmp_path):
@@ -131,7 +134,7 @@ def test_scores_are_of_the_answers_that_were_timed(evaluation, study, tmp_path):
     assert found.lmms_eval.startswith("0.")
 
 
-def test_each_side_says_what_the_model_says_alone(evaluation, study, tmp_path):
+def test_answers_equal_those_of_the_model_on_one_question(evaluation, study, tmp_path):
     tasks = own_tasks(tmp_path)
     _, answers = asked(evaluation, study, tasks)
     loaded = load(study)
@@ -149,7 +152,7 @@ def test_each_side_says_what_the_model_says_alone(evaluation, study, tmp_path):
             assert said.tokens == len(tokens)
 
 
-def test_sides_take_turns_and_the_second_score_asks_nobody(evaluation, study, tmp_path, monkeypatch):
+def test_dense_and_pruned_take_turns_and_scoring_runs_the_model_once(evaluation, study, tmp_path, monkeypatch):
     sides = []
     timed = evaluation.timed
 
@@ -179,7 +182,7 @@ def test_without_dense_there_is_nothing_to_compare(evaluation, study, tmp_path):
     assert task.prefill_ms is not None and task.retention == pytest.approx(0.4, abs=0.02)
 
 
-def test_a_question_without_a_picture_stands_for_both_and_is_not_timed(evaluation, study, tmp_path):
+def test_a_question_without_a_picture_is_answered_once_and_not_timed(evaluation, study, tmp_path):
     tasks = own_tasks(tmp_path, visual="*([doc['image'].convert('RGB')] if doc['number'] else [])")
     found, answers = asked(evaluation, study, tasks)
     assert answers[0].dense == answers[0].pruned and answers[0].retention is None
@@ -196,7 +199,7 @@ def test_an_answer_ends_where_the_task_says(evaluation, study, tmp_path):
 
 def test_pictures_come_first_whatever_the_question_holds(evaluation, study, checkpoint):
     loaded = load(study)
-    model = evaluation.InTurn(study, loaded, find("trio")(retention=0.4))
+    model = evaluation.PairedModel(resolve(study))
     picture = Image.new("RGB", (64, 64), "red")
     model.task_dict["own"] = {"test": [{}]}
     first, second = (
@@ -207,7 +210,7 @@ def test_pictures_come_first_whatever_the_question_holds(evaluation, study, chec
     assert ask(loaded.processor, [picture, picture], "Which?")["pixel_values"].shape[0] == 2
 
 
-def test_without_memory_the_question_is_named(evaluation, study, tmp_path, monkeypatch):
+def test_a_question_that_runs_out_of_memory_is_named(evaluation, study, tmp_path, monkeypatch):
     def full(*_):
         raise torch.OutOfMemoryError
 
@@ -232,8 +235,8 @@ def test_tasks_that_cannot_be_run_are_refused(evaluation, study, tmp_path, chang
     assert says in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_likelihoods_and_rounds_are_refused(evaluation, study):
-    model = evaluation.InTurn(study, load(study), find("trio")(retention=0.4))
+def test_tasks_with_likelihoods_or_several_rounds_are_refused(evaluation, study):
+    model = evaluation.PairedModel(resolve(study))
 
     class Request:
         args = ("context", "target", None, 0, "seedbench_ppl", "test")
@@ -244,24 +247,24 @@ def test_likelihoods_and_rounds_are_refused(evaluation, study):
         model.generate_until_multi_round([Request])
 
 
-# --- the verb ----------------------------------------------------------------------------------------------------
-
-
 def test_the_verb_prints_one_document_and_keeps_the_answers(evaluation, arguments, tmp_path, capsys):
     out = tmp_path / "out"
     found = document(capsys, *arguments, "--out", str(out))
     assert (found["format"], found["version"], found["asked"]) == ("trio-profile", 1, ["colours"])
     assert found["environment"]["device_name"] == "cpu" and found["study"]["retentions"] == [0.4]
     assert found["tasks"][0]["prefill_speedup"]["samples"] == 6
-    assert json.loads((out / "evaluation.json").read_text()) == found
+    assert found["report"] == str(out / "report.html")
+    assert json.loads((out / "evaluation.json").read_text()) == {**found, "report": None}
     lines = (out / "answers.jsonl").read_text().splitlines()
-    assert [Answered.model_validate_json(line).document for line in lines] == list(range(6))
+    assert [AnsweredQuestion.model_validate_json(line).document for line in lines] == list(range(6))
     assert run([*arguments, "--out", str(out), "--tasks", "typo"]) == 2
     assert (out / "answers.jsonl").read_text().splitlines() == lines
     capsys.readouterr()
-    assert run([*arguments, "--no-dense", "--limit", "2", "--out", str(out)]) == 0
+    assert run([*arguments, "--no-dense", "--limit", "2", "--out", str(out)]) == 2
+    assert "holds another study: limit (None there, 2 here); dense" in capsys.readouterr().err
+    assert run([*arguments, "--no-dense", "--limit", "2", "--out", str(out / "second")]) == 0
     assert "exact_match" in capsys.readouterr().out
-    assert len((out / "answers.jsonl").read_text().splitlines()) == 2
+    assert len((out / "second" / "answers.jsonl").read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize("evaluation", ["stand-in"], indirect=True)  # lmms-eval reads all its tasks each time
@@ -270,13 +273,13 @@ def test_the_verb_prints_one_document_and_keeps_the_answers(evaluation, argument
     [
         (("--tasks", "colour"), "no task 'colour'; did you mean colours"),
         (("--tasks", ","), "no task is named"),
-        (("--task-path", "nowhere"), "'nowhere' is no directory"),
+        (("--task-path", "nowhere"), "nowhere' is no directory"),
         (("--model", "llava-1.5-7b"), "'llava-1.5-7b' has no processor"),
         (("--model", "nonesuch"), "unknown model 'nonesuch'"),
         (("--retention", "0.01"), "retention 0.01"),
         (("--method", "fastw"), "unknown method 'fastw'"),
         (("-o", "colour=1"), "'colour'"),
-        (("--limit", "0"), "--limit 0"),
+        (("--limit", "0"), "'--limit'"),
         (("--device", "warp"), "device 'warp'"),
     ],
 )
@@ -298,79 +301,3 @@ def test_no_other_verb_needs_lmms_eval():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "--task-path" in done.stdout
-
-
-# --- what is derived ---------------------------------------------------------------------------------------------
-
-
-def test_the_interval_of_a_difference_by_hand():
-    """Ten pairs that agree and the two that are added: variance 2/12, so 1.96 · √(2/12/12)."""
-    assert difference_interval([0.0] * 10) == pytest.approx((-0.23099, 0.23099), abs=1e-5)
-    low, high = difference_interval([-1.0, -1.0, 0.0, 0.0])
-    assert (low + high) / 2 == pytest.approx(-2 / 6)
-    assert difference_interval([1.0])[1] == 1.0
-    for bad in ([], [2.0], [float("nan")]):
-        with pytest.raises(MeasurementError):
-            difference_interval(bad)
-
-
-def test_the_interval_of_a_difference_covers():
-    generator = np.random.default_rng(0)
-    for n in (20, 200):
-        drawn = generator.choice([-1.0, 0.0, 1.0], p=[0.08, 0.9, 0.02], size=(2000, n))
-        hits = [low <= -0.06 <= high for low, high in map(difference_interval, drawn)]
-        assert np.mean(hits) > 0.93
-
-
-def test_only_means_of_scores_by_document_have_an_interval():
-    def side(scores, f1):
-        rows = [
-            {"doc_id": i, "accuracy": {"score": s}, "f1": {"score": s}, "marks": 100 * s} for i, s in enumerate(scores)
-        ]
-        mean = sum(scores) / len(scores)
-        metrics = {"alias": "yes", "accuracy,none": np.float64(mean), "f1,none": f1, "marks,none": 100 * mean}
-        extras = {"accuracy_stderr,none": "N/A", "file,none": "answers.json", "nothing,none": float("nan")}
-        return {"results": {"yes": metrics | extras}, "samples": {"yes": rows}, "higher_is_better": {}}
-
-    (task,) = summarise_tasks([], side([1.0, 0.0, 1.0], 0.7), side([1.0, 1.0, 1.0], 0.9))
-    by_metric = {score.metric: score for score in task.scores}
-    assert set(by_metric) == {"accuracy", "f1", "marks"}
-    assert by_metric["accuracy"].ci95 == difference_interval([0.0, -1.0, 0.0])
-    assert by_metric["f1"].ci95 is None and by_metric["f1"].difference == pytest.approx(-0.2)
-    assert by_metric["marks"].ci95 is None
-
-
-def test_scores_that_are_all_alike_have_one_only_where_the_task_declares_a_mean():
-    rows = [{"doc_id": i, "match": 0.0, "f1": 0.0} for i in range(10)]
-    listed = [{"metric": "match", "aggregation": "mean"}, {"metric": "f1", "aggregation": "function"}]
-    side = {
-        "results": {"yes": {"match,none": 0.0, "f1,none": 0.0}},
-        "samples": {"yes": rows},
-        "higher_is_better": {},
-        "configs": {"yes": {"metric_list": listed}},
-    }
-    (task,) = summarise_tasks([], side, side)
-    assert [score.ci95 for score in task.scores] == [difference_interval([0.0] * 10), None]
-
-
-def test_each_filter_has_its_own_samples():
-    def side(strict, flexible):
-        rows = [{"doc_id": i, "match": s} for scores in (strict, flexible) for i, s in enumerate(scores)]
-        results = {"match,strict": sum(strict) / 2, "match,flexible": sum(flexible) / 2}
-        return {"results": {"sums": results}, "samples": {"sums": rows}, "higher_is_better": {"sums": {"match": True}}}
-
-    (task,) = summarise_tasks([], side([0, 0], [1, 0]), side([0, 1], [1, 1]))
-    assert [(s.filter, s.difference, s.ci95) for s in task.scores] == [
-        ("strict", -0.5, difference_interval([0.0, -1.0])),
-        ("flexible", -0.5, difference_interval([0.0, -1.0])),
-    ]
-
-
-def test_a_group_has_scores_and_no_times():
-    said = Said(text="yes", tokens=1, prefill_ms=2.0, ttft_ms=3.0, total_ms=4.0)
-    answer = Answered(task="pope_adv", document=0, retention=0.3, dense_first=True, dense=said, pruned=said)
-    results = {"pope_full": {"accuracy,none": 0.5, "alias": "pope_full"}, "pope_adv": {"accuracy,none": 0.5}}
-    found = {"results": results, "samples": {}, "higher_is_better": {"pope_full": {"accuracy": True}}}
-    group, leaf = summarise_tasks([answer], found, found)
-    assert (group.questions, group.prefill_ms, group.scores[0].difference) == (0, None, 0.0)
-    assert (leaf.questions, leaf.prefill_speedup.value, leaf.same_answer.value) == (1, 1.0, 1.0)

@@ -1,25 +1,34 @@
 """`trio-profile flops`: one document from the claim to both counters, with weights or without."""
 
 import json
-from decimal import Decimal
 
 import pytest
 
+from tests.profile.command import complaint
+from tests.profile.studying import make
 from trio_core import methods
 from trio_profile.cli import run
-from trio_profile.cost.conventions import find
 from trio_profile.profilers import flops_counted
 from trio_profile.records.schema import Study
 from trio_profile.studies import flops
-from trio_profile.studies.plan import make
+
+
+def one(study: Study) -> Study:
+    """The study's first retention alone."""
+    return study.model_copy(update={"verb": "flops", "retentions": study.retentions[:1]})
+
+
+def dense(study: Study) -> Study:
+    """The study without a retention."""
+    return study.model_copy(update={"verb": "flops", "retentions": ()})
 
 
 def counted(**fields: object) -> flops.FlopsDocument:
-    return flops.run(make(**{"text_tokens": 20, **fields}), dense="retentions" not in fields)
+    return flops.run(make("flops", **{"text_tokens": 20, **fields}))
 
 
 def test_a_checkpoint_reconciles_with_both_counters(tiny_study: Study):
-    document = flops.run(tiny_study, dense=False)
+    document = flops.run(one(tiny_study))
     assert document.residual_macs == 0
     assert document.counted.fvcore_residual_macs == 0
     assert document.complete and document.selection_counted
@@ -35,14 +44,14 @@ def test_a_checkpoint_reconciles_with_both_counters(tiny_study: Study):
 
 
 def test_every_operator_that_ran_uncounted_is_in_the_ledger(tiny_study: Study):
-    document = flops.run(tiny_study, dense=True)
+    document = flops.run(dense(tiny_study))
     ops = {part.op: part for part in document.uncounted}
     assert not any(part.product for part in document.uncounted)
     assert ops["aten.silu"].calls == 6  # decoder layers
     assert ops["aten.silu"].output_bytes > 0
 
 
-def test_elements_without_a_product_are_those_that_the_operators_put_out():
+def test_elements_without_a_product_are_the_outputs_of_their_operators():
     """In eager attention, where a softmax is an operator of its own; three layers of the tower have one as well."""
     document = counted(model="pocket-deep", attention="eager", new_tokens=1)
     made = {part.op: part.output_bytes // 4 for part in document.uncounted}
@@ -54,7 +63,7 @@ def test_elements_without_a_product_are_those_that_the_operators_put_out():
 
 
 def test_the_ledger_adds_up_to_the_count(tiny_study: Study):
-    document = flops.run(tiny_study, dense=False)
+    document = flops.run(one(tiny_study))
     assert sum(part.flops for part in document.ledger) == document.counted.torch_flops
     formulas = {part.op: part.formula for part in document.ledger}
     assert formulas["aten.mm"] == "torch"
@@ -63,7 +72,7 @@ def test_the_ledger_adds_up_to_the_count(tiny_study: Study):
 
 
 @pytest.mark.parametrize("method", ["fastv"])
-def test_without_weights_it_is_the_same(method: str, monkeypatch):
+def test_the_count_without_weights_equals_the_count_with_them(method: str, monkeypatch):
     """What no formula of ours computes is the same module by module, and so the total."""
     monkeypatch.setattr(flops_counted, "fvcore", lambda *_: (None, "not asked"))
     real, meta = (counted(retentions=(0.5,), methods=(method,), device=device) for device in ("cpu", "meta"))
@@ -91,22 +100,22 @@ def test_a_true_size_reconciles_under_every_method(method: str):
 
 
 def test_a_printed_figure_is_walked_to_the_count():
-    study = make(model="llava-1.5-7b", device="meta", text_tokens=50, new_tokens=1)
-    document = flops.run(study, dense=True, claim=Decimal("8.48e12"))
+    study = make("flops", model="llava-1.5-7b", device="meta", text_tokens=50, new_tokens=1)
+    document = flops.run(study.model_copy(update={"claimed": "8.48e12"}))
     printed = document.printed
     assert printed is not None
     assert (printed.convention, printed.printed) == ("all-ffn3-heads-flops", "rounded")
     assert printed.figure + sum(term.macs for term in printed.terms) == document.counted.torch_flops // 2
     assert printed.residual_macs == 0
-    against = flops.run(study, dense=True, claim=Decimal("8.48e12"), convention=find("visual-ffn2-macs")).printed
+    against = flops.run(study.model_copy(update={"claimed": "8.48e12", "convention": "visual-ffn2-macs"})).printed
     assert against is not None
     assert (against.convention, against.printed, against.residual_macs) == ("visual-ffn2-macs", "no", 0)
     assert against.terms[0].macs == document.claimed.fastv_macs - 8_480_000_000_000
 
 
-def test_causal_attention_halved_is_a_figure_beside_it():
-    study = make(model="pocket-deep", device="meta", text_tokens=20)
-    whole, half = (flops.run(study, dense=True, causal=causal) for causal in ("dense", "half"))
+def test_halved_causal_attention_changes_only_the_analytic_total():
+    study = make("flops", model="pocket-deep", device="meta", text_tokens=20)
+    whole, half = (flops.run(study.model_copy(update={"causal": causal})) for causal in ("dense", "half"))
     assert whole.analytic_macs - half.analytic_macs == 32 * (2 * 596 * 596 - 596 * 597) * 256
     assert whole.counted == half.counted
 
@@ -147,17 +156,4 @@ def test_the_verb_prints_a_table_or_one_document(capsys):
     ],
 )
 def test_bad_input_is_one_line(capsys, arguments: list[str], says: str):
-    assert run(["flops", *arguments]) == 2
-    error = capsys.readouterr().err
-    assert says in error and error.count("\n") == 1
-
-
-def test_a_directory_that_cannot_be_made_is_found_before_anything_runs(capsys, tmp_path, monkeypatch):
-    def never(*_, **__):
-        raise AssertionError("it ran")
-
-    monkeypatch.setattr(flops, "run", never)
-    (tmp_path / "file").write_text("")
-    assert run(["flops", "--out", str(tmp_path / "file" / "out")]) == 2
-    error = capsys.readouterr().err
-    assert "choose another --out" in error and error.count("\n") == 1
+    assert says in complaint(capsys, "flops", *arguments)

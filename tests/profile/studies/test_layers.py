@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from trio_profile import render as report
+from tests.profile.command import complaint
 from trio_profile.cli import run
-from trio_profile.findings import layers as pages
 from trio_profile.records.schema import Study
 from trio_profile.studies import layers
 
@@ -15,7 +14,7 @@ from trio_profile.studies import layers
 @pytest.fixture(scope="module")
 def profiled(tiny_study: Study, tmp_path_factory) -> layers.LayersDocument:
     study = tiny_study.model_copy(update={"cell_seconds": 0.01})
-    return layers.run(study, out=tmp_path_factory.mktemp("trace"))
+    return layers.run(study, tmp_path_factory.mktemp("trace"))
 
 
 def test_the_document_tells_of_every_layer_and_stage(profiled):
@@ -59,22 +58,13 @@ def test_the_trace_is_what_a_trace_viewer_reads(profiled):
     assert {"selection", "backward", "proxy_loss", "compaction"} <= {event["name"] for event in inside}
 
 
-def test_the_report_holds_every_layer(profiled):
-    built = pages.report(profiled)
-    html = report.render(built)
-    assert [page.id for page in built.pages] == ["walk", "layers", "stages"]
-    assert "time that does not follow work" in html
-    assert html.count("of 67") >= len(profiled.layers)
-
-
 def test_the_verb_prints_tables_or_one_document_and_is_rebuilt(capsys, tmp_path, tiny_study: Study):
     line = ["layers", "--model", tiny_study.model, "--retention", "0.4", "--seconds", "0.01", "--out", str(tmp_path)]
     assert run([*line, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert {"layers", "stages", "totals", "attribution"} <= set(document)
     assert run(["report", str(tmp_path)]) == 0
-    text = capsys.readouterr().out
-    assert "from the claimed speed-up" in text and "report:" in text
+    assert "rom the claimed speed-up to the measured one" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -87,17 +77,4 @@ def test_the_verb_prints_tables_or_one_document_and_is_rebuilt(capsys, tmp_path,
     ],
 )
 def test_bad_input_is_one_line(capsys, arguments: list[str], says: str):
-    assert run(["layers", *arguments]) == 2
-    error = capsys.readouterr().err
-    assert says in error and error.count("\n") == 1
-
-
-def test_a_directory_that_cannot_be_made_is_found_before_anything_runs(capsys, tmp_path, monkeypatch):
-    def never(*_, **__):
-        raise AssertionError("it ran")
-
-    monkeypatch.setattr(layers, "run", never)
-    (tmp_path / "file").write_text("")
-    assert run(["layers", "--out", str(tmp_path / "file" / "out")]) == 2
-    error = capsys.readouterr().err
-    assert "choose another --out" in error and error.count("\n") == 1
+    assert says in complaint(capsys, "layers", *arguments)

@@ -1,9 +1,8 @@
 import pytest
 
-from trio_core.errors import OptionError, RetentionError, UnknownName
-from trio_profile.errors import StudyError
-from trio_profile.records.schema import Shape, Study
-from trio_profile.studies.plan import make, plan, read
+from tests.profile.studying import make, plan
+from trio_core.errors import OptionError, RetentionError
+from trio_profile.records.schema import Shape
 
 SHAPE = Shape(
     num_layers=32,
@@ -19,60 +18,6 @@ SHAPE = Shape(
     visual_tokens=576,
     text_tokens=60,
 )
-
-
-def test_cells_are_methods_times_retentions_without_repeats():
-    study = make(methods=("trio", "grid"), retentions=(0.5, 0.2, 0.5))
-    assert [(c.method, c.retention) for c in study.cells()] == [
-        ("trio", 0.2),
-        ("trio", 0.5),
-        ("grid", 0.2),
-        ("grid", 0.5),
-    ]
-
-
-def test_a_cells_id_is_its_content():
-    first, second = make(retentions=(0.2, 0.5)).cells()
-    assert first.id != second.id
-    assert first.id == make(retentions=(0.2,)).cells()[0].id
-
-
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        ({"retentions": (1.5,)}, "retentions.0 = 1.5"),
-        ({"retentions": ()}, "retentions is empty"),
-        ({"methods": ()}, "methods is empty"),
-        ({"dtype": "float8"}, "dtype = 'float8'"),
-        ({"batch": 0}, "batch = 0"),
-        ({"new_tokens": -3}, "new_tokens = -3"),
-        ({"precision": 0}, "precision = 0"),
-        ({"gamma": float("nan")}, "gamma = nan"),
-        ({"colour": "red"}, "colour = 'red'"),
-        ({"text_tokens": "many"}, "text_tokens = 'many'"),
-    ],
-)
-def test_a_bad_field_is_named_with_its_value(fields, says):
-    with pytest.raises(StudyError) as caught:
-        make(**fields)
-    assert says in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_an_unknown_method_is_refused_before_anything_is_loaded():
-    with pytest.raises(UnknownName, match="unknown method 'fastw'; known: cdpruner, dart"):
-        make(methods=("fastw",))
-
-
-def test_study_files(tmp_path):
-    file = tmp_path / "study.toml"
-    with pytest.raises(StudyError, match="does not exist"):
-        read(file)
-    file.write_text("retentions = [0.2")
-    with pytest.raises(StudyError, match="not TOML"):
-        read(file)
-    file.write_text('model = "pocket"\nretentions = [0.2, 0.5]\n[options]\nthreshold = 0.9\n')
-    assert make(**read(file)) == Study(retentions=(0.2, 0.5), options={"threshold": 0.9})
 
 
 def test_plan_has_the_published_schedule_and_the_papers_work():
@@ -107,5 +52,5 @@ def test_options_go_to_the_methods_that_have_them():
     assert cells[1].method.seed == 3
     with pytest.raises(OptionError, match="option 'colour' belongs to none of the methods trio"):
         plan(make(options={"colour": 1}), SHAPE)
-    with pytest.raises(OptionError, match="retentions are a study's own; use --retention"):
+    with pytest.raises(OptionError, match="give retentions with --retention"):
         plan(make(options={"retention": 0.5}), SHAPE)

@@ -1,1 +1,1 @@
-"""One kind of check a file: the facts of a paper's claims in, findings out. `facts.py` holds what they share."""
+"""The checks, one kind in each file. A check takes the facts of a paper's claims and returns findings."""

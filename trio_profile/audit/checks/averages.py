@@ -1,4 +1,4 @@
-"""Printed averages over benchmarks: the mean of each score as a share of the dense one."""
+"""Check printed averages over benchmarks: the mean of each score divided by the dense score."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -11,7 +11,7 @@ _MEAN = "mean of the shares of the dense scores"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Every `accuracy_kept_pct` in a row with scores, where the dense row has them too."""
+    """Check every `accuracy_kept_pct` of a row with scores, if the dense row has scores too."""
     for table, dense, row in facts.pairs():
         printed = row.printed("accuracy_kept_pct")
         if printed is None or not row.scores or not dense.scores:

@@ -1,4 +1,4 @@
-"""The retention at which a printed time crosses the dense one, by a straight line between its neighbours."""
+"""Check break-evens: the retention at which a printed time crosses the dense time, by linear interpolation."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,12 +11,12 @@ from trio_profile.audit.finding import Finding, Subject, Verdict, number, place,
 from trio_profile.audit.printed import Interval, Printed
 
 Point = tuple[Printed, Printed, Row]
-"""A retention, what is printed there, and where."""
+"""A retention, the figure printed for it, and its place."""
 _BASES = ("total", "prefill")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Every sweep over retention beside a dense row, and what is said of its crossing."""
+    """Check every sweep over retention with a dense row, and the claims about its crossing."""
     for table in facts.claims.tables:
         for model in dict.fromkeys(row.model for row in table.rows):
             said = [row for row in table.rows if row.break_even and row.model == model]
@@ -81,7 +81,7 @@ def _crossing(low: Fraction, high: Fraction, before: Fraction, after: Fraction, 
 
 
 def _interval(low: Printed, high: Printed, before: Printed, after: Printed, dense: Printed) -> Interval:
-    """All crossings that the rounding of the five figures allows; each moves it one way, so they end at corners."""
+    """All crossings that the rounding of the five figures allows. The extremes are at the ends of the figures."""
     edges = [(p.allowed.low, p.allowed.high) for p in (low, high, before, after, dense)]
     found = [_crossing(*corner) for corner in product(*edges) if corner[3] > corner[2]]
     return Interval(max(min(found), low.allowed.low), min(max(found), high.allowed.high))

@@ -1,4 +1,4 @@
-"""Tokens from cache bytes and the reverse: what a row's cache says came in, and what was kept of it."""
+"""Check caches: the number of tokens that entered, and the share that was kept, by the printed bytes."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,11 +11,11 @@ from trio_profile.audit.printed import Interval, Printed
 from trio_profile.audit.quantities import quantity
 
 _NOMINAL = "nominal-visual-tokens"
-"""A share of what a picture is said to become, and not of what came in."""
+"""The retention is a share of the nominal number of tokens, and not of those that entered."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Every dense cache, every pruned one, and every retention that is one of tokens that never came in."""
+    """Check every dense cache, every pruned cache, and every retention of tokens that did not enter."""
     for table, row in facts.claims.rows():
         if row.method is None and facts.cached_tokens(table, row) is not None:
             yield _dense(facts, table, row)
@@ -80,7 +80,7 @@ def _pruned(facts: Facts, table: Table, dense: Row, row: Row) -> Finding:
 
 
 def _nominal(facts: Facts) -> Iterator[Finding]:
-    """A retention that an abstract or a passage states of a nominal count, as a share of what came in."""
+    """Check a retention that an abstract or a passage states: as a share of the tokens that entered."""
     for table, row in facts.claims.rows():
         stated, model = facts.retention(row), facts.model(row)
         said = not any(quantity(name).form == "amount" for name in row.figures)
@@ -100,7 +100,7 @@ def _nominal(facts: Facts) -> Iterator[Finding]:
 
 
 def _came_in(facts: Facts, row: Row) -> tuple[Interval, Fraction] | None:
-    """What the dense cache of this model says came in, where that is less than the model's visual tokens."""
+    """The tokens that entered by the dense cache of this model, if they are fewer than its visual tokens."""
     for table, dense in facts.claims.rows():
         if dense.method is None and dense.model == row.model and facts.nominal(table, dense):
             return facts.entered(table, dense)
@@ -114,7 +114,7 @@ def _known(facts: Facts, table: Table, row: Row) -> tuple[Model, tuple[Interval,
 
 
 def _subject(facts: Facts, table: Table, row: Row) -> tuple[Subject, Printed, str]:
-    """What findings of one cache are about, its print, and the sum from it to tokens."""
+    """The subject of a cache's findings, its printed figure, and the arithmetic from bytes to tokens."""
     found, model, cached = facts.amount(row, "kv"), facts.model(row), facts.cached_tokens(table, row)
     assert found is not None and model is not None and cached is not None
     meant, printed = found
@@ -131,7 +131,7 @@ def _subject(facts: Facts, table: Table, row: Row) -> tuple[Subject, Printed, st
 
 
 def _as_printed(facts: Facts, table: Table, row: Row, tokens: int) -> Interval:
-    """The bytes of so many tokens in the unit of a row's print."""
+    """The bytes of some tokens in the unit of the printed figure."""
     found, model = facts.cache_bytes(row), facts.model(row)
     assert found is not None and model is not None
     printed, _, value = found

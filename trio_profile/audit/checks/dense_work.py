@@ -1,4 +1,4 @@
-"""Work that is printed for a dense prefill: the convention that prints it."""
+"""Check the printed work of a dense prefill: which convention gives it."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +16,7 @@ _BASES = ("flops", "macs")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Every figure of dense work, held against the table's convention, or against all in use."""
+    """Compare every figure of dense work with the table's convention, or with all conventions in use."""
     for table, row in facts.claims.rows():
         model = facts.model(row)
         if _is_dense(row) and model is not None:
@@ -26,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def conventions(facts: Facts, table: Table, dense: Row, base: str = "flops") -> list[Convention]:
-    """What prints a dense row's work: the table's convention, else those in use, that which prints most rows first."""
+    """The conventions that give a dense row's work, those that give the most rows first."""
     key = table.name, dense.label, base
     if key not in facts.conventions:
         facts.conventions[key] = _conventions(facts, table, dense, base)
@@ -45,7 +45,7 @@ def _conventions(facts: Facts, table: Table, dense: Row, base: str) -> list[Conv
         for other, row in facts.claims.rows()
         if _is_dense(row) and (its_model := facts.model(row)) and (its := facts.amount(row, base))
     ]
-    # Sorting keeps the order of equals, and conventions come plainest first.
+    # Sorting is stable, and the simplest conventions come first.
     return sorted(exact, key=lambda one: sum(one.code in codes for codes in printing), reverse=True)
 
 
@@ -54,20 +54,20 @@ def _is_dense(row: Row) -> bool:
 
 
 def _prefill(facts: Facts, table: Table, row: Row, model: Model) -> Prefill:
-    """What is counted. Text that nobody states is left out; a figure that takes it in is then not found as such."""
+    """The prefill that is counted. Text is left out if its length is unknown."""
     return Prefill(shape(model, facts.text_count(table, row)), (model.visual_tokens,) * model.layers)
 
 
 def _claimed(meant: Quantity, printed: Printed) -> Decimal:
-    """The print in single operations, with its digits."""
+    """The printed figure in single operations, with its digits."""
     return Decimal(printed.text).scaleb(len(str(int(meant.scale))) - 1)
 
 
 def _matches(facts: Facts, table: Table, row: Row, model: Model, meant: Quantity, printed: Printed) -> list[Match]:
     prefill = _prefill(facts, table, row, model)
     found = explain(_claimed(meant, printed), prefill)
-    # The tower's work is not known here, so that a convention with it is one without; likewise a head without its
-    # vocabulary, and text of no known length.
+    # The tower's work is unknown here, so conventions with and without it are equal. The same holds for a head
+    # without a vocabulary, and for text of unknown length.
     found = [
         one
         for one in found

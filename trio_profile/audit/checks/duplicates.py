@@ -1,4 +1,4 @@
-"""One setting printed more than once: do the prints agree?"""
+"""Check whether figures agree that are printed more than once for one setting."""
 
 from collections.abc import Iterator
 
@@ -12,10 +12,10 @@ Place = tuple[Table, Row]
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Every amount and score of a setting that stands in two tables or more."""
+    """Compare every amount and score of a setting that stands in several tables."""
     groups: dict[str, list[list[Place]]] = {}
     places = list(facts.claims.rows())
-    # Settings in most digits come first; one in so few that it may be either of two is held against neither.
+    # Settings with the most digits come first. A setting with so few digits that it may be two others is skipped.
     for at in sorted(places, key=_digits, reverse=True):
         for name in at[1].figures:
             if quantity(name).form == "amount" or name in ("accuracy_kept_pct", "score"):
@@ -29,7 +29,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _digits(at: Place) -> int:
-    """How many digits a row's setting is printed in."""
+    """The number of digits of a row's setting."""
     return len(at[1].tokens or at[1].retention or "")
 
 

@@ -1,8 +1,8 @@
-"""Prefill times against what a named device can do at most: nothing is faster than its peak.
+"""Compare prefill times with the peak of the named device: nothing can be faster.
 
-The work that is held against it is the least that the row can mean: the decoder's products alone, a causal kernel's
-half of the attention, the visual tokens that its cache says were there. Peaks are the maker's dense figures for 16-bit
-tensor cores, at boost clock and with the faster accumulation, so that what exceeds one is impossible.
+The work is the least that the row can mean: only the decoder's products, half of the attention as in a causal kernel,
+and as many visual tokens as the cache says. Peaks are the maker's dense figures for 16-bit tensor cores, at boost clock
+and with the faster accumulation. So a time below this is impossible.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ PEAK_TFLOPS: dict[str, int] = {
 
 
 def peak(device: str) -> int:
-    """A device's peak in TFLOP/s, by a name that holds one we know. Raises ClaimsError with the nearest."""
+    """The peak in TFLOP/s of a device whose name contains a known one. Raises ClaimsError with the nearest names."""
     words = " ".join(device.casefold().replace("-", " ").replace("_", " ").split())
     held = [name for name in PEAK_TFLOPS if name in words or name.replace(" ", "") in words]
     if held:
@@ -48,7 +48,10 @@ def peak(device: str) -> int:
 
 
 def check(facts: Facts, device: str | None = None) -> Iterator[Finding]:
-    """Every prefill time of a named device. device: for tables that name none."""
+    """Check every prefill time of a named device.
+
+    device: for tables that name none.
+    """
     for table, row in facts.claims.rows():
         named = table.device or device
         found = facts.amount(row, "prefill")
@@ -87,7 +90,7 @@ def _finding(
 
 
 def _least_work(facts: Facts, table: Table, row: Row) -> Fraction | None:
-    """FLOPs that the decoder cannot do without; None where a pruned row states no average."""
+    """The least FLOPs of the decoder; None if a pruned row states no average."""
     model, dense = facts.model(row), table.dense(row.model)
     assert model is not None
     cost = least_layer_work(model, row.text_tokens or 0)
@@ -103,5 +106,5 @@ def _least_work(facts: Facts, table: Table, row: Row) -> Fraction | None:
     stated = facts.retention(row)
     if stated is None:
         return None
-    # Of all schedules of one average, that with the same tokens in every layer costs least.
+    # Of all schedules with one average, equal tokens in every layer cost the least.
     return model.layers * cost(stated.allowed.low * model.visual_tokens)

@@ -1,4 +1,4 @@
-"""Work that is printed for a pruned prefill: what its average forces, and the γ that makes the total right.
+"""Check the printed work of a pruned prefill: what its average allows, and the γ that gives the total.
 
 By TRIO's equations a pruned prefill costs F_inf, the layers on the tokens that are left, and F_ov = γ · Σ f(V) over the
 tokens that the stages look at. Everything is counted by the convention that prints the dense row beside it.
@@ -59,7 +59,7 @@ class _Case:
         return Subject("work", where, self.meant.name, self.printed.text, self.meant.unit, self.convention.code)
 
     def finding(self, verdict: Verdict, why: str, value: Fraction, found: Interval) -> Finding:
-        """In the unit of the print."""
+        """The amount in the unit of the printed figure."""
         each = 1 / self.meant.scale
         return self.subject.finding(verdict, why, value * each, found.times(each))
 
@@ -68,7 +68,7 @@ class _Case:
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Every pruned row with printed work; and whether one γ explains all of them."""
+    """Check every pruned row with printed work, and whether one γ explains all of them."""
     gammas: list[tuple[_Case, Fraction, Interval]] = []
     for table, dense, row in facts.pairs():
         base = "flops" if facts.amount(row, "flops") else "macs"
@@ -80,7 +80,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if not cases:
             continue
         findings = [_finding(case) for case in cases]
-        # Where several conventions print the dense row, a pruned one that any of them explains is explained.
+        # Several conventions may give the dense row. A pruned row needs to agree with one of them.
         finding = next((one for one in findings if one.verdict == "supported"), findings[0])
         yield finding
         if finding.quantity == "gamma":
@@ -94,12 +94,12 @@ def _finding(case: _Case) -> Finding:
     if case.own and case.row.overhead and claims.method.gamma is not None:
         return _with_gamma(case, Printed.of(claims.method.gamma))
     if not case.row.overhead or ((case.exact or not case.own) and case.figure.meets(case.bounds.layers)):
-        return _without_choice(case)
+        return _without_selection(case)
     if case.figure.high < case.bounds.layers.low:
         return _too_little(case)
     if case.own and case.bounds.stages.low > 0 and (case.exact or claims.layers_of(case.row.model or "")):
         return _implied(case, *_gamma(case))
-    return _unknown_choice(case)
+    return _unknown_selection(case)
 
 
 def _case(facts: Facts, table: Table, dense: Row, row: Row, base: str, convention: Convention) -> _Case | None:
@@ -134,7 +134,7 @@ def _case(facts: Facts, table: Table, dense: Row, row: Row, base: str, conventio
 
 
 def _head(convention: Convention, model: Model, text: int, most: Fraction) -> Interval:
-    """What a convention counts for the head: one row, or all of a last layer with at most the average's tokens."""
+    """The work of the head by a convention: of one row, or of all rows of the last layer."""
     row = Fraction(model.hidden * model.vocab * (2 if convention.unit == "flops" else 1))
     if convention.head == "all":
         beside = text if convention.tokens == "all" else 0
@@ -143,7 +143,7 @@ def _head(convention: Convention, model: Model, text: int, most: Fraction) -> In
 
 
 def _gamma(case: _Case) -> tuple[Fraction, Interval]:
-    """γ at the schedule, or at the least work; and all that rounding, and unknown budgets, allow."""
+    """γ at the schedule or at the least work, and the interval that rounding and unknown budgets allow."""
     figure, bounds = case.printed.value * case.meant.scale, case.bounds
     if case.schedule is None:
         value = (figure - bounds.layers.low) / bounds.stages.low
@@ -152,8 +152,8 @@ def _gamma(case: _Case) -> tuple[Fraction, Interval]:
     return value, (case.figure - bounds.layers) / bounds.stages
 
 
-def _without_choice(case: _Case) -> Finding:
-    """A figure that F_inf alone should be."""
+def _without_selection(case: _Case) -> Finding:
+    """Check a figure that should be F_inf alone."""
     value, found = case.bounds.layers.low, case.bounds.layers
     if case.exact and case.schedule is not None:
         value, why = case.inference, f"F_inf with {case.schedule.budgets}: {case.shown(case.inference)}."
@@ -169,12 +169,12 @@ def _without_choice(case: _Case) -> Finding:
         why += _two_inputs(case) if case.nominal else "."
         why += _implied_average(case)
     elif case.row.overhead:
-        why += " The choice of tokens is not in it."
+        why += " The selection of tokens is not in it."
     return case.finding(verdict, why, value, found)
 
 
 def _with_gamma(case: _Case, gamma: Printed) -> Finding:
-    """A figure that F_inf + γ · Σ f(V) should be, with the γ that is printed."""
+    """Check a figure that should be F_inf + γ · Σ f(V), with the printed γ."""
     layers, stages = case.bounds.layers, case.bounds.stages
     found = layers + Interval(stages.low * gamma.allowed.low, stages.high * gamma.allowed.high)
     if case.exact and case.schedule is not None:
@@ -189,13 +189,13 @@ def _with_gamma(case: _Case, gamma: Printed) -> Finding:
 
 def _too_little(case: _Case) -> Finding:
     found = case.bounds.layers
-    why = f"{_whatever(case)}: {case.printed.text} is below all of it, before anything is chosen"
+    why = f"{_whatever(case)}: {case.printed.text} is below all of it, before any selection"
     return case.finding(_judged(case, found), why + (_two_inputs(case) if case.nominal else "."), found.low, found)
 
 
-def _unknown_choice(case: _Case) -> Finding:
+def _unknown_selection(case: _Case) -> Finding:
     most = case.shown(case.bounds.layers.high)
-    why = f"{_whatever(case)}; what is above {most} would be the choice. Its budgets, and the work of choosing, would "
+    why = f"{_whatever(case)}; what is above {most} would be the selection. The budgets and the selection's work would "
     return case.finding("underdetermined", f"{why}decide it.", case.bounds.layers.low, case.bounds.layers)
 
 
@@ -221,7 +221,7 @@ def _implied(case: _Case, value: Fraction, interval: Interval) -> Finding:
 
 
 def _no_one_gamma(gammas: list[tuple[_Case, Fraction, Interval]]) -> Finding:
-    """γ is one number in the formula, and several in the tables."""
+    """Check whether one γ explains all tables. In the formula it is one number."""
     by_print = {f"{case.printed.text} {case.meant.unit}": (value, interval) for case, value, interval in gammas}
     needs = listed(f"{text} needs {number(value)} ({_range(span)})" for text, (value, span) in by_print.items())
     values = [value for value, _ in by_print.values()]
@@ -238,7 +238,7 @@ def _no_one_gamma(gammas: list[tuple[_Case, Fraction, Interval]]) -> Finding:
 
 
 def _judged(case: _Case, found: Interval) -> Verdict:
-    """Whether the print meets it; where the dense row is not of what came in, no direction can be told."""
+    """The verdict on a print. If the dense row counts tokens that did not enter, there is no better or worse."""
     verdict = judge(case.printed, found.times(1 / case.meant.scale), larger_is_better=False)
     return "not_comparable" if verdict != "supported" and case.nominal else verdict
 
@@ -249,7 +249,7 @@ def _two_inputs(case: _Case) -> str:
 
 
 def _implied_average(case: _Case) -> str:
-    """The average that would make a figure right, by a schedule of the same proportion."""
+    """The average at which a schedule of the same proportion gives the printed figure."""
     if case.schedule is None or case.exact or case.convention.head != "none":
         return ""
     average = schedules.implied(case.schedule, case.model, case.layer, case.printed.value * case.meant.scale)
@@ -260,7 +260,7 @@ def _implied_average(case: _Case) -> str:
 
 
 def _whatever(case: _Case) -> str:
-    """What the average alone forces."""
+    """A sentence about the range of work that the average alone allows."""
     layers, average = case.bounds.layers, case.average
     tokens = number(average.low)
     if average.low < average.high:

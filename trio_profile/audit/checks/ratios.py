@@ -1,4 +1,4 @@
-"""Printed ratios, held against the figures that they are ratios of."""
+"""Compare printed ratios with the printed figures that they follow from."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from trio_profile.cost.conventions import find
 
 @dataclass(frozen=True)
 class _Source:
-    """A pair of rows that a ratio may follow from."""
+    """A pair of rows from which a ratio may follow."""
 
     where: str
     sum: str
@@ -23,7 +23,7 @@ class _Source:
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Every speed-up, ratio, reduction and share: the rows that it follows from, and those that it does not."""
+    """Check every speed-up, ratio, reduction and share against the rows from which it may follow."""
     for table, row in facts.claims.rows():
         for name, text in row.figures.items():
             meant = quantity(name)
@@ -32,7 +32,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def overheads(facts: Facts) -> Iterator[Finding]:
-    """`overhead_below_pct`: the method's total less that of a method that chooses nothing, of the dense total."""
+    """Check `overhead_below_pct`: the method's total less that of a random method, over the dense total."""
     for table, row in facts.claims.rows():
         if "overhead_below_pct" not in row.figures:
             continue
@@ -52,13 +52,13 @@ def overheads(facts: Facts) -> Iterator[Finding]:
         ]
         subject = Subject("ratio", place(table, row), "overhead_below_pct", f"less than {printed.text}", "%")
         if not found:
-            why = "No totals of the method, of one that chooses nothing and of the dense model stand in its table."
+            why = "Its table lacks the total of the method, of a method that selects at no cost, or of the dense model."
             yield subject.finding("underdetermined", why)
             continue
         most = max(value for value, _ in found)
         sums = listed(f"{text} = {number(value)} %" for value, text in found)
         verdict: Verdict = "supported" if most < printed.value else "overstated"
-        why = f"Of the dense total, the choice takes {sums}: {'less' if most < printed.value else 'not less'} than "
+        why = f"Of the dense total, the selection takes {sums}: {'less' if most < printed.value else 'not less'} than "
         yield subject.finding(verdict, f"{why}{printed.text} %.", most)
 
 
@@ -75,7 +75,7 @@ def _finding(facts: Facts, table: Table, row: Row, meant: Quantity, printed: Pri
     ]
     fitting = [source for source, verdict in zip(sources, verdicts, strict=True) if verdict == "supported"]
     others = [source for source, verdict in zip(sources, verdicts, strict=True) if verdict != "supported"]
-    # Where some digits print it as they stand, those that need the rounding of their figures are no better source.
+    # Rows whose digits give the ratio directly are preferred to rows that need the rounding of their figures.
     exact = [source for source in fitting if printed.how(source.value) != "no"]
     shown = exact or fitting or sources
     first = shown[0]
@@ -85,7 +85,7 @@ def _finding(facts: Facts, table: Table, row: Row, meant: Quantity, printed: Pri
         why = f"{first.sum} = {number(first.value)} in {listed(same)}: {printed.text} {how}."
         verdict: Verdict = "supported"
     else:
-        # Above some of the rows and below others it is a ratio of none of them, in no direction.
+        # It is above some of the rows and below others, so it has no direction.
         verdict = verdicts[0] if len(set(verdicts)) == 1 else "not_comparable"
         why = f"It follows from no row: {first.sum} = {number(first.value)} in {first.where}."
         others = [source for source in others if source is not first]
@@ -111,7 +111,7 @@ def _sources(facts: Facts, table: Table, row: Row, meant: Quantity) -> Iterator[
 
 
 def _by_formula(facts: Facts, table: Table, row: Row, meant: Quantity) -> _Source | None:
-    """Work of a printed schedule by the table's own convention, where no amounts are printed."""
+    """The work of a printed schedule by the table's own convention, if no amounts are printed."""
     model, schedule = facts.model(row), row.schedule
     if model is None or schedule is None or table.convention is None or meant.base not in ("flops", "macs"):
         return None

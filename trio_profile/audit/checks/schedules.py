@@ -1,4 +1,4 @@
-"""Schedules: the average that budgets make, and, where none are printed, what all schedules of one average share.
+"""Check schedules: the average that budgets give. Without budgets: what all schedules of one average have in common.
 
 A layer's work is convex in its tokens. So of all schedules with one average the work is least where the pruned layers
 share the tokens evenly, and greatest at a corner: some stages still whole, the next alike, the rest empty.
@@ -15,7 +15,7 @@ from trio_profile.audit.finding import Finding, Subject, judge, number, place, s
 from trio_profile.audit.printed import Interval, Printed
 
 Cost = Callable[[Fraction], Fraction]
-"""The work of one layer by its tokens."""
+"""A function from a layer's tokens to its work."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the layers, and the stages' inputs, cost in whatever schedule of an average."""
+    """The range of work of the layers, and of the stages' inputs, over all schedules of one average."""
 
     layers: Interval
     stages: Interval
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """The average of every printed schedule, and every retention that unpruned first layers alone exceed."""
+    """Check the average of every printed schedule, and retentions that the unpruned first layers alone exceed."""
     for table, row in facts.claims.rows():
         model = facts.model(row)
         if row.schedule is not None and model is not None:
@@ -67,7 +67,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def of_row(facts: Facts, row: Row) -> Schedule | None:
-    """The schedule of a row: its own, one published for its setting, or one published for another, scaled to it."""
+    """The schedule of a row: its own, a published one for its setting, or one that is scaled from another setting."""
     model = facts.model(row)
     if model is None:
         return None
@@ -87,7 +87,7 @@ def of_row(facts: Facts, row: Row) -> Schedule | None:
     if stated is None or not alike:
         return None
 
-    # Of several to scale from, the one whose average is nearest.
+    # The schedule with the nearest average is scaled.
     def average(budgets: Budgets, of: Model) -> Fraction:
         return sum(budgets.tokens_by_layer(of), Fraction(0)) / of.layers / of.visual_tokens
 
@@ -96,7 +96,7 @@ def of_row(facts: Facts, row: Row) -> Schedule | None:
 
 
 def implied(schedule: Schedule, model: Model, cost: Cost, figure: Fraction) -> Fraction | None:
-    """The average, to a thousandth of a token, at which a schedule of the same proportion costs so much."""
+    """The average at which a schedule of the same proportion has this work, to a thousandth of a token."""
     low, high = 0, 1000 * model.visual_tokens
     while low < high:
         middle = (low + high) // 2
@@ -140,7 +140,7 @@ def _bounds(model: Model, layers: Sequence[int], average: Fraction, cost: Cost) 
     others = len(runs) - 1  # what the last stage leaves, no further stage looks at
     greatest, most_looked, least_looked = Fraction(0), Fraction(0), whole * others
     for start, end in combinations(range(len(runs) + 1), 2):
-        # A corner: stages before `start` leave all, those before `end` share the rest, the others leave none.
+        # A corner: stages before `start` keep all tokens, those before `end` share the rest, the others keep none.
         shared = (left - whole * ahead[start]) / (ahead[end] - ahead[start])
         if not 0 <= shared <= whole:
             continue
@@ -169,7 +169,7 @@ def _schedule(budgets: Budgets, model: Model) -> Schedule:
 
 
 def _scaled(budgets: Budgets, model: Model, average: Fraction) -> Schedule | None:
-    """Budgets in the same proportion that make another average."""
+    """Budgets of the same proportion with another average."""
     runs = [later - earlier for earlier, later in pairwise((*budgets.layers, model.layers))]
     left = average * model.layers - budgets.layers[0] * model.visual_tokens
     factor = left / sum(run * kept for run, kept in zip(runs, budgets.keep, strict=True))

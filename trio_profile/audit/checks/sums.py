@@ -1,4 +1,4 @@
-"""Parts and wholes: a prefill lies inside the total, and what follows it does not shrink with more tokens."""
+"""Check sums: a prefill is part of the total, and decoding does not become cheaper with more tokens."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,13 +12,13 @@ from trio_profile.audit.printed import Interval, Printed
 from trio_profile.audit.quantities import Quantity
 
 _NOISE = Fraction(11, 10)
-"""Two runs of the same decoding are not taken to differ below this: clocks and batches do that by themselves."""
+"""Two runs of the same decoding may differ by this share, because of clocks and batches."""
 _LOCAL = ("forward", "proxy_loss", "backward", "selection")
-"""Parts of a prefill that are printed a sample."""
+"""Parts of a prefill whose times are printed for one sample."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Prefill and decoding in the total, decoding over retentions, and parts printed a sample in the prefill."""
+    """Check prefill and decoding against the total, decoding over retentions, and parts against the prefill."""
     for table, row in facts.claims.rows():
         yield from _parts(facts, table, row)
         yield from _local(facts, table, row)
@@ -48,7 +48,7 @@ def _parts(facts: Facts, table: Table, row: Row) -> Iterator[Finding]:
 
 
 def _after_prefill(facts: Facts, table: Table) -> Iterator[Finding]:
-    """More kept tokens cannot make the decoding of the same answers cheaper."""
+    """Check that decoding the same answers does not become cheaper with more kept tokens."""
     for model in dict.fromkeys(row.model for row in table.rows):
         found: list[tuple[Fraction, Row, Interval, str]] = []
         for row in table.rows:
@@ -84,7 +84,7 @@ def _after_prefill(facts: Facts, table: Table) -> Iterator[Finding]:
 
 
 def _local(facts: Facts, table: Table, row: Row) -> Iterator[Finding]:
-    """Parts of a prefill that are printed a sample, against the prefill over all samples."""
+    """Compare parts that are printed for one sample with the prefill over all samples."""
     prefill = facts.amount(row, "prefill")
     parts = [found for base in _LOCAL if (found := facts.amount(row, base)) is not None]
     if prefill is None or len(parts) < 2 or prefill[0].name.endswith("_ms"):

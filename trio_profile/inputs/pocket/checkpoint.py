@@ -22,7 +22,7 @@ VISUAL_TOKENS = (SIDE // PATCH) ** 2
 
 
 def config(layers: int = 16, hidden: int = 128) -> LlavaConfig:
-    """576 visual tokens and 16 decoder layers, so that a schedule of three stages applies, at a width that trains."""
+    """The configuration: 576 visual tokens and 16 decoder layers, enough for three stages, narrow enough to train."""
     return LlavaConfig(
         vision_config=CLIPVisionConfig(
             hidden_size=96,
@@ -40,11 +40,11 @@ def config(layers: int = 16, hidden: int = 128) -> LlavaConfig:
             num_attention_heads=4,
             num_key_value_heads=4,
             head_dim=48,
-            # Things are found by what they are: at the library's 1e4 most of a head turns too fast for that.
+            # Things are found by their content. With the library's 1e4 most of a head rotates too fast for this.
             rope_parameters={"rope_type": "default", "rope_theta": 1e8},
             vocab_size=len(VOCABULARY),
             max_position_embeddings=1024,
-            # 1/√d: at the library's 0.02 a network of this width starts too slowly to leave it.
+            # 1/√d. With the library's 0.02 a network of this width hardly begins to learn.
             initializer_range=hidden**-0.5,
             pad_token_id=VOCABULARY["<pad>"],
             bos_token_id=VOCABULARY["<s>"],
@@ -68,7 +68,12 @@ def processor() -> LlavaProcessor:
 
 
 def llava_processor(tokenizer: Tokenizer, side: int, patch: int) -> LlavaProcessor:
-    """LLaVA's processor with CLIP's preprocessing at so many pixels. tokenizer: knows `SPECIALS`."""
+    """LLaVA's processor with CLIP's preprocessing.
+
+    tokenizer: must know `SPECIALS`.
+    side: of the pictures, in pixels.
+    patch: side of a patch, in pixels.
+    """
     return LlavaProcessor(
         image_processor=CLIPImageProcessorPil(size={"shortest_edge": side}, crop_size={"height": side, "width": side}),
         tokenizer=PreTrainedTokenizerFast(
@@ -87,7 +92,7 @@ def llava_processor(tokenizer: Tokenizer, side: int, patch: int) -> LlavaProcess
 
 
 def untrained(seed: int, layers: int = 16, hidden: int = 128) -> LlavaForConditionalGeneration:
-    """Where training starts: residual branches small, the tower's positions two-dimensional waves."""
+    """The model before training. Its residual branches are small, and the tower's positions are waves."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LlavaForConditionalGeneration(config(layers, hidden))
@@ -100,7 +105,7 @@ def untrained(seed: int, layers: int = 16, hidden: int = 128) -> LlavaForConditi
 
 
 def _waves(side: int, width: int) -> torch.Tensor:
-    """[side², width] sines and cosines of rows and columns: neighbours are alike from the start."""
+    """[side², width] sines and cosines of rows and columns, so that neighbours are similar from the start."""
     frequencies = 10.0 ** -torch.linspace(0, 1.5, width // 4)
     angles = torch.arange(side)[:, None] * frequencies
     line = torch.cat([angles.sin(), angles.cos()], dim=1)

@@ -1,4 +1,4 @@
-"""Questions that the pocket model was never trained on: other pictures, by their seeds."""
+"""Questions for the pocket model about pictures that it was never trained on."""
 
 from functools import partial
 
@@ -9,13 +9,13 @@ from trio_profile.inputs.pocket.scenes import render, scene
 from trio_profile.inputs.questions import Question
 
 RECIPE = "recipe.json"
-"""What training leaves in a checkpoint's directory; it tells that a model can be asked these questions."""
+"""The file that training writes beside a checkpoint. It shows that the model can be asked these questions."""
 TRAINED_FROM = 1_000_000
-"""Scenes of this seed and above are for training, those below for examination."""
+"""Scenes with this seed or a higher one are for training, lower seeds are for the exam."""
 
 
 def exam(count: int) -> list[Question]:
-    """The first `count` held-out questions: each of another picture, with three hops, one, two, three, … in turn."""
+    """The first `count` held-out questions, each about another picture. Their hops are 3, 1, 2, 3, 1, 2, …"""
     return [_question(number) for number in range(count)]
 
 

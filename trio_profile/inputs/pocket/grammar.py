@@ -1,8 +1,9 @@
 """Questions about a scene, and their answers.
 
-A question is a walk from thing to thing. It begins at one that two of its properties name, and looks for the third: "at
-the red square, which digit ?". Each further hop goes by what was found to another thing that has it too, named by one
-more property, and looks for what is then still unknown: "at the red square by digit to the circle, which colour ?".
+A question is a walk from thing to thing. The first thing is named by two of its properties, and the third is looked
+for: "at the red square, which digit ?". Each further hop leads to another thing with the same found property. One more
+    property
+names it, and the remaining property is looked for: "at the red square by digit to the circle, which colour ?".
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from trio_profile.inputs.pocket.scenes import COLOURS, DIGITS, PROPERTIES, SHAPE
 
 MOST_HOPS = 3
 ENDING = "? answer in one word ."
-"""What follows the question in every prompt: the words that matter stand well before the last four."""
+"""The end of every prompt. It keeps the words of the question away from the last four positions."""
 
 WORDS = (
     *(*COLOURS, *SHAPES, *DIGITS),
@@ -22,15 +23,16 @@ WORDS = (
     *ENDING.split(),
     *("user", "assistant", ":"),
 )
-"""Every word that a prompt or an answer can hold."""
+"""All words of prompts and answers."""
 
 
 @dataclass(frozen=True)
 class Question:
     """A question with its answer.
 
-    hops: how many things must be found; route: those things, the first found first; found: what is looked for at each,
-    the answer last.
+    hops: how many things must be found.
+    route: these things in order.
+    found: the property value that is looked for at each of them; the last one is the answer.
     """
 
     text: str
@@ -41,9 +43,11 @@ class Question:
 
 
 def ask(scene: Scene, hops: int, rng: np.random.Generator, among: Sequence[Thing] | None = None) -> Question:
-    """A question of so many hops about a scene. among: only about these of its things.
+    """A random question about a scene.
 
-    Raises ValueError where no route of so many hops is found, as among things that share nothing.
+    hops: how many things must be found.
+    among: ask only about these things; all if None.
+    Raises ValueError if no such route is found, because the things share too few properties.
     """
     things = scene.things if among is None else among
     for _ in range(100):

@@ -1,8 +1,8 @@
-"""Pictures with a known truth: things of a colour and a shape, each with a digit, on a ground that is never plain.
+"""Pictures with known content: things with a colour, a shape and a digit, on a patterned ground.
 
-A thing covers 2 × 2 patches and its digit lies across them: no patch holds it alone. No two things of a picture agree
-in two of their three properties, and any property is shared by several: a name takes two properties, and no thing
-stands out without one.
+A thing covers 2 × 2 patches, and its digit lies across all of them, so that no single patch shows it. No two things of
+a picture agree in two of their three properties, but several share each single property. So two properties name a
+thing, and one does not.
 """
 
 from dataclasses import dataclass
@@ -73,7 +73,10 @@ _INK = (15, 15, 15)
 
 @dataclass(frozen=True)
 class Thing:
-    """One thing of a picture. cell: (row, column) of its 2 × 2 patches, in cells."""
+    """One thing of a picture.
+
+    cell: (row, column) of its 2 × 2 patches, counted in cells.
+    """
 
     colour: str
     shape: str
@@ -84,7 +87,7 @@ class Thing:
         return getattr(self, of)
 
     def patches(self) -> tuple[int, int, int, int]:
-        """The visual tokens that it covers, counted along the rows of the picture."""
+        """The visual tokens that it covers, counted row by row."""
         wide = SIDE // PATCH
         first = 2 * self.cell[0] * wide + 2 * self.cell[1]
         return first, first + 1, first + wide, first + wide + 1
@@ -92,13 +95,16 @@ class Thing:
 
 @dataclass(frozen=True)
 class Scene:
-    """What a picture shows, and the seed of its ground."""
+    """The content of a picture.
+
+    ground: the seed of its ground.
+    """
 
     things: tuple[Thing, ...]
     ground: int
 
     def find(self, **named: str) -> Thing:
-        """The one thing with these properties, two of the three."""
+        """The only thing with these two properties."""
         (thing,) = (t for t in self.things if all(getattr(t, name) == value for name, value in named.items()))
         return thing
 
@@ -137,7 +143,7 @@ def render(scene: Scene) -> Image.Image:
 
 
 def _ground(rng: np.random.Generator) -> NDArray[np.float64]:
-    """Waves of two muted colours, with rectangles of other waves: no two regions alike."""
+    """A ground of waves in two muted colours, with rectangles of other waves. No two regions are alike."""
     rows, columns = np.mgrid[0:SIDE, 0:SIDE].astype(np.float64)
     pixels = np.empty((SIDE, SIDE, 3))
     for region in range(int(rng.integers(4, 9))):
@@ -154,7 +160,7 @@ def _ground(rng: np.random.Generator) -> NDArray[np.float64]:
 
 
 def _splash(pixels: NDArray[np.float64], cell: tuple[int, int], rng: np.random.Generator) -> None:
-    """A disc in one of the things' colours that is no thing: colour alone does not find them."""
+    """Draw a disc in one of the things' colours. Because of these discs colour alone does not find the things."""
     colour = list(COLOURS.values())[rng.integers(len(COLOURS))]
     row, column = (CELL * c + rng.integers(4, 12) for c in cell)
     rows, columns = np.ogrid[0:SIDE, 0:SIDE]
@@ -163,7 +169,7 @@ def _splash(pixels: NDArray[np.float64], cell: tuple[int, int], rng: np.random.G
 
 @cache
 def _sprite(colour: str, shape: str, digit: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """A thing's pixels, and which of its cell they cover."""
+    """A thing's pixels, and a mask of the pixels that it covers."""
     image = Image.new("RGB", (CELL, CELL))
     mask = Image.new("1", (CELL, CELL))
     for canvas, fill in ((image, COLOURS[colour]), (mask, 1)):

@@ -1,0 +1,1 @@
+"""How `scripts/train_pocket` trains the pocket model. It is no part of the installed packages."""

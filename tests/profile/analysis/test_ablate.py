@@ -1,0 +1,49 @@
+"""Differences between variants, paired question by question."""
+
+import pytest
+from scipy.stats import binomtest
+
+from tests.profile import examples
+from trio_profile.analysis.ablate import Ablation, ablate
+from trio_profile.records.schema import Cell, Dense, Fidelity, Measurement
+
+
+def _measured(options: dict, correct: list[bool]) -> Measurement:
+    seen = Fidelity(kl_nats=(0.1,) * len(correct), top1=tuple(correct), same=tuple(correct), correct=tuple(correct))
+    cell = Cell(method="trio", retention=0.11, options=options)
+    return examples.measurement().model_copy(update={"cell": cell, "fidelity": seen})
+
+
+@pytest.fixture(scope="module")
+def known() -> Ablation:
+    """200 questions: k_pos 1 loses 30 that the default answers and gains 5, k_pos 2 loses as many as it gains."""
+    study = examples.study(
+        verb="ablate", retentions=(0.11,), ablations={"k_pos": {"1": {"k_pos": 1}, "2": {"k_pos": 2}, "4": {}}}
+    )
+    stands = [True] * 120 + [False] * 80
+    worse = [False] * 30 + [True] * 95 + [False] * 75
+    other = [False] * 4 + [True] * 120 + [False] * 76
+    dense = Dense(**{**dict(examples.dense()), "correct": (True,) * 150 + (False,) * 50})
+    cells = [_measured({"k_pos": 1}, worse), _measured({}, stands), _measured({"k_pos": 2}, other)]
+    return ablate(study, examples.environment(), dense, cells)
+
+
+def test_differences_are_paired_with_the_default(known: Ablation):
+    one, two, four = known.groups[0].rows
+    assert [row.default for row in (one, two, four)] == [False, False, True]
+    assert four.default_difference is None and four.printed == 94.9
+    assert one.default_difference is not None and two.default_difference is not None
+    assert one.default_difference.value == pytest.approx(-25 / 200)
+    assert one.accuracy_difference is not None and one.accuracy_difference.value == pytest.approx(-55 / 200)
+    # McNemar's exact test of the same pairs says the same of what is told apart.
+    for row, lost, gained in ((one, 30, 5), (two, 4, 4)):
+        low, high = row.default_difference.ci95
+        assert (not low <= 0 <= high) == (binomtest(lost, lost + gained).pvalue < 0.05)
+
+
+def test_a_default_that_was_not_measured_leaves_no_difference():
+    study = examples.study(verb="ablate", retentions=(0.11,), ablations={"k_pos": {"1": {"k_pos": 1}, "4": {}}})
+    dense = Dense(**{**dict(examples.dense()), "correct": (True,) * 20})
+    found = ablate(study, examples.environment(), dense, [_measured({"k_pos": 1}, [True] * 20)])
+    [row] = found.groups[0].rows
+    assert row.accuracy is not None and row.default_difference is None

@@ -1,0 +1,93 @@
+"""Correlations and counts, by hand and against scipy."""
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from tests.profile.documents import removal
+from trio_profile.analysis import theory as analysis
+from trio_profile.records.schema import Removal
+
+
+def test_rank_correlation_equals_scipys():
+    draw = np.random.default_rng(0)
+    x, y = draw.integers(6, size=(2, 5, 20)).astype(float)
+    expected = [spearmanr(a, b).statistic for a, b in zip(x, y, strict=True)]
+    np.testing.assert_allclose(analysis.rank_correlation(x, y), expected)
+    assert np.isnan(analysis.rank_correlation(np.ones(4), np.arange(4.0)))
+
+
+def test_tokens_above_the_mean_and_the_top_are_counted_by_hand():
+    current = np.array([[1.0, 2.0, 3.0, 10.0], [5.0, 5.0, 5.0, 5.0], [9.0, 9.0, 9.0, 1.0]])
+    last = np.array([[1.0, 2.0, 3.0, 10.0], [4.0, 3.0, 2.0, 1.0], [1.0, 2.0, 3.0, 4.0]])
+    layers = analysis.by_depth([current, current], [last, last])
+    assert [layer.above_mean.value for layer in layers] == [1, 0, 3]
+    assert [layer.top_overlap.value for layer in layers] == [1, 1, 0]  # ties go to the lower index
+    assert layers[1].last_layer_agreement is None  # nothing varies
+    assert layers[0].above_mean.ci95 == (1, 1) and layers[0].above_mean.samples == 2
+    # The top 11 % of 20 are 2.
+    x, y = np.arange(20.0), np.array([*range(18), 30.0, 5.5])
+    assert analysis.top_overlap(x, y) == 0.5
+
+
+def test_agreement_that_grows_with_depth_has_a_positive_trend():
+    last = [np.tile(np.arange(5.0), (4, 1))] * 3
+    grows = [np.array([[4.0, 3, 2, 1, 0], [1, 0, 4, 2, 3], [0, 1, 2, 4, 3], [0, 1, 2, 3, 4]])] * 3
+    found = analysis.agreement_trend(grows, last)
+    assert found is not None and (found.value, *found.ci95, found.samples) == pytest.approx((1, 1, 1, 3))
+    falls = analysis.agreement_trend([one[[2, 1, 0, 3]] for one in grows], last)
+    assert falls is not None and falls.value == pytest.approx(-1)
+    assert analysis.agreement_trend([one[:2] for one in grows], [one[:2] for one in last]) is None  # one layer below
+    assert analysis.agreement_trend([np.ones((4, 5))] * 3, last) is None
+
+
+def test_correlations_of_a_stage_equal_those_of_a_plain_loop():
+    draw = np.random.default_rng(1)
+    removals = [removal(q, kept, *draw.random(3)) for q in range(12) for kept in (5, 9) for _ in range(4)]
+    found = analysis.stage(1, [*removals, removal(0, 5, 1, 1, 1, layer=2)])
+
+    def rho(some, term="bound"):
+        return spearmanr([getattr(one, term) for one in some], [one.kl_nats for one in some]).statistic
+
+    def those(q, kept=None):
+        return [one for one in removals if one.question == q and kept in (None, one.kept)]
+
+    assert found.kept == (5, 9) and len(found.removals) == 96
+    for ours, expected in (
+        (found.spearman, rho(removals)),
+        (found.within_question, np.mean([rho(those(q)) for q in range(12)])),
+        (found.same_kept, np.mean([rho(those(q, kept)) for q in range(12) for kept in (5, 9)])),
+        (found.norms_same_kept, np.mean([rho(those(q, kept), "norms") for q in range(12) for kept in (5, 9)])),
+    ):
+        assert ours is not None and ours.value == pytest.approx(expected) and ours.samples == 12
+        assert ours.ci95[0] < ours.value < ours.ci95[1]
+    assert found.least_constant == max(one.kl_nats / one.bound for one in removals)
+    assert all(one.kl_nats <= found.least_constant * one.bound * (1 + 1e-12) for one in removals)
+
+
+def test_intervals_resample_questions_and_not_removals():
+    """What a question says twice as often is no more certain."""
+    values = np.random.default_rng(2).random((2, 15, 8))
+    once, twice = (
+        analysis.stage(1, [removal(q, 5, a, 1, b) for q in range(15) for a, b in some[:, q].T])
+        for some in (values, np.concatenate([values, values], axis=-1))
+    )
+    assert once.spearman is not None and twice.spearman is not None
+    assert (once.spearman.value, *once.spearman.ci95) == pytest.approx((twice.spearman.value, *twice.spearman.ci95))
+    assert once.norms_same_kept is None
+
+
+def test_nothing_removed_leaves_nothing_to_correlate():
+    found = analysis.stage(1, [removal(q, 9, 0, 0, 0) for q in range(10) for _ in range(3)])
+    assert found.spearman is found.within_question is found.same_kept is found.least_constant is None
+
+
+def test_there_is_no_constant_if_a_term_of_zero_has_a_divergence():
+    removals = [
+        Removal(question=q, layer=1, selection="trio", kept=3, bound=bound, norms=1.0, kl_nats=kl)
+        for q, (bound, kl) in enumerate([(0.0, 1.0), (1.0, 2.0), (2.0, 1.0)])
+    ]
+    assert analysis.stage(1, removals).least_constant is None
+    assert analysis.stage(1, removals).median_ratio == 1.25
+    still = [removals[0].model_copy(update={"kl_nats": 0.0}), *removals[1:]]
+    assert analysis.stage(1, still).least_constant == 2.0

@@ -1,0 +1,128 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trio_profile.audit.claims import TEMPLATE
+from trio_profile.audit.document import AuditDocument, audit
+from trio_profile.audit.reader import read
+from trio_profile.cli import run
+
+
+def test_strict_exits_with_1_for_a_contradicted_figure(capsys, tmp_path: Path):
+    assert run(["audit", "trio-2026", "--strict", "--json"]) == 1
+    assert run(["audit", "visionzip", "--strict"]) == 0
+    assert run(["audit", "llava-1.5-flops", "--strict"]) == 0  # open is not inconsistent
+    assert run(["audit", "trio-2026"]) == 0
+
+
+def test_a_template_is_written_once(tmp_path: Path, capsys):
+    path = tmp_path / "mine.yaml"
+    assert run(["audit", "--new", str(path)]) == 0
+    assert path.read_text() == TEMPLATE.read_text()
+    assert run(["audit", str(path), "--strict"]) == 0
+    capsys.readouterr()
+    path.write_text("mine")
+    assert run(["audit", "--new", str(path)]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "name a claims file, or one of dart"),
+        (["trio-2026", "--new", "x.yaml"], "without CLAIMS"),
+        (["trio-2026", "--json", "--latex"], "name one"),
+        (["trio-2026", "--gpu", "abacus"], "device 'abacus' has no peak on our list"),
+        (["trio-2026", "--measured", "nowhere"], "nowhere holds no measurements.jsonl"),
+        (["trio-2026", "--out", "/dev/null/x"], "cannot make /dev/null/x"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(arguments, says, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(["audit", *arguments]) == 2
+    captured = capsys.readouterr()
+    (line,) = captured.err.splitlines()
+    assert says in line and captured.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("more", [[], ["--json"], ["--markdown"], ["--latex"], ["--out", "out"]])
+def test_an_audit_imports_nothing_slow(more: list[str], tmp_path: Path):
+    code = (
+        "import sys; from trio_profile.cli import run; code = run(sys.argv[1:]); "
+        "heavy = {'torch', 'transformers', 'scipy', 'numpy', 'plotly', 'trio_core.pruning'} & set(sys.modules); "
+        "assert not heavy, heavy; sys.exit(code)"
+    )
+    line = [sys.executable, "-c", code, "audit", "trio-2026", *more]
+    here = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, env=here)
+    assert done.returncode == 0, done.stderr
+
+
+def test_one_document_with_the_names_that_scripts_rely_on(capsys):
+    assert run(["audit", "trio-2026", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert {"format", "version", "environment", "study"} <= set(document)
+    assert document["format"] == "trio-profile"
+    names = {"where", "quantity", "printed", "recomputed", "verdict", "convention", "why"}
+    verdicts = {"supported", "overstated", "understated", "not_comparable", "underdetermined"}
+    assert all(names <= set(one) and one["verdict"] in verdicts for one in document["claims"])
+    assert document["tally"] == {"overstated": 1, "not_comparable": 14, "underdetermined": 9, "supported": 72}
+    assert AuditDocument.model_validate(document) == audit(read("trio-2026"))
+
+
+HOSTILE = "<b>[red]|`x`_\\&%$#{}~^*[/red]</script>"
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A file whose every name is markup for somebody."""
+    tree = {
+        "paper": f"PRUNE: {HOSTILE}",
+        "source": HOSTILE,
+        "models": {HOSTILE: {"layers": "2", "hidden": "8", "intermediate": "16", "heads": "2", "visual_tokens": "20"}},
+        "tables": {
+            HOSTILE: {"where": HOSTILE, "rows": {"baseline": {"total_s": "8"}, f"{HOSTILE} 5%": {"total_s": "2"}}},
+            "b": {"rows": {"baseline": {"total_s": "9"}, f"{HOSTILE} 5%": {"total_s": "3", "total_speedup": "3"}}},
+        },
+    }
+    path = tmp_path / "claims.yaml"
+    path.write_text(yaml.safe_dump(tree))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("form", "says"), [([], HOSTILE), (["--markdown"], "&lt;b&gt;"), (["--latex"], r"\textless{}b\textgreater{}")]
+)
+def test_names_stay_text_in_every_form(hostile: Path, form: list[str], says: str, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    assert run(["audit", str(hostile), *form]) == 0
+    assert says in capsys.readouterr().out
+
+
+def test_names_stay_text_in_the_report(hostile: Path, tmp_path: Path, capsys):
+    assert run(["audit", str(hostile), "--out", str(tmp_path / "out"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    html = Path(document["report"]).read_text()
+    assert "<b>" not in html and html.count("</script>") == html.count("<script")
+    data = html.partition('id="data">')[2].partition("</script>")[0]
+    assert json.loads(data)["paper"] == f"PRUNE: {HOSTILE}"
+
+
+def test_the_report_is_rebuilt_from_the_document(tmp_path: Path, capsys):
+    assert run(["audit", "trio-2026", "--out", str(tmp_path), "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    html = (tmp_path / "report.html").read_text()
+    assert len(html) < 1_000_000 and "Plotly" not in html
+    (tmp_path / "report.html").unlink()
+    assert run(["report", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == first
+    assert (tmp_path / "report.html").read_text() == html
+    assert run(["report", str(tmp_path)]) == 0
+    assert "14 not comparable" in " ".join(capsys.readouterr().out.split())

@@ -1,0 +1,44 @@
+import json
+
+from tests.profile.command import document
+from trio_profile.cli import run
+
+
+def test_built_in_models_are_listed_with_their_sizes(capsys):
+    models = {model["name"]: model for model in document(capsys, "models")["models"]}
+    assert models["llava-1.5-7b"]["parameters"] == 7_063_427_072
+    assert run(["models"]) == 0
+    assert "llava-1.5-7b" in capsys.readouterr().out
+
+
+def test_models_check_tries_every_family_with_each_attention(capsys):
+    from trio_core.models import families
+
+    found = document(capsys, "models", "--check")
+    assert found["environment"]["device_name"] == "cpu"
+    assert {row["family"] for row in found["checks"]} == set(families)
+    assert len(found["checks"]) == sum(len(family.toy_attention) for family in families.values())
+    for row in found["checks"]:
+        assert (row["identical"], row["same_kept"], row["generates"], row["faults"]) == (True, True, True, [])
+        assert 0 < row["difference"] < 1e-5
+    assert run(["models", "--check"]) == 0
+    captured = capsys.readouterr()
+    assert "Qwen3-VL" in captured.out
+    assert "NO" not in captured.out
+    assert captured.err == ""
+
+
+def test_models_check_says_what_failed_and_exits_with_1(capsys, monkeypatch):
+    from trio_core.models.adapter import Adapter, families
+    from trio_core.models.llava import Llava
+
+    for name in set(families) - {"LLaVA-1.5"}:
+        monkeypatch.delitem(families, name)
+    kept = Adapter.finish
+    monkeypatch.setattr(Llava, "finish", lambda self, layer, rest, new: kept(self, layer, rest, 2 * new))
+    assert run(["models", "--check", "--json"]) == 1
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["checks"][0]["generates"] is True
+    assert "warning: LLaVA-1.5 (eager): tail saliency differs from autograd's by" in captured.err
+    assert run(["models", "--check"]) == 1
+    assert "LLaVA-1.5" in capsys.readouterr().out

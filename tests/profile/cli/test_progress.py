@@ -1,0 +1,79 @@
+import io
+
+from trio_profile.cli.progress import LINE_SECONDS, TimeLeft, plain_lines, progress, time_left
+from trio_profile.progress import Step
+
+
+class FakeClock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_nothing_is_said_of_the_time_left_while_nothing_is_known():
+    left = TimeLeft(FakeClock())
+    left.see(Step("loading pocket"))
+    assert left.seconds() is None
+
+
+def test_the_time_left_moves_while_a_step_runs():
+    clock = FakeClock()
+    left = TimeLeft(clock)
+    left.see(Step("trio at 0.22", done=0, total=60))
+    assert left.seconds() == 60
+    clock.now = 5
+    assert left.seconds() == 55
+    clock.now = 100
+    assert left.seconds() == 0
+
+
+def test_the_time_left_follows_how_long_the_finished_steps_really_took():
+    clock = FakeClock()
+    left = TimeLeft(clock)
+    left.see(Step("the first cell", done=0, total=60))
+    clock.now = 20
+    left.see(Step("the second cell", done=10, total=60))
+    assert left.seconds() == 100
+
+
+def test_the_time_left_is_not_said_when_a_step_takes_longer_than_expected():
+    assert (time_left(None), time_left(0.0), time_left(125)) == ("", "", "about 2 min 05 s left")
+
+
+def test_the_first_step_is_said_at_once_and_further_ones_now_and_then():
+    clock, stream = FakeClock(), io.StringIO()
+    watch = plain_lines(stream, clock)
+    watch(Step("loading pocket"))
+    assert stream.getvalue() == "trio-profile: loading pocket\n"
+    for second in range(60):
+        clock.now = second
+        watch(Step(f"pair {second}", done=second, total=60))
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 1 + 59 // LINE_SECONDS
+    assert lines[1] == "trio-profile: pair 15, about 45 s left"
+
+
+def test_a_file_gets_plain_lines(capsys):
+    with progress() as watch:
+        watch(Step("loading [pocket]"))
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "trio-profile: loading [pocket]\n")
+
+
+def test_a_terminal_gets_a_line_that_moves(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "xterm")
+    with progress() as watch:
+        watch(Step("[loading] pocket"))
+        watch(Step("trio at 0.22: pair 3", done=10, total=130))
+    shown = terminal.getvalue()
+    assert "trio at 0.22: pair 3" in shown
+    assert "about 2 min 00 s left" in shown

@@ -1,0 +1,255 @@
+"""Every study verb, over the registry of kinds."""
+
+import sys
+from dataclasses import dataclass, replace
+from inspect import signature
+from typing import Any, get_args
+
+import pytest
+import typer
+
+from tests.profile.command import complaint, document
+from trio_core.methods.method import registry
+from trio_profile.cli import app, options, run, study_verbs
+from trio_profile.studies.kinds import KINDS
+
+COMMON = ("--study", "--out", "--resume", "--dry-run", "--json", "--markdown", "--latex")
+VERBS: dict[str, Any] = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
+CALLED: dict[str, Any] = {command.name or "": command.callback for command in app.registered_commands}
+OTHERS = list(zip(KINDS, [*list(KINDS)[1:], next(iter(KINDS))], strict=True))
+"""Each kind with another one."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a verb says of an option. help: without the default, which a kind may have of its own."""
+
+    names: tuple[str, ...]
+    type: str
+    help: str
+
+
+def seen(verb: str) -> dict[str, Seen]:
+    types = {name: repr(get_args(one.annotation)[0]) for name, one in signature(CALLED[verb]).parameters.items()}
+    return {
+        one.name: Seen((*one.opts, *one.secondary_opts), types[one.name], one.help.partition(" Default:")[0])
+        for one in VERBS[verb].params
+        if one.name != "help"
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_a_verb_with_the_options_of_every_study(kind):
+    names = {name for one in seen(kind).values() for name in one.names}
+    assert set(COMMON) <= names
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_verb_takes_the_options_of_its_kind(kind):
+    verb = seen(kind)
+    assert set(KINDS[kind].options) <= set(verb)
+    assert set(verb) - set(KINDS[kind].options) <= {
+        *("study", "out", "resume", "dry_run", "json", "markdown", "latex"),
+        *(("new", "strict") if kind == "audit" else ()),
+    }
+
+
+def test_an_option_of_two_verbs_has_one_name_one_type_and_one_help():
+    """The help of some options depends on the kind: whether it takes several, and what nothing means."""
+    first: dict[str, Seen] = {}
+    for kind in KINDS:
+        for name, option in seen(kind).items():
+            if name in ("method", "retention"):
+                option = replace(option, help="")
+            assert first.setdefault(name, option) == option, (kind, name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_option_has_a_help_and_a_panel(kind):
+    panels = [one.rich_help_panel for one in VERBS[kind].params if one.name != "help" and one.opts[0].startswith("-")]
+    known = [options.MODEL, options.METHOD, options.INPUT, options.CLAIM, options.SAMPLING, options.OUTPUT]
+    assert all(option.help for option in seen(kind).values())
+    assert set(panels) <= set(known)
+    if kind != "audit":  # its own options come after those of every verb
+        assert panels == sorted(panels, key=known.index)
+
+
+@pytest.mark.parametrize(("kind", "other"), OTHERS)
+def test_a_study_file_of_another_kind_is_refused_by_name(kind, other, tmp_path, capsys):
+    file = tmp_path / "study.toml"
+    file.write_text(f'verb = "{other}"\n')
+    out = tmp_path / "out"
+    said = complaint(capsys, kind, "--study", file, "--out", out)
+    assert f"is of kind '{other}', not '{kind}'" in said
+    assert f"trio-profile {other} --study" in said
+    assert not out.exists()
+
+
+def test_a_new_kind_has_its_verb_without_another_edit(capsys):
+    kind = replace(KINDS["sweep"], name="sweep-twice", summary="Sweep twice.", options=("model", "seconds"))
+    new = typer.Typer(add_completion=False)
+    new.command("sweep-twice")(study_verbs.build(kind))
+    with pytest.raises(SystemExit):
+        new(["--help"])
+    said = capsys.readouterr().out
+    assert "Sweep twice." in said
+    assert "--seconds" in said and "--dry-run" in said
+    assert "--retention" not in said
+
+
+@pytest.mark.parametrize(
+    ("verb", "option", "nearest"),
+    [
+        ("sweep", "--retentoin", "--retention"),
+        ("flops", "--convetion", "--convention"),
+        ("eval", "--taks", "--tasks"),
+    ],
+)
+def test_an_option_that_does_not_exist_names_the_nearest(verb, option, nearest, capsys):
+    assert complaint(capsys, verb, option, "1").endswith(f"did you mean {nearest}?")
+
+
+def test_forms_exclude_each_other(capsys):
+    assert "--json and --markdown" in complaint(capsys, "sweep", "--json", "--markdown")
+
+
+# --- a study, from the line to its report ----------------------------------------------------------------------------
+
+
+def test_sweep_prints_one_document_and_writes_a_report(sweep_arguments, tmp_path, capsys):
+    found = document(capsys, *sweep_arguments, "--method", "trio", "--method", "grid", "--out", str(tmp_path))
+    assert found["format"] == "trio-profile"
+    assert found["version"] == 1
+    assert found["environment"]["device_name"] == "cpu"
+    assert found["study"]["prompt"] == "What is this?"
+    assert [(c["method"], c["nominal_retention"]) for c in found["cells"]] == [
+        *(("trio", 0.4), ("trio", 0.8), ("grid", 0.4), ("grid", 0.8))
+    ]
+    for cell in found["cells"]:
+        for quantity in ("prefill_ms", "prefill_speedup", "total_ms", "total_speedup"):
+            low, high = cell[quantity]["ci95"]
+            assert low <= cell[quantity]["median"] <= high
+            assert cell[quantity]["samples"] >= 6
+            assert cell[quantity]["stopped"] in ("converged", "plateau", "budget")
+        assert set(cell["retention"]) == {"nominal", "layer_average", "final_layer", "realised"}
+        assert all(isinstance(cell[name], int) for name in ("fastv_macs", "counted_macs", "kv_bytes"))
+        assert cell["kv_bytes"] == cell["kv_bytes_predicted"]
+    assert set(found["break_even"]) == {"prefill_ms", "total_ms", "fastv_macs", "counted_macs", "kv_bytes"}
+    assert found["break_even"]["kv_bytes"]["status"] == "always"
+    assert "<html" in (tmp_path / "report.html").read_text()
+    assert found["report"] == str(tmp_path / "report.html")
+
+
+def test_sweep_prints_tables_for_people(sweep_arguments, tmp_path, capsys):
+    assert run([*sweep_arguments, "--out", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    assert "retention" in captured.out
+    assert "report:" in captured.out
+    assert "×" in captured.out
+    assert run([*sweep_arguments, "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == captured.out
+
+
+def test_a_dry_run_prints_cells_and_cost_and_keeps_nothing(tmp_path, capsys):
+    out = tmp_path / "out"
+    found = document(capsys, "sweep", "--dry-run", "--model", "llava-1.5-7b", "--device", "meta", "--out", out)
+    assert len(found["cells"]) == 10
+    assert found["shape"]["visual_tokens"] == 576
+    assert found["cells"][0]["fastv_macs"] > found["cells"][0]["fastv_overhead_macs"] > 0
+    assert found["seconds"] is None and "meta device" in found["seconds_reason"]
+    assert not out.exists()
+
+
+def test_a_dry_run_says_how_long_the_study_takes(sweep_arguments, tmp_path, capsys):
+    assert document(capsys, *sweep_arguments, "--dry-run")["seconds"] > 0
+    assert run([*sweep_arguments, "--dry-run", "--out", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert "2 cells, 36 visual" in printed
+    assert "Expected time: about " in printed
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_kind_that_measures_nothing_has_no_dry_run(capsys):
+    assert "audit measures nothing" in complaint(capsys, "audit", "trio-2026", "--dry-run")
+
+
+@pytest.mark.parametrize("kind", ["flops", "layers"])
+def test_several_retentions_are_refused_where_one_is_measured(kind, capsys):
+    said = complaint(capsys, kind, "--retention", "0.2,0.5", "--device", "cpu")
+    assert f"{kind} measures one retention" in said
+
+
+def test_an_extra_that_is_missing_is_named(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "lmms_eval", None)
+    monkeypatch.delitem(sys.modules, "trio_profile.studies.eval", raising=False)
+    said = complaint(capsys, "eval", "--tasks", "pope")
+    assert "eval needs the extra 'eval'" in said
+    assert "pip install 'trio-profile[eval]'" in said
+
+
+def test_options_on_the_line_override_the_study_file(checkpoint, tmp_path, capsys):
+    file = tmp_path / "study.toml"
+    file.write_text(f'model = "{checkpoint}"\nretentions = [0.5]\nseed = 4\n')
+    found = document(capsys, "sweep", "--dry-run", "--study", str(file), "--seed", "5", "--prompt", "Hm?")
+    assert found["study"]["seed"] == 5
+    assert found["study"]["retentions"] == [0.5]
+
+
+def test_another_study_in_the_directory_is_refused(sweep_arguments, tmp_path, capsys):
+    document(capsys, *sweep_arguments, "--out", str(tmp_path))
+    assert "seed (0 there, 1 here)" in complaint(capsys, *sweep_arguments, "--seed", "1", "--out", str(tmp_path))
+
+
+def test_a_study_is_resumed_unless_no_resume_is_given(sweep_arguments, tmp_path, capsys):
+    first = document(capsys, *sweep_arguments, "--out", str(tmp_path))
+    assert document(capsys, *sweep_arguments, "--resume", "--out", str(tmp_path)) == first
+    assert "holds a study already" in complaint(capsys, *sweep_arguments, "--no-resume", "--out", str(tmp_path))
+
+
+def test_a_foreign_file_in_the_directory_is_refused_and_left_alone(sweep_arguments, tmp_path, capsys):
+    (tmp_path / "measurements.jsonl").write_text("hello\n")
+    assert "not JSON" in complaint(capsys, *sweep_arguments, "--out", str(tmp_path))
+    assert (tmp_path / "measurements.jsonl").read_text() == "hello\n"
+
+
+def test_an_interruption_keeps_finished_cells(sweep_arguments, tmp_path, capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trio_profile.studies.sweep.run", interrupted)
+    assert run([*sweep_arguments, "--out", str(tmp_path)]) == 130
+    assert "what was measured is kept, and the same command goes on" in capsys.readouterr().err
+
+
+def test_an_interruption_says_nothing_of_what_is_not_kept(tmp_path, capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trio_profile.studies.flops.run", interrupted)
+    assert run(["flops", "--out", str(tmp_path)]) == 130
+    assert capsys.readouterr().err == "trio-profile: interrupted\n"
+
+
+def test_a_method_from_the_current_directory_can_be_named(sweep_arguments, tmp_path, capsys, monkeypatch):
+    (tmp_path / "longest.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from typing import ClassVar\n"
+        "from trio_core import Method, Reference, Selection, top_k\n"
+        "@dataclass(frozen=True, kw_only=True)\n"
+        "class Longest(Method):\n"
+        "    name: ClassVar[str] = 'longest'\n"
+        "    reference: ClassVar[Reference] = Reference(title='hidden norm')\n"
+        "    def select(self, view):\n"
+        "        scores = [view.features(b).norm(dim=-1) for b in range(len(view.pictures))]\n"
+        "        kept = tuple(top_k(s, p.budget) for s, p in zip(scores, view.pictures))\n"
+        "        return Selection(kept, tuple(scores))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", sys.path.copy())
+    before = dict(registry)
+    try:
+        found = document(capsys, *sweep_arguments, "--method", "longest:Longest", "--out", str(tmp_path / "out"))
+    finally:
+        registry.clear()
+        registry.update(before)
+    assert {(cell["method"], cell["status"]) for cell in found["cells"]} == {("longest:Longest", "done")}

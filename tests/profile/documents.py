@@ -1,0 +1,230 @@
+"""Documents of the kinds that are measured in one go, made by hand, and a kept study of every kind.
+
+layers_document()      a prefill of four layers, with a stage after the second
+evaluation()           two tasks, one with paired scores and times
+theory_document()      one stage, ten questions
+KEPT["audit"](DIR)     puts a small study of this kind into a directory, as `--out` does
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copy
+
+import numpy as np
+
+from tests.profile import examples
+from tests.profile.studying import make
+from trio_profile.analysis import theory
+from trio_profile.analysis.attribution import Part, attribute
+from trio_profile.analysis.eval import Evaluation, Score, TaskSummary
+from trio_profile.analysis.layers import Bounds, LayersDocument, LayerTimes, PartTimes, StageTimes, Totals
+from trio_profile.analysis.theory import TheoryDocument
+from trio_profile.records.estimate import Measured, MeasuredShare, Milliseconds, Ratio, Share, Tokens
+from trio_profile.records.record import Record
+from trio_profile.records.schema import Removal, Retention, Study
+from trio_profile.records.store import Store, write_document
+from trio_profile.studies.kinds import KINDS
+
+REPORTS = Path(__file__).parents[2] / "reports"
+"""Published studies."""
+
+
+# --- layers ----------------------------------------------------------------------------------------------------------
+
+
+def ms(value: float, samples: int = 12) -> Milliseconds:
+    """A time, known to ±10 %."""
+    return Milliseconds(value=value, ci95=(0.9 * value, 1.1 * value), samples=samples, stopped="converged")
+
+
+def ratio(value: float, samples: int = 12) -> Ratio:
+    """A speed-up, known to ±0.05."""
+    return Ratio(value=value, ci95=(value - 0.05, value + 0.05), samples=samples, stopped="budget")
+
+
+def layers_document() -> LayersDocument:
+    """Four layers, with a stage after the second. The formula claims 2.5×, and 1.33× were measured."""
+    parts = [
+        Part(name="layers 1 to 2", dense_ms=20, pruned_ms=20, macs_ratio=1.0),
+        Part(name="layers 3 to 4", dense_ms=20, pruned_ms=6, macs_ratio=0.2),
+        Part(name="selection", dense_ms=0, pruned_ms=4),
+    ]
+    generation = [
+        Part(name="prefill", dense_ms=40, pruned_ms=30),
+        Part(name="decode of 7 tokens", dense_ms=70, pruned_ms=69),
+    ]
+    return LayersDocument(
+        environment=examples.environment(),
+        study=examples.study(),
+        method="trio",
+        retention=Retention(nominal=0.5, layer_average=0.5, final_layer=0.2, realised=0.5),
+        layers=(_layer(1, 636, 10), _layer(2, 636, 10), _layer(3, 124, 3), _layer(4, 124, 3)),
+        stages=(StageTimes(layer=2, tokens_before=576, tokens_after=64, selection_ms=ms(3.5), compaction_ms=ms(0.5)),),
+        parts=(PartTimes(name="lm_head", ms=ms(0.2), dense_ms=ms(0.3)),),
+        totals=Totals(
+            prefill_ms=ms(30),
+            dense_prefill_ms=ms(40),
+            prefill_speedup=ratio(1.33),
+            named=_exactly(0.975),
+            dense_named=_exactly(0.994),
+            instrumented=ratio(1.02),
+            dense_instrumented=ratio(1.01),
+        ),
+        bounds=Bounds(
+            flops_per_second=1e15,
+            bytes_per_second=4e12,
+            mfu=0.4,
+            dense_mfu=0.5,
+            mbu=0.1,
+            dense_mbu=0.08,
+            least_ms=12,
+            dense_least_ms=20,
+        ),
+        claimed_ratio=2.5,
+        attribution=tuple(attribute(2.5, parts)),
+        decode=PartTimes(name="decode of 7 tokens", ms=ms(69), dense_ms=ms(70)),
+        total_attribution=tuple(attribute(2.5, generation)),
+    )
+
+
+def _layer(number: int, tokens: int, time: float) -> LayerTimes:
+    return LayerTimes(layer=number, tokens=tokens, dense_tokens=636, forward_ms=ms(time), dense_forward_ms=ms(10))
+
+
+def _exactly(value: float) -> MeasuredShare:
+    return MeasuredShare(value=value, ci95=(value, value), samples=12, stopped="converged")
+
+
+# --- eval ------------------------------------------------------------------------------------------------------------
+
+
+def evaluation() -> Evaluation:
+    """Two tasks: pope with four scores and times, mme with a score that has no interval."""
+    scores = (
+        _score("accuracy", 0.8591, 0.8123, (-0.06, -0.03)),
+        _score("precision", 0.85, 0.86, (-0.01, 0.03)),
+        _score("errors", 0.2, 0.1, (-0.13, -0.07), better=False),
+        _score("length", 0.2, 0.1, (-0.13, -0.07), better=None),
+    )
+    return Evaluation(
+        environment=examples.environment(),
+        lmms_eval="0.7.3",
+        study=examples.study(retentions=(0.333,)),
+        asked=("pope", "mme"),
+        limit=None,
+        tasks=(
+            _timed("pope", scores=scores),
+            TaskSummary(task="mme", questions=0, scores=(_score("points", 1510.7, 1480.2, None),)),
+        ),
+    )
+
+
+def _score(metric: str, dense: float, pruned: float, ci95: tuple[float, float] | None, better: bool | None = True):
+    return Score(
+        metric=metric,
+        filter="none",
+        higher_is_better=better,
+        dense=dense,
+        pruned=pruned,
+        difference=pruned - dense,
+        ci95=ci95,
+    )
+
+
+def _timed(task: str, **fields) -> TaskSummary:
+    tokens = Tokens(value=2, ci95=(2, 2), samples=50, stopped="budget")
+    times: dict[str, Measured] = {
+        "prefill_ms": ms(30, 50),
+        "dense_prefill_ms": ms(41, 50),
+        "prefill_speedup": ratio(1.37, 50),
+        "ttft_ms": ms(33, 50),
+        "dense_ttft_ms": ms(44, 50),
+        "ttft_speedup": ratio(1.33, 50),
+        "total_ms": ms(60, 50),
+        "dense_total_ms": ms(61, 50),
+        "total_speedup": ratio(1.02, 50),
+    }
+    return TaskSummary(
+        task=task,
+        questions=9000,
+        retention=0.334,
+        same_answer=Share(value=0.9, ci95=(0.88, 0.92), samples=50),
+        tokens=tokens,
+        dense_tokens=tokens,
+        **times,
+        **fields,
+    )
+
+
+# --- theory ----------------------------------------------------------------------------------------------------------
+
+
+def removal(question: int, kept: int, bound: float, norms: float, kl: float, layer: int = 1) -> Removal:
+    """One removal of tokens at random after a layer."""
+    return Removal(question=question, layer=layer, selection="random", kept=kept, bound=bound, norms=norms, kl_nats=kl)
+
+
+def theory_document() -> TheoryDocument:
+    """One stage and four layers, over ten questions with numbers drawn at random."""
+    draw = np.random.default_rng(3)
+    removals = [removal(q, kept, *draw.random(3)) for q in range(10) for kept in (5, 9) for _ in range(4)]
+    saliency = [draw.random((4, 20)) for _ in range(10)]
+    return TheoryDocument(
+        environment=examples.environment(),
+        study=Study(verb="theory"),
+        questions=10,
+        visual_tokens=20,
+        probe="next",
+        rows="last",
+        k_pos=4,
+        stages=(theory.stage(1, removals),),
+        layers=theory.by_depth(saliency, saliency),
+        agreement_trend=theory.agreement_trend(saliency, saliency),
+    )
+
+
+# --- a kept study of every kind --------------------------------------------------------------------------------------
+
+
+def _cells(kind: str, **fields) -> Callable[[Path], None]:
+    """Keeps a study that is measured cell by cell: two retentions, twelve pairs each."""
+
+    def keep_cells(directory: Path) -> None:
+        study = examples.study(verb=kind, retentions=(0.11, 0.55), **fields)
+        store = Store(directory)
+        store.open(study, examples.environment())
+        store.append(examples.dense())
+        for cell in study.cells():
+            seen = examples.measurement(cell.method, cell.retention, pairs=12)
+            store.append(seen.model_copy(update={"cell": cell}))
+
+    return keep_cells
+
+
+def _document(kind: str, make_document: Callable[[], Record]) -> Callable[[Path], None]:
+    """Keeps a document that is made by a function."""
+
+    def keep_document(directory: Path) -> None:
+        write_document(directory / KINDS[kind].file, make_document())
+
+    return keep_document
+
+
+def _counted() -> Record:
+    """The dense model's work, counted without weights."""
+    from trio_profile.studies import flops
+
+    return flops.run(make("flops", device="meta"))
+
+
+KEPT: dict[str, Callable[[Path], object]] = {
+    "sweep": _cells("sweep"),
+    "compare": _cells("compare", methods=("trio", "random")),
+    "eval": _document("eval", evaluation),
+    "flops": _document("flops", _counted),
+    "layers": _document("layers", layers_document),
+    "audit": lambda directory: copy(REPORTS / "trio-2026" / "audit.json", directory),
+    "ablate": _cells("ablate", ablations={"k_pos": {"1": {"k_pos": 1}}}),
+    "theory": _document("theory", theory_document),
+}
+"""By kind: puts a small study of this kind into a directory."""

@@ -1,0 +1,44 @@
+"""A clock and a GPU whose readings are scripted."""
+
+
+class FakeClock:
+    """Each mark is 10 ms after the last, or as much as a script says."""
+
+    def __init__(self, steps=()):
+        self.now = 0.0
+        self.steps = list(steps)
+
+    def mark(self) -> float:
+        self.now += self.steps.pop(0) if self.steps else 10.0
+        return self.now
+
+    def elapsed_ms(self, start: float, end: float) -> float:
+        return end - start
+
+    def prepare(self) -> None:
+        pass
+
+
+class FakeGpu:
+    """A GPU whose clock, in MHz, and energy counter, in joules, are scripted; the last entries stay."""
+
+    def __init__(self, clocks: list[int], watts: float = 100.0, strangers: tuple[int, ...] = ()):
+        self.clocks, self.watts, self.seconds, self.strangers = clocks, watts, 0.0, strangers
+        self.read: list[int] = []
+        self.why: tuple[str, ...] = ("temperature",)
+
+    def clock_mhz(self) -> int:
+        self.read.append(self.clocks.pop(0) if len(self.clocks) > 1 else self.clocks[0])
+        return self.read[-1]
+
+    def full_clock_mhz(self) -> int:
+        return 2000
+
+    def energy_j(self) -> float:
+        return self.watts * self.seconds
+
+    def slowed_by(self) -> tuple[str, ...]:
+        return self.why if min(self.read[-2:]) < 2000 else ()
+
+    def others(self) -> tuple[int, ...]:
+        return self.strangers

@@ -1,0 +1,76 @@
+"""What pruning does to the answers of a sweep."""
+
+import pytest
+
+from tests.profile.examples import answered, document, measurement, study
+from trio_profile.analysis.accuracy import AccuracyKept
+from trio_profile.analysis.sweep import SweepDocument
+from trio_profile.findings import answers, sweep
+from trio_profile.findings.blocks import Chart, Sentences, Table
+
+
+@pytest.fixture(scope="module")
+def quizzed() -> SweepDocument:
+    asked = study(methods=("trio", "random"))
+    unpruned, told = answered([measurement(cell.method, cell.retention) for cell in asked.cells()])
+    return document(asked, told, unpruned=unpruned)
+
+
+def with_kept(found: SweepDocument, **by_share: AccuracyKept) -> SweepDocument:
+    shares = {share.replace("_", "."): kept for share, kept in by_share.items()}
+    return found.model_copy(update={"accuracy_kept_by_method": {"trio": shares}})
+
+
+def test_answers_are_in_the_verdict(quizzed: SweepDocument):
+    lines = [
+        line for block in sweep.verdict_page(quizzed).blocks if isinstance(block, Sentences) for line in block.lines
+    ]
+    assert any(line.startswith("Of the dense accuracy, trio keeps 99 % from a retention of") for line in lines)
+    assert any(line.startswith("trio at 11.0 % answers") and "points less" in line for line in lines)
+
+
+def test_the_page_has_a_chart_and_two_tables(quizzed: SweepDocument):
+    chart, kept, table = answers.answers_page(quizzed).blocks
+    assert isinstance(chart, Chart) and chart.caption == "Questions answered right"
+    assert isinstance(kept, Table) and [row[0].text for row in kept.rows] == ["trio", "random"]
+    assert isinstance(table, Table) and table.columns[-2:] == ("1 hops", "2 hops")
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+
+
+def test_without_known_answers_the_page_says_how_to_ask():
+    [block] = answers.answers_page(document()).blocks
+    assert isinstance(block, Sentences) and "A file of them is named by --questions" in block.lines[0]
+
+
+def test_each_status_of_the_cheapest_retention_has_its_words(quizzed: SweepDocument):
+    found = with_kept(
+        quizzed,
+        **{
+            "0_99": AccuracyKept(status="inconclusive"),
+            "0_97": AccuracyKept(status="crossing", retention=0.44, ci95=(0.33, 0.55), prefill_speedup=1.62),
+            "0_95": AccuracyKept(status="always", retention=0.11),
+        },
+    )
+    assert list(answers.kept_sentences(found, "trio")) == [
+        "Of the dense accuracy, trio keeps 97 % from a retention of 44 % [33, 55] on (prefill 1.62×); "
+        "95 % at every retention measured.",
+        "Not enough questions to say where trio keeps 99 % of the dense accuracy.",
+    ]
+    never = with_kept(quizzed, **{"0_99": AccuracyKept(status="never")})
+    assert list(answers.kept_sentences(never, "trio")) == [
+        "Of the dense accuracy, trio keeps 99 % at no retention measured."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ci95", "text", "note"),
+    [((0.22, 0.22), "22.0 %", "prefill 1.50×"), ((0.22, 1.0), "22 %", "[22, 100], prefill 1.50×")],
+)
+def test_the_cheapest_retention_has_its_interval_and_what_it_saves(quizzed: SweepDocument, ci95, text, note):
+    found = with_kept(
+        quizzed, **{"0_99": AccuracyKept(status="crossing", retention=0.22, ci95=ci95, prefill_speedup=1.5)}
+    )
+    table = answers.answers_page(found).blocks[1]
+    assert isinstance(table, Table)
+    [[_, entry]] = table.rows
+    assert (entry.text, entry.note) == (text, note)

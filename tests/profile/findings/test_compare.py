@@ -1,0 +1,192 @@
+"""The pages of a comparison's report."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from tests.profile import examples
+from trio_profile.analysis.compare import Comparison, compare
+from trio_profile.findings import compare as pages
+from trio_profile.findings import compare_charts
+from trio_profile.findings.blocks import Sentences, Table, Terms
+from trio_profile.records.schema import Fidelity, Measurement, Pair
+from trio_profile.render import html, terminal
+
+
+def cell(method: str, prefill_ms: float, kl: float) -> Measurement:
+    pair = Pair(
+        dense_first=True, dense_prefill_ms=100, dense_total_ms=200, prefill_ms=prefill_ms, total_ms=prefill_ms + 100
+    )
+    seen = {
+        "pairs": (pair,) * 6,
+        "fidelity": Fidelity(kl_nats=(kl,), top1=(kl < 0.3,)),
+        "remark": "control" * (method == "random"),
+    }
+    return examples.measurement(method, 0.3).model_copy(update=seen)
+
+
+@pytest.fixture(scope="module")
+def compared() -> Comparison:
+    """Made-up medians without answers: trio is faster and farther, grid slower and nearer, random is beaten by both."""
+    study = examples.study(("trio", "grid", "random", "vtw"), retentions=(0.3,), verb="compare")
+    cells = [cell("random", 60, 0.4), cell("trio", 25, 0.2), cell("grid", 50, 0.1)]
+    refused = examples.failed("vtw", 0.3, "cannot be reached").model_copy(update={"status": "refused"})
+    return compare(study, examples.environment(), examples.dense(), [*cells, refused])
+
+
+@pytest.fixture(scope="module")
+def answered() -> Comparison:
+    """200 questions: one method loses 30 that trio answers and gains 5, one swaps four, one gains 20."""
+    right = {
+        "trio": [True] * 120 + [False] * 80,
+        "random": [False] * 30 + [True] * 95 + [False] * 75,
+        "lookahead": [False] * 4 + [True] * 120 + [False] * 76,
+        "scope": [True] * 140 + [False] * 60,
+    }
+    kinds = ("1 hop", "2 hops") * 100
+    dense = examples.dense().model_copy(update={"correct": (True,) * 150 + (False,) * 50, "kinds": kinds})
+
+    def told(method: str, correct: list[bool]) -> Measurement:
+        seen = Fidelity(kl_nats=(0.1,) * 200, top1=tuple(correct), same=tuple(correct), correct=tuple(correct))
+        return examples.measurement(method, 0.3).model_copy(update={"fidelity": seen})
+
+    study = examples.study(tuple(right), retentions=(0.3,), verb="compare")
+    return compare(study, examples.environment(), dense, [told(*pair) for pair in right.items()])
+
+
+def tables(found: Comparison) -> list[Table]:
+    return [block for page in pages.report(found).pages for block in page.blocks if isinstance(block, Table)]
+
+
+def test_the_report_has_a_page_for_each_retention(compared: Comparison, answered: Comparison):
+    assert [page.id for page in pages.report(compared).pages] == ["at-0.3", "refused", "study", "numbers"]
+    assert [page.id for page in pages.report(answered).pages] == ["at-0.3", "answers", "refused", "study", "numbers"]
+
+
+def test_sentences_name_the_fastest_and_the_closest(compared: Comparison):
+    told = pages.sentences(compared, 0.3)
+    assert told[0].startswith("Fastest prefill at 30.0 %: trio, 4.0000×") and told[0].endswith(" over dense.")
+    assert told[1].startswith("Closest to dense: grid, KL 0.100 nats, with a prefill speed-up of 2.0000×")
+    assert told[2:] == ["Every method is closer to dense than random selection."]
+
+
+def test_methods_that_random_selection_beats_are_named(compared: Comparison):
+    rows = [
+        row.model_copy(update={"kl_nats": row.kl_nats and row.kl_nats.model_copy(update={"value": 0.5})})
+        if row.method == "grid"
+        else row
+        for row in compared.rows
+    ]
+    told = pages.sentences(compared.model_copy(update={"rows": rows}), 0.3)
+    assert "No closer to dense than random selection: grid." in told
+
+
+def test_sentences_compare_right_answers_with_the_reference(answered: Comparison):
+    assert pages.sentences(answered, 0.3)[-4:] == [
+        f"Most right answers: scope, 70 % [63, 76], with a prefill speed-up of {_speed(answered, 'scope')}.",
+        "More right answers than trio, the paired interval above 0: scope.",
+        "No measurable difference from trio in right answers: lookahead.",
+        "Fewer right answers than trio, the paired interval below 0: random.",
+    ]
+
+
+def _speed(found: Comparison, method: str) -> str:
+    row = next(row for row in found.rows if row.method == method)
+    return pages._faster(row.prefill_speedup)
+
+
+def test_the_summary_marks_the_pareto_front(compared: Comparison):
+    summary = tables(compared)[0]
+    assert "* marks the Pareto front" in summary.caption and not summary.detail
+    assert [(row[0].text, row[0].note) for row in summary.rows] == [("trio", "*"), ("grid", "*"), ("random", "")]
+    assert summary.columns[3] == "Selection, ms" and summary.columns[-1] == "same token"
+
+
+def test_remarks_stand_below_the_tables(compared: Comparison):
+    [remarks] = [block for block in pages.comparison_page(compared, 0.3).blocks if isinstance(block, Terms)]
+    assert list(remarks.items) == [("random", "control")]
+
+
+def test_every_row_is_as_wide_as_its_table(compared: Comparison, answered: Comparison):
+    for table in (*tables(compared), *tables(answered)):
+        assert {len(row) for row in table.rows} == {len(table.columns)}, table.caption
+
+
+def test_a_row_without_answers_is_as_wide_as_the_others(answered: Comparison):
+    bare = {"accuracy": None, "accuracy_difference": None, "reference_difference": None}
+    rows = [answered.rows[0].model_copy(update=bare), *answered.rows[1:]]
+    page = pages.comparison_page(answered.model_copy(update={"rows": rows}), 0.3)
+    table = page.blocks[-1]
+    assert isinstance(table, Table)
+    assert {len(row) for row in table.rows} == {len(table.columns)} and table.columns[-1] == "against trio"
+
+
+def test_answers_stand_with_the_difference_to_the_reference(answered: Comparison):
+    assert answered.dense is not None
+    whole, kinds = pages.answers_page(answered, answered.dense).blocks
+    assert isinstance(whole, Table) and isinstance(kinds, Table)
+    assert [row[0].text for row in whole.rows] == ["dense", "scope", "lookahead", "trio", "random"]
+    assert [[entry.text for entry in row] for row in whole.rows[2:4]] == [
+        [name, "60 % [53, 67]"] for name in ("lookahead", "trio")
+    ]
+    assert [row[1].note for row in whole.rows] == [
+        "",
+        "+10.0 [+5.6, +14.2]",
+        "+0.0 [−3.1, +3.1]",
+        "",
+        "−12.5 [−18.0, −6.7]",
+    ]
+    assert [row[1].tone for row in whole.rows] == ["", "gain", "", "", "loss"]
+    assert kinds.columns == ("Method", "1 hop", "2 hops") and len(kinds.rows) == 5
+
+
+def test_what_could_not_be_run_has_its_reason(compared: Comparison, answered: Comparison):
+    [table] = pages.refusals_page(compared).blocks
+    assert isinstance(table, Table)
+    assert [[entry.text for entry in row] for row in table.rows] == [["vtw", "30.0 %", "refused: cannot be reached"]]
+    [sentence] = pages.refusals_page(answered).blocks
+    assert isinstance(sentence, Sentences) and sentence.lines == ["Every method that was asked for ran."]
+
+
+def test_the_terminal_shows_a_comparison_in_80_columns(answered: Comparison):
+    out = io.StringIO()
+    terminal.show(pages.report(answered), console=Console(file=out, width=80, highlight=False))
+    text = out.getvalue()
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
+    assert "scope *" in text or ("scope" in text and "Selection, ms" in re.sub(r"\s+", " ", text))
+    assert "points to trio" in text and "By kind of question" not in text
+
+
+def test_the_page_escapes_names(compared: Comparison):
+    name = {"method": "<script>alert(1)</script>"}
+    rows = [*compared.rows, *(row.model_copy(update=name) for row in (compared.at(0.3)[0], compared.rows[-1]))]
+    text = html.render(pages.report(compared.model_copy(update={"rows": rows})))
+    assert "<script>alert(1)" not in text and "&lt;script&gt;alert(1)" in text
+
+
+# The charts
+
+
+def test_the_closeness_chart_joins_the_pareto_front(compared: Comparison):
+    front, on, off = compare_charts.closeness(compared, 0.3).series
+    assert (list(front.x), list(front.y)) == (pytest.approx([2, 4]), [0.1, 0.2])
+    assert list(on.labels) == ["trio", "grid"] and list(off.labels) == ["random"] and all(off.hollow)
+    assert on.text[0] == "trio\nprefill 4.0000× [4.0000, 4.0000]\nKL 0.200 nats"
+
+
+def test_the_closeness_axis_is_logarithmic_unless_a_value_is_nothing(compared: Comparison):
+    assert compare_charts.closeness(compared, 0.3).y.log
+    rows = [
+        row.model_copy(update={"kl_nats": row.kl_nats and row.kl_nats.model_copy(update={"value": 0.0})})
+        for row in compared.rows
+    ]
+    assert not compare_charts.closeness(compared.model_copy(update={"rows": rows}), 0.3).y.log
+
+
+def test_the_answers_chart_has_both_intervals(answered: Comparison):
+    chart = compare_charts.answers(answered, 0.3)
+    [points] = chart.series
+    assert set(points.labels) == {"trio", "random", "lookahead", "scope"} and list(chart.levels) == [75]
+    assert all(low <= y <= high for low, y, high in zip(points.low, points.y, points.high, strict=True))
+    assert all(low <= x <= high for low, x, high in zip(points.x_low, points.x, points.x_high, strict=True))

@@ -1,0 +1,53 @@
+"""Entries that several tables share."""
+
+from trio_profile.findings import entries
+from trio_profile.findings.blocks import Entry
+from trio_profile.records.estimate import Accuracy, Difference, Milliseconds, Ratio
+
+
+def ratio(value: float, low: float, high: float) -> Ratio:
+    return Ratio(value=value, ci95=(low, high), samples=20, stopped="converged")
+
+
+def test_a_tone_needs_the_whole_interval_on_one_side():
+    assert [entries.tone(bounds, 1) for bounds in ((1.1, 1.2), (0.8, 0.9), (0.9, 1.1), (1.0, 1.1))] == [
+        "gain",
+        "loss",
+        "",
+        "",
+    ]
+
+
+def test_a_speedup_has_its_interval_as_note_or_tooltip():
+    found = ratio(1.2345, 1.20, 1.27)
+    assert entries.speedup(found) == Entry("1.23×", note="[1.20, 1.27]", tone="gain")
+    assert entries.short_speedup(found) == Entry("1.23×", title="[1.20, 1.27]", tone="gain")
+
+
+def test_a_difference_is_in_points_and_has_a_tone():
+    assert entries.points(Difference(value=-0.03, ci95=(-0.051, -0.009), samples=300)) == Entry(
+        "−3.0 [−5.1, −0.9]", tone="loss"
+    )
+
+
+def test_counts_have_their_ratio_to_dense_and_all_digits_as_tooltip():
+    found = entries.macs(250_000, 1_000_000)
+    assert (found.text, found.note) == ("250 k", "25.0 %") and found.title.endswith(" MACs")
+    assert entries.num_bytes(2**20, 2**22).note == "25.0 %" and entries.ratio(1, 4, 0) == Entry("25 %")
+
+
+def test_a_duration_has_its_interval_as_tooltip():
+    found = entries.milliseconds(Milliseconds(value=24, ci95=(23.5, 24.5), samples=20, stopped="converged"))
+    assert found == Entry("24.0 ms", title="95 % interval 23.5 ms to 24.5 ms")
+
+
+def test_an_unknown_value_is_a_dash():
+    functions = (entries.speedup, entries.short_speedup, entries.milliseconds, entries.factor, entries.macs)
+    functions += (entries.num_bytes, entries.share, entries.short_share, entries.points)
+    assert [function(None) for function in functions] == [entries.NOTHING] * 9
+    assert entries.ratio(1, None) == entries.ratio(None, 1) == entries.NOTHING
+
+
+def test_a_share_of_all_has_no_decimals():
+    assert entries.short_share(Accuracy(value=1.0, ci95=(0.98, 1.0), samples=200)).text == "100 %"
+    assert entries.short_share(Accuracy(value=0.9, ci95=(0.85, 0.94), samples=200)).text == "90.0 %"

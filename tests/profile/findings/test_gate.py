@@ -1,0 +1,115 @@
+"""The report of the gate: a regression stands out, and whole numbers that did not change stay out of the way."""
+
+import pytest
+
+from tests.profile.examples import environment, study
+from tests.profile.reading import blocks, in_terminal, rows, sentences, table, too_wide
+from trio_profile.analysis.gate import GateDocument, Outcome, Verdict
+from trio_profile.findings import gate as pages
+from trio_profile.findings.blocks import Sentences, Table
+from trio_profile.render.markdown import markdown
+
+
+def timed(quantity: str, outcome: Outcome, base: float, new: float, note: str | None = None) -> Verdict:
+    ratio = new / base
+    return Verdict(
+        quantity=quantity,
+        where="trio at 0.11",
+        base=base,
+        new=new,
+        ratio=ratio,
+        ci95=(ratio - 0.02, ratio + 0.02),
+        verdict=outcome,
+        samples=40,
+        note=note,
+    )
+
+
+def whole(quantity: str, outcome: Outcome, base: int, new: int) -> Verdict:
+    return Verdict(
+        quantity=quantity,
+        where="trio at 0.55",
+        base=base,
+        new=new,
+        ratio=new / base,
+        ci95=None,
+        verdict=outcome,
+    )
+
+
+@pytest.fixture
+def document() -> GateDocument:
+    return GateDocument(
+        environment=environment().model_dump(mode="json"),
+        study=study().model_dump(mode="json"),
+        verdicts=(
+            timed("total_over_dense", "pass", 0.8, 0.8),
+            whole("counted_macs", "pass", 10**12, 10**12),
+            timed("run_ms", "inconclusive", 12.0, 12.3, note="not interleaved"),
+            timed("decode_ms", "inconclusive", 12.0, 12.3, note="not interleaved"),
+            timed("prefill_over_dense", "regression", 0.8, 0.9),
+            whole("kept_after_layer_15", "improved", 40, 38),
+            whole("kv_bytes", "regression", 4096, 4097),
+        ),
+    )
+
+
+def test_the_tally_comes_first(document: GateDocument):
+    assert sentences(pages.report(document))[0] == (
+        "7 quantities: 2 regressions, 2 inconclusive, 1 improved, 2 passed. 1 whole number did not change."
+    )
+
+
+def test_each_regression_is_a_sentence_under_a_heading_of_its_own(document: GateDocument):
+    _, worse, *_ = blocks(pages.report(document), Sentences)
+    assert worse.heading == "REGRESSION" and worse.tone == "doubt"
+    assert list(worse.lines) == [
+        "prefill_over_dense of trio at 0.11: 0.800 → 0.900, 1.12× [1.10, 1.15].",
+        "kv_bytes of trio at 0.55: 4\N{NARROW NO-BREAK SPACE}096 + 1.",
+    ]
+
+
+def test_the_table_begins_with_the_worst_and_leaves_out_what_did_not_change(document: GateDocument):
+    found = table(pages.report(document), "Worst first")
+    assert [row[0] for row in rows(found)] == [
+        *("regression", "regression", "inconclusive", "inconclusive", "improved", "pass")
+    ]
+    assert [row[0].tone for row in found.rows] == ["loss", "loss", "", "", "gain", ""]
+    assert "counted_macs" not in [row[1] for row in rows(found)]
+
+
+def test_a_time_shows_its_ratio_and_a_whole_number_its_change(document: GateDocument):
+    change = {row[1]: row[3] for row in rows(table(pages.report(document), "Worst first"))}
+    assert change["run_ms"] == "1.03× [1.01, 1.05] (12.0 ms → 12.3 ms)"
+    assert change["kept_after_layer_15"] == "40 − 2"
+
+
+def test_a_note_that_several_quantities_share_names_each_of_them(document: GateDocument):
+    assert sentences(pages.report(document))[-2:] == ["run_ms: not interleaved", "decode_ms: not interleaved"]
+
+
+def test_nothing_that_moved_needs_no_table(document: GateDocument):
+    still = document.model_copy(update={"verdicts": document.verdicts[1:2]})
+    report = pages.report(still)
+    assert not blocks(report, Table)
+    assert sentences(report) == ["1 quantity: 1 passed. 1 whole number did not change."]
+
+
+def test_a_quantity_without_a_base_shows_its_new_value(document: GateDocument):
+    found = whole("kv_bytes", "no base", 1, 7).model_copy(update={"base": None, "ratio": None})
+    report = pages.report(document.model_copy(update={"verdicts": (found,)}))
+    assert rows(table(report, "Worst first")) == [["no base", "kv_bytes", "trio at 0.55", "7"]]
+
+
+def test_a_benchmark_file_has_no_model_and_names_its_machine(document: GateDocument):
+    report = pages.report(document.model_copy(update={"study": None, "environment": {"machine": "x86_64"}}))
+    assert (report.model, list(report.facts)) == ("a pytest-benchmark file", ["x86_64"])
+
+
+def test_terminal_and_markdown_show_the_regression(document: GateDocument):
+    report = pages.report(document)
+    shown, text = in_terminal(report), markdown(report).replace("\\", "")
+    for said in ("REGRESSION", "prefill_over_dense", "1.12× [1.10, 1.15]"):
+        assert said in shown and said in text
+    assert text.startswith("## trio-profile gate on llava-1.5-7b")
+    assert not list(too_wide(report))

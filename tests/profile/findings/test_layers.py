@@ -1,0 +1,75 @@
+"""The report of one prefill's time, from a document made by hand: four layers, a stage after the second."""
+
+import pytest
+
+from tests.profile.documents import layers_document
+from tests.profile.reading import blocks, in_terminal, rows, sentences, table, too_wide
+from trio_profile.analysis.layers import LayersDocument
+from trio_profile.findings import layers as pages
+from trio_profile.findings.blocks import Chart, Waterfall
+from trio_profile.render import render
+
+
+@pytest.fixture
+def document() -> LayersDocument:
+    return layers_document()
+
+
+def test_the_first_page_says_claim_measurement_and_largest_step(document: LayersDocument):
+    claim, took, most, whole = sentences(pages.report(document))[:4]
+    assert claim == "The formula claims 2.50×. Measured, the prefill is 1.33× [1.28, 1.38] as fast as dense."
+    assert "It takes 30.0 ms, dense takes 40.0 ms (12 rounds" in took and "the time was up" in took
+    largest = max(document.attribution[1:], key=lambda step: step.added_ms)
+    assert largest.name in most
+    assert "69.0 ms, and 70.0 ms dense" in whole and whole.endswith("as fast as dense.")
+
+
+def test_the_walk_goes_from_the_claim_to_the_sum_of_the_parts(document: LayersDocument):
+    (walk,) = blocks(pages.report(document), Waterfall)
+    assert walk.first.value == document.attribution[0].added_ms == 16
+    assert walk.last.value == pytest.approx(20 + 6 + 4)
+    assert any("time that does not follow work" in step.name for step in walk.steps)
+    steps = rows(table(pages.report(document), "Step by step"))
+    assert [row[0] for row in steps] == [step.name for step in document.attribution]
+
+
+def test_layers_with_the_same_tokens_are_added_up_and_each_stands_in_the_detail(document: LayersDocument):
+    report = pages.report(document)
+    assert rows(table(report, "Layers with the same number of tokens, added up")) == [
+        ["1 … 2", "636", "20.0 ms", "20.0 ms", "100 %"],
+        ["3 … 4", "124", "20.0 ms", "6.00 ms", "30 %"],
+    ]
+    each = table(report, "Each layer")
+    assert each.detail and [row[1] for row in rows(each)] == ["636 of 636", "636 of 636", "124 of 636", "124 of 636"]
+
+
+def test_the_chart_has_both_models_and_an_upright_for_each_stage(document: LayersDocument):
+    (chart,) = blocks(pages.report(document), Chart)
+    dense, pruned = chart.series
+    assert (dense.name, pruned.name) == ("dense", "trio") and list(pruned.y) == [10, 10, 3, 3]
+    assert all(low < y < high for low, y, high in zip(pruned.low, pruned.y, pruned.high, strict=True))
+    assert [upright.x for upright in chart.uprights] == [2.5]
+
+
+def test_a_stage_shows_what_it_has_and_a_dash_for_the_rest(document: LayersDocument):
+    (stage,) = rows(table(pages.report(document), "Stages"))
+    assert stage == ["2", "576 → 64", "–", "–", "–", "–", "3.50 ms", "0.500 ms"]
+
+
+def test_the_whole_prefill_stands_beside_the_devices_peaks(document: LayersDocument):
+    found = rows(table(pages.report(document), "The whole prefill"))
+    whole = {name: (dense, pruned) for name, dense, pruned in found}
+    assert whole["time, without time stamps inside"] == ("40.0 ms", "30.0 ms")
+    assert whole["share in layers, modules and stages"] == ("99.4 %", "97.5 %")
+    assert whole["MFU, of 1 PFLOP/s measured"] == ("50.0 %", "40.0 %")
+    assert whole["least time at the measured peaks"] == ("20.0 ms", "12.0 ms")
+
+
+def test_terminal_and_page_show_the_same_report(document: LayersDocument):
+    report = pages.report(document)
+    assert [page.id for page in report.pages] == ["walk", "layers", "stages"]
+    shown, html = in_terminal(report), render(report)
+    for text in ("time that does not follow work", "1.33× [1.28, 1.38]", "lm_head", "576 → 64"):
+        assert text in shown.replace("\n", " ") or text in shown
+    assert "time that does not follow work" in html and html.count("of 636") >= 4
+    assert not list(too_wide(report))

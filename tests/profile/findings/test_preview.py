@@ -1,0 +1,51 @@
+from tests.profile.examples import dense, environment, study
+from tests.profile.reading import too_wide
+from trio_profile.analysis.preview import Preview, PreviewCell, PreviewRetention, RefusedCell
+from trio_profile.findings.blocks import Sentences, Table
+from trio_profile.findings.preview import report
+
+
+def preview(**fields) -> Preview:
+    cell = PreviewCell(
+        method="trio",
+        variant="trio (k_pos = 1)",
+        retention=PreviewRetention(nominal=0.11, layer_average=0.1101, final_layer=0.02),
+        layers=(1, 10, 15),
+        budgets=(89, 52, 23),
+        fastv_macs=438_000_000_000,
+        fastv_overhead_macs=115_600_000_000,
+        selection_macs=52_730_000_000,
+    )
+    return Preview(environment=environment(), study=study(), shape=dense().shape, cells=(cell,), **fields)
+
+
+def blocks(document: Preview, kind: type) -> list:
+    return [block for page in report(document).pages for block in page.blocks if isinstance(block, kind)]
+
+
+def test_each_cell_has_its_budgets_and_its_cost():
+    (table,) = blocks(preview(), Table)
+    (row,) = table.rows
+    assert [entry.text for entry in row] == [
+        *("trio (k_pos = 1)", "11.0 %", "11.01 %", "1, 10, 15", "89, 52, 23", "438 G", "115.6 G", "52.73 G")
+    ]
+
+
+def test_the_expected_time_is_said():
+    (summary,) = blocks(preview(seconds=185.0), Sentences)
+    assert summary.lines[-1] == "Expected time: about 3 min 05 s."
+
+
+def test_a_time_that_is_not_known_has_its_reason():
+    (summary,) = blocks(preview(seconds_reason="the meta device runs nothing that could be timed"), Sentences)
+    assert summary.lines[-1] == "The expected time is not known: the meta device runs nothing that could be timed."
+
+
+def test_a_cell_that_cannot_run_is_listed_with_its_reason():
+    refused = RefusedCell(variant="vtw", retention=0.02, reason="retention 0.02 is too low")
+    tables = blocks(preview(refused=(refused,)), Table)
+    assert [entry.text for entry in tables[-1].rows[0]] == ["vtw", "2.0 %", "retention 0.02 is too low"]
+
+
+def test_it_fits_a_terminal():
+    assert not list(too_wide(report(preview(seconds=185.0))))

@@ -1,0 +1,119 @@
+"""The sentences of a sweep's verdict."""
+
+import re
+
+import pytest
+
+from tests.profile.examples import document, failed, measurement, study
+from trio_profile.analysis.sweep import SweepDocument
+from trio_profile.findings.verdict import sentences
+from trio_profile.stats.crossing import BreakEven
+
+
+@pytest.fixture(scope="module")
+def several() -> SweepDocument:
+    asked = study(methods=("trio", "fastv"), retentions=(0.11, 0.33, 0.55, 0.77, 0.99))
+    cells = [measurement(cell.method, cell.retention) for cell in asked.cells() if cell.retention != 0.33]
+    return document(asked, [*cells, failed("trio", 0.33, "CUDA out of memory"), failed("fastv", 0.33, "no <keys>")])
+
+
+def with_break_even(status: str, **fields) -> SweepDocument:
+    found = document()
+    by_method = {"trio": {**found.break_even, "prefill_ms": BreakEven(status=status, **fields)}}
+    return found.model_copy(update={"break_even_by_method": by_method})
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (
+            with_break_even("crossing", retention=0.612, ci95=(0.55, 0.66)),
+            "Pruning with trio pays in prefill up to a retention of 61 % [55, 66].",
+        ),
+        (
+            with_break_even("crossing", retention=0.95, ci95=(0.9, 0.9898546006944444)),
+            "Pruning with trio pays in prefill up to a retention of 95 % [90, 99]; "
+            "the interval ends with the sweep, so break-even may lie above it.",
+        ),
+        (
+            with_break_even("always"),
+            "Pruning with trio pays in prefill at every retention measured, 11.0 % to 99.0 %: "
+            "the sweep met no break-even.",
+        ),
+        (
+            with_break_even("never"),
+            "Pruning with trio does not pay in prefill at any retention measured, 11.0 % to 99.0 %.",
+        ),
+        (
+            with_break_even("inconclusive"),
+            "Inconclusive: the noise is too large to say whether pruning with trio pays in prefill, "
+            "at any retention measured, 11.0 % to 99.0 %.",
+        ),
+    ],
+    ids=["crossing", "crossing at the end", "always", "never", "inconclusive"],
+)
+def test_each_status_has_its_sentence(found: SweepDocument, sentence: str):
+    assert sentence in sentences(found)
+
+
+def test_the_first_sentence_has_both_speedups_with_intervals():
+    pattern = r"trio at 11\.0 % retention: prefill [\d.]+× faster \[[\d., ]+\], .* [\d.]+× faster \[[\d., ]+\]\."
+    assert re.fullmatch(pattern, sentences(document())[0])
+
+
+def test_a_loss_is_called_a_loss():
+    first = sentences(document(measurements=[measurement(overhead_ms=60)]))[0]
+    assert "prefill slower than dense, at 0.3" in first and "faster" not in first
+
+
+def test_what_the_noise_hides_is_not_claimed():
+    first = sentences(document(measurements=[measurement(retention=0.44, overhead_ms=8.5, noise=0.2)]))[0]
+    assert "no measurable speed-up of prefill, 1." in first or "no measurable speed-up of prefill, 0." in first
+    assert "faster" not in first
+
+
+def test_claim_and_count_are_in_one_sentence():
+    work = next(sentence for sentence in sentences(document()) if sentence.startswith("Work of trio"))
+    assert re.search(r"exact counts: the formula says [\d.]+× fewer MACs, the counter says [\d.]+× fewer", work)
+
+
+def test_early_stops_are_told():
+    found = document(
+        study(retentions=(0.11, 0.22, 0.33)),
+        [measurement(retention=0.11, stopped="budget"), measurement(retention=0.22, stopped="plateau")],
+    )
+    text = "\n".join(sentences(found))
+    assert "stopped at its time budget in 1 of 2 cells: intervals there are wider than the ±1.0 % asked for" in text
+    assert "stopped at a plateau in 1 of 2 cells" in text
+    assert "Not measured yet: 1 of 3 cells" in text
+
+
+def test_a_cache_other_than_predicted_is_told():
+    odd = measurement().model_copy(update={"kv_bytes_predicted": 64 * 2**20})
+    assert any("not as predicted (64 MiB)" in sentence for sentence in sentences(document(measurements=[odd])))
+
+
+def test_the_verdict_is_plain_text(several: SweepDocument):
+    assert all(sentence and not re.search(r"<|&\w+;|\n", sentence) for sentence in sentences(several))
+
+
+def test_the_four_numbers_that_are_called_retention_are_told():
+    assert (
+        "A retention of 11.0 % was asked for. The average over the layers is 10.99 %, "
+        "the last layer keeps 3.82 %, and 10.99 % was realised on this input."
+    ) in sentences(document())
+
+
+def test_where_work_pays_is_told_by_formula_and_by_count():
+    assert "In MACs, trio pays up to 90.8 % by formula; by count it pays up to 79.6 %." in sentences(document())
+
+
+def test_failed_cells_are_named():
+    found = document(study(retentions=(0.11, 0.22)), [measurement(retention=0.11), failed(retention=0.22)])
+    assert "Failed: 1 of 2 cells (trio at 22.0 %)." in sentences(found)
+
+
+def test_without_dense_work_and_cache_are_not_judged():
+    told = sentences(document(measurements=[measurement()], without_dense=True))
+    assert "The dense model was not counted, so work and cache cannot be compared with it." in told
+    assert not any("MACs" in sentence or "KV cache" in sentence for sentence in told)

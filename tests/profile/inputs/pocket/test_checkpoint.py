@@ -1,0 +1,80 @@
+"""The checkpoint in the package: that it was really trained, answers what it has never seen, and is a stock model."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoProcessor, LlavaForConditionalGeneration
+
+from pocket_training.recipe import Recipe
+from tests.profile.studying import make
+from trio_core import methods, prune
+from trio_profile.analysis.accuracy import accuracy, by_kind, by_question
+from trio_profile.inputs.builtin import BUILTIN
+from trio_profile.inputs.pocket.checkpoint import VISUAL_TOKENS, config
+from trio_profile.inputs.pocket.exam import RECIPE, exam
+from trio_profile.inputs.workload import ask, build
+from trio_profile.profilers import fidelity
+
+QUESTIONS = 90
+
+
+@pytest.fixture(scope="module")
+def directory() -> Path:
+    checkpoint = BUILTIN["pocket"].checkpoint
+    assert checkpoint is not None
+    return checkpoint
+
+
+@pytest.fixture(scope="module")
+def against() -> fidelity.Reference:
+    return fidelity.reference(build(make(model="pocket", fidelity_inputs=QUESTIONS)), 0, 0)
+
+
+def test_the_checkpoint_is_small_and_keeps_its_recipe(directory: Path):
+    assert (directory / "model.safetensors").stat().st_size < 20e6
+    recipe = json.loads((directory / RECIPE).read_text())
+    known = {field.name: recipe[field.name] for field in fields(Recipe)}
+    made = Recipe(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
+    assert made == Recipe(seed=made.seed) and recipe["minutes"] is None  # the script's own, whole
+
+
+def test_the_checkpoint_is_of_a_stock_class_with_this_configuration(directory: Path):
+    model, seen = LlavaForConditionalGeneration.from_pretrained(directory, output_loading_info=True)
+    assert not any(seen.values()), seen
+    assert model.dtype == torch.bfloat16
+    assert model.config.text_config.num_hidden_layers == config().text_config.num_hidden_layers >= 16
+    assert model.config.image_seq_length == VISUAL_TOKENS == 576
+
+
+def test_the_model_answers_questions_that_it_was_not_trained_on(against: fidelity.Reference):
+    """`scripts/train_pocket --exam` has all of 900; of 30 of a kind one may be lost to another machine's rounding."""
+    shares = by_question(against.correct, QUESTIONS)
+    assert accuracy(shares).value > 0.98
+    assert {kind: found.value > 0.95 for kind, found in by_kind(shares, against.kinds).items()} == {
+        "1 hop": True,
+        "2 hops": True,
+        "3 hops": True,
+    }
+
+
+def test_a_random_selection_loses_forty_points_of_accuracy(against: fidelity.Reference):
+    seen = fidelity.measure(methods.find("random")(retention=0.111), against)
+    drawn = by_question(seen.correct, QUESTIONS)
+    assert drawn.mean() < by_question(against.correct, QUESTIONS).mean() - 0.4
+
+
+def test_generate_says_the_same_before_and_after_a_pruned_run(directory: Path):
+    model = LlavaForConditionalGeneration.from_pretrained(directory)
+    processor = AutoProcessor.from_pretrained(directory)
+    for question in exam(6):
+        inputs = ask(processor, [question.picture()], question.text)
+        inputs["pixel_values"] = inputs["pixel_values"].to(model.dtype)
+        before = model.generate(**inputs, max_new_tokens=4, do_sample=False)
+        with prune(model, "trio", retention=0.111):
+            model.generate(**inputs, max_new_tokens=4, do_sample=False)
+        assert torch.equal(model.generate(**inputs, max_new_tokens=4, do_sample=False), before)
+        said = processor.tokenizer.decode(before[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+        assert len(said.split()) == 1

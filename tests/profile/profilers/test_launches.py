@@ -1,0 +1,35 @@
+import torch
+
+from trio_core import prune
+from trio_core.methods.grid import Grid
+from trio_core.methods.random import Random
+from trio_profile.profilers import launches
+
+
+def test_launches_and_waits_are_counted_exactly(tiny_workload):
+    def counted(work) -> launches.Launches:
+        with launches.Counter() as counter:
+            work()
+        return counter.counted
+
+    x = torch.arange(12.0).view(3, 4)
+    assert counted(lambda: (x @ x.T).view(9)[2:5].t()) == launches.Launches(1, 0)
+    assert counted(lambda: (x + 1).tolist()) == launches.Launches(1, 1)
+    assert counted(lambda: x[x > 3]).host_waits == 1
+    assert counted(lambda: x[torch.tensor([0, 2])]).host_waits == 0
+    assert counted(lambda: bool((x > 3).any()) and float(x[0, 0])).host_waits == 2
+    dense = launches.measure(tiny_workload, None)
+    assert dense == launches.measure(tiny_workload, None)
+    pruned = launches.measure(tiny_workload, Grid(retention=0.3))
+    assert pruned.launches > dense.launches
+
+
+def test_the_order_of_every_selection_is_checked_without_a_host_wait(tiny_workload):
+    """A context is opened for every run that is timed, and no run waits more than another."""
+    chooses, model = Random(retention=0.4, seed=977), tiny_workload.model
+    waits: list[int] = []
+    for _ in range(2):
+        with prune(model, chooses), launches.Counter() as counter:
+            tiny_workload.prefill()
+        waits.append(counter.counted.host_waits)
+    assert waits[0] == waits[1]

@@ -1,0 +1,33 @@
+import torch
+
+from trio_core.methods.grid import Grid
+from trio_profile.profilers import kv_cache, memory
+
+
+def test_peak_memory_repeats_exactly_and_falls_with_retention(tiny_workload):
+    dense, pruned = memory.measure(tiny_workload, None), memory.measure(tiny_workload, Grid(retention=0.3))
+    assert dense == memory.measure(tiny_workload, None)
+    assert pruned.peak_bytes < dense.peak_bytes
+    for peak in (dense, pruned):
+        assert 0 < peak.working_bytes < peak.peak_bytes
+        assert peak.reserved_bytes is None
+
+
+def test_a_prefill_without_a_cache_saves_the_bytes_of_the_cache(tiny_workload):
+    """At the end of the decoder, where the peak of this model lies, all layers' caches but the last's are there."""
+    dense = memory.measure(tiny_workload, None)
+    *_, last = held = kv_cache.measure(tiny_workload, None)
+    assert sum(held) - last <= dense.peak_bytes - dense.working_bytes <= sum(held)
+
+
+def test_live_bytes_of_operators_by_hand():
+    held = torch.zeros(1000)
+    with memory._LiveBytes([held]) as live:
+        a = torch.ones(256)  # 1 KiB
+        b = a + 1  # 2 KiB
+        del a
+        c = b.view(16, 16)  # a view holds nothing of its own
+        d = held + 1  # 4000 bytes more
+        del d, c
+    assert live.peak == 2048 + 4000 - 1024
+    assert live.now == 1024

@@ -1,0 +1,268 @@
+"""Every kind of block is drawn by every renderer, and text that looks like markup stays text."""
+
+import io
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html import unescape
+
+import pytest
+from rich.console import Console
+
+from trio_profile.findings.blocks import (
+    BLOCKS,
+    Axis,
+    Block,
+    Chart,
+    Entry,
+    Page,
+    Report,
+    Sentences,
+    Series,
+    Step,
+    Table,
+    Terms,
+    Upright,
+    Waterfall,
+)
+from trio_profile.render import drawing, html, latex, markdown, terminal
+from trio_profile.render.palette import PALETTE, hex_colour
+
+HOSTILE = "<b>bold</b> [red]hot[/red] a|b R&D $x_1$ 5%"
+
+
+def says(text: str) -> list[tuple[Block, list[str]]]:
+    """One block of each kind in which `text` stands, with all that it says."""
+    chart = Chart(
+        "figure-1",
+        f"caption {text}",
+        f"label {text}",
+        Axis("Retention", 0, 100, " %"),
+        Axis("Speed-up", 0.5, 2, "×"),
+        [Series(f"name {text}", [10, 90], [1.5, 0.9], [f"first {text}\nsecond"] * 2, [1.4, 0.8], [1.6, 1.0], colour=0)],
+        levels=[1],
+        uprights=[Upright(70, 60, 80, f"break-even {text}", 0, "one")],
+    )
+    first, step, last = Step(f"claimed {text}", 100, "100", "100 MACs"), Step("head", -30, "−30"), Step("sum", 70, "70")
+    return [
+        (Sentences(f"heading {text}", [f"one {text}.", "two."]), [f"heading {text}", f"one {text}.", "two."]),
+        (Terms("terms", [(f"term {text}", f"meaning {text}")]), ["terms", f"term {text}", f"meaning {text}"]),
+        (
+            Table("caption", ["name", f"speed {text}"], [[Entry(f"trio {text}"), Entry("1.5×", f"note {text}")]]),
+            ["caption", "name", "speed", f"trio {text}", "1.5×", f"note {text}"],
+        ),
+        (chart, [f"caption {text}", f"label {text}"]),
+        (
+            Waterfall("walk", f"caption {text}", "label", first, [step], last),
+            [f"caption {text}", "label", f"claimed {text}", "100 MACs", "head", "−30", "sum", "70"],
+        ),
+    ]
+
+
+def report_of(*blocks: Block) -> Report:
+    return Report("subject", "model", ["fact"], [Page("page", "Title", "How to read.", blocks)])
+
+
+def in_html(report: Report) -> str:
+    text = html.render(report)
+    body = text[text.index("<main>") : text.index("</main>")]
+    body = re.sub(r'aria-label="([^"]*)"', r">\1<i ", body)
+    return unescape(re.sub(r"<script.*?</script>|<[^>]*>", " ", body, flags=re.DOTALL))
+
+
+def in_terminal(report: Report, *, everything: bool = True, width: int = 200) -> str:
+    out = io.StringIO()
+    terminal.show(report, everything=everything, console=Console(file=out, width=width, highlight=False))
+    return out.getvalue()
+
+
+def in_markdown(report: Report) -> str:
+    return unescape(re.sub(r"\\(.)", r"\1", markdown.markdown(report)))
+
+
+def in_latex(report: Report) -> str:
+    names = {r"\textless{}": "<", r"\textgreater{}": ">", r"\textbar{}": "|", "{[}": "[", "{]}": "]"}
+    text = latex.latex(report)
+    for name, char in {**names, r"$\times$": "×", "$-$": "−"}.items():
+        text = text.replace(name, char)
+    return re.sub(r"\\([&%$#_{}])", r"\1", text)
+
+
+RENDERERS: dict[str, Callable[[Report], str]] = {
+    "html": in_html,
+    "terminal": in_terminal,
+    "markdown": in_markdown,
+    "latex": in_latex,
+}
+
+
+def in_one_line(text: str) -> str:
+    return re.sub(r"[\s\u00a0]+", " ", text)
+
+
+def test_every_kind_of_block_has_an_example():
+    assert {type(block) for block, _ in says("")} == set(BLOCKS)
+
+
+def the_figure_of(text: str) -> list[str]:
+    """A waterfall's steps stand in the figure on the page; the table below it holds them as text."""
+    return re.findall(r'"customdata":(\[\[.*?\]\])', text)
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+@pytest.mark.parametrize("place", range(len(BLOCKS)), ids=[kind.__name__ for kind in BLOCKS])
+def test_every_renderer_draws_what_a_block_says(renderer: str, place: int):
+    block, said = next(pair for pair in says("plainly") if type(pair[0]) is BLOCKS[place])
+    if renderer == "html" and isinstance(block, Waterfall):
+        [drawn] = the_figure_of(html.render(report_of(block)))
+        assert "claimed plainly" in drawn and "100 MACs" in drawn and "head" in drawn
+        said = [block.caption, block.label]
+    text = in_one_line(RENDERERS[renderer](report_of(block)))
+    assert [part for part in said if part not in text] == []
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+@pytest.mark.parametrize("place", range(len(BLOCKS)), ids=[kind.__name__ for kind in BLOCKS])
+def test_markup_in_any_block_stays_text(renderer: str, place: int):
+    block, said = next(pair for pair in says(HOSTILE) if type(pair[0]) is BLOCKS[place])
+    text = in_one_line(RENDERERS[renderer](report_of(block)))
+    if renderer != "html" or not isinstance(block, Waterfall):
+        assert [part for part in said if part not in text] == []
+
+
+def test_no_markup_leaves_a_renderer_unescaped():
+    report = report_of(*(block for block, _ in says(HOSTILE)))
+    page = html.render(report)
+    assert "<b>bold" not in page[page.index("<main>") :]
+    text = markdown.markdown(report)
+    assert "<b>" not in text and "\\[red\\]" in text and "a\\|b" in text and "R&amp;D" in text and "\\$x\\_1\\$" in text
+    text = latex.latex(report)
+    assert "[red]" not in text and r"R\&D" in text and r"\$x\_1\$" in text and r"5\%" in text
+
+
+def test_markup_in_a_figure_is_escaped_once():
+    chart = next(block for block, _ in says(HOSTILE) if isinstance(block, Chart))
+    figure = drawing.figure(chart)
+    line = next(trace for trace in figure.data if trace.name)
+    assert line.name == "name &lt;b&gt;bold&lt;/b&gt; [red]hot[/red] a|b R&amp;D $x_1$ 5%"
+    assert line.customdata[0].startswith("<b>first &lt;b&gt;") and line.customdata[0].endswith("</b><br>second")
+
+
+# Details
+
+
+def test_the_terminal_leaves_details_out_and_says_so():
+    shown, hidden = Sentences("", ["shown."]), Sentences("", ["hidden."], detail=True)
+    text = in_terminal(report_of(shown, hidden), everything=False)
+    assert "shown." in text and "hidden." not in text and text.rstrip().endswith(terminal.HINT)
+    assert terminal.HINT not in in_terminal(report_of(shown), everything=False)
+    text = in_terminal(report_of(shown, hidden))
+    assert "hidden." in text and terminal.HINT not in text
+    only_details = report_of(hidden)
+    assert "Title" not in in_terminal(only_details, everything=False)
+    for renderer in (in_html, in_markdown, in_latex):
+        assert "hidden." in renderer(only_details)
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_a_page_without_blocks_says_that_it_is_empty(renderer: str):
+    report = replace(report_of(), pages=[Page("page", "Title", "", [], empty="Nothing here.")])
+    assert "Nothing here." in RENDERERS[renderer](report)
+
+
+# Tables in the terminal
+
+
+def wide() -> Table:
+    columns = ["Method", "Retention", *(f"quantity {number}" for number in range(12))]
+    rows = [
+        [Entry(name), Entry("11 %"), *(Entry(f"{number}.123×") for number in range(12))] for name in ("trio", "fastv")
+    ]
+    return Table("wide", columns, rows, [("", 2), ("First half", 6), ("Second half", 6)], keys=2)
+
+
+def test_a_wide_table_is_cut_and_each_part_names_its_rows():
+    text = in_terminal(report_of(wide()), width=80)
+    assert max(map(len, text.splitlines())) <= 80 and "…" not in text
+    assert text.count("trio  ") == text.count("Method") >= 2
+    assert all(f"{number}.123×" in text for number in range(12))
+    assert text.count("Second half") >= 1
+
+
+def test_an_entry_over_several_columns_stands_below_the_table():
+    rows = [[Entry("trio"), Entry("11 %"), Entry("1×"), Entry("2×")], [Entry("fastv"), Entry("failed: memory", span=3)]]
+    table = Table("", ["Method", "Retention", "prefill", "total"], rows)
+    assert in_terminal(report_of(table)).rstrip().endswith("fastv: failed: memory")
+    assert r"fastv & \multicolumn{3}{l}{failed: memory} \\" in latex.latex(report_of(table))
+    assert "| fastv | failed: memory |  |  |" in markdown.markdown(report_of(table))
+
+
+def test_a_column_s_name_is_no_wider_than_its_entries():
+    table = Table("", ["Method", "share of the counted work"], [[Entry("trio"), Entry("12 %")]])
+    lines = in_terminal(report_of(table)).splitlines()
+    assert max(map(len, (line.rstrip() for line in lines[4:]))) <= len("Method counted ")
+
+
+def test_groups_stand_above_their_columns():
+    table = Table("", ["", "dense", "pruned"], [[Entry("trio"), Entry("1"), Entry("2")]], [("", 1), ("Prefill", 2)])
+    lines = in_terminal(report_of(table)).splitlines()
+    assert next(i for i, line in enumerate(lines) if "Prefill" in line) + 1 == next(
+        i for i, line in enumerate(lines) if "dense" in line
+    )
+    assert "| Prefill: dense | Prefill: pruned |" in markdown.markdown(report_of(table))
+    assert r"\multicolumn{2}{c}{Prefill}" in latex.latex(report_of(table))
+
+
+# Figures
+
+
+def test_numbers_of_colours_begin_again_after_the_last_one():
+    assert hex_colour(0) == hex_colour(len(PALETTE)) == PALETTE[0]
+    assert hex_colour(None) not in PALETTE
+
+
+def test_intervals_are_a_band_or_bars():
+    line = Series("a", [1, 2], [2, 3], low=[1, 2], high=[3, 5])
+    band, drawn = drawing.figure(chart_of(line)).data
+    assert band.fill == "toself" and list(band.y) == [1, 2, 5, 3] and drawn.error_y.array is None
+    (drawn,) = drawing.figure(chart_of(replace(line, band=False, line=None))).data
+    assert list(drawn.error_y.array) == [1, 2] and list(drawn.error_y.arrayminus) == [1, 1]
+    assert drawn.mode == "markers"
+
+
+def test_a_single_point_shows_its_interval_upright():
+    upright, _ = drawing.figure(chart_of(Series("a", [1], [2], low=[1], high=[3]))).data
+    assert (list(upright.x), list(upright.y)) == ([1, 1], [1, 3])
+
+
+def test_a_logarithmic_axis_has_exponents_as_its_ends():
+    chart = replace(chart_of(Series("a", [1], [10])), y=Axis("nats", 1, 100, log=True))
+    assert drawing.figure(chart).layout.yaxis.range == (0, 2)
+
+
+def test_an_axis_of_names_has_a_place_for_each():
+    chart = replace(chart_of(Series("a", [0, 1], [1, 2])), x=Axis("", names=["tail", "<b>"]))
+    axis = drawing.figure(chart).layout.xaxis
+    assert axis.ticktext == ("tail", "&lt;b&gt;") and axis.range == (-0.5, 1.5)
+
+
+def test_hollow_points_are_open():
+    (drawn,) = drawing.figure(chart_of(Series("a", [1, 2], [1, 2], hollow=[False, True]))).data
+    assert drawn.marker.symbol == ("circle", "circle-open")
+
+
+def test_an_upright_line_of_a_series_is_hidden_with_it():
+    chart = replace(chart_of(Series("a", [1, 2], [1, 2], group="a")), uprights=[Upright(1.5, 1, 2, "even", 0, "a")])
+    assert {trace.legendgroup for trace in drawing.figure(chart).data} == {"a"}
+    chart = replace(chart, uprights=[Upright(1.5)])
+    assert len(drawing.figure(chart).layout.shapes) == 1
+
+
+def test_a_waterfall_ends_at_the_sum():
+    block = next(block for block, _ in says("") if isinstance(block, Waterfall))
+    (trace,) = drawing.waterfall(block).data
+    assert list(trace.x) == [100, -30, 0] and list(trace.measure) == ["absolute", "relative", "total"]
+
+
+def chart_of(series: Series) -> Chart:
+    return Chart("id", "caption", "label", Axis("x"), Axis("y"), [series])

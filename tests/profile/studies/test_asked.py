@@ -1,0 +1,105 @@
+from itertools import permutations
+
+import pytest
+
+from tests.profile.studying import make
+from trio_core.errors import UnknownName
+from trio_profile.errors import StudyError
+from trio_profile.records.store import to_toml
+from trio_profile.records.study import Study
+from trio_profile.studies import asked
+from trio_profile.studies.kinds import KINDS
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"retentions": (1.5,)}, "retentions.0 = 1.5"),
+        ({"retentions": ()}, "retentions is empty"),
+        ({"methods": ()}, "methods is empty"),
+        ({"dtype": "float8"}, "dtype = 'float8'"),
+        ({"batch": 0}, "batch = 0"),
+        ({"new_tokens": -3}, "new_tokens = -3"),
+        ({"precision": 0}, "precision = 0"),
+        ({"gamma": float("nan")}, "gamma = nan"),
+        ({"colour": "red"}, "colour = 'red'"),
+        ({"text_tokens": "many"}, "text_tokens = 'many'"),
+    ],
+)
+def test_a_bad_field_is_named_with_its_value(fields, says):
+    with pytest.raises(StudyError) as caught:
+        make(**fields)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_method_is_refused_before_anything_is_loaded():
+    with pytest.raises(UnknownName, match="unknown method 'fastw'; known: cdpruner, dart"):
+        make(methods=("fastw",))
+
+
+def test_a_study_file_is_read_and_one_that_cannot_be_read_is_named(tmp_path):
+    file = tmp_path / "study.toml"
+    with pytest.raises(StudyError, match="does not exist"):
+        asked.read(file)
+    file.write_text("retentions = [0.2")
+    with pytest.raises(StudyError, match="not TOML"):
+        asked.read(file)
+    file.write_text('model = "pocket"\nretentions = [0.2, 0.5]\n[options]\nthreshold = 0.9\n')
+    assert asked.make("sweep", {}, file) == Study(retentions=(0.2, 0.5), options={"threshold": 0.9})
+
+
+def test_a_study_file_of_each_kind_is_refused_by_name_by_every_other_kind(tmp_path):
+    file = tmp_path / "study.toml"
+    for kind, other in permutations(KINDS, 2):
+        file.write_text(f'verb = "{other}"\n')
+        with pytest.raises(StudyError, match=f"is of kind '{other}', not '{kind}': run `trio-profile {other} --study"):
+            asked.make(kind, {}, file)
+
+
+def test_what_is_given_overrides_the_file_and_the_file_overrides_the_kind(tmp_path):
+    file = tmp_path / "study.toml"
+    file.write_text("cell_seconds = 2.0\nseed = 3\n")
+    study = asked.make("layers", {"seed": 4}, file)
+    assert (study.verb, study.seed, study.cell_seconds, study.retentions) == ("layers", 4, 2.0, (0.111,))
+
+
+def test_a_study_that_was_kept_can_be_asked_again(tmp_path):
+    file = tmp_path / "study.toml"
+    for kind, fields in (("flops", {"retentions": (0.5,)}), ("audit", {"claims": "fastv"}), ("theory", {})):
+        study = asked.make(kind, fields)
+        file.write_text(to_toml(study))
+        assert asked.make(kind, {}, file) == study
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "says"),
+    [
+        ("flops", {"tasks": ("pope",)}, "tasks = ('pope',): a study of kind 'flops' has no such field"),
+        ("audit", {"claims": "fastv", "model": "pocket-deep"}, "a study of kind 'audit' has no such field"),
+        ("sweep", {"claimed": "3e12"}, "claimed = '3e12': a study of kind 'sweep' has no such field"),
+    ],
+)
+def test_a_field_of_another_kind_is_refused(kind, fields, says):
+    with pytest.raises(StudyError) as caught:
+        asked.make(kind, fields)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "says"),
+    [
+        ("flops", {"retentions": (0.2, 0.5)}, "flops measures one retention"),
+        ("layers", {"methods": ("trio", "grid")}, "layers measures one method"),
+        ("ablate", {"methods": ("trio", "grid")}, "methods"),
+    ],
+)
+def test_several_values_are_refused_where_the_kind_takes_one(kind, fields, says):
+    with pytest.raises(StudyError, match=says):
+        asked.make(kind, fields)
+
+
+def test_a_kind_without_retentions_of_its_own_needs_one():
+    assert make("flops").retentions == ()
+    with pytest.raises(StudyError, match="retentions is empty"):
+        make("layers", retentions=())

@@ -1,0 +1,44 @@
+"""Exact quantities of the dense model and of a cell, and what counts as running out of memory."""
+
+import pytest
+import torch
+
+from tests.profile.studying import plan
+from trio_profile.records.schema import Cell, Measurement
+from trio_profile.studies.counting import count, measure_dense, memory_failure
+
+CELL = Cell(method="trio", retention=0.4)
+
+
+def test_a_cell_has_the_exact_quantities_of_dense_and_of_its_schedule(tiny_study, tiny_workload):
+    dense = measure_dense(tiny_workload)
+    planned, *_ = plan(tiny_study, tiny_workload.shape)
+    cell = Measurement(cell=planned.cell, status="done", **count(tiny_workload, planned, tiny_study))
+    assert cell.retention is not None and cell.counted is not None
+    assert cell.kv_bytes is not None and 0 < cell.kv_bytes == cell.kv_bytes_predicted < dense.kv_bytes
+    assert dense.kv_bytes == dense.kv_bytes_predicted
+    assert cell.budgets == planned.schedule.budgets
+    assert cell.retention.realised == cell.retention.layer_average
+    assert 0 < cell.counted.selection_flops < cell.counted.torch_flops
+    assert cell.gamma_counted is not None and 0 < cell.gamma_counted < 1
+    assert cell.launches is not None and dense.launches is not None and cell.launches > dense.launches
+    assert len(dense.distinct_ratios) == 6
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("no more"),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.1 GiB\nmore lines"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"),
+    ],
+)
+def test_a_cell_without_memory_is_recorded_with_the_reason_in_one_line(error):
+    found = memory_failure(CELL, error)
+    assert (found.cell, found.status) == (CELL, "failed")
+    assert str(found.reason).startswith("out of memory: ") and "\n" not in str(found.reason)
+
+
+def test_any_other_error_is_raised_again():
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        memory_failure(CELL, RuntimeError("shapes differ"))

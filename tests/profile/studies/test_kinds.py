@@ -1,0 +1,58 @@
+import sys
+from collections import Counter
+
+import pytest
+
+from tests.profile import lmms_stand_in
+from trio_profile.cli.options import OPTIONS
+from trio_profile.errors import StudyError
+from trio_profile.records.record import Record
+from trio_profile.records.store import Contents
+from trio_profile.records.study import Study
+from trio_profile.studies.kinds import KINDS, MEASUREMENTS, find
+
+PARTS = ("runner", "document", "report", "prepare")
+
+
+@pytest.fixture
+def with_lmms_eval(monkeypatch):
+    """lmms-eval or its stand-in, for the runner of `eval`."""
+    for name, module in lmms_stand_in.install().items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.delitem(sys.modules, "trio_profile.studies.eval", raising=False)
+    yield
+    sys.modules.pop("trio_profile.studies.eval", None)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_every_name_in_the_registry_loads(kind, with_lmms_eval):
+    for part in PARTS:
+        if getattr(kind, part):
+            assert callable(kind.load(part)), (kind.name, part)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_a_kind_is_kept_as_a_document_or_cell_by_cell(kind):
+    document = kind.load("document")
+    if kind.file == MEASUREMENTS:
+        assert document.__annotations__["contents"] is Contents
+        document = document.__annotations__["return"]
+    assert issubclass(document, Record)
+    assert {"format", "version", "study", "environment", "report"} <= set(document.model_fields)
+
+
+def test_no_two_documents_share_a_file():
+    files = Counter(kind.file for kind in KINDS.values())
+    assert {file for file, number in files.items() if number > 1} == {MEASUREMENTS}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_a_kind_names_options_and_fields_that_exist(kind):
+    assert set(kind.options) <= set(OPTIONS)
+    assert {*kind.defaults, *kind.several} <= set(Study.model_fields)
+    assert kind.summary.partition("\n")[0].endswith(".")
+
+
+def test_a_kind_that_does_not_exist_is_refused_with_those_that_do():
+    with pytest.raises(StudyError, match="no kind of study is called 'swep'; choose sweep, compare, eval"):
+        find("swep")

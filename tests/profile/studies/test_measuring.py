@@ -1,0 +1,169 @@
+"""Cell by cell: what goes on, what is recorded, and what is refused before anything is measured."""
+
+import json
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+from trio_core.methods.grid import Grid
+from trio_profile.analysis.sweep import summarise
+from trio_profile.errors import StoreError
+from trio_profile.profilers import latency
+from trio_profile.progress import Step
+from trio_profile.records.schema import Header
+from trio_profile.records.store import Store
+from trio_profile.studies import measuring, plan, sweep
+
+
+def test_every_step_says_what_runs_and_how_far_it_is(tiny_study, tmp_path):
+    steps: list[Step] = []
+    sweep.run(tiny_study, tmp_path, steps.append)
+    said = [step.text for step in steps]
+    assert said[0].startswith("loading ")
+    for text in (
+        "warming up",
+        "dense: counting and timing",
+        "cell 1 of 2, trio at 0.4: counting",
+        "trio at 0.8: pair 6",
+    ):
+        assert text in said, text
+    shares = [step.done / step.total for step in steps if step.total]
+    assert shares == sorted(shares) and shares[-1] == 1
+
+
+def test_finished_cells_are_not_run_again(tiny_study, tmp_path, monkeypatch):
+    first = sweep.run(tiny_study, tmp_path)
+    size = (tmp_path / "measurements.jsonl").stat().st_size
+
+    def never(*_, **__):
+        raise AssertionError("the model was loaded for nothing")
+
+    monkeypatch.setattr(plan, "build", never)
+    assert sweep.run(tiny_study, tmp_path).measurements == first.measurements
+    assert (tmp_path / "measurements.jsonl").stat().st_size == size
+
+
+def test_a_sweep_goes_on_where_it_stopped(tiny_study, tmp_path, monkeypatch):
+    measure, calls = measuring.measure_block, []
+
+    def interrupted(desk, block, progress):
+        calls.extend(planned.cell.retention for planned in block)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return measure(desk, block, progress)
+
+    monkeypatch.setattr(measuring, "measure_block", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sweep.run(tiny_study, tmp_path)
+    assert len(Store(tmp_path).read().measurements) == 1
+    contents = sweep.run(tiny_study, tmp_path)
+    assert calls == [0.4, 0.8, 0.8]
+    assert [m.cell.retention for m in contents.measurements] == [0.4, 0.8]
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory"), MemoryError(), RuntimeError("not enough memory: you tried")]
+)
+def test_a_cell_without_memory_is_recorded_and_the_sweep_goes_on(tiny_study, tmp_path, monkeypatch, error):
+    study = tiny_study.model_copy(update={"methods": ("grid",)})
+    select = Grid.select
+
+    def breaks(self, view):
+        if self.retention == 0.4:
+            raise error
+        return select(self, view)
+
+    monkeypatch.setattr(Grid, "select", breaks)
+    contents = sweep.run(study, tmp_path)
+    assert [m.status for m in contents.measurements] == ["failed", "done"]
+    assert contents.measurements[0].reason.startswith("out of memory")
+    document = summarise(contents.study, contents.environment, contents.dense, contents.measurements)
+    assert document.cells[0].status == "failed"
+    monkeypatch.setattr(Grid, "select", select)
+    assert [m.status for m in sweep.run(study, tmp_path).measurements] == ["done", "done"]
+
+
+def test_of_cells_timed_in_turn_only_the_one_without_memory_fails(tiny_study, tmp_path, monkeypatch):
+    """Counting went well; generating does not: the cells are tried one by one, and one of them fails."""
+    study = tiny_study.model_copy(update={"methods": ("grid", "random"), "retentions": (0.4,)})
+    run, pruned = latency.run, []
+
+    @contextmanager
+    def prune(model, method):
+        pruned.append(method.name)
+        with real_prune(model, method) as trace:
+            yield trace
+        pruned.pop()
+
+    def breaks(workload, clock):
+        if pruned and pruned[-1] == "grid":
+            pruned.clear()
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return run(workload, clock)
+
+    real_prune = latency.prune
+    monkeypatch.setattr(latency, "prune", prune)
+    monkeypatch.setattr(latency, "run", breaks)
+    contents = sweep.run(study, tmp_path)
+    found = {m.cell.method: m.status for m in contents.measurements}
+    assert found == {"grid": "failed", "random": "done"}
+
+
+def test_a_cell_that_runs_out_of_memory_after_its_times_fails(tiny_study, tmp_path, monkeypatch):
+    """Energy is measured last."""
+    study = tiny_study.model_copy(update={"methods": ("grid",), "retentions": (0.4,)})
+    measure = measuring.power.measure
+
+    def breaks(workload, method):
+        if method is not None:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return measure(workload, method)
+
+    monkeypatch.setattr(measuring.power, "measure", breaks)
+    [found] = sweep.run(study, tmp_path).measurements
+    assert found.status == "failed" and str(found.reason).startswith("out of memory")
+
+
+def test_any_other_error_is_not_hidden(tiny_study, tmp_path, monkeypatch):
+    def breaks(self, view):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Grid, "select", breaks)
+    with pytest.raises(RuntimeError, match="a bug"):
+        sweep.run(tiny_study.model_copy(update={"methods": ("grid",)}), tmp_path)
+
+
+def test_another_study_in_the_way_is_refused_before_the_model_is_loaded(tiny_study, tmp_path, monkeypatch):
+    sweep.run(tiny_study, tmp_path)
+    monkeypatch.setattr(plan, "build", lambda *_, **__: pytest.fail("the model was loaded for nothing"))
+    with pytest.raises(StoreError, match="another study: seed"):
+        sweep.run(tiny_study.model_copy(update={"seed": 7}), tmp_path)
+
+
+def test_a_file_of_questions_that_has_changed_is_refused(tiny_study, photograph, tmp_path):
+    def write(count):
+        lines = [{"image": str(photograph), "question": f"What is this, {n}?", "answer": "a cat"} for n in range(count)]
+        (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+    study = tiny_study.model_copy(update={"questions": str(tmp_path / "questions.jsonl"), "retentions": (0.4,)})
+    write(10)
+    contents = sweep.run(study, tmp_path / "out")
+    assert contents.dense.questions and len(contents.dense.correct) == 10
+    write(20)
+    more = study.model_copy(update={"retentions": (0.4, 0.8)})
+    (tmp_path / "out" / "measurements.jsonl").write_text(
+        "".join(
+            f"{line}\n"
+            for line in [
+                Header(study=more, environment=contents.environment).model_dump_json(exclude_none=True),
+                contents.dense.model_dump_json(exclude_none=True),
+            ]
+        )
+    )
+    with pytest.raises(
+        StoreError, match=r"holds answers to other questions than .*questions\.jsonl has now; choose another"
+    ):
+        sweep.run(more, tmp_path / "out")
+    write(10)
+    assert [m.status for m in sweep.run(more, tmp_path / "out").measurements] == ["done", "done"]

@@ -1,0 +1,48 @@
+"""The dry run of a study: its cells, their schedule, and the expected time with the reason where there is none."""
+
+import pytest
+
+from tests.profile.studying import make
+from trio_core.errors import RetentionError
+from trio_profile.studies.kinds import find
+from trio_profile.studies.preview import preview
+
+
+def on_meta(kind: str = "sweep", **fields):
+    """The preview of a study of the 7B model without weights."""
+    return preview(make(kind, model="llava-1.5-7b", device="meta", **fields))
+
+
+def test_cells_have_the_published_schedule_and_the_work_of_the_paper():
+    (cell,) = on_meta(retentions=(64 / 576,)).cells
+    assert (cell.layers, cell.budgets) == ((1, 10, 15), (92, 54, 22))
+    assert cell.fastv_macs == 325_651_333_120 + 116_371_914_752
+    assert cell.fastv_overhead_macs == 116_371_914_752
+    assert cell.retention.layer_average == pytest.approx(64 / 576)
+
+
+def test_without_weights_there_is_no_time_and_the_reason_says_so():
+    found = on_meta(retentions=(0.5,))
+    assert (found.seconds, found.seconds_reason) == (None, "the meta device runs nothing")
+    assert found.shape.visual_tokens == 576
+
+
+def test_what_a_method_refuses_is_listed_or_refused_as_in_the_study():
+    found = on_meta("compare", methods=("pyramiddrop", "trio"), retentions=(0.1,))
+    assert [one.variant for one in found.refused] == ["pyramiddrop"]
+    assert {cell.method for cell in found.cells} == {"trio", "random", "downsample"}
+    with pytest.raises(RetentionError):
+        on_meta("sweep", methods=("pyramiddrop",), retentions=(0.1,))
+
+
+def test_a_small_study_says_how_long_it_takes(tiny_study):
+    found = preview(tiny_study)
+    assert found.seconds is not None and found.seconds > 0
+    assert found.seconds_reason is None
+
+
+def test_the_theory_has_no_cells_and_is_timed_by_its_questions(checkpoint):
+    study = make("theory", model=str(checkpoint), layers=(1,), retentions=(0.5,), fidelity_inputs=12)
+    found = find("theory").load("preview")(study)
+    assert found.cells == () and found.seconds_reason is None
+    assert found.seconds is not None and found.seconds > 0

@@ -1,0 +1,42 @@
+"""The Python face: what `import trio_profile` offers."""
+
+import inspect
+
+import pytest
+
+import trio_profile
+from tests.profile.command import document
+from trio_profile.errors import StoreError, StudyError
+from trio_profile.studies.kinds import KINDS
+
+NAMES = {"eval": "evaluate", "audit": "audit_paper"}
+"""Kinds whose function has another name: `eval` is Python's own, and `audit` is a room of the package."""
+
+
+def test_every_kind_of_study_has_its_function():
+    functions = [NAMES.get(kind, kind) for kind in KINDS]
+    assert sorted(trio_profile.__all__) == sorted([*functions, "read"])
+    for name in trio_profile.__all__:
+        assert inspect.getdoc(getattr(trio_profile, name)), name
+
+
+def test_a_function_returns_the_document_that_the_command_line_prints(tmp_path, capsys):
+    found = trio_profile.flops(model="pocket", device="meta", retentions=(0.33,), out=tmp_path)
+    assert found.method == "trio" and found.residual_macs == 0
+    printed = document(capsys, "show", tmp_path)
+    assert found.model_dump(mode="json") == printed | {"report": str(tmp_path / "report.html")}
+    assert trio_profile.read(str(tmp_path)) == found.model_copy(update={"report": None})
+
+
+def test_an_audit_from_python():
+    assert set(trio_profile.audit_paper("visionzip").tally) == {"supported"}
+
+
+def test_a_field_that_does_not_exist_is_refused():
+    with pytest.raises(StudyError, match="colour = 'red'"):
+        trio_profile.flops(colour="red")
+
+
+def test_a_directory_without_a_study_is_refused(tmp_path):
+    with pytest.raises(StoreError, match="holds no study"):
+        trio_profile.read(tmp_path)

@@ -1,0 +1,133 @@
+"""`scripts/gpu` at toy size: slices that are resumed, what it leaves, its exit codes; what `train_pocket` refuses."""
+
+import runpy
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.profile.checkpoints import save_tiny_llava
+from trio_core.methods import names
+from trio_profile.cli import run
+from trio_profile.inputs.builtin import BUILTIN
+from trio_profile.studies.compare import CONTROLS
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "gpu"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--out", "OUT", "--minutes", "nan"), "--minutes nan: must be above 0"),
+        (("--out", "OUT", "--minutes", "inf"), "--minutes inf: must be above 0"),
+        (("--out", "OUT", "--seed", "-1"), "--seed -1: must be 0 or above"),
+        (("--out", "OUT", "--device", "warp"), "device 'warp' is unknown to torch"),
+        (("--exam", "OUT"), "holds no recipe.json: it was not trained on these questions"),
+        (("--exam", "POCKET", "--questions", "20000"), "fidelity_inputs = 20000"),
+        (("--exam", "POCKET", "--questions", "3"), "3 questions with answers; an interval needs at least 10"),
+        ((), "name --out DIR to train, or --exam DIR to examine"),
+    ],
+)
+def test_training_refuses_in_one_line(arguments, says, tmp_path, monkeypatch, capsys):
+    known = {"OUT": str(tmp_path), "POCKET": str(BUILTIN["pocket"].checkpoint)}
+    monkeypatch.setattr(sys, "argv", ["train_pocket", *(known.get(part, part) for part in arguments)])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(SCRIPT.with_name("train_pocket")), run_name="__main__")
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "training.pt").exists()
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory) -> tuple[str, Path, Path]:
+    """A checkpoint of a toy, and directories for work and results."""
+    place = tmp_path_factory.mktemp("gpu")
+    return str(save_tiny_llava(place / "checkpoint")), place / "work", place / "out"
+
+
+def gpu(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_no_time_leaves_it_all_for_the_next_call(places):
+    model, work, out = places
+    found = gpu("--toy", model, "--work", work, "--out", out, "--seconds", "0")
+    assert found.returncode == 75
+    assert "not finished: tests, sweep, layers, compare; run the same command again" in found.stderr
+    assert (out / "table.txt").exists() and (out / "gpu.tar.gz").exists()
+
+
+def test_the_toy_study_runs_and_is_not_run_twice(places):
+    model, work, out = places
+    (work / "tests").mkdir(parents=True, exist_ok=True)
+    (work / "tests" / "done").write_text("0 s")  # what is done is not run: no tests within this test
+    found = gpu("--toy", model, "--work", work, "--out", out)
+    assert found.returncode == 0, found.stderr + (out / "log.txt").read_text()[-2000:]
+    table = (out / "table.txt").read_text()
+    assert table in found.stdout
+    lines = [line.split() for line in table.splitlines()]
+    assert {line[0] for line in lines if line[1] == "done,"} == {"sweep", "layers", "compare"}
+    assert sum(line[0] == "trio" for line in lines) == 2 + 1 + 1  # two cells and their break-even; one compared
+    with tarfile.open(out / "gpu.tar.gz") as archive:
+        names = archive.getnames()
+    assert {"gpu/sweep/study/measurements.jsonl", "gpu/layers/study/layers.json"} <= set(names)
+    assert not any(name.endswith("report.html") for name in names) and (work / "sweep/study/report.html").exists()
+    assert "=== sweep" in (out / "log.txt").read_text()
+    before = (work / "sweep" / "log.txt").read_bytes()
+    assert gpu("--toy", model, "--work", work, "--out", out).returncode == 0
+    assert (work / "sweep" / "log.txt").read_bytes() == before
+
+
+def test_what_was_packed_is_gone_on_with_elsewhere(places):
+    model, work, out = places
+    assert gpu("--unpack", out / "gpu.tar.gz", "--work", work.parent / "elsewhere").returncode == 0
+    found = gpu("--toy", model, "--work", work.parent / "elsewhere", "--out", work.parent / "out-2", "--seconds", "0")
+    assert found.returncode == 0
+    assert found.stdout.strip() == (out / "table.txt").read_text().strip()
+    wrong = gpu("--unpack", model, "--work", work.parent / "elsewhere")
+    assert wrong.returncode == 2 and "cannot be unpacked" in wrong.stderr
+
+
+def test_tests_that_fail_are_not_run_again(tmp_path):
+    """The slice is of a file that is not there in a copy of the script."""
+    script = tmp_path / "scripts" / "gpu"
+    script.parent.mkdir()
+    script.write_text(SCRIPT.read_text())
+    (tmp_path / "tests" / "profile").mkdir(parents=True)
+    (tmp_path / "tests" / "profile" / "test_units.py").write_text("def test_it(): assert False")
+    command = [sys.executable, str(script), "--toy", "none", "--only", "tests", "--out", str(tmp_path / "out")]
+    first, second = (subprocess.run(command, capture_output=True, text=True, timeout=120) for _ in range(2))
+    assert first.returncode == 1 and "failed: tests" in first.stderr
+    assert second.returncode == 0 and "tests failed, " in second.stdout
+
+
+def test_a_slice_that_fails_is_named_and_the_others_run(tmp_path):
+    chosen = ("--only", "layers", "--only", "compare")
+    found = gpu("--toy", tmp_path / "nothing", "--work", tmp_path / "work", "--out", tmp_path / "out", *chosen)
+    assert found.returncode == 1
+    assert "failed: layers, compare" in found.stderr
+    assert "unknown model" in (tmp_path / "out" / "log.txt").read_text()
+
+
+def test_the_slices_are_listed_and_their_names_checked(tmp_path):
+    listed = gpu("--list")
+    assert listed.returncode == 0
+    assert [line.split()[0] for line in listed.stdout.splitlines()][:3] == ["tests", "next", "layers"]
+    wrong = gpu("--only", "nextt", "--out", tmp_path / "out", "--work", tmp_path / "work")
+    assert wrong.returncode == 2 and "no slice is called 'nextt': choose tests, next" in wrong.stderr
+    assert not (tmp_path / "out").exists()
+    assert "--toy" in gpu("--help").stdout
+
+
+def test_every_sweep_of_the_full_study_can_be_planned(capsys):
+    """Names, options and retentions are right: a dry run on a CPU takes them."""
+    slices = runpy.run_path(str(SCRIPT))["SLICES"]
+    sweeps = [one.arguments for one in slices if one.arguments[0] == "sweep"]
+    compared = [one.arguments for one in slices if one.arguments[0] == "compare"]
+    assert len(sweeps) >= 6
+    assert {word for arguments in compared for word in arguments} >= set(names()) - set(CONTROLS)
+    for arguments in sweeps:
+        assert run([*("cpu" if word == "cuda" else word for word in arguments), "--dry-run", "--json"]) == 0

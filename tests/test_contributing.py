@@ -1,0 +1,143 @@
+"""CONTRIBUTING.md: its recipes run as they stand there, and every file that it names exists."""
+
+import json
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.profile.documents import layers_document
+from tests.profile.reading import in_terminal
+from trio_profile.findings import layers
+from trio_profile.render.html import render
+from trio_profile.render.latex import latex
+from trio_profile.render.markdown import markdown
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def code_of(title: str) -> list[str]:
+    """The code of a section, block by block."""
+    section = PAGE.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^```(?:python|text)\n(.*?)^```$", section, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_every_file_that_is_named_exists():
+    named = set(re.findall(r"`((?:trio_core|trio_profile|tests|scripts|docs|reports)/[\w./-]*)`", PAGE))
+    examples = {"trio_profile/studies/weights.py"}
+    assert {name for name in named - examples if not (ROOT / name).exists()} == set()
+    assert len(named) > 20
+
+
+# --- a kind of study -------------------------------------------------------------------------------------------------
+
+WITH_THE_ENTRY = """
+import sys
+from pathlib import Path
+
+import trio_profile.studies
+from trio_profile.studies import kinds
+
+trio_profile.studies.__path__.append(sys.argv[1])
+kind = eval(Path(sys.argv[2]).read_text(), vars(kinds))
+kinds.KINDS[kind.name] = kind
+
+from trio_profile.cli import run
+
+sys.exit(run(sys.argv[3:]))
+"""
+"""The command line with one more file in studies/ and one more entry in KINDS.
+
+Arguments: the folder of the file, the file of the entry, and then those of the command line.
+"""
+
+
+@pytest.fixture
+def trio_profile(tmp_path):
+    """A function that calls the command line with the kind of the recipe, and returns what it printed."""
+    file, entry = code_of("Add a kind of study")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "weights.py").write_text(file)
+    (tmp_path / "entry").write_text(entry)
+
+    def call(*arguments: object) -> str:
+        program = [sys.executable, "-c", WITH_THE_ENTRY, tmp_path / "package", tmp_path / "entry"]
+        done = subprocess.run([*program, *map(str, arguments)], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return call
+
+
+def test_a_kind_of_study_is_one_file_and_one_entry(trio_profile, tmp_path):
+    out = tmp_path / "out"
+    assert "Count the weights of a model" in trio_profile("--help")
+    found = json.loads(trio_profile("weights", "--model", "pocket-deep", "--out", out, "--json"))
+    assert found["decoder"] > found["others"] > 0
+    assert found["study"]["model"] == "pocket-deep"
+    said = "The decoder layers have"
+    assert said in trio_profile("show", out)
+    (out / "report.html").unlink()
+    assert said in trio_profile("report", out, "--markdown")
+    assert said in (out / "report.html").read_text()
+    again = json.loads(trio_profile("weights", "--study", out / "study.toml", "--out", out, "--json"))
+    assert again == found
+
+
+# --- a block ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def with_the_block() -> ModuleType:
+    """findings/layers.py after the recipe's edit: its function is added, and named where the page lists its blocks."""
+    function, listed = code_of("Add a block to a page")
+    source = Path(layers.__file__).read_text()
+    place = listed.splitlines()[0] + "\n"
+    assert source.count(place) == 1
+    edited = ModuleType("layers_with_the_block")
+    text = source.replace(place, listed).replace("PAGES:", f"{function}\n\nPAGES:")
+    exec(compile(text, layers.__file__, "exec"), vars(edited))
+    return edited
+
+
+def test_a_block_is_one_function_that_every_renderer_shows(with_the_block):
+    report = with_the_block.report(layers_document())
+    said = "Layer 1 takes longest: 10.0 ms."
+    for drawn in (render(report), in_terminal(report), markdown(report), latex(report)):
+        assert said in " ".join(drawn.split())  # the space before a unit may be one that does not break
+    assert said not in render(layers.report(layers_document()))
+
+
+# --- a method --------------------------------------------------------------------------------------------------------
+
+
+def test_a_method_is_one_class(monkeypatch):
+    import torch
+
+    from tests.core import tiny
+    from trio_core import prune
+    from trio_core.methods.method import registry
+
+    section = PAGE.partition("## Add a method\n")[2].partition("\n## ")[0]
+    code = textwrap.dedent("\n".join(line for line in section.splitlines() if line.startswith("    ") or not line))
+    imports = (
+        "from dataclasses import dataclass\nfrom typing import ClassVar\n"
+        "from trio_core import Reference, ScoreMethod, View\nfrom trio_core.tensors import ScoresBS\n"
+    )
+    before = dict(registry)
+    module = ModuleType("mine")
+    monkeypatch.setitem(sys.modules, "mine", module)
+    try:
+        exec(imports + code, vars(module))
+        model = tiny.model(tiny.FAMILIES[0])
+        with torch.no_grad(), prune(model, "mine", retention=0.5) as trace:
+            model(**tiny.sample(tiny.FAMILIES[0]))
+    finally:
+        registry.clear()
+        registry.update(before)
+    assert trace.stages[0].tokens_after < trace.stages[0].tokens_before

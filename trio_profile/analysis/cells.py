@@ -1,0 +1,258 @@
+"""The quantities of one cell and of the dense model, derived from their records."""
+
+from typing import Any
+
+from pydantic import Field
+
+from trio_profile.analysis.accuracy import accuracy, by_kind, by_question, correct_shares, difference, mean_share
+from trio_profile.records.estimate import Accuracy, Difference, Measured, Milliseconds, Nats, Ratio, Share
+from trio_profile.records.schema import (
+    Counted,
+    Dense,
+    Energy,
+    Fidelity,
+    Measurement,
+    Pair,
+    Record,
+    Retention,
+    Status,
+    Stopped,
+    Study,
+)
+from trio_profile.stats.estimates import median_of, ratio_of
+
+MEASURED = ("prefill_ms", "total_ms")
+"""The times that have a speed-up."""
+_OF_ALL = (
+    *("fastv_macs", "kv_bytes", "kv_bytes_predicted", "peak_memory_bytes", "working_memory_bytes"),
+    *("peak_reserved_bytes", "launches", "host_waits", "energy"),
+)
+"""Fields that the summaries of a cell and of the dense model copy from their records."""
+_OF_A_CELL = (*_OF_ALL, "remark", "retention", "layers", "budgets", "fastv_overhead_macs", "discarded")
+"""Fields that the summary of a cell copies from its record."""
+_PARTS = ("ttft_ms", "host_ms", "vision_ms", "projector_ms", "selection_ms")
+
+
+class Gamma(Record):
+    """γ is the work of the selections, divided by one forward of each layer that they look at.
+
+    assumed: the γ of the paper's formula.
+    counted: γ of the counted work; None if no layer was looked at.
+    """
+
+    assumed: float
+    counted: float | None
+
+
+class CellSummary(Record):
+    """The quantities of one cell.
+
+    method: name of the method.
+    status: `done`, `failed` or `refused`.
+    reason: why the cell failed or was refused.
+    remark: what readers must know of the method wherever its results are shown.
+    retention: nominal and realised retention; None unless the cell is done.
+    nominal_retention: the share of the visual tokens that the user gave.
+    layers, budgets: the stages, and the visual tokens that each stage keeps.
+
+    *_ms: the times in the pruned run, as in `records.schema.Pair`. dense_*_ms: the same times in the dense run.
+    *_speedup: median of the paired ratios dense / pruned. Above 1 pruning is faster.
+    ttft_ms: time to the first token.
+    tpot_ms: time of each further token.
+    host_ms: time that the host needs to issue a prefill; None on the CPU.
+    vision_ms, projector_ms, selection_ms: parts of the prefill.
+
+    fastv_macs: F_inf + F_ov by the paper's formulas on visual tokens.
+    fastv_overhead_macs: F_ov alone.
+    gamma: the assumed and the counted γ.
+    counted_macs: half of torch's FLOPs, the selections included.
+    selection_macs: the part of `counted_macs` that the selections cost.
+    fvcore_macs: MACs by fvcore; None if its tracer cannot follow the model.
+    uncounted: operators with a matrix product but without a formula. If there are any, `counted_macs` is too low.
+
+    kv_bytes, kv_bytes_predicted: size of the KV cache, measured and by formula.
+    peak_memory_bytes: peak memory of one prefill, without weights and inputs.
+    working_memory_bytes: the same for a prefill that makes no KV cache.
+    peak_reserved_bytes: all memory that the allocator took from the GPU; None on the CPU.
+    launches: operators in one prefill.
+    host_waits: how often the host waited for a value in one prefill.
+    energy: joules of a prefill and of a decoded token.
+
+    kl_nats: KL(dense ‖ pruned) of the next token's distribution: the median over questions or pictures.
+    top1_agreement: share of questions or pictures with the same most likely next token.
+    answer_agreement: share of questions with the same generated answer.
+    accuracy: share of questions that are answered right.
+    accuracy_difference: this accuracy minus the dense model's accuracy on the same questions.
+    accuracy_by_kind: the accuracy for each kind of question.
+    discarded: number of pairs that were discarded because the GPU was slow.
+    """
+
+    method: str
+    status: Status
+    reason: str | None = None
+    remark: str = ""
+    retention: Retention | None = None
+    nominal_retention: float
+    layers: tuple[int, ...] = ()
+    budgets: tuple[int, ...] = ()
+    prefill_ms: Milliseconds | None = None
+    prefill_speedup: Ratio | None = None
+    dense_prefill_ms: Milliseconds | None = None
+    total_ms: Milliseconds | None = None
+    total_speedup: Ratio | None = None
+    dense_total_ms: Milliseconds | None = None
+    ttft_ms: Milliseconds | None = None
+    dense_ttft_ms: Milliseconds | None = None
+    tpot_ms: Milliseconds | None = None
+    dense_tpot_ms: Milliseconds | None = None
+    host_ms: Milliseconds | None = None
+    dense_host_ms: Milliseconds | None = None
+    vision_ms: Milliseconds | None = None
+    dense_vision_ms: Milliseconds | None = None
+    projector_ms: Milliseconds | None = None
+    dense_projector_ms: Milliseconds | None = None
+    selection_ms: Milliseconds | None = None
+    fastv_macs: int | None = None
+    fastv_overhead_macs: int | None = None
+    gamma: Gamma | None = None
+    counted_macs: int | None = None
+    selection_macs: int | None = None
+    fvcore_macs: int | None = None
+    uncounted: tuple[str, ...] = ()
+    kv_bytes: int | None = None
+    kv_bytes_predicted: int | None = None
+    peak_memory_bytes: int | None = None
+    working_memory_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+    launches: int | None = None
+    host_waits: int | None = None
+    energy: Energy | None = None
+    kl_nats: Nats | None = None
+    top1_agreement: Share | None = None
+    answer_agreement: Share | None = None
+    accuracy: Accuracy | None = None
+    accuracy_difference: Difference | None = None
+    accuracy_by_kind: dict[str, Accuracy] = Field(default_factory=dict)
+    discarded: int = 0
+
+
+class DenseSummary(Record):
+    """The dense model's exact quantities and its accuracy. The fields are as in `CellSummary`."""
+
+    visual_tokens: int
+    text_tokens: int
+    num_layers: int
+    fastv_macs: int
+    counted_macs: int
+    fvcore_macs: int | None
+    uncounted: tuple[str, ...]
+    kv_bytes: int
+    kv_bytes_predicted: int
+    peak_memory_bytes: int | None
+    working_memory_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+    launches: int | None = None
+    host_waits: int | None = None
+    energy: Energy | None = None
+    accuracy: Accuracy | None = None
+    accuracy_by_kind: dict[str, Accuracy] = Field(default_factory=dict)
+
+
+def speedups(pairs: tuple[Pair, ...], quantity: str) -> list[float]:
+    """Return the ratio dense / pruned of each pair.
+
+    quantity: `prefill_ms` or `total_ms`.
+    """
+    return [getattr(pair, f"dense_{quantity}") / getattr(pair, quantity) for pair in pairs]
+
+
+def summarise_cell(measurement: Measurement, study: Study, dense: Dense | None) -> CellSummary:
+    """Return the quantities of one cell. A cell that failed or was refused has only its reason."""
+    summary = CellSummary(
+        method=measurement.cell.method,
+        status=measurement.status,
+        reason=measurement.reason,
+        nominal_retention=measurement.cell.retention,
+    )
+    counted, stopped = measurement.counted, measurement.stopped
+    if measurement.status != "done" or counted is None or stopped is None:
+        return summary
+    return summary.model_copy(
+        update={
+            **_summarise_times(measurement.pairs, stopped, study.new_tokens),
+            **_summarise_fidelity(measurement.fidelity),
+            **_summarise_answers(measurement, dense),
+            **{name: getattr(measurement, name) for name in _OF_A_CELL},
+            **_summarise_counts(counted),
+            "gamma": Gamma(assumed=study.gamma, counted=measurement.gamma_counted),
+            "selection_macs": counted.selection_flops // 2,
+        }
+    )
+
+
+def _summarise_counts(counted: Counted) -> dict[str, Any]:
+    """Return the counted work in MACs."""
+    return {
+        "counted_macs": counted.torch_flops // 2,
+        "fvcore_macs": counted.fvcore_macs,
+        "uncounted": counted.uncounted,
+    }
+
+
+def _summarise_times(pairs: tuple[Pair, ...], stopped: Stopped, new_tokens: int) -> dict[str, Measured]:
+    """Return the median of each time and speed-up that was measured in all pairs."""
+    found: dict[str, Measured] = {}
+    for side in ("", "dense_"):
+        samples: dict[str, list[float]] = {}
+        for quantity in (*MEASURED, *_PARTS):
+            values: list[Any] = [getattr(pair, f"{side}{quantity}", None) for pair in pairs]
+            if None not in values:
+                samples[quantity] = values
+        if "ttft_ms" in samples and new_tokens > 1:
+            both = zip(samples["total_ms"], samples["ttft_ms"], strict=True)
+            samples["tpot_ms"] = [(total - ttft) / (new_tokens - 1) for total, ttft in both]
+        for quantity, values in samples.items():
+            found[f"{side}{quantity}"] = median_of(Milliseconds, values, stopped)
+    for quantity in MEASURED:
+        found[f"{quantity.removesuffix('_ms')}_speedup"] = ratio_of(speedups(pairs, quantity), stopped)
+    return found
+
+
+def _summarise_fidelity(fidelity: Fidelity | None) -> dict[str, Nats | Share]:
+    """Return how close the output is to the dense model's output."""
+    if fidelity is None:
+        return {}
+    questions = len(fidelity.kl_nats) // fidelity.draws
+    found: dict[str, Nats | Share] = {
+        "kl_nats": median_of(Nats, by_question(fidelity.kl_nats, questions).tolist(), "budget"),
+        "top1_agreement": mean_share(by_question(fidelity.top1, questions), Share),
+    }
+    if fidelity.same:
+        found["answer_agreement"] = mean_share(by_question(fidelity.same, questions), Share)
+    return found
+
+
+def _summarise_answers(measurement: Measurement, dense: Dense | None) -> dict[str, Any]:
+    """Return the accuracy and its difference to the dense model; empty if no answers are known."""
+    shares = correct_shares(measurement, dense)
+    if shares is None or dense is None:
+        return {}
+    return {
+        "accuracy": accuracy(shares),
+        "accuracy_difference": difference(shares, by_question(dense.correct, len(dense.correct))),
+        "accuracy_by_kind": by_kind(shares, dense.kinds),
+    }
+
+
+def summarise_dense(dense: Dense) -> DenseSummary:
+    """Return the dense model's quantities."""
+    shares = by_question(dense.correct, len(dense.correct)) if dense.correct else None
+    return DenseSummary(
+        visual_tokens=dense.shape.visual_tokens,
+        text_tokens=dense.shape.text_tokens,
+        num_layers=dense.shape.num_layers,
+        **_summarise_counts(dense.counted),
+        **{name: getattr(dense, name) for name in _OF_ALL},
+        accuracy=None if shares is None else accuracy(shares),
+        accuracy_by_kind={} if shares is None else by_kind(shares, dense.kinds),
+    )

@@ -1,0 +1,161 @@
+"""The document of `trio-profile flops`: the steps from the claimed work of one prefill to the counted work."""
+
+from trio_profile.cost.conventions import Match, Printed
+from trio_profile.cost.formula import Causal
+from trio_profile.cost.reconciliation import Term
+from trio_profile.records.schema import FORMAT, VERSION, Environment, Record, Retention, Study
+
+
+class Claimed(Record):
+    """The work by the paper's formula.
+
+    fastv_macs: F_inf + F_ov for a pruned prefill; L · f(V0) for a dense prefill.
+    """
+
+    fastv_macs: int
+
+
+class CountedTotals(Record):
+    """The totals of the two counters.
+
+    torch_flops: the total of torch's counter.
+    fvcore_macs: the total of fvcore; None if its tracer cannot follow the model.
+    fvcore_reason: why the tracer cannot follow.
+    fvcore_terms: the parts of torch's total that fvcore does not count.
+    fvcore_residual_macs: the difference of the totals that these terms do not explain.
+    """
+
+    torch_flops: int
+    fvcore_macs: int | None = None
+    fvcore_reason: str | None = None
+    fvcore_terms: tuple[Term, ...] = ()
+    fvcore_residual_macs: int | None = None
+
+
+class CountedOp(Record):
+    """An operator with a formula that ran.
+
+    op: its name.
+    calls: how often it ran.
+    flops: the work of all calls.
+    formula: who wrote the formula, `torch` or `trio-profile`.
+    """
+
+    op: str
+    calls: int
+    flops: int
+    formula: str
+
+
+class UncountedOp(Record):
+    """An operator without a formula that ran.
+
+    op: its name.
+    calls: how often it ran.
+    output_bytes: bytes that all calls returned.
+    product: whether it may multiply matrices. If so, the total is incomplete.
+    """
+
+    op: str
+    calls: int
+    output_bytes: int
+    product: bool
+
+
+class Decoding(Record):
+    """The forwards after the prefill, one token each.
+
+    steps: how many forwards.
+    macs: their work by formula.
+    counted_macs: their work as counted; None if they did not run.
+    residual_macs: counted less formula; None if they did not run.
+    """
+
+    steps: int
+    macs: int
+    counted_macs: int | None
+    residual_macs: int | None
+
+
+class Gammas(Record):
+    """γ is the work of the selections, divided by one forward of each layer that they look at (text tokens included).
+
+    assumed: the γ of the claim.
+    declared: γ by the method's own formula.
+    autograd: γ of TRIO with the saliency `autograd`, the paper's procedure; None for other methods.
+    tail: γ of TRIO with the saliency `tail`, the faster procedure; None for other methods.
+    counted: γ of the counted work; None if nothing was counted.
+    """
+
+    assumed: float
+    declared: float
+    autograd: float | None = None
+    tail: float | None = None
+    counted: float | None = None
+
+
+class PrintedClaim(Record):
+    """A printed figure that the user gave, and the steps from it to the counted work.
+
+    figure: the printed number.
+    convention, name: the convention that it is compared with, as a code and in words.
+    printed: whether the convention gives it by rounding, by truncation, or not at all.
+    terms: the steps.
+    residual_macs: what the terms do not explain.
+    """
+
+    figure: int
+    convention: str
+    name: str
+    printed: Printed
+    terms: tuple[Term, ...]
+    residual_macs: int
+
+
+class FlopsDocument(Record):
+    """What `trio-profile flops --json` prints.
+
+    method, retention: None for the dense model.
+    layers, budgets: the schedule's stages, and the tokens kept at each.
+    terms: the steps from the claim to the count.
+    residual_macs: what the terms do not explain.
+    complete: whether every operator with a product was counted.
+    selection_counted: whether the selections ran and were counted. On the meta device nothing is selected, and the
+        declared work stands in their place.
+    causal: whether causal attention is counted whole or halved.
+    analytic_macs: the claim and all terms together, with decoder attention counted as `causal` says.
+    decoding: the forwards after the prefill.
+    elements: how many numbers the decoder's layers compute without a product, by part. No convention counts them.
+    ledger: every operator of the prefill that ran with a formula.
+    uncounted: every operator of the prefill that ran without one.
+    printed: the printed figure that the user gave; None without one.
+    conventions: the conventions that give this figure.
+    report: path of report.html.
+    """
+
+    format: str = FORMAT
+    version: int = VERSION
+    environment: Environment
+    study: Study
+    method: str | None
+    retention: Retention | None
+    layers: tuple[int, ...]
+    budgets: tuple[int, ...]
+    visual_tokens: int
+    text_tokens: int
+    claimed: Claimed
+    counted: CountedTotals
+    terms: tuple[Term, ...]
+    residual_macs: int
+    complete: bool
+    selection_counted: bool
+    causal: Causal
+    analytic_macs: int
+    gammas: Gammas | None
+    decoding: Decoding
+    elements: dict[str, int]
+    ledger: tuple[CountedOp, ...]
+    uncounted: tuple[UncountedOp, ...]
+    printed: PrintedClaim | None = None
+    conventions: tuple[Match, ...] = ()
+    report: str | None = None

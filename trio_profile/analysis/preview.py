@@ -1,0 +1,66 @@
+"""The document of a dry run: the cells of a study, their work by formula, and the expected time."""
+
+from trio_profile.records.schema import FORMAT, VERSION, Environment, Record, Shape, Study
+
+
+class PreviewRetention(Record):
+    """The retention of a cell, as a share of the visual tokens.
+
+    nominal: the share that the user gave.
+    layer_average: the schedule's share, averaged over the decoder's layers.
+    final_layer: the schedule's share in the last layer.
+    """
+
+    nominal: float
+    layer_average: float
+    final_layer: float
+
+
+class PreviewCell(Record):
+    """One cell that would run.
+
+    variant: the method with the options that differ from the study's.
+    layers, budgets: the stages, and the visual tokens that each keeps.
+    fastv_macs: F_inf + F_ov by the paper's formulas.
+    fastv_overhead_macs: F_ov alone.
+    selection_macs: the work of the selections by the method's own formula.
+    """
+
+    method: str
+    variant: str
+    retention: PreviewRetention
+    layers: tuple[int, ...]
+    budgets: tuple[int, ...]
+    fastv_macs: int
+    fastv_overhead_macs: int
+    selection_macs: int
+
+
+class RefusedCell(Record):
+    """One cell that cannot run, and why."""
+
+    variant: str
+    retention: float
+    reason: str
+
+
+class Preview(Record):
+    """What `--dry-run` prints.
+
+    shape: sizes of the model and of its input.
+    cells: the cells that can run.
+    refused: the cells that cannot run.
+    seconds: expected time of the whole study on this machine, estimated from a few runs of its model. None if the time
+        cannot be estimated.
+    seconds_reason: why the time cannot be estimated.
+    """
+
+    format: str = FORMAT
+    version: int = VERSION
+    environment: Environment
+    study: Study
+    shape: Shape
+    cells: tuple[PreviewCell, ...]
+    refused: tuple[RefusedCell, ...] = ()
+    seconds: float | None = None
+    seconds_reason: str | None = None

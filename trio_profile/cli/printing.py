@@ -1,0 +1,100 @@
+"""What a verb ends with: one document on standard output, drawn for people or as data."""
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from trio_profile.findings.blocks import Report
+    from trio_profile.studies.running import Finished
+
+Form = Literal["terminal", "json", "markdown", "latex"]
+
+
+def form(*, json: bool = False, markdown: bool = False, latex: bool = False) -> Form:
+    """The form that was asked for. Raises BadParameter for more than one."""
+    named: list[Form] = []
+    if json:
+        named.append("json")
+    if markdown:
+        named.append("markdown")
+    if latex:
+        named.append("latex")
+    if len(named) > 1:
+        flags = " and ".join(f"--{name}" for name in named)
+        raise typer.BadParameter(f"{flags} are forms of the same document: name one")
+    return named[0] if named else "terminal"
+
+
+def show(
+    form: Form,
+    json: Callable[[], str],
+    report: Callable[[], "Report"],
+    *,
+    everything: bool = False,
+    hint: str = "--markdown prints every table.",
+) -> None:
+    """Print a document in one form.
+
+    json, report: make the JSON text and the report; only the one that the form needs is called.
+    everything: the terminal shows detailed tables too.
+    hint: what the terminal says where it leaves out detailed tables.
+    """
+    if form == "json":
+        write(json())
+    elif form == "terminal":
+        from trio_profile.render import terminal
+
+        terminal.show(report(), everything=everything, hint=hint)
+    elif form == "markdown":
+        from trio_profile.render.markdown import markdown
+
+        write(markdown(report()))
+    else:
+        from trio_profile.render.latex import latex
+
+        write(latex(report()))
+
+
+def show_study(
+    finished: "Finished", form: Form, directory: Path | None = None, *, everything: bool = False, **display: Any
+) -> None:
+    """Print a study in one form.
+
+    directory: where it is kept; None if it is not kept.
+    display: how the report is drawn, such as unit="flops" for the kind `flops`.
+    """
+    from trio_profile.studies import running
+
+    show(
+        form,
+        lambda: finished.document.model_dump_json(indent=2),
+        lambda: running.findings(finished, **display),
+        everything=everything,
+        hint=f"trio-profile show {directory or 'DIR'} --all prints every table.",
+    )
+    if form == "terminal" and finished.document.report:
+        write(f"\nreport: {finished.document.report}")
+
+
+def listed(**parts: Any) -> str:
+    """A document that is no study's, as JSON: its format, its version, and these parts."""
+    import json
+
+    from trio_profile.records.schema import FORMAT, VERSION
+
+    return json.dumps({"format": FORMAT, "version": VERSION, **parts}, indent=2)
+
+
+def write(text: str) -> None:
+    """Text on standard output, with one line end after it."""
+    sys.stdout.write(text.rstrip("\n") + "\n")
+
+
+def warn(lines: Iterable[str]) -> None:
+    """Warnings on standard error, one a line."""
+    for line in lines:
+        print(f"warning: {line}", file=sys.stderr)

@@ -1,0 +1,83 @@
+"""The verbs of the study kinds, built from the registry: a new kind has its verb without another edit."""
+
+from collections.abc import Callable, Sequence
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from trio_profile.cli import options, printing
+from trio_profile.cli.exits import Interrupted
+from trio_profile.cli.progress import progress
+from trio_profile.studies.kinds import MEASUREMENTS, Kind
+
+if TYPE_CHECKING:
+    from trio_profile.records.schema import Study
+    from trio_profile.studies.running import Finished
+
+
+def build(kind: Kind) -> Callable[..., None]:
+    """The command of a kind of study."""
+
+    def command(**given: Any) -> None:
+        run(kind, given)
+
+    return described(command, kind)
+
+
+def described(command: Callable[..., None], kind: Kind, extra: Sequence[Parameter] = ()) -> Callable[..., None]:
+    """A function with the signature and the help of a kind's verb.
+
+    command: takes every option by its name.
+    extra: further options of this verb.
+    """
+    command.__doc__ = kind.summary
+    command.__signature__ = Signature([*options.parameters(kind), *extra])  # pyright: ignore[reportFunctionMemberAccess]
+    return command
+
+
+def run(kind: Kind, given: dict[str, Any]) -> Any:
+    """Run a study and print it. Returns its document, or None after a dry run.
+
+    given: the options of the verb, by name.
+    """
+    form = printing.form(json=given["json"], markdown=given["markdown"], latex=given["latex"])
+    if given["dry_run"]:
+        _dry_run(kind, given, form)
+        return None
+    finished = _finished(kind, given)
+    printing.warn(finished.warnings)
+    display = {name: given[name] for name in options.DISPLAY if given.get(name) is not None}
+    printing.show_study(finished, form, given["out"], **display)
+    return finished.document
+
+
+def _dry_run(kind: Kind, given: dict[str, Any], form: printing.Form) -> None:
+    """Print what the study would measure. Raises BadParameter for a kind that measures nothing."""
+    if not kind.runs_a_model:
+        raise typer.BadParameter(f"--dry-run: {kind.name} measures nothing; run it without --dry-run")
+    with progress() as watch:
+        study = _study(kind, given)
+        document = kind.load("preview")(study, watch)
+    from trio_profile.findings.preview import report
+
+    printing.show(form, lambda: document.model_dump_json(indent=2), lambda: report(document))
+
+
+def _finished(kind: Kind, given: dict[str, Any]) -> "Finished":
+    """The study after it has run. Raises Interrupted on Ctrl-C."""
+    out = given["out"]
+    try:
+        with progress() as watch:
+            study = _study(kind, given)
+            from trio_profile.studies import running
+
+            return running.run(study, out, resume=given["resume"], watch=watch)
+    except KeyboardInterrupt as error:
+        raise Interrupted(kept=out is not None and kind.file == MEASUREMENTS) from error
+
+
+def _study(kind: Kind, given: dict[str, Any]) -> "Study":
+    from trio_profile.studies import asked
+
+    return asked.make(kind.name, options.fields(given), given["study"])

@@ -1,0 +1,47 @@
+"""How the text of an option becomes a value."""
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import typer
+
+
+def comma_list(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
+    """A reader of comma lists: `0.22,0.55` → (0.22, 0.55). It raises ValueError for a part that is not of this kind."""
+
+    def read(text: str) -> tuple[Any, ...]:
+        return tuple(kind(part.strip()) for part in text.split(",") if part.strip())
+
+    return read
+
+
+def assignments(texts: Iterable[str]) -> dict[str, Any]:
+    """`["threshold=0.9", "nms=false"]` → {"threshold": 0.9, "nms": False}. Raises BadParameter for text without `=`."""
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"option {text!r} is not of the form name=value")
+        try:
+            values[name] = json.loads(value)
+        except ValueError:
+            values[name] = value
+        if not isinstance(values[name], bool | int | float | str):
+            raise typer.BadParameter(f"option {text!r}: the value must be a number, true, false or a word")
+    return values
+
+
+def absolute(path: Path) -> str:
+    """A path that still holds when the study is read in another directory."""
+    return str(path.resolve())
+
+
+def name_or_path(text: str) -> str:
+    """A file's absolute path where there is such a file; otherwise the text, which is a name."""
+    path = Path(text)
+    try:
+        return absolute(path) if path.exists() else text
+    except (OSError, ValueError):  # no file can have this name
+        return text

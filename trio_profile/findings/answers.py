@@ -1,0 +1,120 @@
+"""What pruning does to the answers of a sweep, where the right answers are known."""
+
+from collections.abc import Iterator, Sequence
+
+from trio_profile import units
+from trio_profile.analysis.accuracy import AccuracyKept
+from trio_profile.analysis.sweep import CellSummary, DenseSummary, SweepDocument
+from trio_profile.findings import entries, sweep_charts
+from trio_profile.findings.blocks import Entry, Page, Sentences, Table
+from trio_profile.findings.cell_tables import head
+from trio_profile.findings.cells import any_finished, planned, realised
+from trio_profile.findings.charts import colour_of
+
+_NO_ANSWERS = "No question with a known answer was asked. A file of them is named by --questions."
+_NOT_ENOUGH = "not enough questions to say"
+
+
+def answers_page(document: SweepDocument) -> Page:
+    """Right answers by retention, and the cheapest retention that keeps them."""
+    dense = document.dense
+    return Page(
+        "answers",
+        "Answers",
+        "The same questions are asked at every retention. Each one is answered by generation and compared with its "
+        "known answer. The level line is the dense model. A difference is paired, question by question, so its "
+        "interval is narrower than those of the two accuracies. A method that draws at random was run with several "
+        "seeds.",
+        [sweep_charts.accuracy(document), _kept_table(document), _answers_table(document, dense)]
+        if dense is not None and dense.accuracy is not None and any_finished(document)
+        else [Sentences("", [_NO_ANSWERS], detail=True)],
+    )
+
+
+def sentences(document: SweepDocument, cell: CellSummary) -> Iterator[str]:
+    """How many questions one cell answers right, beside dense."""
+    dense = document.dense
+    if dense is None or dense.accuracy is None or cell.accuracy is None or cell.accuracy_difference is None:
+        return
+    less = cell.accuracy_difference
+    yield (
+        f"{cell.method} at {units.percent(realised(cell))} answers "
+        f"{units.percent_within(cell.accuracy.value, cell.accuracy.ci95)} of {cell.accuracy.samples} questions right, "
+        f"dense {units.percent_within(dense.accuracy.value, dense.accuracy.ci95)}: "
+        f"{units.points(less.value, less.ci95)}."
+    )
+
+
+def kept_sentences(document: SweepDocument, method: str) -> Iterator[str]:
+    """The cheapest retention for each share of the dense accuracy, with the speed-up there."""
+    found = document.accuracy_kept_by_method.get(method, {})
+    named = [(units.percent(float(share), 0), kept) for share, kept in found.items()]
+    known = [f"{share} {_kept_text(kept)}" for share, kept in named if kept.status != "inconclusive"]
+    if known:
+        yield f"Of the dense accuracy, {method} keeps {'; '.join(known)}."
+    if unknown := [share for share, kept in named if kept.status == "inconclusive"]:
+        yield f"Not enough questions to say where {method} keeps {' or '.join(unknown)} of the dense accuracy."
+
+
+def _kept_text(found: AccuracyKept) -> str:
+    """`from a retention of 44 % [33, 55] on (prefill 1.62×)`, `at every retention measured`, `at none`."""
+    if found.status == "crossing" and found.retention is not None and found.ci95 is not None:
+        faster = "" if found.prefill_speedup is None else f" (prefill {units.times(found.prefill_speedup)})"
+        return f"from a retention of {units.percent_within(found.retention, found.ci95)} on{faster}"
+    return "at every retention measured" if found.status == "always" else "at no retention measured"
+
+
+def _kept_table(document: SweepDocument) -> Table:
+    known = {method: kept for method, kept in document.accuracy_kept_by_method.items() if kept}
+    rows = [
+        [Entry(method, colour=colour_of(document, method)), *(_kept_entry(found) for found in kept.values())]
+        for method, kept in known.items()
+    ]
+    shares = next(iter(known.values()), {})
+    columns = ("Method", *(f"{units.percent(float(share), 0)} kept" for share in shares))
+    return Table("The cheapest retention that keeps a share of the dense accuracy", columns, rows, detail=True)
+
+
+def _kept_entry(found: AccuracyKept) -> Entry:
+    if found.status == "inconclusive":
+        return Entry(_NOT_ENOUGH, tone="absent")
+    if found.status != "crossing" or found.retention is None or found.ci95 is None:
+        return Entry(_kept_text(found))
+    text, within, bounds = units.percent_within(found.retention, found.ci95).partition(" [")
+    notes = [f"[{bounds}"] if within else []
+    if found.prefill_speedup is not None:
+        notes.append(f"prefill {units.times(found.prefill_speedup)}")
+    return Entry(text, note=", ".join(notes))
+
+
+def _answers_table(document: SweepDocument, dense: DenseSummary) -> Table:
+    kinds = list(dense.accuracy_by_kind)
+    columns = ("Method", "Retention", "right", "against dense", "same answer", "same next token", "KL, nats", *kinds)
+    rows = [
+        [
+            Entry("dense"),
+            Entry(units.percent(1.0)),
+            entries.short_share(dense.accuracy),
+            *[entries.NOTHING] * 4,
+            *(entries.short_share(dense.accuracy_by_kind[kind]) for kind in kinds),
+        ]
+    ]
+    rows += [_answers_row(document, method, asked, cell, kinds) for method, asked, cell in planned(document)]
+    return Table("Answers by retention", columns, rows, keys=2, detail=True)
+
+
+def _answers_row(
+    document: SweepDocument, method: str, asked: float, cell: CellSummary | None, kinds: Sequence[str]
+) -> list[Entry]:
+    name = head(document, method, asked, cell)
+    if cell is None or cell.accuracy is None or cell.kl_nats is None or cell.top1_agreement is None:
+        return [*name, entries.unmeasured(cell, 5 + len(kinds))]
+    return [
+        *name,
+        entries.short_share(cell.accuracy),
+        entries.points(cell.accuracy_difference),
+        entries.short_share(cell.answer_agreement),
+        entries.short_share(cell.top1_agreement),
+        entries.factor(cell.kl_nats),
+        *(entries.short_share(cell.accuracy_by_kind.get(kind)) for kind in kinds),
+    ]

@@ -1,0 +1,176 @@
+"""The tables of a sweep's cells: a short one for each method, and all numbers of every cell."""
+
+from trio_profile import units
+from trio_profile.analysis.sweep import CellSummary, DenseSummary, SweepDocument
+from trio_profile.findings import entries
+from trio_profile.findings.blocks import Entry, Page, Table
+from trio_profile.findings.cells import planned, realised, selection_share
+from trio_profile.findings.charts import colour_of
+from trio_profile.records.schema import Energy
+
+
+def summary(document: SweepDocument, method: str) -> Table:
+    """One method at every retention: speed-ups, and cost relative to dense. 80 columns hold it."""
+    known = document.dense is not None and document.dense.accuracy is not None
+    cells = [cell for cell in document.cells if cell.method == method]
+    remark = next((f" ({cell.remark})" for cell in cells if cell.remark), "")
+    columns = ["Retention", "prefill", "total", "MACs", "f(n)", "KV", *["right"] * known]
+    rows = [_summary_row(cell, document.dense, known=known) for cell in cells]
+    caption = f"{method}{remark}: speed-up, and cost relative to dense. MACs are counted; f(n) is the paper's formula"
+    return Table(caption, columns, rows)
+
+
+def cells_page(document: SweepDocument) -> Page:
+    """Every cell that was asked for, with its numbers or the reason why there are none."""
+    tables = [_retention_table(document), _time_table(document), *_token_table(document), _exact_table(document)]
+    return Page(
+        "cells",
+        "All cells",
+        "A row for each cell, failed and unmeasured ones included. Times are medians. The interval of a speed-up "
+        "belongs to the paired ratio, so it is narrower than the two times alone would allow. Point at a count to see "
+        "all its digits.",
+        tables,
+    )
+
+
+def _summary_row(cell: CellSummary, dense: DenseSummary | None, *, known: bool) -> list[Entry]:
+    head = Entry(units.percent(realised(cell)))
+    if cell.status != "done" or cell.retention is None:
+        return [head, entries.unmeasured(cell, 5 + known)]
+    return [
+        head,
+        entries.speedup(cell.prefill_speedup),
+        entries.speedup(cell.total_speedup),
+        entries.ratio(cell.counted_macs, dense.counted_macs if dense else None, 0),
+        entries.ratio(cell.fastv_macs, dense.fastv_macs if dense else None, 0),
+        entries.ratio(cell.kv_bytes, dense.kv_bytes if dense else None, 0),
+        *([entries.short_share(cell.accuracy)] if known else []),
+    ]
+
+
+def head(document: SweepDocument, method: str, asked: float, cell: CellSummary | None) -> list[Entry]:
+    """The entries that name a cell: its method, and the realised retention beside the one that was asked for."""
+    reached = realised(cell) if cell else asked
+    note = "" if units.percent(reached) == units.percent(asked) else f"of {units.percent(asked)}"
+    return [Entry(method, colour=colour_of(document, method)), Entry(units.percent(reached), note=note)]
+
+
+def _retention_table(document: SweepDocument) -> Table:
+    columns = ("Method", "asked", "of the layers", "in the last layer", "realised", "tokens kept", "after layers")
+    rows: list[list[Entry]] = []
+    for method, asked, cell in planned(document):
+        kept = cell.retention if cell else None
+        first = [Entry(method, colour=colour_of(document, method)), Entry(units.percent(asked))]
+        if cell is None or kept is None:
+            rows.append([*first, entries.unmeasured(cell, 5)])
+            continue
+        shares = [Entry(units.percent(part, 2)) for part in (kept.layer_average, kept.final_layer, kept.realised)]
+        places = [Entry(", ".join(map(str, numbers))) for numbers in (cell.budgets, cell.layers)]
+        rows.append([*first, *shares, *places])
+    return Table("Retention: four numbers have this name", columns, rows, keys=2, detail=True)
+
+
+def _time_table(document: SweepDocument) -> Table:
+    groups = (("", 3), ("Prefill", 3), ("Total", 3), ("", 1))
+    timed = ("dense", "pruned", "speed-up")
+    columns = ("Method", "Retention", "Tokens kept", *timed, *timed, "Pairs")
+    rows = [_time_row(document, method, asked, cell) for method, asked, cell in planned(document)]
+    caption = "Time: dense and pruned, and their paired ratio"
+    return Table(caption, columns, rows, groups, keys=2, detail=True)
+
+
+def _time_row(document: SweepDocument, method: str, asked: float, cell: CellSummary | None) -> list[Entry]:
+    if cell is None or cell.status != "done":
+        return [*head(document, method, asked, cell), entries.unmeasured(cell, 8)]
+    prefill, stopped = cell.prefill_speedup, cell.prefill_speedup.stopped if cell.prefill_speedup else ""
+    return [
+        *head(document, method, asked, cell),
+        Entry(", ".join(map(str, cell.budgets)), title=f"after layers {', '.join(map(str, cell.layers))}"),
+        entries.milliseconds(cell.dense_prefill_ms),
+        entries.milliseconds(cell.prefill_ms),
+        entries.speedup(prefill),
+        entries.milliseconds(cell.dense_total_ms),
+        entries.milliseconds(cell.total_ms),
+        entries.speedup(cell.total_speedup),
+        Entry(str(prefill.samples) if prefill else "–", note=stopped),
+    ]
+
+
+def _token_table(document: SweepDocument) -> list[Table]:
+    """First and later tokens, the host's part, and energy, where they were measured."""
+    cells = [(method, asked, cell) for method, asked, cell in planned(document) if cell and cell.ttft_ms]
+    if not cells:
+        return []
+    groups = (("", 2), ("First token", 2), ("Each later token", 2), ("Host, a prefill", 2), ("Prefill energy", 2))
+    columns = ("Method", "Retention", *("dense", "pruned") * 4)
+    dense_energy = document.dense.energy if document.dense else None
+    rows = [
+        [
+            *head(document, method, asked, cell),
+            entries.milliseconds(cell.dense_ttft_ms),
+            entries.milliseconds(cell.ttft_ms),
+            entries.milliseconds(cell.dense_tpot_ms),
+            entries.milliseconds(cell.tpot_ms),
+            entries.milliseconds(cell.dense_host_ms),
+            entries.milliseconds(cell.host_ms),
+            _joules(dense_energy),
+            _joules(cell.energy),
+        ]
+        for method, asked, cell in cells
+    ]
+    return [Table("Tokens and energy", columns, rows, groups, keys=2, detail=True)]
+
+
+def _joules(energy: Energy | None) -> Entry:
+    if energy is None or energy.prefill_j is None:
+        return Entry("–", title=(energy.reason or "") if energy else "")
+    return Entry(units.joules(energy.prefill_j))
+
+
+def _exact_table(document: SweepDocument) -> Table:
+    groups = (("", 2), ("MACs", 5), ("KV cache", 2), ("Memory", 1))
+    columns = ("Method", "Retention", "by formula", "counted", "fvcore", "selection", "γ", "held", "predicted", "peak")
+    rows = [_exact_row(document, method, asked, cell) for method, asked, cell in planned(document)]
+    dense = [_dense_row(document.dense)] if document.dense else []
+    caption = "Work and memory: exact counts, and their ratio to dense"
+    return Table(caption, columns, [*dense, *rows], groups, keys=2, detail=True)
+
+
+def _dense_row(dense: DenseSummary) -> list[Entry]:
+    return [
+        Entry("dense"),
+        Entry(units.percent(1.0)),
+        entries.macs(dense.fastv_macs),
+        entries.macs(dense.counted_macs),
+        entries.macs(dense.fvcore_macs),
+        entries.NOTHING,
+        entries.NOTHING,
+        entries.num_bytes(dense.kv_bytes),
+        entries.num_bytes(dense.kv_bytes_predicted),
+        entries.num_bytes(dense.peak_memory_bytes),
+    ]
+
+
+def _exact_row(document: SweepDocument, method: str, asked: float, cell: CellSummary | None) -> list[Entry]:
+    if cell is None or cell.status != "done":
+        return [*head(document, method, asked, cell), entries.unmeasured(cell, 8)]
+    dense = document.dense
+    gamma = cell.gamma.counted if cell.gamma else None
+    return [
+        *head(document, method, asked, cell),
+        entries.macs(cell.fastv_macs, dense.fastv_macs if dense else None),
+        entries.macs(cell.counted_macs, dense.counted_macs if dense else None),
+        entries.macs(cell.fvcore_macs, dense.fvcore_macs if dense else None),
+        _selection(cell),
+        Entry(units.factor(gamma)) if gamma is not None else entries.NOTHING,
+        entries.num_bytes(cell.kv_bytes, dense.kv_bytes if dense else None),
+        entries.num_bytes(cell.kv_bytes_predicted),
+        entries.num_bytes(cell.peak_memory_bytes),
+    ]
+
+
+def _selection(cell: CellSummary) -> Entry:
+    share = selection_share(cell)
+    if share is None:
+        return entries.NOTHING
+    return Entry(units.percent(share), title=f"{units.exact(cell.selection_macs or 0)} MACs")

@@ -1,0 +1,37 @@
+"""The cells of a sweep: which are finished, where they lie, and what is derived from one cell alone."""
+
+from trio_profile.analysis.sweep import CellSummary, SweepDocument
+
+
+def finished(document: SweepDocument, method: str) -> list[CellSummary]:
+    """The finished cells of a method, least retention first."""
+    done = [cell for cell in document.cells if cell.method == method and cell.status == "done" and cell.retention]
+    return sorted(done, key=realised)
+
+
+def any_finished(document: SweepDocument) -> bool:
+    """Whether any cell is finished."""
+    return any(cell.status == "done" for cell in document.cells)
+
+
+def planned(document: SweepDocument) -> list[tuple[str, float, CellSummary | None]]:
+    """Every cell of the study in its order: method, retention asked for, and what was measured, if anything."""
+    seen = {(cell.method, cell.nominal_retention): cell for cell in document.cells}
+    return [(cell.method, cell.retention, seen.get((cell.method, cell.retention))) for cell in document.study.cells()]
+
+
+def realised(cell: CellSummary) -> float:
+    """The retention that a cell really ran at; of a cell that never ran, the one that was asked for."""
+    return cell.retention.realised if cell.retention else cell.nominal_retention
+
+
+def selection_share(cell: CellSummary) -> float | None:
+    """The share of a cell's counted work that is selection."""
+    if not cell.counted_macs or cell.selection_macs is None:
+        return None
+    return cell.selection_macs / cell.counted_macs
+
+
+def without_selection(cell: CellSummary) -> int | None:
+    """The counted MACs of a cell without those of its selection."""
+    return None if cell.counted_macs is None else cell.counted_macs - (cell.selection_macs or 0)

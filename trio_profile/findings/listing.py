@@ -1,0 +1,189 @@
+"""Tables of what there is: methods, models, the self-check of model families, the environment.
+
+The rows are plain data. Whoever makes them may import torch; these tables do not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trio_profile import units
+from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.records.schema import Environment
+
+
+@dataclass(frozen=True)
+class MethodRow:
+    """One pruning method.
+
+    acts_at: its stage, as `encoder output`.
+    needs: what it reads besides the hidden states, by signal.
+    selection_share: work of all its selections, as a share of one dense decoder layer's.
+    summary: one sentence about what it does.
+    source: the paper or repository; empty without one.
+    remark: what must be known wherever the method is shown.
+    """
+
+    name: str
+    acts_at: str
+    needs: Sequence[str]
+    selection_share: float
+    summary: str
+    source: str
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """One built-in model. parameters: how many weights it has. description: what it is, in a few words."""
+
+    name: str
+    parameters: int
+    visual_tokens: int
+    description: str
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """What the self-check saw of one family with one attention. None: the question could not be asked.
+
+    cls: the name of the model's class.
+    identical: whether at retention 1 the logits are the dense model's, bit by bit.
+    difference: the largest difference of tail saliency from autograd's, relative to the largest score.
+    same_kept: whether both keep the same tokens.
+    generates: whether decoding gives the logits of a longer prompt.
+    """
+
+    family: str
+    cls: str
+    attention: str
+    identical: bool | None
+    difference: float | None
+    same_kept: bool | None
+    generates: bool | None
+
+
+_SIGNALS = (
+    ("layers", "The decoder layer that has just run and the next one. A method may run them again, whole or in parts."),
+    ("readout", "The final norm and the head. A method may run and differentiate them."),
+    ("encoder", "The vision tower's patches and their attention."),
+    ("embeddings", "What entered the decoder: the picture and the text after it."),
+    ("norm", "The decoder's final norm."),
+)
+_PLACES = {"encoder output": "encoder", "decoder layers": "decoder", "encoder output, then decoder layers": "both"}
+
+
+def methods(rows: Sequence[MethodRow]) -> Report:
+    """The pruning methods: what each does, where it acts, what it needs, what it costs, where it comes from."""
+    does = [[Entry(row.name), Entry(row.summary, note=f"({row.remark})" if row.remark else "")] for row in rows]
+    facts = [
+        [
+            Entry(row.name),
+            Entry(_PLACES.get(row.acts_at, row.acts_at), title=row.acts_at),
+            Entry(", ".join(row.needs) or "nothing"),
+            Entry(units.percent(row.selection_share)),
+            Entry(row.source or "–"),
+        ]
+        for row in rows
+    ]
+    columns = ("method", "acts at", "needs", "selection cost", "source")
+    cost = (
+        "The selection cost is what the method declares; nothing is measured here. It is the work of all selections, "
+        "as a share of one dense decoder layer. The size is LLaVA-1.5-7B's: 576 visual and 60 text tokens, a third of "
+        "the visual ones kept."
+    )
+    blocks: list[Block] = [
+        Table("What each method does", ("method", "what it does"), does, prose=True),
+        Table("Where it acts, what it needs, what its selections cost", columns, facts),
+        Sentences("", [cost]),
+        Terms("What a method may need besides the hidden states", _SIGNALS),
+    ]
+    how = "A method acts at the encoder's output, after decoder layers, or at both."
+    page = Page("methods", units.number_of(len(rows), "method"), how, blocks)
+    return Report("Pruning methods", "trio-core", [], [page], joint="of")
+
+
+def models(rows: Sequence[ModelRow]) -> Report:
+    """The built-in models."""
+    shown = [
+        [
+            Entry(row.name),
+            Entry(units.count(row.parameters)),
+            Entry(units.exact(row.visual_tokens)),
+            Entry(row.description),
+        ]
+        for row in rows
+    ]
+    blocks = [
+        Table("", ("model", "parameters", "visual tokens", "what it is"), shown),
+        Sentences("", ["The directory of a checkpoint works as well, and so does a name on the Hugging Face hub."]),
+    ]
+    how = "These models need no download. Their weights are random unless the description says otherwise."
+    page = Page("models", units.number_of(len(rows), "built-in model"), how, blocks)
+    return Report("Models", "trio-profile", [], [page], joint="of")
+
+
+def checks(rows: Sequence[CheckRow]) -> Report:
+    """What the self-check saw of each family of models."""
+    shown = [
+        [
+            Entry(row.family),
+            Entry(row.cls.removesuffix("ForConditionalGeneration")),
+            Entry(row.attention),
+            _yes(row.identical),
+            Entry("–") if row.difference is None else Entry(units.tiny(row.difference)),
+            _yes(row.same_kept),
+            _yes(row.generates),
+        ]
+        for row in rows
+    ]
+    columns = ("family", "class", "attention", "identical at 1", "from autograd", "same kept", "decodes")
+    table = Table("Pruning on a small model of each family's class, random weights", columns, shown, keys=3)
+    how = (
+        "“identical at 1”: at retention 1 the logits are the dense model's, bit by bit. “from autograd”: the largest "
+        "difference between the fast saliency and autograd's, relative to the largest score. “same kept”: both keep "
+        "the same tokens. “decodes”: after pruning, decoding gives the logits of a longer prompt."
+    )
+    page = Page("checks", units.number_of(len(rows), "setup"), how, [table])
+    return Report("Self-check", "the model families", [], [page], joint="of")
+
+
+def _yes(answer: bool | None) -> Entry:
+    if answer is None:
+        return Entry("–")
+    return Entry("yes") if answer else Entry("NO", tone="loss")
+
+
+def environment(found: Environment) -> Report:
+    """The environment that is kept with every number, with sizes and names that people read."""
+    machine = (
+        ("host", found.hostname),
+        ("system", found.system),
+        ("processor", found.cpu),
+        ("processor threads", units.exact(found.cpu_threads)),
+        ("memory", _size(found.memory_bytes)),
+    )
+    device = (
+        ("device", found.device_name),
+        ("device memory", _size(found.device_memory_bytes)),
+        ("CUDA", found.cuda),
+        ("driver", found.driver),
+        ("kernels of scaled_dot_product_attention", found.sdpa),
+    )
+    software = (
+        ("Python", found.python),
+        ("torch", found.torch),
+        ("transformers", found.transformers),
+        ("fvcore", found.fvcore),
+        ("commit of trio-profile", found.commit),
+    )
+    blocks = [
+        Terms(heading, [(name, text) for name, text in items if text])
+        for heading, items in (("Machine", machine), ("Device", device), ("Software", software))
+    ]
+    how = "Kept with every measurement. Two records stand in one store only if the machine and the software agree."
+    page = Page("environment", "What is kept with every number", how, blocks)
+    return Report("Environment", found.hostname, [], [page], joint="of")
+
+
+def _size(num_bytes: int | None) -> str | None:
+    return None if num_bytes is None else units.size(num_bytes)

@@ -1,0 +1,51 @@
+"""The report of a dry run: the cells that a study would measure, what they cost by formula, and how long it takes."""
+
+from trio_profile import units
+from trio_profile.analysis.preview import Preview, PreviewCell
+from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table
+
+_COLUMNS = ("cell", "asked", "average", "after layers", "tokens kept", "f(n)", "F_ov", "selection")
+
+
+def report(document: Preview) -> Report:
+    """The report of a dry run."""
+    blocks: list[Block] = [Sentences("", _summary(document))]
+    if document.cells:
+        rows = [_row(cell) for cell in document.cells]
+        blocks.append(Table("What each cell costs, in MACs", _COLUMNS, rows, keys=2))
+    if document.refused:
+        refused = [
+            [Entry(cell.variant), Entry(units.percent(cell.retention)), Entry(cell.reason)] for cell in document.refused
+        ]
+        blocks.append(Table("What cannot run", ("cell", "asked", "reason"), refused, keys=2, prose=True))
+    how = (
+        "“asked” is the retention that was asked for. “average” is what whole numbers of tokens make of it, averaged "
+        "over the decoder's layers. f(n) is the paper's formula for the prefill, and F_ov is the paper's overhead in "
+        "it. “selection” is the work of the selections as the method declares it."
+    )
+    page = Page("preview", "Planned cells", how, blocks)
+    return Report(f"Dry run of {document.study.verb}", document.study.model, [document.environment.device_name], [page])
+
+
+def _summary(document: Preview) -> list[str]:
+    """What there is to measure, and how long it takes."""
+    shape = document.shape
+    tokens = f"{units.exact(shape.visual_tokens)} visual and {units.exact(shape.text_tokens)} text tokens."
+    what = f"{units.number_of(len(document.cells), 'cell')}, {tokens}" if document.cells else tokens
+    if document.seconds is None:
+        why = f": {document.seconds_reason}" if document.seconds_reason else ""
+        return [what, f"The expected time is not known{why}."]
+    return [what, f"Expected time: about {units.duration(document.seconds)}."]
+
+
+def _row(cell: PreviewCell) -> list[Entry]:
+    return [
+        Entry(cell.variant),
+        Entry(units.percent(cell.retention.nominal)),
+        Entry(units.percent(cell.retention.layer_average, 2)),
+        Entry(", ".join(map(str, cell.layers))),
+        Entry(", ".join(map(str, cell.budgets))),
+        Entry(units.count(cell.fastv_macs)),
+        Entry(units.count(cell.fastv_overhead_macs)),
+        Entry(units.count(cell.selection_macs)),
+    ]

@@ -1,0 +1,86 @@
+"""What was asked, and where it was measured: the heading of a study's report, and the page near its end."""
+
+from collections.abc import Sequence
+
+from trio_profile import units
+from trio_profile.analysis.ablate import Ablation
+from trio_profile.analysis.compare import Comparison
+from trio_profile.analysis.sweep import SweepDocument
+from trio_profile.findings.blocks import Page, Report, Terms
+from trio_profile.records.schema import Environment
+
+_Item = tuple[str, str | None]
+
+
+def report_of(document: SweepDocument | Comparison | Ablation, subject: str, pages: Sequence[Page]) -> Report:
+    """The report of a study: its pages under a heading that names the model, the device and the input."""
+    study, dense = document.study, document.dense
+    facts = [document.environment.device_name, study.dtype, f"{study.attention} attention", f"batch {study.batch}"]
+    if dense is not None:
+        facts += [f"{dense.visual_tokens} visual + {dense.text_tokens} text tokens", f"{dense.num_layers} layers"]
+    return Report(subject=subject, model=study.model, facts=facts, pages=pages, data=document.model_dump_json())
+
+
+def study_page(document: SweepDocument | Comparison | Ablation) -> Page:
+    """What was asked, and where it was measured."""
+    return Page(
+        "study",
+        "Study and environment",
+        "What was asked, and where it was measured. Times hold for this machine and these versions. Exact counts hold "
+        "wherever the same model runs.",
+        [
+            Terms("Asked", _present(_study(document)), detail=True),
+            Terms("Measured on", _present(_environment(document.environment)), detail=True),
+        ],
+    )
+
+
+def _study(document: SweepDocument | Comparison | Ablation) -> list[_Item]:
+    asked = document.study
+    layers = ", ".join(map(str, asked.layers)) if asked.layers else "the paper's, for this depth"
+    precision = f"±{units.percent(asked.precision)} of a speed-up, or {units.duration(asked.cell_seconds)} a cell"
+    return [
+        ("model", asked.model),
+        ("methods", ", ".join(asked.methods)),
+        ("retentions", ", ".join(units.percent(retention) for retention in sorted(set(asked.retentions)))),
+        ("prune after layers", layers),
+        ("options", ", ".join(f"{name} = {value}" for name, value in asked.options.items())),
+        ("ablations", ", ".join(asked.ablations)),
+        ("image", asked.image),
+        ("prompt", asked.prompt),
+        ("questions", asked.questions),
+        ("tokens", _tokens(document)),
+        ("batch", str(asked.batch)),
+        ("device", f"{asked.device}, {asked.dtype}, {asked.attention} attention"),
+        ("γ assumed", units.factor(asked.gamma)),
+        ("interval asked", precision),
+        ("seed", str(asked.seed)),
+    ]
+
+
+def _environment(where: Environment) -> list[_Item]:
+    return [
+        ("device", where.device_name),
+        ("device memory", units.size(where.device_memory_bytes) if where.device_memory_bytes else None),
+        ("CUDA, driver", ", ".join(part for part in (where.cuda, where.driver) if part)),
+        ("processor", f"{where.cpu}, {where.cpu_threads} threads"),
+        ("memory", units.size(where.memory_bytes) if where.memory_bytes else None),
+        ("system", where.system),
+        ("python", where.python),
+        ("torch", where.torch),
+        ("transformers", where.transformers),
+        ("fvcore", where.fvcore),
+        ("host", where.hostname),
+        ("commit", where.commit),
+    ]
+
+
+def _tokens(document: SweepDocument | Comparison | Ablation) -> str:
+    new = f"{document.study.new_tokens} new"
+    if document.dense is None:
+        return new
+    return f"{document.dense.visual_tokens} visual, {document.dense.text_tokens} of text, {new}"
+
+
+def _present(items: Sequence[_Item]) -> list[tuple[str, str]]:
+    return [(term, text) for term, text in items if text]

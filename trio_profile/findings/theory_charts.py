@@ -1,0 +1,110 @@
+"""Charts of the paper's theory, tested."""
+
+from collections.abc import Callable, Sequence
+
+from trio_profile import units
+from trio_profile.analysis.theory import TOP, StageTheory, TheoryDocument
+from trio_profile.findings.blocks import Axis, Chart, Series, Upright
+from trio_profile.records.estimate import Estimate
+
+
+def bound(document: TheoryDocument) -> Chart:
+    """The bound's term and the measured divergence of each removal, both logarithmic. A stage is a colour."""
+    return Chart(
+        id="bound",
+        caption="Each point is a removal, each colour a stage",
+        label="The bound's term against the measured divergence. The table has the rank correlations.",
+        x=Axis("(Σ s · ‖h‖)² over the removed tokens", log=True),
+        y=Axis("KL(dense ‖ pruned) of the next token, nats", log=True),
+        series=[_removals(stage, number) for number, stage in enumerate(document.stages)],
+        height=460,
+    )
+
+
+def _removals(stage: StageTheory, colour: int) -> Series:
+    # A removal that removed nothing, or moved nothing, has no place on a logarithmic axis.
+    shown = [removal for removal in stage.removals if removal.bound > 0 and removal.kl_nats > 0]
+    return Series(
+        name=f"after layer {stage.layer}",
+        x=[removal.bound for removal in shown],
+        y=[removal.kl_nats for removal in shown],
+        text=[
+            f"{removal.selection}\nquestion {removal.question + 1}, {removal.kept} tokens kept\n"
+            f"term {units.short(removal.bound)}, KL {units.short(removal.kl_nats)} nats"
+            for removal in shown
+        ],
+        colour=colour,
+        line=None,
+        size=5,
+        opacity=0.55,
+    )
+
+
+def agreement(document: TheoryDocument) -> Chart:
+    """Each layer's own saliency against the last layer's: rank correlation, and share of the top tokens in common."""
+    layers = document.layers
+    correlations = [layer.last_layer_agreement for layer in layers]
+    overlaps = [layer.top_overlap for layer in layers]
+    lows = [found.ci95[0] for found in (*correlations, *overlaps) if found is not None]
+    top = f"top {units.percent(TOP, 0)}"
+    ends = [0.0, len(layers) + 1.0]
+    return Chart(
+        id="agreement",
+        caption="Agreement with the last layer, mean over questions",
+        label="Agreement of each layer's saliency with the last layer's. The last page has a table of the values.",
+        x=_depth(document),
+        y=Axis("Agreement with the last layer", min(0.0, *lows) - 0.05, 1.05),
+        series=[
+            _by_layer("rank correlation", 0, correlations, lambda found: units.correlation(found.value, found.ci95)),
+            _by_layer(f"{top} in common", 1, overlaps, lambda found: units.percent_within(found.value, found.ci95)),
+            Series(f"{top} by chance", ends, [TOP, TOP], colour=1, line="dot", marker=None, width=1),
+        ],
+        levels=[0],
+        uprights=_stages(document),
+    )
+
+
+def above_mean(document: TheoryDocument) -> Chart:
+    """How many visual tokens of a question have a saliency above the layer's mean, by layer."""
+    found = [layer.above_mean for layer in document.layers]
+    series = _by_layer("above the mean", 0, found, lambda one: f"{units.count(one.value)} tokens", legend=False)
+    return Chart(
+        id="counts",
+        caption="Tokens above the mean saliency, mean over questions",
+        label="Visual tokens above the mean saliency, by layer. The table has the values.",
+        x=_depth(document),
+        y=Axis("Visual tokens above the mean", 0, 1.1 * max(one.ci95[1] for one in found)),
+        series=[series],
+        uprights=_stages(document),
+    )
+
+
+def _by_layer(
+    name: str,
+    colour: int,
+    found: Sequence[Estimate | None],
+    text: Callable[[Estimate], str],
+    *,
+    legend: bool = True,
+) -> Series:
+    """A line over the layers with its interval. Layers without a value are left out."""
+    known = [(layer, one) for layer, one in enumerate(found, start=1) if one is not None]
+    return Series(
+        name=name,
+        x=[layer for layer, _ in known],
+        y=[one.value for _, one in known],
+        low=[one.ci95[0] for _, one in known],
+        high=[one.ci95[1] for _, one in known],
+        text=[f"{name}\nlayer {layer}: {text(one)}" for layer, one in known],
+        colour=colour,
+        group=name,
+        legend=legend,
+    )
+
+
+def _depth(document: TheoryDocument) -> Axis:
+    return Axis("Decoder layer", 0, len(document.layers) + 1, digits=0)
+
+
+def _stages(document: TheoryDocument) -> list[Upright]:
+    return [Upright(stage.layer + 0.5, dash="dot") for stage in document.stages]

@@ -1,0 +1,259 @@
+"""The fixture `trio_gate`: it times a test's workload beside its base and fails the test on a regression.
+
+The rest of the package is imported when a gate is called, because the plugin is loaded into every pytest run.
+"""
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from trio_profile.gate.marker import EXACT, LEAST_PAIRS, TIMED
+
+if TYPE_CHECKING:
+    from trio_profile.gate.verdict import Verdict
+
+VERDICTS = pytest.StashKey[list["Verdict"]]()
+"""All verdicts of the run, for its summary."""
+TREES = pytest.StashKey[ExitStack]()
+"""Removes the base's directory when it is closed."""
+_BASE_TREE = pytest.StashKey[Path]()
+
+
+class Gate:
+    """The fixture `trio_gate` of one test. It fails the test on a regression only.
+
+    Call it with a workload, "module:function", and the workload's arguments. With --trio-gate-base the workload is
+    timed in both revisions in turn. Or call it with a function, and with another one as `base`; the two are timed in
+    turn in this process. Without a base the test passes with the verdict "no base". An inconclusive verdict passes too.
+
+    The numbers are written to the benchmark's `extra_info["trio_gate"]`, and the new times to its `stats`.
+
+    config: of the pytest run.
+    where: name of the test, for messages.
+    benchmark: the fixture of pytest-benchmark.
+    asked: the marker's arguments.
+    """
+
+    def __init__(self, config: pytest.Config, where: str, benchmark: Any, asked: dict[str, Any]):
+        self.config, self.where, self.benchmark = config, where, benchmark
+        self.quantity: str = asked.get("quantity", "run_ms")
+        self.max_ratio = float(asked.get("max_ratio", 1.03))
+        self.precision = float(asked.get("precision", 0.01))
+        self.pairs, self.seconds = int(asked.get("pairs", 192)), float(asked.get("seconds", 120.0))
+        self.called = False
+        self.recorded: set[str] = set()
+
+    def __call__(
+        self,
+        run: str | Callable[[], object] = "trio_profile.gate.rivals:prefill",
+        *,
+        base: Callable[[], object] | None = None,
+        **arguments: Any,
+    ) -> "Verdict | None":
+        """Time the workload or function and judge it.
+
+        Returns the verdict on the marker's quantity; None if benchmarks are disabled. Fails the test on a regression,
+        and on anything that cannot be judged.
+        """
+        from trio_profile.errors import ProfileError
+
+        if self.called:
+            pytest.fail("trio_gate: call it once in a test, because its benchmark records one run", pytrace=False)
+        self.called = True
+        self.recorded.add(self.quantity if self.quantity in TIMED else "run_ms")
+        if self.benchmark.disabled:
+            if self.config.getoption("trio_gate_base") is not None:
+                pytest.fail("trio_gate: a base was named, but benchmarks are disabled", pytrace=False)
+            self._load(run, arguments)()
+            return None
+        try:
+            verdicts = self._judge(run, base, arguments)
+        except ProfileError as error:
+            pytest.fail(f"trio_gate: {error}", pytrace=False)
+        self.config.stash[VERDICTS] += verdicts
+        from trio_profile.gate.plugin_report import sentence
+
+        if failed := [verdict for verdict in verdicts if verdict.verdict == "regression"]:
+            pytest.fail("\n".join(sentence(verdict) for verdict in failed), pytrace=False)
+        return verdicts[0]
+
+    def exact(self, name: str, value: int) -> None:
+        """Record a whole number that must never grow. `trio-profile gate` compares it with another file's."""
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            pytest.fail(f"trio_gate: {name} = {value!r} is no whole number", pytrace=False)
+        self.recorded.add(name)
+        self.benchmark.extra_info[name] = int(value)
+
+    def finish(self) -> None:
+        """Fail the test if it measured nothing."""
+        if not self.recorded:
+            pytest.fail("trio_gate measured nothing: call it, or its `exact`, or do not ask for it", pytrace=False)
+        if self.quantity in EXACT and self.quantity not in self.recorded:
+            pytest.fail(f"trio_gate: {self.quantity} was never recorded with trio_gate.exact", pytrace=False)
+
+    def _judge(
+        self, run: str | Callable[[], object], base: Callable[[], object] | None, arguments: dict[str, Any]
+    ) -> list["Verdict"]:
+        revision = self.config.getoption("trio_gate_base")
+        if base is not None:
+            if isinstance(run, str):
+                pytest.fail("trio_gate: a workload's base is a revision, --trio-gate-base", pytrace=False)
+            return [self._record(*self._settle(_Alternating(_clocked(base), _clocked(run)).sample))]
+        if revision is None:
+            return self._without_base(self._load(run, arguments))
+        if not isinstance(run, str):
+            pytest.fail(
+                "trio_gate: a function of this process cannot be run in another revision; name a workload, "
+                "'module:function', or pass another function as base",
+                pytrace=False,
+            )
+        return self._compare_trees(self._base_tree(revision), run, arguments)
+
+    def _compare_trees(self, base: Path, run: str, arguments: dict[str, Any]) -> list["Verdict"]:
+        """The verdicts on a workload in two trees: on its time, and on each of its exact numbers.
+
+        A regression of the time must be confirmed by a second pair of processes. Each process has a bias of its own,
+        from its place in memory, and more samples within it do not remove the bias (Mytkowicz et al. 2009, "Producing
+        wrong data without doing anything obviously wrong!").
+        """
+        from trio_profile.errors import MeasurementError
+        from trio_profile.gate.rivals import Rivals
+        from trio_profile.gate.verdict import judge_exact
+
+        with Rivals(base, self.config.rootpath, run, arguments) as rivals:
+            before, after = (rivals.workers[name].exact for name in ("base", "new"))
+            if lost := sorted(before.keys() - after.keys()):
+                raise MeasurementError(f"the workload {run} no longer reports its {lost[0]}, which the base's does")
+            exact = [judge_exact(name, self.where, before[name], after[name]) for name in before]
+            self.benchmark.extra_info.update(after)
+            timed = self._settle(rivals.sample)
+        if timed[0].verdict == "regression":
+            with Rivals(base, self.config.rootpath, run, arguments, seed=1) as rivals:
+                again, base_ms, new_ms = self._settle(rivals.sample)
+            if again.verdict == "regression":
+                update = {"note": "confirmed by a second pair of processes"}
+            else:
+                note = "a first pair of processes showed a regression, a second pair did not"
+                update = {"verdict": "inconclusive", "note": note}
+            timed = again.model_copy(update=update), base_ms, new_ms
+        return [self._record(*timed), *exact]
+
+    def _settle(
+        self, run_pairs: Callable[[int], tuple[list[float], list[float]]]
+    ) -> tuple["Verdict", list[float], list[float]]:
+        """The verdict, and the milliseconds that it is based on: the base's and the new ones.
+
+        run_pairs: runs so many pairs and returns their milliseconds.
+        """
+        from trio_profile.gate.verdict import settle
+
+        everything: tuple[list[float], list[float]] = [], []
+        deadline = time.monotonic() + self.seconds
+
+        def sample(pairs: int) -> tuple[Sequence[float], Sequence[float]]:
+            taken: tuple[list[float], list[float]] = [], []
+            while len(taken[0]) < pairs and (len(everything[0]) < LEAST_PAIRS or time.monotonic() < deadline):
+                for side, times, whole in zip(run_pairs(1), taken, everything, strict=True):
+                    times += side
+                    whole += side
+            return taken
+
+        verdict = settle(
+            sample,
+            self.quantity,
+            self.where,
+            max_ratio=self.max_ratio,
+            precision=self.precision,
+            least=LEAST_PAIRS,
+            most=self.pairs,
+        )
+        return verdict, *everything
+
+    def _without_base(self, run: Callable[[], float]) -> list["Verdict"]:
+        """The verdict "no base", with the times of this tree."""
+        from trio_profile.gate.verdict import Verdict
+        from trio_profile.stats.intervals import median, median_interval
+
+        run()
+        times = [run() for _ in range(LEAST_PAIRS)]
+        verdict = Verdict(
+            quantity=self.quantity,
+            where=self.where,
+            base=None,
+            new=median(times),
+            ratio=None,
+            ci95=None,
+            verdict="no base",
+            samples=len(times),
+        )
+        self._record(verdict, [], times)
+        self.benchmark.extra_info["trio_gate"]["new_ci95"] = list(median_interval(times))
+        return [verdict]
+
+    def _record(self, verdict: "Verdict", base_ms: list[float], new_ms: list[float]) -> "Verdict":
+        """Write the verdict and the times into the benchmark, and return the verdict."""
+        # pytest-benchmark's public entry, `pedantic`, does the timing itself and needs the number of runs in advance.
+        # Here that number depends on the times. Its statistics accept times that were taken elsewhere.
+        self.benchmark._mode = "trio_gate"
+        stats = self.benchmark._make_stats(1)
+        for ms in new_ms:
+            stats.update(ms / 1000)
+        self.benchmark.extra_info["trio_gate"] = {
+            **verdict.model_dump(mode="json", exclude={"where"}),
+            "max_ratio": self.max_ratio,
+            "base_revision": self.config.getoption("trio_gate_base"),
+            "base_ms": base_ms,
+        }
+        return verdict
+
+    def _load(self, run: str | Callable[[], object], arguments: dict[str, Any]) -> Callable[[], float]:
+        """The workload or function, as a function that returns its milliseconds."""
+        from trio_profile.gate.rivals import load, one_line
+
+        if not isinstance(run, str):
+            return _clocked(run)
+        try:
+            return load(run)(**arguments)
+        except Exception as error:
+            pytest.fail(f"trio_gate: the workload {run}: {one_line(error)}", pytrace=False)
+
+    def _base_tree(self, revision: str) -> Path:
+        """The directory of the base. All tests share it; it is removed at the end of the run."""
+        from trio_profile.gate.rivals import worktree
+
+        stash = self.config.stash
+        if _BASE_TREE not in stash:
+            stash[_BASE_TREE] = stash[TREES].enter_context(worktree(self.config.rootpath, revision))
+        return stash[_BASE_TREE]
+
+
+class _Alternating:
+    """Runs two functions of this process in turn, in random order within a pair, after two warm-up pairs."""
+
+    def __init__(self, base: Callable[[], float], new: Callable[[], float]):
+        self._runs, self._order = (base, new), random.Random(0)
+        for _ in range(2):
+            self.sample(1)
+
+    def sample(self, pairs: int) -> tuple[list[float], list[float]]:
+        times: tuple[list[float], list[float]] = [], []
+        for _ in range(pairs):
+            for side in self._order.sample((0, 1), 2):
+                times[side].append(self._runs[side]())
+        return times
+
+
+def _clocked(run: Callable[[], object]) -> Callable[[], float]:
+    """A function that calls `run` and returns the milliseconds that it took."""
+
+    def clocked() -> float:
+        start = time.perf_counter_ns()
+        run()
+        return (time.perf_counter_ns() - start) / 1e6
+
+    return clocked

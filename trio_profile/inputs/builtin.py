@@ -1,0 +1,306 @@
+"""The table of built-in models: their configurations, their pictures, their processors.
+
+One model is trained. The others have the sizes of published models, and their weights are drawn from a seed: work and
+time depend on shapes, not on the values of weights.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers import models as tokenizer_models
+from torch import Tensor
+from transformers import (
+    AutoProcessor,
+    CLIPVisionConfig,
+    LlamaConfig,
+    LlavaConfig,
+    LlavaForConditionalGeneration,
+    LlavaNextConfig,
+    LlavaNextForConditionalGeneration,
+    LlavaProcessor,
+    PreTrainedConfig,
+    PreTrainedModel,
+    Qwen2_5_VLConfig,
+    Qwen2_5_VLForConditionalGeneration,
+)
+
+from trio_profile.inputs.pocket.checkpoint import SPECIALS, llava_processor
+from trio_profile.inputs.token_packer import TokenPackerForConditionalGeneration
+
+Inputs = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """A model that needs no download.
+
+    description: one line for the list of models.
+    cls: its transformers class.
+    config: makes its configuration.
+    picture: makes random inputs of the shape that the model's own processor gives to its standard picture, from a
+        batch size and a generator.
+    visual_tokens: number of tokens that the vision tower and the projector make of that picture.
+    processor: makes its processor. None if the model has no tokenizer; real pictures then need a checkpoint.
+    checkpoint: directory of its trained weights. None if the weights are random.
+    """
+
+    description: str
+    cls: type[PreTrainedModel]
+    config: Callable[[], PreTrainedConfig]
+    picture: Callable[[int, torch.Generator], Inputs]
+    visual_tokens: int
+    processor: Callable[[], Any] | None = None
+    checkpoint: Path | None = None
+
+
+# --- random pictures in the shapes that the processors make -------------------------------------------------------
+
+
+def _llava_picture(side: int) -> Callable[[int, torch.Generator], Inputs]:
+    def picture(batch: int, generator: torch.Generator) -> Inputs:
+        return {"pixel_values": torch.randn(batch, 3, side, side, generator=generator)}
+
+    return picture
+
+
+def _llava_next_picture(height: int, width: int) -> Callable[[int, torch.Generator], Inputs]:
+    """A base crop and 2 × 2 tiles. The model drops the parts of the tiles that the picture does not cover.
+
+    A picture of 672 × 672 gives 2880 patch tokens and 48 newline tokens. A photograph of 448 × 640 gives 2208 and 34.
+    """
+
+    def picture(batch: int, generator: torch.Generator) -> Inputs:
+        return {
+            "pixel_values": torch.randn(batch, 5, 3, 336, 336, generator=generator),
+            "image_sizes": torch.tensor([[height, width]] * batch),
+        }
+
+    return picture
+
+
+def _qwen_picture(batch: int, generator: torch.Generator) -> Inputs:
+    """1008 × 1008, as TRIO's loaders fix it: 72 × 72 patches of 2 · 3 · 14 · 14 values, 1296 visual tokens."""
+    return {
+        "pixel_values": torch.randn(batch * 72 * 72, 2 * 3 * 14 * 14, generator=generator),
+        "image_grid_thw": torch.tensor([[1, 72, 72]] * batch),
+    }
+
+
+# --- configurations ---------------------------------------------------------------------------------------------
+
+_POCKET = Path(__file__).parent.parent / "data" / "pocket"
+"""Directory of the trained pocket model. `scripts/train_pocket` made it; its README.md is the model card."""
+_IMAGE_TOKEN = 4
+"""Id of the deep pocket model's image token: the fifth of its special tokens."""
+
+
+def _pocket_deep_config() -> LlavaConfig:
+    """A narrow model that a laptop can run. It has 576 visual tokens and 32 layers, so the paper's schedule fits."""
+    return LlavaConfig(
+        vision_config=CLIPVisionConfig(
+            hidden_size=64,
+            intermediate_size=128,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            image_size=192,
+            patch_size=8,
+            projection_dim=64,
+        ),
+        text_config=LlamaConfig(
+            hidden_size=256,
+            intermediate_size=688,
+            num_hidden_layers=32,
+            num_attention_heads=4,
+            num_key_value_heads=4,
+            vocab_size=512,
+            max_position_embeddings=4096,
+            # 1/√d. With the library's 0.02 a network of this width gives the same output for every picture.
+            initializer_range=0.0625,
+            pad_token_id=0,
+            bos_token_id=1,
+            eos_token_id=2,
+        ),
+        image_token_index=_IMAGE_TOKEN,
+        image_seq_length=576,
+    )
+
+
+def _pocket_deep_processor() -> LlavaProcessor:
+    """CLIP's preprocessing at 192 pixels, and a tokenizer of single bytes. Nothing is downloaded."""
+    vocabulary = [*SPECIALS, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    tokenizer = Tokenizer(tokenizer_models.BPE(vocab={text: i for i, text in enumerate(vocabulary)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # pyright: ignore[reportAttributeAccessIssue]
+    tokenizer.decoder = decoders.ByteLevel()  # pyright: ignore[reportAttributeAccessIssue]
+    return llava_processor(tokenizer, 192, 8)
+
+
+def _clip_l_336() -> CLIPVisionConfig:
+    return CLIPVisionConfig(
+        hidden_size=1024,
+        intermediate_size=4096,
+        num_hidden_layers=24,
+        num_attention_heads=16,
+        image_size=336,
+        patch_size=14,
+        projection_dim=768,
+    )
+
+
+def _vicuna_7b() -> LlamaConfig:
+    return LlamaConfig(
+        hidden_size=4096,
+        intermediate_size=11008,
+        num_hidden_layers=32,
+        num_attention_heads=32,
+        num_key_value_heads=32,
+        vocab_size=32064,
+        max_position_embeddings=4096,
+        pad_token_id=0,
+    )
+
+
+def _llava_15_config() -> LlavaConfig:
+    return LlavaConfig(
+        vision_config=_clip_l_336(), text_config=_vicuna_7b(), image_token_index=32000, image_seq_length=576
+    )
+
+
+def _token_packer_config() -> LlavaConfig:
+    """The projector reads the tower at the released depths. The last one, hidden_states[-2], is LLaVA's own."""
+    return LlavaConfig(
+        vision_config=_clip_l_336(),
+        text_config=_vicuna_7b(),
+        image_token_index=32000,
+        image_seq_length=144,
+        vision_feature_layer=[12, 16, 22, 23],
+    )
+
+
+def _yi_34b() -> LlamaConfig:
+    return LlamaConfig(
+        hidden_size=7168,
+        intermediate_size=20480,
+        num_hidden_layers=60,
+        num_attention_heads=56,
+        num_key_value_heads=8,
+        vocab_size=64064,
+        max_position_embeddings=4096,
+        pad_token_id=0,
+    )
+
+
+def _llava_next_config(text: Callable[[], LlamaConfig], image_token: int) -> LlavaNextConfig:
+    return LlavaNextConfig(
+        vision_config=_clip_l_336(),
+        text_config=text(),
+        image_token_index=image_token,
+        image_grid_pinpoints=[[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]],
+    )
+
+
+def _qwen_config(hidden: int, intermediate: int, layers: int, heads: int, key_heads: int) -> Qwen2_5_VLConfig:
+    return Qwen2_5_VLConfig(
+        text_config={
+            "hidden_size": hidden,
+            "intermediate_size": intermediate,
+            "num_hidden_layers": layers,
+            "num_attention_heads": heads,
+            "num_key_value_heads": key_heads,
+            "vocab_size": 152064,
+            "max_position_embeddings": 128000,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1_000_000.0, "mrope_section": [16, 24, 24]},
+        },
+        vision_config={
+            "depth": 32,
+            "hidden_size": 1280,
+            "intermediate_size": 3420 if hidden < 8192 else 3456,
+            "num_heads": 16,
+            "out_hidden_size": hidden,
+            "patch_size": 14,
+            "spatial_merge_size": 2,
+            "temporal_patch_size": 2,
+            "window_size": 112,
+            "fullatt_block_indexes": [7, 15, 23, 31],
+        },
+        image_token_id=151655,
+        video_token_id=151656,
+        vision_start_token_id=151652,
+        vision_end_token_id=151653,
+        tie_word_embeddings=False,
+    )
+
+
+BUILTIN: dict[str, Builtin] = {
+    "pocket": Builtin(
+        "a small trained LLaVA: 576 visual tokens, questions with known answers; the embedded default",
+        LlavaForConditionalGeneration,
+        partial(LlavaConfig.from_pretrained, _POCKET),
+        _llava_picture(192),
+        576,
+        partial(AutoProcessor.from_pretrained, _POCKET),
+        _POCKET,
+    ),
+    "pocket-deep": Builtin(
+        "the same picture in 32 decoder layers of width 256, untrained: the paper's schedule on a laptop",
+        LlavaForConditionalGeneration,
+        _pocket_deep_config,
+        _llava_picture(192),
+        576,
+        _pocket_deep_processor,
+    ),
+    "llava-1.5-7b": Builtin(
+        "LLaVA-1.5-7B at its true size: 576 visual tokens",
+        LlavaForConditionalGeneration,
+        _llava_15_config,
+        _llava_picture(336),
+        576,
+    ),
+    "tokenpacker-7b": Builtin(
+        "TokenPacker in LLaVA-1.5-7B: 144 visual tokens, its projector packs 2 × 2 patches into each",
+        TokenPackerForConditionalGeneration,
+        _token_packer_config,
+        _llava_picture(336),
+        144,
+    ),
+    "llava-next-7b": Builtin(
+        "LLaVA-NeXT-7B at its true size: a 672 × 672 picture, 2928 visual tokens, newline tokens included",
+        LlavaNextForConditionalGeneration,
+        partial(_llava_next_config, _vicuna_7b, 32000),
+        _llava_next_picture(672, 672),
+        2928,
+    ),
+    "llava-next-7b-photo": Builtin(
+        "LLaVA-NeXT-7B with a photograph of 640 × 448: 2242 visual tokens, near POPE's average of 2250",
+        LlavaNextForConditionalGeneration,
+        partial(_llava_next_config, _vicuna_7b, 32000),
+        _llava_next_picture(448, 640),
+        2242,
+    ),
+    "llava-next-34b": Builtin(
+        "LLaVA-NeXT-34B at its true size, the same picture, grouped keys",
+        LlavaNextForConditionalGeneration,
+        partial(_llava_next_config, _yi_34b, 64000),
+        _llava_next_picture(672, 672),
+        2928,
+    ),
+    "qwen2.5-vl-7b": Builtin(
+        "Qwen2.5-VL-7B at its true size: a 1008 × 1008 picture, 1296 visual tokens, grouped keys",
+        Qwen2_5_VLForConditionalGeneration,
+        partial(_qwen_config, 3584, 18944, 28, 28, 4),
+        _qwen_picture,
+        1296,
+    ),
+    "qwen2.5-vl-72b": Builtin(
+        "Qwen2.5-VL-72B at its true size, the same picture",
+        Qwen2_5_VLForConditionalGeneration,
+        partial(_qwen_config, 8192, 29568, 80, 64, 8),
+        _qwen_picture,
+        1296,
+    ),
+}
+"""The built-in models by name. All but `pocket` have random weights."""

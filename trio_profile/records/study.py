@@ -1,0 +1,134 @@
+"""A Study says what to measure. It consists of cells."""
+
+from hashlib import sha256
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from trio_profile.records.record import Record
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Options = dict[str, bool | int | float | str | tuple[int, ...]]
+
+
+class Study(Record):
+    """What to measure: one model on one input, with some methods at some retentions.
+
+    A study is written to `study.toml`. Fields that a kind of study does not use keep their defaults.
+
+    verb: the kind of study: one of the names in `studies/kinds.py`.
+    model: a built-in model, a checkpoint directory, or a hub repository.
+    methods: names of methods, or `package.module:Class`.
+    retentions: the shares of the visual tokens to keep, averaged over the decoder's layers. Empty: only the
+        dense model.
+    layers: prune after these decoder layers, counted from 1. None: the paper's layers, scaled to the model's depth.
+    options: further options of the methods.
+
+    image, prompt: a picture file and a question, for models with a processor. Without them the input is the model's own
+        first question. A model without questions gets a random input.
+    text_tokens: length of the random input's prompt. If it is given, the input is always random. None: 60.
+    new_tokens: tokens generated in each run.
+    batch: samples in a batch.
+    questions: a file of questions about pictures (docs/questions.md). Without it: the model's own questions, or random
+        pictures if it has no questions.
+    fidelity_inputs: how many questions or pictures the pruned model and the dense model both answer. None: all
+        questions of a file; 200 of the model's own questions; otherwise no drawn pictures.
+
+    device, dtype, attention: where and how the model runs.
+    seed: seed of the weights, the inputs and the order of runs.
+    gamma: the backward factor γ in the paper's F_ov = γ · Σ f(V).
+
+    precision: sampling stops when the interval of the speed-up has this relative half width.
+    cell_seconds: sampling of a cell stops at the latest after this many measured seconds.
+    preroll_ms: CUDA only. The stream is kept busy for this long before each run, so that the times contain no waiting
+        for the host.
+    cold_l2: CUDA only. The L2 cache is overwritten before each run.
+
+    ablations: kind `ablate` only. For each group and each variant, the options that differ from the default.
+    tasks: kind `eval` only. The tasks of lmms-eval.
+    task_path: kind `eval` only. A directory with further tasks.
+    limit: kind `eval` only. Questions of each task. None: all.
+    dense: kind `eval` only. Whether the dense model answers too.
+    claimed: kind `flops` only. A printed figure.
+    convention: kind `flops` only. The convention that the figure is compared with.
+    causal: kind `flops` only. Whether the analytic total counts causal attention whole or halved.
+    claims: kind `audit` only. A claims file, or the name of one that ships with the package.
+    measured: kind `audit` only. The directory of a sweep with the same settings.
+    gpu: kind `audit` only. The GPU of the printed times, if the claims file names none.
+    """
+
+    verb: str = "sweep"
+    model: str = "pocket"
+    methods: tuple[str, ...] = ("trio",)
+    retentions: tuple[Share, ...] = (0.11, 0.22, 0.33, 0.44, 0.55, 0.66, 0.77, 0.88, 0.94, 0.99)
+    layers: tuple[int, ...] | None = None
+    options: dict[str, bool | int | float | str] = Field(default_factory=dict)
+    image: str | None = None
+    prompt: str | None = None
+    text_tokens: Annotated[int, Field(ge=8, le=100_000)] | None = None
+    new_tokens: Annotated[int, Field(ge=1, le=100_000)] = 8
+    batch: Annotated[int, Field(ge=1, le=4096)] = 1
+    device: str = "cpu"
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    attention: str = "sdpa"
+    seed: int = 0
+    gamma: Annotated[float, Field(gt=0, le=1000)] = 1.0
+    precision: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    cell_seconds: Annotated[float, Field(gt=0)] = 5.0
+    preroll_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
+    cold_l2: bool = False
+    questions: str | None = None
+    fidelity_inputs: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    ablations: dict[str, dict[str, Options]] = Field(default_factory=dict)
+    tasks: tuple[str, ...] = ()
+    task_path: str | None = None
+    limit: Annotated[int, Field(ge=1)] | None = None
+    dense: bool = True
+    claimed: str | None = None
+    convention: str | None = None
+    causal: Literal["dense", "half"] = "dense"
+    claims: str | None = None
+    measured: str | None = None
+    gpu: str | None = None
+
+    def cells(self) -> list["Cell"]:
+        """The cells in order: each method at each retention, lowest first, with the default and then each variant."""
+        variants: list[Options] = [{}]
+        for options in (options for group in self.ablations.values() for options in group.values()):
+            if options not in variants:
+                variants.append(options)
+        return [
+            Cell(method=method, retention=retention, options=options)
+            for method in self.methods
+            for retention in sorted(set(self.retentions))
+            for options in variants
+        ]
+
+    def block(self, cell: "Cell") -> tuple[float, int]:
+        """The cell's retention and the number of its ablation. Cells with the same key are timed in turn."""
+        numbers = (i for i, group in enumerate(self.ablations.values()) if cell.options in group.values())
+        return cell.retention, next(numbers, -1)
+
+
+class Cell(Record):
+    """One point of a study. Two cells with the same content are the same work.
+
+    method: name of the method.
+    retention: share of the visual tokens to keep, averaged over the decoder's layers.
+    options: the method's options that differ from the study's.
+    """
+
+    method: str
+    retention: Share
+    options: Options = Field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """The first twelve hexadecimal digits of the content's hash."""
+        return sha256(self.model_dump_json(exclude_defaults=True).encode()).hexdigest()[:12]
+
+    @property
+    def variant(self) -> str:
+        """The method and the options that differ: `trio`, `trio (k_pos = 1)`."""
+        changed = ", ".join(f"{name} = {value}" for name, value in self.options.items())
+        return f"{self.method} ({changed})" if changed else self.method

@@ -1,0 +1,117 @@
+"""A report as LaTeX, for a paper. It needs the packages booktabs and longtable."""
+
+from collections.abc import Iterator, Sequence
+from typing import assert_never
+
+from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table, Terms, Waterfall
+
+_TEX = {
+    **{char: rf"\{char}" for char in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "[": "{[}",  # after a row's end, or after an item, a bracket would begin an argument
+    "]": "{]}",
+    "γ": r"$\gamma$",
+    "β": r"$\beta$",
+    "τ": r"$\tau$",
+    "Σ": r"$\Sigma$",
+    "×": r"$\times$",
+    "·": r"$\cdot$",
+    "±": r"$\pm$",
+    "−": "$-$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "→": r"$\to$",
+    "‖": r"$\|$",
+    "²": r"\textsuperscript{2}",
+    "⁶": r"\textsuperscript{6}",
+    "…": r"\ldots{}",
+    "\N{NARROW NO-BREAK SPACE}": r"\,",
+    "\N{NO-BREAK SPACE}": "~",
+    "\n": " ",
+}
+
+
+def latex(report: Report) -> str:
+    """The whole report, blocks with `detail=True` included. A figure is told by its label."""
+    heading = f"{report.subject} {report.joint} {report.model}"
+    lines = [r"% written by trio-profile; \usepackage{booktabs, longtable}", rf"\section*{{{_tex(heading)}}}"]
+    if report.facts:
+        lines += [_tex(" · ".join(report.facts)), ""]
+    for page in report.pages:
+        lines += _page(page)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def drawn(block: Block) -> list[str]:
+    """The lines of one block."""
+    match block:
+        case Sentences():
+            return [*_heading(block.heading), *_list("itemize", (rf"\item {_tex(line)}" for line in block.lines))]
+        case Terms():
+            items = (rf"\item[{{{_tex(term)}}}] {_tex(text)}" for term, text in block.items)
+            return [*_heading(block.heading), *_list("description", items)]
+        case Table():
+            return _table(block)
+        case Chart():
+            return [*_heading(block.caption), _tex(block.label)]
+        case Waterfall():
+            return _waterfall(block)
+    assert_never(block)
+
+
+def _page(page: Page) -> Iterator[str]:
+    yield from (rf"\subsection*{{{_tex(page.title)}}}",)
+    if page.how_to_read:
+        yield from (_tex(page.how_to_read), "")
+    for block in page.blocks:
+        yield from (*drawn(block), "")
+    if not page.blocks:
+        yield from (_tex(page.empty), "")
+
+
+def _heading(text: str) -> list[str]:
+    return [rf"\paragraph{{{_tex(text)}}}"] if text else []
+
+
+def _list(kind: str, items: Iterator[str]) -> list[str]:
+    found = list(items)
+    return [rf"\begin{{{kind}}}", *found, rf"\end{{{kind}}}"] if found else []
+
+
+def _table(block: Table) -> list[str]:
+    width = len(block.columns)
+    shape = "l" * block.keys + "r" * (width - block.keys)
+    if block.prose:
+        shape = rf"p{{\dimexpr\textwidth/{width}-2\tabcolsep\relax}}" * width
+    heads = [" & ".join(map(_tex, block.columns))]
+    if block.groups:
+        heads.insert(0, " & ".join(rf"\multicolumn{{{span}}}{{c}}{{{_tex(text)}}}" for text, span in block.groups))
+    rows = [" & ".join(map(_entry, row)) for row in block.rows]
+    return [*_heading(block.caption), *_grid(shape, heads, rows)]
+
+
+def _entry(entry: Entry) -> str:
+    text = _tex(f"{entry.text} {entry.note}".strip())
+    return rf"\multicolumn{{{entry.span}}}{{l}}{{{text}}}" if entry.span > 1 else text
+
+
+def _waterfall(block: Waterfall) -> list[str]:
+    steps = (block.first, *block.steps, block.last)
+    rows = [" & ".join(map(_tex, (step.name, step.text, step.exact))) for step in steps]
+    return [*_heading(block.caption), _tex(block.label), *_grid("lrr", ["step & adds & exactly"], rows)]
+
+
+def _grid(shape: str, heads: Sequence[str], rows: Sequence[str]) -> list[str]:
+    head = " ".join(rf"{line} \\" for line in heads)
+    lines = [rf"\begin{{longtable}}{{{shape}}}", rf"\toprule {head} \midrule \endhead"]
+    return [*lines, *(rf"{row} \\" for row in rows), r"\bottomrule", r"\end{longtable}"]
+
+
+def _tex(text: str) -> str:
+    """Text that stays text."""
+    return "".join(_TEX.get(char, char) for char in text).replace("--", "-{}-")

@@ -1,0 +1,125 @@
+"""Make a checked Study from given fields and a study.toml. This is the same for all kinds."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from trio_profile.errors import StudyError
+from trio_profile.records.store import first_problem
+from trio_profile.records.study import Study
+from trio_profile.studies.kinds import Kind, find
+
+FIELDS = {
+    "method": "methods",
+    "retention": "retentions",
+    "option": "options",
+    "budget_rule": "options",
+    "asked": "fidelity_inputs",
+    "seconds": "cell_seconds",
+    "only": "ablations",
+}
+"""The options of the command line whose field of Study has another name."""
+_OF_EVERY_KIND = {"verb", "dtype", "device", "seed", "attention"}
+
+
+def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) -> Study:
+    """Return a checked study of a kind.
+
+    fields: given fields of Study. They override the file; the defaults of the kind fill the rest.
+    file: a study.toml of the same kind.
+    Raises StudyError if the file cannot be read or is of another kind, if the kind does not take a field, if a value is
+    out of range, or if there are several values where the kind takes one. Raises UnknownMethod for an unknown method.
+    """
+    kind = find(kind_name)
+    given = {**(_read_kind(kind, file) if file else {}), **fields}
+    study = _validated({**_defaults(kind, given), **given, "verb": kind.name})
+    _refuse_foreign_fields(kind, study)
+    _require_methods(study)
+    if kind.prepare:
+        study = kind.load("prepare")(study)
+    _refuse_several(kind, study)
+    return study
+
+
+def read(file: Path) -> dict[str, Any]:
+    """Return the fields of a study.toml. Raises StudyError if the file is missing or not TOML."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise StudyError(f"study {file} does not exist") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise StudyError(f"study {file} is not TOML: {error}") from error
+
+
+def fields_of(kind: Kind) -> set[str]:
+    """Return the fields of Study that a kind takes."""
+    return {FIELDS.get(option, option) for option in kind.options} & set(Study.model_fields) | _OF_EVERY_KIND
+
+
+def _read_kind(kind: Kind, file: Path) -> dict[str, Any]:
+    """Return the fields of a study.toml. Raises StudyError if it is of another kind."""
+    fields = read(file)
+    verb = fields.get("verb", kind.name)
+    if verb != kind.name:
+        raise StudyError(
+            f"study {file} is of kind {verb!r}, not {kind.name!r}: run `trio-profile {verb} --study {file}`"
+        )
+    return fields
+
+
+def _defaults(kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults of the kind. The default device is CUDA if this machine has it, in bfloat16."""
+    found = dict(kind.defaults)
+    if "dtype" not in kind.options and "device" not in kind.defaults:
+        return found
+    if "device" not in given and "device" not in found:
+        import torch
+
+        found["device"] = "cuda" if torch.cuda.is_available() else "cpu"
+    device = str(given.get("device", found.get("device")))
+    found.setdefault("dtype", "bfloat16" if device.startswith("cuda") else "float32")
+    return found
+
+
+def _validated(fields: dict[str, Any]) -> Study:
+    """Return the study with these fields. Raises StudyError for the first field that is not valid."""
+    try:
+        return Study(**fields)
+    except ValidationError as error:
+        field, message = first_problem(error)
+        raise StudyError(f"{field or 'study'} = {error.errors()[0]['input']!r}: {message.lower()}") from error
+
+
+def _refuse_foreign_fields(kind: Kind, study: Study) -> None:
+    """Raise StudyError if the study sets a field that the kind does not take."""
+    known = fields_of(kind)
+    for name, field in Study.model_fields.items():
+        value, default = getattr(study, name), field.get_default(call_default_factory=True)
+        if name not in known and value != kind.defaults.get(name, default):
+            raise StudyError(f"{name} = {value!r}: a study of kind {kind.name!r} has no such field")
+
+
+def _require_methods(study: Study) -> None:
+    """Raise UnknownMethod if the study names an unknown method."""
+    if study.methods and "model" in fields_of(find(study.verb)):
+        from trio_core import methods
+
+        for method in study.methods:
+            methods.find(method)
+
+
+def _refuse_several(kind: Kind, study: Study) -> None:
+    """Raise StudyError if a field has several values where the kind takes one, or none where it needs one."""
+    for name, singular in (("methods", "method"), ("retentions", "retention")):
+        values = getattr(study, name)
+        if name not in fields_of(kind):
+            continue
+        if len(values) > 1 and name not in kind.several:
+            raise StudyError(
+                f"{name} = {', '.join(map(str, values))}: {kind.name} measures one {singular}; give one of them"
+            )
+        if not values and not kind.defaults.get(name) == ():
+            raise StudyError(f"{name} is empty: name at least one")

@@ -1,0 +1,44 @@
+"""The kind `audit`: recompute the figures that a paper prints, and compare them with a measured sweep."""
+
+from pathlib import Path
+
+from trio_profile.audit.claims import Claims, builtin
+from trio_profile.audit.document import AuditDocument, audit, with_measured
+from trio_profile.audit.reader import read
+from trio_profile.errors import StudyError
+from trio_profile.progress import Watch, ignore
+from trio_profile.records.schema import Study
+from trio_profile.records.store import Store
+
+
+def prepare(study: Study) -> Study:
+    """Return the study unchanged. Raises StudyError if it names no claims."""
+    if study.claims is None:
+        raise StudyError(f"name a claims file, or one of {', '.join(builtin())}; --new FILE writes one to begin with")
+    return study
+
+
+def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> AuditDocument:  # noqa: ARG001
+    """Audit a claims file.
+
+    Raises ClaimsError if the file is not valid, or if the peak of the GPU is not known. Raises StoreError if the
+    directory `measured` holds no sweep.
+    """
+    assert study.claims is not None
+    claims = read(study.claims)
+    document = audit(claims, study.gpu)
+    return document if study.measured is None else _with_sweep(document, claims, Path(study.measured))
+
+
+def _with_sweep(document: AuditDocument, claims: Claims, directory: Path) -> AuditDocument:
+    """Return the document with the measured values of a sweep. Raises StudyError if the sweep has none of them."""
+    from trio_profile.analysis.sweep import from_store  # slow to import: scipy
+
+    sweep = from_store(Store(directory).read())
+    found = with_measured(document, claims, sweep)
+    if not any(finding.measured for finding in found.claims):
+        raise StudyError(
+            f"{directory} is a study of {sweep.study.model} and holds no setting for which {document.name} claims a "
+            "ratio: give a sweep of the same model, method and retention, or leave --measured out"
+        )
+    return found

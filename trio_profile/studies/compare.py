@@ -1,0 +1,39 @@
+"""The kind `compare`: several methods at the same retentions, timed in turn in one process."""
+
+from pathlib import Path
+
+from trio_core import methods
+from trio_profile.errors import StudyError
+from trio_profile.inputs.models import own_questions
+from trio_profile.progress import Watch, ignore
+from trio_profile.records.schema import Study
+from trio_profile.records.store import Contents
+from trio_profile.studies import measuring
+
+CONTROLS = ("random", "downsample")
+"""The methods of every comparison: a random selection, and a smaller picture."""
+DRAWN = 8
+"""The number of random pictures for a model without questions."""
+
+
+def prepare(study: Study) -> Study:
+    """Return the study with its methods (all of them if it names none), with the controls, and with its inputs."""
+    named = study.methods or tuple(methods.names())
+    return with_inputs(study.model_copy(update={"methods": tuple(dict.fromkeys((*named, *CONTROLS)))}))
+
+
+def with_inputs(study: Study) -> Study:
+    """Return the study, with random pictures if it has no questions. Raises StudyError if it has no input at all."""
+    if study.fidelity_inputs == 0:
+        raise StudyError(f"--asked 0: {study.verb} compares answers with the dense model and needs at least 1")
+    if study.fidelity_inputs is None and study.questions is None and own_questions(study) is None:
+        return study.model_copy(update={"fidelity_inputs": DRAWN})
+    return study
+
+
+def run(study: Study, directory: Path, watch: Watch = ignore) -> Contents:
+    """Measure the cells that the directory does not hold yet. A method that cannot run is recorded with its reason.
+
+    The errors are those of `measuring.run`.
+    """
+    return measuring.run(study, directory, watch, keep_refusals=True)

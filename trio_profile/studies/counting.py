@@ -1,0 +1,94 @@
+"""The exact quantities of the dense model and of a cell: work, memory and launches, which do not depend on a clock."""
+
+from typing import Any
+
+import torch
+
+from trio_core.methods.method import Method
+from trio_profile.cost import formula
+from trio_profile.inputs.workload import Workload
+from trio_profile.profilers import fidelity, flops_counted, kv_cache, latency, launches, memory, power
+from trio_profile.profilers.clock import Clock
+from trio_profile.records.schema import Cell, Dense, Measurement, Shape, Study
+from trio_profile.studies.plan import PlannedCell
+
+Counts = dict[str, Any]
+"""Some fields of a Measurement."""
+_OUT_OF_MEMORY_ON_CPU = ("not enough memory", "can't allocate memory")
+"""Parts of the messages of the CPU allocator, which has no error class."""
+
+
+def measure_dense(
+    workload: Workload, seed: int = 0, clock: Clock | None = None, *, reference: fidelity.Reference | None = None
+) -> Dense:
+    """Return the exact quantities of the dense model, and the times of new pictures over a repeated picture.
+
+    seed: seed of the new pictures.
+    clock: clock of the device; None for the default clock.
+    reference: the dense model's answers; None if there are no questions.
+    """
+    shape = workload.shape
+    counted, _ = flops_counted.measure(workload, None)
+    tokens_by_layer = [shape.visual_tokens] * shape.num_layers
+    return Dense(
+        shape=shape,
+        fastv_macs=formula.fastv_inference(tokens_by_layer, shape.hidden, shape.intermediate) * shape.batch,
+        counted=counted,
+        kv_bytes_predicted=kv_cache.predicted_bytes(shape, tokens_by_layer),
+        **_count_memory_and_launches(workload, None),
+        energy=power.measure(workload, None),
+        distinct_ratios=latency.distinct_ratios(workload, seed=seed, clock=clock),
+        correct=reference.correct if reference else (),
+        kinds=reference.kinds if reference else (),
+    )
+
+
+def count(workload: Workload, planned: PlannedCell, study: Study) -> Counts:
+    """Return the exact quantities of a cell."""
+    shape, schedule = workload.shape, planned.schedule
+    counted, trace = flops_counted.measure(workload, planned.method)
+    assert trace is not None
+    return {
+        "remark": planned.method.reference.remark,
+        "retention": planned.retention(trace.realised_retention),
+        "layers": schedule.layers,
+        "budgets": schedule.budgets,
+        "fastv_macs": planned.fastv_macs(shape, study.gamma),
+        "fastv_overhead_macs": planned.fastv_overhead_macs(shape, study.gamma),
+        "gamma_counted": _gamma_counted(planned, shape, counted.selection_flops),
+        "counted": counted,
+        "kv_bytes_predicted": kv_cache.predicted_bytes(shape, schedule.tokens_by_layer),
+        **_count_memory_and_launches(workload, planned.method),
+    }
+
+
+def memory_failure(cell: Cell, error: Exception) -> Measurement:
+    """Return the record of a cell that ran out of memory. Any other error is raised again."""
+    out_of_memory = isinstance(error, torch.OutOfMemoryError | MemoryError) or any(
+        message in str(error) for message in _OUT_OF_MEMORY_ON_CPU
+    )
+    if not out_of_memory:
+        raise error
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    return Measurement(cell=cell, status="failed", reason=f"out of memory: {reason}"[:300])
+
+
+def _count_memory_and_launches(workload: Workload, method: Method | None) -> Counts:
+    """Return the size of the KV cache, the peak memory and the launches. method: None for the dense model."""
+    peak, host = memory.measure(workload, method), launches.measure(workload, method)
+    return {
+        "kv_bytes": sum(kv_cache.measure(workload, method)),
+        "peak_memory_bytes": peak.peak_bytes,
+        "working_memory_bytes": peak.working_bytes,
+        "peak_reserved_bytes": peak.reserved_bytes,
+        "launches": host.launches,
+        "host_waits": host.host_waits,
+    }
+
+
+def _gamma_counted(planned: PlannedCell, shape: Shape, selection_flops: int) -> float | None:
+    """Return the counted γ: work of the selections / one forward of each layer that they look at, text included."""
+    forwards = sum(formula.layer_macs(visual + shape.text_tokens, shape) for visual in planned.stage_tokens)
+    return selection_flops / 2 / (forwards * shape.batch) if forwards else None

@@ -1,0 +1,212 @@
+"""The kinds of study. To add a kind, write its file and add one entry to KINDS.
+
+A kind names its functions as "module:name". They are imported when they are used. So the command line prints its help
+at once, and a report needs no torch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Literal
+
+from trio_profile.errors import StudyError
+
+MEASUREMENTS = "measurements.jsonl"
+"""The file of a study that is measured cell by cell."""
+
+Group = Literal["Measure", "Explain", "Judge", "Paper", "Look"]
+"""The headings in the help of the command line."""
+
+MODEL = ("model", "layers", "option", "device", "dtype", "attention", "seed")
+"""The options of every kind that runs a model."""
+INPUT = ("image", "prompt", "questions", "asked", "text_tokens", "new_tokens", "batch")
+SAMPLING = ("seconds", "precision", "preroll_ms", "cold_l2")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of study.
+
+    name: name of the kind, and of its verb on the command line.
+    group: the heading under which the help lists it.
+    summary: its help. The first line says what it does.
+    options: its options, by their names on the command line. Every kind also has `study`, `out`, `resume`, `dry_run`
+        and `json`.
+    runner: the function that measures: `run(study, directory, watch)`. It returns the document. The runner of a kind
+        that is measured cell by cell writes its cells to `directory` instead.
+    document: the class of the document. For a kind that is measured cell by cell: the function that makes the document
+        from the contents of the store.
+    report: the function that makes a Report from the document.
+    file: the file that the study writes to its directory.
+    defaults: the fields of Study with another default than Study's own.
+    several: the fields of Study that may hold more than one value: `methods`, `retentions`.
+    preview: the function of its dry run: `preview(study, watch)` returns a Preview.
+    prepare: the function that completes a checked Study, if its defaults depend on the model; otherwise empty.
+    keep_refusals: whether a refused cell is recorded and the study continues. Otherwise the whole study is refused.
+    out: the default directory; empty if the result is only printed by default.
+    extra: the extra of this package that the runner needs; otherwise empty.
+    """
+
+    name: str
+    group: Group
+    summary: str
+    options: tuple[str, ...]
+    runner: str
+    document: str
+    report: str
+    file: str = MEASUREMENTS
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    several: tuple[str, ...] = ("methods", "retentions")
+    preview: str = "trio_profile.studies.preview:preview"
+    prepare: str = ""
+    keep_refusals: bool = False
+    out: str = ""
+    extra: str = ""
+
+    @property
+    def runs_a_model(self) -> bool:
+        """Whether it runs a model. An audit does not."""
+        return "model" in self.options
+
+    def load(self, part: Literal["runner", "document", "report", "preview", "prepare"]) -> Any:
+        """Import and return the function or class that a field names.
+
+        Raises StudyError if the extra that it needs is not installed.
+        """
+        module, _, name = getattr(self, part).partition(":")
+        try:
+            return getattr(import_module(module), name)
+        except ModuleNotFoundError as error:
+            if not self.extra:
+                raise
+            raise StudyError(
+                f"{self.name} needs the extra {self.extra!r} ({error}): pip install 'trio-profile[{self.extra}]'"
+            ) from error
+
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            name="sweep",
+            group="Measure",
+            summary="Sweep retentions: speed-up, work, cache and break-even. The main job.\n\n"
+            "Each retention is timed in turn with the dense model. Finished cells are not measured again.",
+            options=(*MODEL, "method", "retention", "budget_rule", "gamma", *INPUT, *SAMPLING),
+            runner="trio_profile.studies.sweep:run",
+            document="trio_profile.analysis.sweep:from_store",
+            report="trio_profile.findings.sweep:report",
+            out="runs/sweep",
+        ),
+        Kind(
+            name="compare",
+            group="Measure",
+            summary="Compare methods at the same retentions: time, work, cache, and agreement with the dense model.\n\n"
+            "`random` and `downsample` are always included. A method that cannot run is listed with its reason.",
+            options=(*MODEL, "method", "retention", "budget_rule", *INPUT, *SAMPLING),
+            runner="trio_profile.studies.compare:run",
+            document="trio_profile.analysis.compare:from_store",
+            report="trio_profile.findings.compare:report",
+            defaults={"methods": (), "retentions": (0.333,), "cell_seconds": 3.0},
+            prepare="trio_profile.studies.compare:prepare",
+            keep_refusals=True,
+            out="runs/compare",
+        ),
+        Kind(
+            name="eval",
+            group="Measure",
+            summary="Score the pruned and the dense model on tasks of lmms-eval, and time their answers.\n\n"
+            "Both models answer a question before the next question. This needs the extra `eval`.",
+            options=(*MODEL, "method", "retention", "budget_rule", "tasks", "task_path", "limit", "dense"),
+            runner="trio_profile.studies.eval:run",
+            document="trio_profile.analysis.eval:Evaluation",
+            report="trio_profile.findings.eval:report",
+            file="evaluation.json",
+            extra="eval",
+            defaults={"retentions": (0.333,)},
+            prepare="trio_profile.studies.eval:prepare",
+            several=(),
+        ),
+        Kind(
+            name="flops",
+            group="Explain",
+            summary="Reconcile the claimed work of one prefill with the counted work, term by term.\n\n"
+            "Without --retention the dense model is counted.",
+            options=(
+                *("model", "layers", "option", "device", "attention", "seed", "method", "retention", "budget_rule"),
+                *("gamma", "text_tokens", "new_tokens", "batch", "claimed", "convention", "causal", "unit"),
+            ),
+            runner="trio_profile.studies.flops:run",
+            document="trio_profile.analysis.flops:FlopsDocument",
+            report="trio_profile.findings.flops:report",
+            file="flops.json",
+            defaults={"methods": (), "retentions": (), "device": "cpu"},
+            prepare="trio_profile.studies.flops:prepare",
+            several=(),
+        ),
+        Kind(
+            name="layers",
+            group="Explain",
+            summary="Time every decoder layer and every stage of one prefill, dense and pruned.",
+            options=(
+                *(*MODEL, "method", "retention", "budget_rule", "gamma", "image", "prompt", "text_tokens"),
+                *("new_tokens", "batch", *SAMPLING),
+            ),
+            runner="trio_profile.studies.layers:run",
+            document="trio_profile.analysis.layers:LayersDocument",
+            report="trio_profile.findings.layers:report",
+            file="layers.json",
+            defaults={"retentions": (0.111,), "cell_seconds": 20.0},
+            several=(),
+        ),
+        Kind(
+            name="audit",
+            group="Judge",
+            summary="Recompute each figure of a paper from its other figures, and say which figures are right.",
+            options=("claims", "measured", "gpu"),
+            runner="trio_profile.studies.audit:run",
+            document="trio_profile.audit.document:AuditDocument",
+            report="trio_profile.findings.audit:report",
+            file="audit.json",
+            prepare="trio_profile.studies.audit:prepare",
+            several=(),
+        ),
+        Kind(
+            name="ablate",
+            group="Paper",
+            summary="Change one option of TRIO at a time, and compare each variant with the default.\n\n"
+            "A variant that cannot run is listed with its reason. Finished cells are not measured again.",
+            options=(*MODEL, "only", "retention", "budget_rule", *INPUT, *SAMPLING),
+            runner="trio_profile.studies.ablate:run",
+            document="trio_profile.analysis.ablate:from_store",
+            report="trio_profile.findings.ablate:report",
+            defaults={"retentions": (0.111,), "cell_seconds": 3.0},
+            prepare="trio_profile.studies.ablate:prepare",
+            keep_refusals=True,
+            several=("retentions",),
+            out="runs/ablate",
+        ),
+        Kind(
+            name="theory",
+            group="Paper",
+            summary="Compare the paper's bound with the divergence that removing tokens causes, stage by stage.\n\n"
+            "It also compares each layer's saliency with the last layer's.",
+            options=(*MODEL, "retention", "questions", "asked"),
+            runner="trio_profile.studies.theory:run",
+            document="trio_profile.analysis.theory:TheoryDocument",
+            report="trio_profile.findings.theory:report",
+            preview="trio_profile.studies.theory:preview",
+            file="theory.json",
+            defaults={"retentions": (0.05, 0.11, 0.33, 0.66), "fidelity_inputs": 30},
+            several=("retentions",),
+        ),
+    )
+}
+"""All kinds by name, in the order of the help."""
+
+
+def find(name: str) -> Kind:
+    """Return the kind with this name. Raises StudyError if no kind has it."""
+    if name not in KINDS:
+        raise StudyError(f"no kind of study is called {name!r}; choose {', '.join(KINDS)}")
+    return KINDS[name]
