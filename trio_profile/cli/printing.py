@@ -97,4 +97,4 @@ def write(text: str) -> None:
 def warn(lines: Iterable[str]) -> None:
     """Warnings on standard error, one a line."""
     for line in lines:
-        print(f"warning: {line}", file=sys.stderr)
+        print(f"trio-profile: warning: {line}", file=sys.stderr)

@@ -61,7 +61,7 @@ class Store:
         """
         if not self.path.is_file():
             raise StoreError(
-                f"{self.directory} holds no {MEASUREMENTS}: run `trio-profile sweep --out {self.directory}` first"
+                f"{self.directory} holds no {MEASUREMENTS}: name a directory of `sweep`, `compare` or `ablate`"
             )
         contents: Contents | None = None
         latest: dict[str, Measurement] = {}
@@ -110,11 +110,14 @@ class Store:
         return Contents(study, environment)
 
     def append(self, record: Header | Dense | Measurement) -> None:
-        """Write one record, and wait until it is on the disk."""
-        with self.path.open("ab") as file:
-            file.write(record.model_dump_json(exclude_none=True).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        """Write one record, and wait until it is on the disk. Raises StoreError if it cannot be written."""
+        try:
+            with self.path.open("ab") as file:
+                file.write(record.model_dump_json(exclude_none=True).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise StoreError(f"cannot write to {self.path}: {error.strerror}; finished cells are kept") from error
 
     def _end_last_line(self) -> None:
         """End a line that was cut off, so that the next record starts on a new line."""
@@ -124,9 +127,9 @@ class Store:
                 file.write(b"\n")
 
 
-def to_toml(study: Study) -> str:
-    """Return a study as TOML, without the fields that are None."""
-    return tomli_w.dumps(study.model_dump(exclude_none=True))
+def to_toml(study: Study, fields: set[str] | None = None) -> str:
+    """Return a study as TOML, without the fields that are None. fields: those that its kind takes; None takes all."""
+    return tomli_w.dumps(study.model_dump(exclude_none=True, include=fields))
 
 
 def _parse(line: bytes) -> Header | Dense | Measurement:
@@ -182,13 +185,25 @@ def write_document(path: Path, document: Record) -> None:
     write_whole(path, document.model_dump_json(indent=2) + "\n")
 
 
+def _refuse_newer(path: Path, text: bytes) -> None:
+    """Raise StoreError for a document that a newer trio-profile wrote."""
+    try:
+        version = json.loads(text).get("version")
+    except (ValueError, AttributeError):
+        return  # no document; reading it says why
+    if isinstance(version, int) and version > VERSION:
+        raise StoreError(f"{path}: format version {version} is newer than {VERSION}: upgrade trio-profile")
+
+
 def read_document(path: Path, kind: type[_Document]) -> _Document:
     """Read a document of the class `kind`.
 
     Raises StoreError if the file is missing, if it is not such a document, or if its version is newer.
     """
     try:
-        return kind.model_validate_json(path.read_bytes())
+        text = path.read_bytes()
+        _refuse_newer(path, text)
+        return kind.model_validate_json(text)
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:

@@ -71,7 +71,7 @@ class Study(Record):
     device: str = "cpu"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     attention: str = "sdpa"
-    seed: int = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     gamma: Annotated[float, Field(gt=0, le=1000)] = 1.0
     precision: Annotated[float, Field(gt=0, lt=1)] = 0.01
     cell_seconds: Annotated[float, Field(gt=0)] = 5.0

@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ FIELDS = {
     "only": "ablations",
 }
 """The options of the command line whose field of Study has another name."""
-_OF_EVERY_KIND = {"verb", "dtype", "device", "seed", "attention"}
+_OF_EVERY_MODEL = {"verb", "dtype", "device", "seed", "attention"}
 
 
 def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) -> Study:
@@ -35,6 +36,8 @@ def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) ->
     """
     kind = find(kind_name)
     given = {**(_read_kind(kind, file) if file else {}), **fields}
+    if given.get("verb", kind.name) != kind.name:
+        raise StudyError(f"verb = {given['verb']!r}: this is a study of kind {kind.name!r}; leave verb out")
     study = _validated({**_defaults(kind, given), **given, "verb": kind.name})
     _refuse_foreign_fields(kind, study)
     _require_methods(study)
@@ -54,9 +57,18 @@ def read(file: Path) -> dict[str, Any]:
         raise StudyError(f"study {file} is not TOML: {error}") from error
 
 
+def stored(file: Path) -> Study:
+    """Return the study that a directory keeps. Raises StudyError, naming the file, if it is not valid."""
+    try:
+        return _validated(read(file))
+    except StudyError as error:
+        raise StudyError(f"{file}: {error}") from error
+
+
 def fields_of(kind: Kind) -> set[str]:
     """Return the fields of Study that a kind takes."""
-    return {FIELDS.get(option, option) for option in kind.options} & set(Study.model_fields) | _OF_EVERY_KIND
+    common = _OF_EVERY_MODEL if kind.runs_a_model else {"verb"}
+    return {FIELDS.get(option, option) for option in kind.options} & set(Study.model_fields) | common
 
 
 def _read_kind(kind: Kind, file: Path) -> dict[str, Any]:
@@ -86,6 +98,10 @@ def _defaults(kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _validated(fields: dict[str, Any]) -> Study:
     """Return the study with these fields. Raises StudyError for the first field that is not valid."""
+    if unknown := sorted(set(fields) - set(Study.model_fields)):
+        near = get_close_matches(unknown[0], Study.model_fields, 1)
+        hint = f"; did you mean {near[0]}?" if near else "; see trio_profile/records/study.py"
+        raise StudyError(f"{unknown[0]} = {fields[unknown[0]]!r}: a study has no such field{hint}")
     try:
         return Study(**fields)
     except ValidationError as error:

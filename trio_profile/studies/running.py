@@ -66,7 +66,7 @@ def run(study: Study, out: Path | None = None, *, resume: bool = True, watch: Wa
             kind.load("runner")(study, out, watch)
         elif not _is_finished(study, kind, out):
             write_document(out / kind.file, kind.load("runner")(study, out, watch))
-            write_whole(out / STUDY, to_toml(study))
+            write_whole(out / STUDY, to_toml(study, asked.fields_of(kind)))
         return write_report(read(out), out)
 
 
@@ -75,6 +75,8 @@ def read(directory: Path) -> Finished:
 
     Raises StoreError if the directory holds no study, or more than one.
     """
+    if not directory.exists():
+        raise StoreError(f"{directory} does not exist: name a directory in which a study was kept (--out)")
     files = _study_files(directory)
     if not files:
         names = ", ".join(dict.fromkeys(kind.file for kind in KINDS.values()))
@@ -127,9 +129,10 @@ def _is_finished(study: Study, kind: Kind, out: Path) -> bool:
         return False
     document = read_document(out / kind.file, kind.load("document"))
     finished = (out / STUDY).is_file()
-    stored = Study(**asked.read(out / STUDY)) if finished else document.study
-    if stored is not None:
-        require_same("study", stored.model_dump(), study.model_dump(), out)
+    stored = asked.stored(out / STUDY) if finished else document.study
+    if stored is None:
+        raise StoreError(f"{out} holds {kind.file} but no {STUDY}, so its question is unknown; choose another --out")
+    require_same("study", stored.model_dump(), study.model_dump(), out)
     if not (finished and kind.runs_a_model):
         return False
     from trio_profile.inputs.environment import collect

@@ -123,9 +123,8 @@ def _observe(ready: Questionnaire) -> Iterator[Observed]:
 
 
 def _require_trio(method: Method) -> Trio:
-    """Return the study's TRIO. Raises OptionError for any other method, and for tokens other than visual ones."""
-    if not isinstance(method, Trio):
-        raise OptionError(f"method {method.name!r}: the theory is about TRIO; leave the method out")
+    """Return the study's TRIO. Raises OptionError for tokens other than visual ones."""
+    assert isinstance(method, Trio), "a study of this kind takes no other method"
     if method.tokens != "visual":
         raise OptionError("the bound is over visual tokens: leave the option tokens out")
     return method

@@ -93,7 +93,7 @@ def test_a_closed_pipe_is_no_error():
         (["sweep", "--device", "warp"], "device 'warp'"),
         (["sweep", "--attention", "magic"], "attention 'magic'"),
         (["sweep", "--batch", "0"], "batch = 0"),
-        (["report", "nowhere"], "nowhere holds no study"),
+        (["report", "nowhere"], "nowhere does not exist"),
         (["audit", "trio-2062"], "claims 'trio-2062' are not built in"),
         (["audit", "nowhere.yaml"], "nowhere.yaml is no file"),
         (["env", "--device", "cuda:7"], "cuda:7"),

@@ -53,4 +53,4 @@ def test_two_forms_at_once_are_refused():
 def test_warnings_go_to_standard_error(capsys):
     printing.warn(["line 5 dropped"])
     captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "warning: line 5 dropped\n")
+    assert (captured.out, captured.err) == ("", "trio-profile: warning: line 5 dropped\n")

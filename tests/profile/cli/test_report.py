@@ -43,6 +43,4 @@ def test_a_study_of_every_kind_is_shown_and_reported_without_torch(tmp_path):
     done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *directories], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert [directory for directory in directories if not (directory / "report.html").is_file()] == []
-    assert done.stderr == "trio-profile: error: nowhere holds no study: none of " + (
-        "measurements.jsonl, evaluation.json, flops.json, layers.json, audit.json, theory.json is there\n"
-    )
+    assert done.stderr.startswith("trio-profile: error: nowhere does not exist") and done.stderr.count("\n") == 1

@@ -88,7 +88,7 @@ def test_a_foreign_file_is_refused_by_name(tmp_path, content, says):
 
 
 def test_a_directory_without_a_study_says_how_to_make_one(tmp_path):
-    with pytest.raises(StoreError, match="trio-profile sweep --out"):
+    with pytest.raises(StoreError, match="name a directory of `sweep`"):
         Store(tmp_path / "nothing").read()
 
 

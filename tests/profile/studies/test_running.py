@@ -7,9 +7,9 @@ import pytest
 
 from tests.profile.documents import KEPT
 from tests.profile.studying import make
-from trio_profile.errors import StoreError
+from trio_profile.errors import StoreError, StudyError
 from trio_profile.records.store import STUDY
-from trio_profile.studies import flops, running
+from trio_profile.studies import asked, flops, running
 from trio_profile.studies.kinds import KINDS
 
 
@@ -48,7 +48,7 @@ def test_what_was_kept_is_read_as_its_kind_and_nothing_is_written(kind, tmp_path
 def test_an_empty_directory_holds_no_study(tmp_path):
     with pytest.raises(StoreError, match=r"holds no study: none of measurements\.jsonl, evaluation\.json, flops\.json"):
         running.read(tmp_path)
-    with pytest.raises(StoreError, match="nowhere holds no study"):
+    with pytest.raises(StoreError, match="nowhere does not exist"):
         running.read(tmp_path / "nowhere")
 
 
@@ -152,3 +152,27 @@ def test_a_second_process_is_refused_while_the_first_writes(runs, tmp_path):
     assert (str(caught.value), runs) == (expected, [])
     running.run(study, tmp_path)
     assert runs == ["pocket"]
+
+
+def test_a_document_of_a_newer_version_is_refused(tmp_path):
+    study = asked.make("audit", {"claims": "vtw"})
+    running.run(study, tmp_path)
+    text = (tmp_path / "audit.json").read_text()
+    (tmp_path / "audit.json").write_text(text.replace('"version": 1', '"version": 9', 1))
+    with pytest.raises(StoreError, match="format version 9 is newer than 1: upgrade trio-profile"):
+        running.read(tmp_path)
+
+
+def test_a_document_whose_question_is_unknown_is_not_overwritten(tmp_path):
+    running.run(asked.make("audit", {"claims": "vtw"}), tmp_path)
+    (tmp_path / "study.toml").unlink()
+    with pytest.raises(StoreError, match="so its question is unknown; choose another --out"):
+        running.run(asked.make("audit", {"claims": "dart"}), tmp_path)
+
+
+def test_a_study_file_that_was_edited_badly_is_named(tmp_path):
+    study = asked.make("audit", {"claims": "vtw"})
+    running.run(study, tmp_path)
+    (tmp_path / "study.toml").write_text('verb = "audit"\nclaims = "vtw"\nseed = "many"\n')
+    with pytest.raises(StudyError, match=r"study\.toml: seed = 'many'"):
+        running.run(study, tmp_path)
