@@ -27,13 +27,14 @@ def report(study: Study, measurements: Sequence[Measurement], doubts: Sequence[D
 
 
 def tally(measurements: Sequence[Measurement], doubts: Sequence[Doubt]) -> str:
-    """How many cells were measured, failed, are doubted and are sound."""
+    """How many cells were measured, were refused, failed, are doubted and are sound."""
     done = {measurement.cell.id for measurement in measurements if measurement.status == "done"}
     doubted = done & {doubt.cell.id for doubt in doubts if doubt.cell is not None}
-    return (
-        f"{units.number_of(len(done), 'cell')} measured, {len(measurements) - len(done)} failed: "
-        f"{len(doubted)} doubted, {len(done) - len(doubted)} sound."
-    )
+    parts = [f"{units.number_of(len(done), 'cell')} measured"]
+    for status in ("refused", "failed"):
+        if count := sum(measurement.status == status for measurement in measurements):
+            parts.append(f"{units.exact(count)} {status}")
+    return f"{', '.join(parts)}: {len(doubted)} doubted, {len(done) - len(doubted)} sound."
 
 
 def _sentence(doubt: Doubt) -> str:
