@@ -59,6 +59,13 @@ def tables(found: Comparison) -> list[Table]:
     return [block for page in pages.report(found).pages for block in page.blocks if isinstance(block, Table)]
 
 
+def test_every_method_with_the_most_right_answers_is_named(answered: Comparison):
+    rows = [row.model_copy(update={"accuracy": right}) for row in answered.rows]
+    names = [row.method for row in answered.at(0.3)]
+    [said] = [line for line in pages.sentences(tied, 0.3) if line.startswith("Most right answers")]
+    assert said == f"Most right answers: {names[0]}, {names[1]} and {names[2]}, 100 % [98.1, 100]."
+
+
 def test_the_report_has_a_page_for_each_retention(compared: Comparison, answered: Comparison):
     assert [page.id for page in pages.report(compared).pages] == ["at-0.3", "refused", "study", "numbers"]
     assert [page.id for page in pages.report(answered).pages] == ["at-0.3", "answers", "refused", "study", "numbers"]
