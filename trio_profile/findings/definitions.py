@@ -13,8 +13,8 @@ DEFINITIONS = (
         "Speed-up",
         "The median of paired ratios, dense time over pruned time. Dense and pruned run in turn, in random order "
         "within a pair, on the same input in the same process. The 95 % interval comes from resampling the pairs in "
-        "blocks of neighbours (block bootstrap), because neighbours may share a disturbance. Sampling ends when the interval is as narrow as asked (converged), when it narrows no more "
-        "(plateau), or when time is up (budget).",
+        "blocks of neighbours (block bootstrap), because neighbours may share a disturbance. Sampling ends when the "
+        "interval is as narrow as asked (converged), when it narrows no more (plateau), or when time is up (budget).",
     ),
     (
         "Break-even",

@@ -1,5 +1,6 @@
 """The report of `check`: every doubt about the cells of a study, and what to do about it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -31,9 +32,8 @@ def tally(measurements: Sequence[Measurement], doubts: Sequence[Doubt]) -> str:
     done = {measurement.cell.id for measurement in measurements if measurement.status == "done"}
     doubted = done & {doubt.cell.id for doubt in doubts if doubt.cell is not None}
     parts = [f"{units.number_of(len(done), 'cell')} measured"]
-    for status in ("refused", "failed"):
-        if count := sum(measurement.status == status for measurement in measurements):
-            parts.append(f"{units.exact(count)} {status}")
+    counts = Counter(measurement.status for measurement in measurements)
+    parts += [f"{units.exact(counts[status])} {status}" for status in ("refused", "failed") if counts[status]]
     return f"{', '.join(parts)}: {len(doubted)} doubted, {len(done) - len(doubted)} sound."
 
 

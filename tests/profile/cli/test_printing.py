@@ -56,7 +56,7 @@ def test_the_terminal_shows_details_if_everything_is_asked_for(capsys):
     ],
 )
 def test_the_hint_names_the_directory_of_a_study_that_is_kept(directory, hint, capsys, monkeypatch):
-    monkeypatch.setattr(running, "findings", lambda finished: REPORT)
+    monkeypatch.setattr(running, "findings", lambda _: REPORT)
     finished = running.Finished(KINDS["flops"], SimpleNamespace(report=None))
     printing.show_study(finished, "terminal", directory)
     assert hint in " ".join(capsys.readouterr().out.split())
