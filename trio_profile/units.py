@@ -4,7 +4,7 @@ Each function shows its result in backquotes. `bounds` are the lower and the upp
 """
 
 from collections.abc import Sequence
-from math import floor, log10
+from math import floor, isclose, log10
 
 _SI = ((10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 _BINARY = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
@@ -48,12 +48,21 @@ def signed_percent(share: float) -> str:
     return f"{'+' if share >= 0 else '−'}{percent(abs(share))}"
 
 
+def percent_of_all(share: float, digits: int = 1) -> str:
+    """A share between 0 and 1: 0.9 → `90.0 %`. Only all is `100 %`, and only none is `0 %`; others get more digits."""
+    return f"{_percentage(share, _share_digits([share], digits))} %"
+
+
 def percent_within(share: float, bounds: Sequence[float]) -> str:
-    """A share with its interval: `61 % [55, 66]`. A wide interval gets fewer digits. An exact share has no interval."""
+    """A share with its interval: `61 % [55, 66]`. A wide interval gets fewer digits. An exact share has no interval.
+
+    Only all is `100 %`, and only none is `0 %`: 1 in [0.981, 1] → `100 % [98.1, 100]`.
+    """
     if bounds[0] == share == bounds[1]:
-        return percent(share)
-    digits = _digits([100 * bound for bound in bounds], least=0, most=1)
-    return f"{percent(share, digits)} [{100 * bounds[0]:.{digits}f}, {100 * bounds[1]:.{digits}f}]"
+        return percent_of_all(share)
+    digits = _share_digits([share, *bounds], _digits([100 * bound for bound in bounds], least=0, most=1))
+    value, low, high = (_percentage(part, digits) for part in (share, *bounds))
+    return f"{value} % [{low}, {high}]"
 
 
 def points_within(difference: float, bounds: Sequence[float]) -> str:
@@ -64,10 +73,19 @@ def points_within(difference: float, bounds: Sequence[float]) -> str:
 
 def points(difference: float, bounds: Sequence[float]) -> str:
     """A difference of two shares in words, with its interval: −0.58 → `58.0 points less [−64.1, −51.2]`."""
-    around = "[{:+.1f}, {:+.1f}]".format(*(100 * bound for bound in bounds)).replace("-", "−")
     if round(100 * difference, 1) == 0:
-        return f"no difference {around}"
-    return f"{abs(100 * difference):.1f} points {'more' if difference > 0 else 'less'} {around}"
+        return f"no difference {points_interval(bounds)}"
+    return f"{abs(100 * difference):.1f} points {'more' if difference > 0 else 'less'} {points_interval(bounds)}"
+
+
+def points_fewer(difference: float) -> str:
+    """A difference of two shares of things that are counted: −0.36 → `36.0 points fewer`, 0.05 → `5.0 points more`."""
+    return f"{abs(100 * difference):.1f} points {'more' if difference > 0 else 'fewer'}"
+
+
+def points_interval(bounds: Sequence[float]) -> str:
+    """The interval of a difference of two shares, in percentage points: `[−42.7, −28.6]`."""
+    return "[{:+.1f}, {:+.1f}]".format(*(100 * bound for bound in bounds)).replace("-", "−")
 
 
 def nats_within(value: float, bounds: Sequence[float]) -> str:
@@ -196,6 +214,25 @@ def _digits(bounds: Sequence[float], least: int, most: int) -> int:
     while digits < most and width < 2 * 10**-digits:
         digits += 1
     return digits
+
+
+def _share_digits(shares: Sequence[float], least: int) -> int:
+    """The number of decimals, from `least` to 6, so that only all is rounded to 100 % and only none to 0 %."""
+    digits = least
+    between = [100 * share for share in shares if not _is_whole(share)]
+    while digits < 6 and any(round(value, digits) in (0, 100) for value in between):
+        digits += 1
+    return digits
+
+
+def _percentage(share: float, digits: int) -> str:
+    """The number of a percentage. All and none have no decimals."""
+    return _minus(f"{100 * share:.{0 if _is_whole(share) else digits}f}")
+
+
+def _is_whole(share: float) -> bool:
+    """Whether a share is 0 or 1, apart from the rounding of floating-point numbers."""
+    return isclose(share, 0, abs_tol=1e-12) or isclose(share, 1, abs_tol=1e-12)
 
 
 def _significant(value: float, digits: int) -> str:

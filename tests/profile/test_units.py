@@ -32,6 +32,26 @@ def test_a_share_has_the_digits_of_its_interval():
     assert units.percent_within(0.9084, (0.9084, 0.9084)) == "90.8 %"
 
 
+def test_only_all_is_100_percent_and_only_none_is_0_percent():
+    assert units.percent_within(1.0, (0.9812, 1.0)) == "100 % [98.1, 100]"
+    assert units.percent_within(0.0, (0.0, 0.0188)) == "0 % [0, 1.9]"
+    assert units.percent_within(0.997, (0.95, 0.9998)) == "99.70 % [95.00, 99.98]"
+    assert units.percent_within(0.9997, (0.9997, 0.9997)) == "99.97 %"
+    assert units.percent_within(1.0, (1.0, 1.0)) == units.percent_of_all(1.0) == "100 %"
+    assert units.percent_of_all(0.996, 0) == "99.6 %"
+    assert units.percent_of_all(0.0004) == "0.04 %"
+
+
+def test_rounding_of_floating_point_numbers_leaves_all_and_none_as_they_are():
+    assert units.percent_within(0.5, (1e-17, 1 - 1e-16)) == "50 % [0, 100]"
+
+
+def test_points_are_counted_in_words():
+    assert units.points_fewer(-0.36) == "36.0 points fewer"
+    assert units.points_fewer(0.05) == "5.0 points more"
+    assert units.points_interval((-0.427, -0.286)) == "[−42.7, −28.6]"
+
+
 def test_a_correlation_has_two_decimals_and_a_true_minus():
     assert units.correlation(-0.314, (-0.42, 0.08)) == "−0.31 [−0.42, 0.08]"
     assert units.correlation(1.0, (1.0, 1.0)) == "1.00 [1.00, 1.00]"

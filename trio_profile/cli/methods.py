@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from trio_profile.findings.listing import MethodRow
 
 RETENTION = 1 / 3
-"""The retention at which the cost of a selection is said: every method's layers can still keep that average."""
+"""The retention used for the declared cost; every method can reach it."""
 VISUAL_TOKENS, TEXT_TOKENS, TEXT_AFTER = 576, 60, 25
-"""The input at which it is said."""
+"""The input used for the declared cost."""
 
 
 def command(

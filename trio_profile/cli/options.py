@@ -144,7 +144,7 @@ OPTIONS: dict[str, Option] = {
     "batch": Option(INPUT, int, "Samples in a batch.", "1"),
     "tasks": Option(INPUT, str, "Comma list of tasks of lmms-eval, such as pope,gqa.", read=comma_list(str)),
     "task_path": Option(INPUT, Path, "A directory with YAML files of your own tasks.", read=absolute),
-    "limit": Option(INPUT, int, "Ask only the first questions of each task, this many.", "all", minimum=1),
+    "limit": Option(INPUT, int, "Ask the first N questions of each task.", "all", minimum=1),
     "dense": Option(
         INPUT,
         bool,
@@ -154,7 +154,7 @@ OPTIONS: dict[str, Option] = {
     ),
     # Claim
     "claimed": Option(CLAIM, str, "A printed figure for this prefill, such as 2.98e12. Finds its convention."),
-    "convention": Option(CLAIM, str, "Hold --claimed against this convention, such as all-ffn3-heads-flops."),
+    "convention": Option(CLAIM, str, "Compare --claimed with this convention, such as all-ffn3-heads-flops."),
     "causal": Option(
         CLAIM,
         Literal["dense", "half"],
@@ -193,7 +193,7 @@ OPTIONS: dict[str, Option] = {
 """Every option that a kind of study may take, by its name, in the order of the help."""
 
 SPECIAL: dict[tuple[str, str], Option] = {
-    ("flops", "method"): replace(OPTIONS["method"], empty="none, which is the dense model alone"),
+    ("flops", "method"): replace(OPTIONS["method"], empty="trio if --retention is given; otherwise the dense model"),
 }
 """Options that mean something else for one kind: by the kind and the option's name."""
 
@@ -218,7 +218,7 @@ RESUME = Annotated[
     bool,
     typer.Option(
         "--resume/--no-resume",
-        help="Go on with what --out holds, or refuse a directory that is in use. Default: --resume.",
+        help="Go on with what --out holds. --no-resume refuses a directory that holds a study. Default: --resume.",
         rich_help_panel=OUTPUT,
         show_default=False,
     ),

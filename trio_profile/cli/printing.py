@@ -74,7 +74,9 @@ def show_study(
         lambda: finished.document.model_dump_json(indent=2),
         lambda: running.findings(finished, **display),
         everything=everything,
-        hint=f"trio-profile show {directory or 'DIR'} --all prints every table.",
+        hint=f"trio-profile show {directory} --all prints every table."
+        if directory
+        else "--out DIR keeps the study; --markdown prints every table.",
     )
     if form == "terminal" and finished.document.report:
         write(f"\nreport: {finished.document.report}")

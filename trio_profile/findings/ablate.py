@@ -100,8 +100,8 @@ def sentences(group: Group, retention: float) -> list[str]:
 def _answers(option: str, rows: Sequence[Row]) -> list[str]:
     compared = [(row.variant, row.default_difference) for row in rows if row.default_difference is not None]
     found = [
-        f"{option} {variant} answers {'more' if apart.value > 0 else 'fewer'} questions right than the default: "
-        f"{units.points(apart.value, apart.ci95)}."
+        f"With {option} = {variant}, {units.points_fewer(apart.value)} right answers than the default "
+        f"{units.points_interval(apart.ci95)}."
         for variant, apart in compared
         if entries.tone(apart.ci95, 0)
     ]

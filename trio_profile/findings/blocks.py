@@ -141,7 +141,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Upright:
-    """An upright line, in its interval's band: a break-even, or a stage between two layers.
+    """A vertical line, with its interval as a band: a break-even, or a stage between two layers.
 
     text: its tooltip. colour, group: those of the series that it belongs to.
     """
@@ -161,7 +161,8 @@ class Chart:
 
     id: unique in the report.
     label: describes the chart for readers who cannot see it. The terminal prints it.
-    levels: level lines, as the one at which pruned and dense are equal. uprights: upright lines.
+    levels: y values of horizontal lines, such as the one at which pruned and dense are equal.
+    uprights: vertical lines.
     together: one tooltip shows all series at the same x.
     """
 
@@ -230,7 +231,8 @@ class Page:
 class Report:
     """A whole report.
 
-    subject, joint, model: make the heading, as `trio` `on` `pocket`. facts: stand beneath it.
+    subject, joint, model: the heading, in three parts: `trio`, `on`, `pocket`.
+    facts: the line below the heading.
     data: the document as JSON, embedded in the page; empty for what is not kept.
     """
 

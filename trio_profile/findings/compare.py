@@ -1,5 +1,7 @@
 """The report of a comparison: methods side by side at each retention, their answers, and what could not be run."""
 
+from collections.abc import Sequence
+
 from trio_profile import units
 from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.sweep import DenseSummary
@@ -109,16 +111,17 @@ def _closeness(rows: list[Row]) -> list[str]:
 
 
 def _most_right(reference: str, rows: list[Row]) -> list[str]:
-    """Which method has the most right answers, and how the others' compare with the reference method's."""
+    """Which methods have the most right answers, and how the others' compare with the reference method's."""
     answered = [(row, row.accuracy) for row in rows if row.accuracy is not None]
     if not answered:
         return []
-    best, right = max(answered, key=lambda one: one[1].value)
-    most = (
-        f"Most right answers: {best.method}, {units.percent_within(right.value, right.ci95)}, "
-        f"with a prefill speed-up of {_faster(best.prefill_speedup)}."
-    )
-    return [most, *_against(reference, rows)]
+    most = max(right.value for _, right in answered)
+    best = [(row, right) for row, right in answered if right.value == most]
+    names = _listed([row.method for row, _ in best])
+    # A method that ran with several seeds has another interval at the same value.
+    share = _only({units.percent_within(most, right.ci95) for _, right in best}) or units.percent_of_all(most)
+    speed = f", with a prefill speed-up of {_faster(best[0][0].prefill_speedup)}" if len(best) == 1 else ""
+    return [f"Most right answers: {names}, {share}{speed}.", *_against(reference, rows)]
 
 
 def _against(reference: str, rows: list[Row]) -> list[str]:
@@ -133,6 +136,17 @@ def _against(reference: str, rows: list[Row]) -> list[str]:
         "loss": f"Fewer right answers than {reference}, the paired interval below 0",
     }
     return [f"{said[side]}: {', '.join(names)}." for side, names in sides.items() if names]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as a sentence lists them: `trio, grid and scope`."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _only(texts: set[str]) -> str:
+    """The only text of a set; empty if the set holds several."""
+    return next(iter(texts)) if len(texts) == 1 else ""
 
 
 def _faster(found: Measured | None) -> str:
@@ -203,7 +217,7 @@ def _table(document: Comparison, rows: list[Row]) -> Table:
 
 def _same_token(row: Row) -> Entry:
     found = row.top1_agreement
-    return entries.NOTHING if found is None else Entry(units.percent(found.value, 0), note=f"of {found.samples}")
+    return entries.NOTHING if found is None else Entry(units.percent_of_all(found.value, 0), note=f"of {found.samples}")
 
 
 def _answers(row: Row) -> list[Entry]:

@@ -12,15 +12,20 @@ DEFINITIONS = (
     (
         "Speed-up",
         "The median of paired ratios, dense time over pruned time. Dense and pruned run in turn, in random order "
-        "within a pair, on the same input in the same process. The 95 % interval of the median assumes no shape of "
-        "the noise. Sampling ends when the interval is as narrow as asked (converged), when it narrows no more "
-        "(plateau), or when time is up (budget).",
+        "within a pair, on the same input in the same process. The 95 % interval comes from resampling the pairs in "
+        "blocks of neighbours (block bootstrap), because neighbours may share a disturbance. Sampling ends when the "
+        "interval is as narrow as asked (converged), when it narrows no more (plateau), or when time is up (budget).",
     ),
     (
         "Break-even",
         "The retention at which the ratio of costs, pruned over dense, crosses 1. Measured ratios are fitted so that "
         "the cost never falls as retention grows; the interval comes from resampling the pairs. For counts it is "
         "the exact crossing of the line through the sweep.",
+    ),
+    (
+        "Other medians",
+        "A median of single times, such as the milliseconds of selection, has the 95 % interval of the sign test. It "
+        "assumes independent samples, and no shape of the noise.",
     ),
     (
         "Prefill and total",

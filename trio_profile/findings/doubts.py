@@ -1,5 +1,6 @@
 """The report of `check`: every doubt about the cells of a study, and what to do about it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -27,13 +28,13 @@ def report(study: Study, measurements: Sequence[Measurement], doubts: Sequence[D
 
 
 def tally(measurements: Sequence[Measurement], doubts: Sequence[Doubt]) -> str:
-    """How many cells were measured, failed, are doubted and are sound."""
+    """How many cells were measured, were refused, failed, are doubted and are sound."""
     done = {measurement.cell.id for measurement in measurements if measurement.status == "done"}
     doubted = done & {doubt.cell.id for doubt in doubts if doubt.cell is not None}
-    return (
-        f"{units.number_of(len(done), 'cell')} measured, {len(measurements) - len(done)} failed: "
-        f"{len(doubted)} doubted, {len(done) - len(doubted)} sound."
-    )
+    parts = [f"{units.number_of(len(done), 'cell')} measured"]
+    counts = Counter(measurement.status for measurement in measurements)
+    parts += [f"{units.exact(counts[status])} {status}" for status in ("refused", "failed") if counts[status]]
+    return f"{', '.join(parts)}: {len(doubted)} doubted, {len(done) - len(doubted)} sound."
 
 
 def _sentence(doubt: Doubt) -> str:

@@ -71,8 +71,7 @@ def short_share(found: Share | Accuracy | None) -> Entry:
     """A share whose interval is a tooltip."""
     if found is None:
         return NOTHING
-    digits = 0 if found.value == 1 else 1
-    return Entry(units.percent(found.value, digits), title=units.percent_within(found.value, found.ci95))
+    return Entry(units.percent_of_all(found.value), title=units.percent_within(found.value, found.ci95))
 
 
 def points(found: Difference | None) -> Entry:

@@ -94,7 +94,7 @@ def _summary(document: FlopsDocument, unit: Unit) -> list[str]:
         if residual == 0
         else f"The steps below leave {unit.exact(residual)} unexplained.",
     ]
-    if not document.selection_counted:
+    if document.method is not None and not document.selection_counted:
         lines.append(
             "The meta device selects no tokens: the cost of the selection is declared by the method, not counted."
         )
@@ -106,7 +106,8 @@ def _summary(document: FlopsDocument, unit: Unit) -> list[str]:
 
 
 def _counted(document: FlopsDocument) -> str:
-    return "counted" if document.selection_counted else "counted, selection declared"
+    declared = document.method is not None and not document.selection_counted
+    return "counted, selection declared" if declared else "counted"
 
 
 def print_page(document: FlopsDocument, unit: Unit) -> Page:  # noqa: ARG001
@@ -240,8 +241,9 @@ def _walk(id: str, caption: str, first: str, start: int, terms: Sequence[Term], 
 def _convention(found: Match) -> str:
     """What one convention gives, beside the printed figure."""
     if found.printed != "no":
-        how = "rounded" if found.printed == "rounded" else "cut off, not rounded"
-        return f"{found.code} gives the printed figure: {units.exact(found.value)}, {how}. It counts {found.name}."
+        how = "Rounded" if found.printed == "rounded" else "Cut off, not rounded"
+        gives = f"{found.code} gives {units.exact(found.value)}. {how}, that is the printed figure."
+        return f"{gives} It counts {found.name}."
     if found.text_tokens is not None:
         low, high = found.text_tokens
         tokens = units.number_of(low, "text token") if low == high else f"{low} to {high} text tokens"

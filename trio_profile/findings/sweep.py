@@ -26,7 +26,7 @@ def verdict_page(document: SweepDocument) -> Page:
         if (lines := verdict.findings(document, method))
     ]
     if not blocks:
-        blocks.append(Sentences("", verdict.sentences(document)[:1]))
+        blocks.append(Sentences("", ["No cell of this study finished: there is nothing to conclude yet."]))
     seen = {cell.method for cell in document.cells}
     blocks += [cell_tables.summary(document, method) for method in methods if method in seen]
     if document.dense is not None and any_finished(document):

@@ -180,9 +180,7 @@ def _stage_sentence(stage: StageTheory) -> str:
     after, found = f"After layer {stage.layer}", stage.same_kept
     if stage.spearman is None:
         return f"{after}: nothing was removed, or the output did not move. The bound says nothing here."
-    pooled = (
-        f"{after}: term and divergence correlate by {units.correlation(stage.spearman.value, stage.spearman.ci95)}."
-    )
+    pooled = f"{after}, the bound's term and the divergence have a rank correlation of {_text(stage.spearman)}."
     if found is None:
         return pooled
     low, high = found.ci95
@@ -193,7 +191,7 @@ def _stage_sentence(stage: StageTheory) -> str:
         if high < 0
         else "the term does not tell which selection diverges more"
     )
-    return f"{pooled} Among selections that keep the same number of tokens it is {_text(found)}: {verdict}."
+    return f"{pooled} Among selections of equal size it is {_text(found)}: {verdict}."
 
 
 def _depth_sentence(document: TheoryDocument) -> str:

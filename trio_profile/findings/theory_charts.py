@@ -7,13 +7,16 @@ from trio_profile.analysis.theory import TOP, StageTheory, TheoryDocument
 from trio_profile.findings.blocks import Axis, Chart, Series, Upright
 from trio_profile.records.estimate import Estimate
 
+_VALUES = 'The table "Saliency by depth" has the values.'
+"""Where the values of the charts over layers stand."""
+
 
 def bound(document: TheoryDocument) -> Chart:
     """The bound's term and the measured divergence of each removal, both logarithmic. A stage is a colour."""
     return Chart(
         id="bound",
         caption="Each point is a removal, each colour a stage",
-        label="The bound's term against the measured divergence. The table has the rank correlations.",
+        label="The bound's term against the measured divergence. The table below has the rank correlations.",
         x=Axis("(Σ s · ‖h‖)² over the removed tokens", log=True),
         y=Axis("KL(dense ‖ pruned) of the next token, nats", log=True),
         series=[_removals(stage, number) for number, stage in enumerate(document.stages)],
@@ -51,7 +54,7 @@ def agreement(document: TheoryDocument) -> Chart:
     return Chart(
         id="agreement",
         caption="Agreement with the last layer, mean over questions",
-        label="Agreement of each layer's saliency with the last layer's. The last page has a table of the values.",
+        label=f"Rank correlation and share of the {top} in common, layer by layer. {_VALUES}",
         x=_depth(document),
         y=Axis("Agreement with the last layer", min(0.0, *lows) - 0.05, 1.05),
         series=[
@@ -71,7 +74,7 @@ def above_mean(document: TheoryDocument) -> Chart:
     return Chart(
         id="counts",
         caption="Tokens above the mean saliency, mean over questions",
-        label="Visual tokens above the mean saliency, by layer. The table has the values.",
+        label=f"A point for each layer, with its interval. {_VALUES}",
         x=_depth(document),
         y=Axis("Visual tokens above the mean", 0, 1.1 * max(one.ci95[1] for one in found)),
         series=[series],

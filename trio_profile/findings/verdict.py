@@ -13,12 +13,6 @@ from trio_profile.findings.cells import any_finished, finished, realised
 from trio_profile.records.estimate import Measured
 
 
-def sentences(document: SweepDocument) -> list[str]:
-    """The findings of each method, then the doubts."""
-    found = [sentence for method in document.study.methods for sentence in findings(document, method)]
-    return [*(found or ["No cell of this study finished: there is nothing to conclude yet."]), *doubts(document)]
-
-
 def findings(document: SweepDocument, method: str) -> list[str]:
     """One method: its speed at the least retention, where it stops paying, its work, its cache and its answers."""
     cells = finished(document, method)

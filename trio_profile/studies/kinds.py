@@ -162,7 +162,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="audit",
             group="Judge",
-            summary="Recompute each figure of a paper from its other figures, and say which figures are right.",
+            summary="Recompute each figure of a paper from its other figures, and say which of them follow.",
             options=("claims", "measured", "gpu"),
             runner="trio_profile.studies.audit:run",
             document="trio_profile.audit.document:AuditDocument",

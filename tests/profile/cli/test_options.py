@@ -49,7 +49,7 @@ def test_the_help_says_the_default_of_a_kind():
     assert default_of("seconds", KINDS["layers"]) == "20"
     assert default_of("asked", KINDS["theory"]) == "30"
     assert default_of("device", KINDS["flops"]) == "cpu"
-    assert default_of("method", KINDS["flops"]) == "none, which is the dense model alone"
+    assert default_of("method", KINDS["flops"]) == "trio if --retention is given; otherwise the dense model"
 
 
 def test_every_help_is_one_or_more_whole_sentences():

@@ -55,7 +55,7 @@ def tables(found: Ablation) -> list[Table]:
 
 def test_sentences_say_what_stands_out(known: Ablation):
     assert pages.sentences(known.groups[0], 0.11) == [
-        "k_pos 1 answers fewer questions right than the default: 12.5 points less [−18.0, −6.7].",
+        "With k_pos = 1, 12.5 points fewer right answers than the default [−18.0, −6.7].",
         "No measurable difference from the default in right answers: 2.",
         "No measurable difference in prefill time.",
     ]

@@ -10,6 +10,7 @@ from trio_profile.analysis.compare import Comparison, compare
 from trio_profile.findings import compare as pages
 from trio_profile.findings import compare_charts
 from trio_profile.findings.blocks import Sentences, Table, Terms
+from trio_profile.records.estimate import Accuracy
 from trio_profile.records.schema import Fidelity, Measurement, Pair
 from trio_profile.render import html, terminal
 
@@ -57,6 +58,19 @@ def answered() -> Comparison:
 
 def tables(found: Comparison) -> list[Table]:
     return [block for page in pages.report(found).pages for block in page.blocks if isinstance(block, Table)]
+
+
+def test_every_method_with_the_most_right_answers_is_named(answered: Comparison):
+    perfect = Accuracy(value=1.0, ci95=(0.9812, 1.0), samples=200)
+    rows = [row.model_copy(update={"accuracy": perfect}) if row.method != "random" else row for row in answered.rows]
+    first, second, third = (row.method for row in answered.at(0.3) if row.method != "random")
+    assert f"Most right answers: {first}, {second} and {third}, 100 % [98.1, 100]." in pages.sentences(
+        answered.model_copy(update={"rows": rows}), 0.3
+    )
+    wider = perfect.model_copy(update={"ci95": (0.97, 1.0)})
+    rows = [row.model_copy(update={"accuracy": wider}) if row.method == third else row for row in rows]
+    told = pages.sentences(answered.model_copy(update={"rows": rows}), 0.3)
+    assert f"Most right answers: {first}, {second} and {third}, 100 %." in told
 
 
 def test_the_report_has_a_page_for_each_retention(compared: Comparison, answered: Comparison):

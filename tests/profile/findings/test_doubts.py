@@ -14,12 +14,21 @@ def test_sound_cells_leave_the_tally_alone():
     assert sentences(report) == ["1 cell measured, 1 failed: 0 doubted, 1 sound."]
 
 
+def test_a_refused_cell_is_not_a_failed_one():
+    refused = failed(retention=0.5).model_copy(update={"status": "refused"})
+    cells = [measurement(noise=0.002), refused]
+    assert pages.tally(cells, []) == "1 cell measured, 1 refused: 0 doubted, 1 sound."
+    assert pages.tally([*cells, failed(retention=0.9)], []) == (
+        "1 cell measured, 1 refused, 1 failed: 0 doubted, 1 sound."
+    )
+
+
 def test_each_doubt_stands_under_its_cell_with_the_next_step():
     cells = [measurement(noise=0.2, pairs=7, stopped="budget"), measurement(noise=0.002, retention=0.5)]
     found = [doubt for doubt in doubts(study(), cells) if doubt.cell == cells[0].cell]
     report = pages.report(study(), cells, found)
     tally, cell = blocks(report, Sentences)
-    assert list(tally.lines) == ["2 cells measured, 0 failed: 1 doubted, 1 sound."]
+    assert list(tally.lines) == ["2 cells measured: 1 doubted, 1 sound."]
     assert cell.heading == "trio at 11.0 %" and cell.tone == "doubt" and len(cell.lines) == len(found)
     budget = next(line for line in cell.lines if line.startswith("budget: "))
     assert "7 pairs" in budget and ". Next step: " in budget and budget.endswith(".")

@@ -48,6 +48,8 @@ def test_an_unknown_value_is_a_dash():
     assert entries.ratio(1, None) == entries.ratio(None, 1) == entries.NOTHING
 
 
-def test_a_share_of_all_has_no_decimals():
+def test_only_a_share_of_all_is_100_percent():
     assert entries.short_share(Accuracy(value=1.0, ci95=(0.98, 1.0), samples=200)).text == "100 %"
+    assert entries.share(Accuracy(value=1.0, ci95=(0.981, 1.0), samples=200)).text == "100 % [98.1, 100]"
+    assert entries.short_share(Accuracy(value=0.9996, ci95=(0.998, 1.0), samples=5000)).text == "99.96 %"
     assert entries.short_share(Accuracy(value=0.9, ci95=(0.85, 0.94), samples=200)).text == "90.0 %"

@@ -69,6 +69,13 @@ def test_the_first_page_says_what_is_explained_and_what_is_declared(document: Fl
     assert not any("declared by the method" in line for line in said)
 
 
+def test_the_dense_model_has_no_selection_to_declare(document: FlopsDocument):
+    report = pages.report(document.model_copy(update={"method": None}))
+    assert not any("selection" in line for line in sentences(report))
+    assert blocks(report, Waterfall)[0].last.name == "counted"
+    assert blocks(pages.report(document), Waterfall)[0].last.name == "counted, selection declared"
+
+
 def test_halved_causal_attention_is_said_only_if_asked(document: FlopsDocument):
     assert not any("halved" in line for line in sentences(pages.report(document)))
     half = document.model_copy(update={"causal": "half", "analytic_macs": 7})
@@ -82,7 +89,8 @@ def test_a_printed_figure_is_held_against_each_convention(document: FlopsDocumen
     cut = nearest.model_copy(update={"printed": "truncated"})
     with_text = nearest.model_copy(update={"text_tokens": (5, 5)})
     said = sentences(pages.report(document.model_copy(update={"conventions": (cut, with_text)})))
-    assert any("cut off, not rounded" in line and nearest.name in line for line in said)
+    gives = f"{nearest.code} gives {units.exact(nearest.value)}. Cut off, not rounded, that is the printed figure."
+    assert f"{gives} It counts {nearest.name}." in said
     assert f"{nearest.code} would give the printed figure with 5 text tokens." in said
 
 

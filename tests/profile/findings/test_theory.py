@@ -10,7 +10,7 @@ from tests.profile.reading import blocks, in_terminal, rows, sentences, table, t
 from trio_profile.analysis import theory as analysis
 from trio_profile.analysis.theory import TheoryDocument
 from trio_profile.findings import theory as pages
-from trio_profile.findings.blocks import Chart
+from trio_profile.findings.blocks import Chart, Table
 from trio_profile.records.estimate import Correlation, Count, Overlap
 from trio_profile.render import render
 
@@ -41,6 +41,19 @@ def test_the_sentence_on_a_stage_follows_its_interval(document: TheoryDocument):
     assert "a larger term goes with a smaller divergence" in with_same_kept(document, -0.3, -0.1)
     assert "does not tell which selection diverges more" in with_same_kept(document, -0.1, 0.1)
     assert pages.sentences(document) == sentences(pages.report(document))
+
+
+def test_the_sentence_on_a_stage_names_both_correlations(document: TheoryDocument):
+    said = with_same_kept(document, 0.1, 0.3)
+    assert said.startswith("After layer 1, the bound's term and the divergence have a rank correlation of ")
+    assert "Among selections of equal size it is 0.20 [0.10, 0.30]: a larger term" in said
+
+
+def test_charts_name_a_table_that_exists(document: TheoryDocument):
+    report = pages.report(document)
+    _, agreement, counts = blocks(report, Chart)
+    assert any(found.caption.startswith("Saliency by depth") for found in blocks(report, Table))
+    assert all('The table "Saliency by depth"' in chart.label for chart in (agreement, counts))
 
 
 def test_the_sentence_on_depth_names_the_lowest_layer_and_the_trend(document: TheoryDocument):

@@ -4,10 +4,16 @@ import re
 
 import pytest
 
+from tests.profile import reading
 from tests.profile.examples import document, failed, measurement, study
 from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.findings.verdict import sentences
+from trio_profile.findings import sweep
 from trio_profile.stats.crossing import BreakEven
+
+
+def sentences(document: SweepDocument) -> list[str]:
+    """All sentences of a sweep's report."""
+    return reading.sentences(sweep.report(document))
 
 
 @pytest.fixture(scope="module")

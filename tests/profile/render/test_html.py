@@ -12,11 +12,11 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from tests.profile.examples import document, environment, failed, measurement, study
+from tests.profile.reading import sentences
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import ProfileError
 from trio_profile.findings import sweep
 from trio_profile.findings.blocks import Axis, Chart, Page, Report, Series, Step, Upright, Waterfall
-from trio_profile.findings.verdict import sentences
 from trio_profile.render import drawing, html
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -166,7 +166,7 @@ def test_markup_in_names_stays_text():
 def test_a_study_with_missing_parts_has_a_report(poor: SweepDocument):
     text = render(poor)
     assert embedded(text) == poor
-    assert all(sentence in Parsed(text).text for sentence in sentences(poor))
+    assert all(sentence in Parsed(text).text for sentence in sentences(sweep.report(poor)))
 
 
 # Writing
