@@ -67,6 +67,11 @@ def measure(plan: Plan, clock: Clock, watch: Watch, load: float = 0.0) -> Pace:
     return Pace(generation, count, _questions(workload, plan.study), load)
 
 
+def import_seconds() -> float:
+    """Return the CPU time of this process so far. At the start of a command it is the import of the libraries."""
+    return time.process_time()
+
+
 def count_everything(workload: Workload) -> None:
     """Run all exact counts of the dense model once."""
     flops_counted.measure(workload, None)

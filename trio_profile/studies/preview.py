@@ -24,9 +24,9 @@ def preview(study: Study, watch: Watch = ignore) -> Preview:
     """
     kind = find(study.verb)
     watch(Step(f"loading {study.model}"))
-    start = time.perf_counter()
+    imports, start = duration.import_seconds(), time.perf_counter()
     plan, reason = _plan(study, kind)
-    load = time.perf_counter() - start
+    load = imports + time.perf_counter() - start
     seconds, reason = None, reason or _UNKNOWN.get(kind.name)
     if reason is None:
         clock = clock_for(plan.workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)

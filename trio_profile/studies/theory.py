@@ -20,6 +20,7 @@ from trio_profile.profilers.removals import ByLayer
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.schema import Environment, Removal, Study
 from trio_profile.records.store import write_document
+from trio_profile.studies.duration import import_seconds
 from trio_profile.studies.kinds import find
 from trio_profile.studies.plan import resolve
 
@@ -73,9 +74,9 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> T
 
 def preview(study: Study, watch: Watch = ignore) -> Preview:
     """Return the expected time of a study, from two of its questions. It has no cells. Raises what `run` raises."""
-    start = perf_counter()
+    imports, start = import_seconds(), perf_counter()
     ready = _questionnaire(study, watch)
-    load = perf_counter() - start
+    load = imports + perf_counter() - start
     watch(Step("timing two questions"))
     questions = _observe(ready)
     next(questions)
