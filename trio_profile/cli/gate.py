@@ -74,7 +74,8 @@ def _read(path: Path) -> "Subject":
     """A study or a pytest-benchmark file. Raises StoreError for a path that is neither."""
     from trio_profile.errors import StoreError
     from trio_profile.gate.evidence import of_benchmarks, of_study
-    from trio_profile.records.store import MEASUREMENTS, Store
+    from trio_profile.records.files import MEASUREMENTS
+    from trio_profile.records.store import Store
 
     if path.name == MEASUREMENTS:
         path = path.parent

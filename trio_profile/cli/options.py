@@ -14,7 +14,7 @@ import typer
 
 from trio_profile import units
 from trio_profile.cli.values import absolute, assignments, comma_list, name_or_path
-from trio_profile.studies.kinds import Kind
+from trio_profile.studies.kinds import FIELDS, Kind
 
 MODEL, METHOD, INPUT, CLAIM, SAMPLING, OUTPUT = "Model", "Method", "Input", "Claim", "Sampling", "Output"
 """Panels of a verb's help, in their order."""
@@ -30,7 +30,6 @@ class Option:
     default: the default of Study, as the help says it. A kind with a default of its own overrides it.
     empty: what an empty default of a kind means, as the help says it.
     names: on the command line, the main one first. Empty: made from the option's name.
-    field: the field of Study that it fills. Empty: the option's name.
     read: makes the field's value from what typer read.
     minimum: the smallest number that is accepted.
     metavar: what the help shows for the value.
@@ -43,7 +42,6 @@ class Option:
     default: str = ""
     empty: str = ""
     names: tuple[str, ...] = ()
-    field: str = ""
     read: Callable[[Any], Any] | None = None
     minimum: int | None = None
     metavar: str | None = None
@@ -73,7 +71,6 @@ OPTIONS: dict[str, Option] = {
         "A method, or package.module:Class. Repeat it for several.",
         "trio",
         empty="all methods",
-        field="methods",
         read=tuple,
     ),
     "retention": Option(
@@ -82,7 +79,6 @@ OPTIONS: dict[str, Option] = {
         "Comma list: shares of the visual tokens kept, averaged over the decoder's layers.",
         "0.11,0.22,0.33,0.44,0.55,0.66,0.77,0.88,0.94,0.99",
         empty="the dense model alone",
-        field="retentions",
         read=comma_list(float),
         metavar="SHARES",
     ),
@@ -99,7 +95,6 @@ OPTIONS: dict[str, Option] = {
         list[str],
         "An option of the method. Repeat it for several.",
         names=("--option", "-o"),
-        field="options",
         read=assignments,
         metavar="NAME=VALUE",
     ),
@@ -108,6 +103,7 @@ OPTIONS: dict[str, Option] = {
         Literal["average", "after-prune", "final"],
         "What a retention means: the average over layers, the share after the first pruning, or the share at the end.",
         "average",
+        read=lambda rule: {"budget_rule": rule},
     ),
     "gamma": Option(METHOD, float, "Backward factor γ in the paper's F_ov.", "1"),
     "only": Option(
@@ -115,7 +111,6 @@ OPTIONS: dict[str, Option] = {
         list[str],
         "A group of variants: k_pos, threshold, layers, probe or saliency. Repeat it for several.",
         "all groups",
-        field="ablations",
         read=lambda groups: {group: {} for group in groups},
     ),
     # Input
@@ -134,7 +129,6 @@ OPTIONS: dict[str, Option] = {
         "How many questions, or drawn pictures, the pruned model and the dense model both answer.",
         "all questions of a file; 200 for pocket; otherwise 8 drawn pictures (sweep: none)",
         names=("--asked", "--pictures"),
-        field="fidelity_inputs",
         minimum=1,
     ),
     "text_tokens": Option(
@@ -172,7 +166,6 @@ OPTIONS: dict[str, Option] = {
         "Sampling of a cell stops after this many measured seconds in any case.",
         "5",
         names=("--seconds", "--cell-seconds"),
-        field="cell_seconds",
     ),
     "precision": Option(
         SAMPLING, float, "Sampling stops when a speed-up's interval has this relative half width.", "0.01"
@@ -268,26 +261,33 @@ def fields(given: dict[str, Any]) -> dict[str, Any]:
             continue
         option = OPTIONS[name]
         try:
-            found[option.field or name] = option.read(value) if option.read else value
+            read = option.read(value) if option.read else value
         except ValueError as error:
             raise typer.BadParameter(f"{_flag(name)} {value!r} is not a comma list of numbers ({error})") from error
-    if "budget_rule" in found:
-        found["options"] = found.get("options", {}) | {"budget_rule": found.pop("budget_rule")}
+        field = field_of(name)
+        # --option and --budget-rule fill one table.
+        found[field] = {**found.get(field, {}), **read} if isinstance(read, dict) else read
     return found
+
+
+def field_of(name: str) -> str:
+    """The field of Study that an option fills."""
+    return FIELDS.get(name, name)
 
 
 def option_of(name: str, kind: Kind) -> Option:
     """The option of this name, as a kind of study takes it."""
     option = SPECIAL.get((kind.name, name), OPTIONS[name])
-    if option.field in ("methods", "retentions") and option.field not in kind.several:
-        return replace(option, help=_ONE[option.field])
+    field = field_of(name)
+    if field in _ONE and field not in kind.several:
+        return replace(option, help=_ONE[field])
     return option
 
 
 def default_of(name: str, kind: Kind) -> str:
     """The default of an option for a kind of study, as the help says it. Empty if it has none."""
     option = option_of(name, kind)
-    field = option.field or name
+    field = field_of(name)
     if field not in kind.defaults:
         return option.default
     value = kind.defaults[field]

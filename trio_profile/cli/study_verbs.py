@@ -9,7 +9,8 @@ import typer
 from trio_profile.cli import options, printing
 from trio_profile.cli.exits import Interrupted
 from trio_profile.cli.progress import progress
-from trio_profile.studies.kinds import MEASUREMENTS, Kind
+from trio_profile.records.files import MEASUREMENTS
+from trio_profile.studies.kinds import Kind
 
 if TYPE_CHECKING:
     from trio_profile.records.schema import Study

@@ -17,10 +17,8 @@ import tomli_w
 from pydantic import ValidationError
 
 from trio_profile.errors import StoreError
+from trio_profile.records.files import MEASUREMENTS, STUDY
 from trio_profile.records.schema import FORMAT, VERSION, Dense, Environment, Header, Measurement, Record, Study
-
-MEASUREMENTS = "measurements.jsonl"
-STUDY = "study.toml"
 
 _Document = TypeVar("_Document", bound=Record)
 _RECORDS = {"header": Header, "dense": Dense, "measurement": Measurement}

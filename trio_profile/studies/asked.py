@@ -11,18 +11,8 @@ from pydantic import ValidationError
 from trio_profile.errors import StudyError
 from trio_profile.records.store import first_problem
 from trio_profile.records.study import Study
-from trio_profile.studies.kinds import Kind, find
+from trio_profile.studies.kinds import FIELDS, Kind, find
 
-FIELDS = {
-    "method": "methods",
-    "retention": "retentions",
-    "option": "options",
-    "budget_rule": "options",
-    "asked": "fidelity_inputs",
-    "seconds": "cell_seconds",
-    "only": "ablations",
-}
-"""The options of the command line whose field of Study has another name."""
 _OF_EVERY_MODEL = {"verb", "dtype", "device", "seed", "attention"}
 
 

@@ -36,4 +36,4 @@ def run(study: Study, directory: Path, watch: Watch = ignore) -> Contents:
 
     The errors are those of `measuring.run`.
     """
-    return measuring.run(study, directory, watch, keep_refusals=True)
+    return measuring.run(study, directory, watch)

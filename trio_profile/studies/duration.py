@@ -10,6 +10,7 @@ from trio_profile.profilers.clock import Clock
 from trio_profile.progress import Step, Watch
 from trio_profile.records.schema import Shape, Study
 from trio_profile.stats.stopping import LEAST_SAMPLES
+from trio_profile.studies.kinds import find
 from trio_profile.studies.plan import Plan, PlannedCell
 
 FIXED_SHARE = 0.3
@@ -87,9 +88,9 @@ def seconds_of_cells(plan: Plan, pace: Pace) -> float:
 
 
 def seconds_of_prefill(plan: Plan, pace: Pace) -> float:
-    """Return the seconds of a study of one prefill. The kind `layers` also times it."""
-    counts = pace.load + 2 * pace.count
-    return counts + (1.25 * plan.study.cell_seconds if plan.study.verb == "layers" else 0.0)
+    """Return the seconds of a study of one prefill: its counts, and its sampling if the kind takes `--seconds`."""
+    samples = "seconds" in find(plan.study.verb).options
+    return pace.load + 2 * pace.count + (1.25 * plan.study.cell_seconds if samples else 0.0)
 
 
 def _questions(workload: Workload, study: Study) -> float:

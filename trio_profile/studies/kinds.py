@@ -10,9 +10,18 @@ from importlib import import_module
 from typing import Any, Literal
 
 from trio_profile.errors import StudyError
+from trio_profile.records.files import MEASUREMENTS
 
-MEASUREMENTS = "measurements.jsonl"
-"""The file of a study that is measured cell by cell."""
+FIELDS = {
+    "method": "methods",
+    "retention": "retentions",
+    "option": "options",
+    "budget_rule": "options",
+    "asked": "fidelity_inputs",
+    "seconds": "cell_seconds",
+    "only": "ablations",
+}
+"""The options of the command line whose field of Study has another name."""
 
 Group = Literal["Measure", "Explain", "Judge", "Paper", "Look"]
 """The headings in the help of the command line."""

@@ -19,6 +19,7 @@ from trio_profile.records.schema import Cell, Measurement, Study
 from trio_profile.records.store import Contents, Store
 from trio_profile.studies.counting import Counts, count, measure_dense, memory_failure
 from trio_profile.studies.duration import Pace
+from trio_profile.studies.kinds import find
 from trio_profile.studies.plan import PlannedCell, resolve
 
 COUNT_OVER_GENERATION = 8
@@ -30,16 +31,14 @@ def run(
     directory: Path,
     watch: Watch = ignore,
     *,
-    keep_refusals: bool = False,
     clock: Clock | None = None,
 ) -> Contents:
     """Measure the cells that the directory does not hold yet. Return the contents of its store.
 
     Cells of one block, such as all methods at one retention, are timed in turn with the same dense runs. A cell that
-    runs out of memory is recorded as failed.
+    runs out of memory is recorded as failed. Whether a refused cell is recorded too, or raises, is a fact of the kind.
 
     watch: called with each step.
-    keep_refusals: whether a refused cell is recorded with its reason. Otherwise its error is raised.
     clock: clock of the device; None for the default clock.
     Raises StudyError, StoreError or a TrioError before anything is measured.
     """
@@ -50,6 +49,7 @@ def run(
         if not unfinished(study, contents):
             return contents
     watch(Step(f"loading {study.model}"))
+    keep_refusals = find(study.verb).keep_refusals
     plan = resolve(study, keep_refusals=keep_refusals)
     workload = plan.workload
     contents = store.open(study, environment)

@@ -8,9 +8,10 @@ from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.environment import collect
 from trio_profile.profilers.clock import clock_for
 from trio_profile.progress import Step, Watch, ignore
+from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.schema import Study
 from trio_profile.studies import duration
-from trio_profile.studies.kinds import MEASUREMENTS, Kind, find
+from trio_profile.studies.kinds import Kind, find
 from trio_profile.studies.plan import Plan, PlannedCell, resolve
 
 _UNKNOWN = {"eval": "the number of questions is known only after the tasks are loaded"}

@@ -12,8 +12,8 @@ from filelock import FileLock, Timeout
 from trio_profile.errors import StoreError
 from trio_profile.findings.blocks import Report
 from trio_profile.progress import Watch, ignore
+from trio_profile.records.files import MEASUREMENTS, STUDY
 from trio_profile.records.store import (
-    STUDY,
     Store,
     make_directory,
     read_document,
@@ -25,7 +25,7 @@ from trio_profile.records.store import (
 from trio_profile.records.study import Study
 from trio_profile.render import html
 from trio_profile.studies import asked
-from trio_profile.studies.kinds import KINDS, MEASUREMENTS, Kind, find
+from trio_profile.studies.kinds import KINDS, Kind, find
 
 LOCK = ".lock"
 

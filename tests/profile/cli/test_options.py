@@ -5,8 +5,7 @@ from trio_profile import units
 from trio_profile.cli import options
 from trio_profile.cli.options import OPTIONS, SPECIAL, default_of, fields
 from trio_profile.records.schema import Study
-from trio_profile.studies.asked import FIELDS
-from trio_profile.studies.kinds import KINDS
+from trio_profile.studies.kinds import FIELDS, KINDS
 
 NOT_FIELDS = {"budget_rule", *options.DISPLAY}
 """Options that fill no field: an option of the methods, and how a report is drawn."""
@@ -25,14 +24,14 @@ def test_every_option_of_every_kind_is_declared():
 
 
 def test_every_option_fills_a_field_of_a_study():
-    filled = {option.field or name for name, option in OPTIONS.items() if name not in NOT_FIELDS}
+    filled = {options.field_of(name) for name in OPTIONS if name not in NOT_FIELDS}
     assert filled <= set(Study.model_fields)
 
 
 def test_the_help_says_the_default_of_a_study():
     said = {}
     for name, option in OPTIONS.items():
-        field = Study.model_fields.get(option.field or name)
+        field = Study.model_fields.get(options.field_of(name))
         default = None if field is None or isinstance(field.default, bool) else field.default
         on_the_machine = name in ("device", "dtype")
         if isinstance(default, str | int | float | tuple) and option.default and not on_the_machine:
@@ -79,9 +78,13 @@ def test_groups_of_variants_are_named_without_their_variants():
     assert fields({"only": ["k_pos", "probe"]}) == {"ablations": {"k_pos": {}, "probe": {}}}
 
 
-def test_the_command_line_and_the_study_agree_which_field_an_option_fills():
-    named = {name: option.field for name, option in OPTIONS.items() if option.field}
-    assert named | {"budget_rule": "options"} == FIELDS
+def test_every_option_with_another_field_is_an_option():
+    assert set(FIELDS) <= set(OPTIONS)
+
+
+def test_the_budget_rule_is_one_of_the_method_s_options():
+    given = {"option": ["k_pos=2"], "budget_rule": "final"}
+    assert fields(given) == {"options": {"k_pos": 2, "budget_rule": "final"}}
 
 
 def test_a_path_holds_in_another_directory(tmp_path, monkeypatch):

@@ -16,7 +16,12 @@ from trio_profile.studies.compare import CONTROLS
 @pytest.fixture(scope="module")
 def contents(tiny_study: Study, tmp_path_factory) -> Contents:
     study = tiny_study.model_copy(
-        update={"methods": ("trio", "grid", "pyramiddrop", "random"), "retentions": (0.3,), "fidelity_inputs": 4}
+        update={
+            "verb": "compare",
+            "methods": ("trio", "grid", "pyramiddrop", "random"),
+            "retentions": (0.3,),
+            "fidelity_inputs": 4,
+        }
     )
     return comparing.run(study, tmp_path_factory.mktemp("compared"))
 
