@@ -9,6 +9,11 @@ TrioError
 """
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message that is not empty. The name of its type if there is none."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
 class TrioError(Exception):
     """Something that the user can mend. The command line prints it as one line and exits with 2."""
 

@@ -109,6 +109,9 @@ def read(directory: str | Path) -> Any:
 
 def _run(kind: str, out: str | Path | None, fields: dict[str, Any]) -> Any:
     """Run a study of this kind and return its document."""
+    from trio_profile import process
+
+    process.prepare()  # before torch is imported
     from trio_profile.studies import asked, running
 
     study = asked.make(kind, fields)

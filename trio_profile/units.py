@@ -4,6 +4,7 @@ Each function shows its result in backquotes. `bounds` are the lower and the upp
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from math import floor, isclose, log10
 
 _SI = ((10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
@@ -179,6 +180,11 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def moment(when: datetime) -> str:
+    """A date and a time in UTC: `2026-11-22 09:30 UTC`."""
+    return f"{when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def times(ratio: float, interval: Sequence[float] | None = None) -> str:

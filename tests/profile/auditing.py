@@ -1,5 +1,9 @@
 """Audits of small claims files, for the tests of the checks."""
 
+from pathlib import Path
+
+import yaml
+
 from trio_profile.audit.document import AuditDocument, audit
 from trio_profile.audit.finding import Finding
 from trio_profile.audit.reader import of_source
@@ -10,6 +14,8 @@ MODEL = "{layers: 32, hidden: 4096, intermediate: 11008, heads: 32, vocab: 32064
 NEXT = "repository_readme, llava-next-7b 11.1pct"
 LLAVA = "repository_readme, llava-1.5-7b 11.1pct"
 """Places of two rows in the claims of TRIO's paper."""
+HOSTILE = "<b>[red]|`x`_\\&%$#{}~^*[/red]</script>"
+"""A name that is markup in HTML, in the terminal, in Markdown and in LaTeX."""
 
 
 def audited(tables: str, *, method: str = "{}", model: str = MODEL, device: str | None = None) -> AuditDocument:
@@ -46,3 +52,19 @@ def paper_macs(n: float) -> float:
 def audited_paper(text: str) -> AuditDocument:
     """The audit of a whole claims file."""
     return audit(of_source(parse(text, "paper.yaml"), "paper"))
+
+
+def hostile_claims(directory: Path) -> Path:
+    """A claims file in which every name is markup for somebody."""
+    tree = {
+        "paper": f"PRUNE: {HOSTILE}",
+        "source": HOSTILE,
+        "models": {HOSTILE: {"layers": "2", "hidden": "8", "intermediate": "16", "heads": "2", "visual_tokens": "20"}},
+        "tables": {
+            HOSTILE: {"where": HOSTILE, "rows": {"baseline": {"total_s": "8"}, f"{HOSTILE} 5%": {"total_s": "2"}}},
+            "b": {"rows": {"baseline": {"total_s": "9"}, f"{HOSTILE} 5%": {"total_s": "3", "total_speedup": "3"}}},
+        },
+    }
+    path = directory / "claims.yaml"
+    path.write_text(yaml.safe_dump(tree))
+    return path

@@ -1,5 +1,6 @@
 """Fixtures that several modules' tests share."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,15 @@ import skimage.data
 from tests.profile.checkpoints import save_tiny_llava
 from trio_profile.inputs.workload import Workload, build
 from trio_profile.records.schema import Study
+from trio_profile.studies import sessions
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_process() -> Iterator[None]:
+    """Studies run in this process unless they ask for more: another process takes seconds, and hides from tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sessions, "PROCESSES", 1)
+        yield
 
 
 @pytest.fixture(scope="session")

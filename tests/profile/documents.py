@@ -3,10 +3,11 @@
 layers_document()      a prefill of four layers, with a stage after the second
 evaluation()           two tasks, one with paired scores and times
 theory_document()      one stage, ten questions
+keep(DIR, study, cells)  keeps cells in the sessions that they name
 KEPT["audit"](DIR)     puts a small study of this kind into a directory, as `--out` does
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from shutil import copy
 
@@ -19,10 +20,11 @@ from trio_profile.analysis.attribution import Part, attribute
 from trio_profile.analysis.eval import Evaluation, Score, TaskSummary
 from trio_profile.analysis.layers import Bounds, LayersDocument, LayerTimes, PartTimes, StageTimes, Totals
 from trio_profile.analysis.theory import TheoryDocument
+from trio_profile.records.documents import write_document
 from trio_profile.records.estimate import Measured, MeasuredShare, Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.record import Record
-from trio_profile.records.schema import Removal, Retention, Study
-from trio_profile.records.store import Store, write_document
+from trio_profile.records.schema import Environment, Measurement, Removal, Retention, Study
+from trio_profile.records.store import Store
 from trio_profile.studies.kinds import KINDS
 
 REPORTS = Path(__file__).parents[2] / "reports"
@@ -186,17 +188,25 @@ def theory_document() -> TheoryDocument:
 # --- a kept study of every kind --------------------------------------------------------------------------------------
 
 
+def keep(directory: Path, study: Study, cells: Iterable[Measurement], *, where: Environment | None = None) -> Store:
+    """Keep cells as a sweep would, in the sessions that they name. where: the machine of all sessions."""
+    store, cells = Store(directory), list(cells)
+    named = [timing.session for cell in cells for timing in cell.timings]
+    for name in dict.fromkeys([examples.SESSION, *named]):
+        store.open(study, examples.session(id=name, environment=where or examples.environment()))
+    for record in (examples.dense(), *cells):
+        store.append(record)
+    return store
+
+
 def _cells(kind: str, **fields) -> Callable[[Path], None]:
     """Keeps a study that is measured cell by cell: two retentions, twelve pairs each."""
 
     def keep_cells(directory: Path) -> None:
         study = examples.study(verb=kind, retentions=(0.11, 0.55), **fields)
-        store = Store(directory)
-        store.open(study, examples.environment())
-        store.append(examples.dense())
-        for cell in study.cells():
-            seen = examples.measurement(cell.method, cell.retention, pairs=12)
-            store.append(seen.model_copy(update={"cell": cell}))
+        seen = [examples.measurement(cell.method, cell.retention, pairs=12) for cell in study.cells()]
+        pairs = zip(seen, study.cells(), strict=True)
+        keep(directory, study, [one.model_copy(update={"cell": cell}) for one, cell in pairs])
 
     return keep_cells
 

@@ -13,6 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
+from trio_profile.analysis.ablate import Ablation, ablate
 from trio_profile.analysis.sweep import SweepDocument, summarise
 from trio_profile.cost.formula import fastv_inference, fastv_overhead, kv_bytes, layer_macs
 from trio_profile.records.schema import (
@@ -24,9 +25,11 @@ from trio_profile.records.schema import (
     Measurement,
     Pair,
     Retention,
+    Session,
     Shape,
     Stopped,
     Study,
+    Timing,
 )
 
 LAYERS = {"fastv": (2,), "pyramiddrop": (8, 16, 24)}
@@ -63,6 +66,15 @@ def environment(**fields) -> Environment:
     return Environment(**{**seen, **fields})
 
 
+SESSION = "4c1f09aa"
+"""Id of the session that measured everything here."""
+
+
+def session(**fields) -> Session:
+    """One session on that machine; any field of Session can be set."""
+    return Session(**{"id": SESSION, "environment": environment(), **fields})
+
+
 def shape(**fields) -> Shape:
     """LLaVA-1.5-7B's decoder with one picture; any field of Shape can be set."""
     sizes = {
@@ -94,6 +106,7 @@ def dense(sizes: Shape | None = None) -> Dense:
         kv_bytes=held,
         kv_bytes_predicted=held,
         peak_memory_bytes=14_900_000_000,
+        session=SESSION,
     )
 
 
@@ -146,10 +159,36 @@ def measurement(
         kv_bytes=_cache_bytes(tokens, sizes),
         kv_bytes_predicted=_cache_bytes(tokens, sizes),
         peak_memory_bytes=14_300_000_000,
-        warmups=3,
-        pairs=tuple(_pair(draw, share, overhead_ms, noise, new_tokens) for _ in range(pairs)),
-        stopped=stopped,
+        session=SESSION,
+        timings=(
+            Timing(
+                session=SESSION,
+                warmups=3,
+                pairs=tuple(_pair(draw, share, overhead_ms, noise, new_tokens) for _ in range(pairs)),
+                stopped=stopped,
+            ),
+        ),
     )
+
+
+def with_pairs(cell: Measurement, pairs: Sequence[Pair]) -> Measurement:
+    """The same cell with other pairs, all of its first session."""
+    return cell.model_copy(update={"timings": (cell.timings[0].model_copy(update={"pairs": tuple(pairs)}),)})
+
+
+def with_cpu_times(cell: Measurement, threads: int = 2) -> Measurement:
+    """The same cell on a CPU: all threads work during the whole prefill."""
+    times = [
+        pair.model_copy(update={"cpu_ms": threads * pair.prefill_ms, "dense_cpu_ms": threads * pair.dense_prefill_ms})
+        for pair in cell.pairs
+    ]
+    return with_pairs(cell, times)
+
+
+def in_processes(cell: Measurement, count: int = 4) -> Measurement:
+    """The same cell, measured in several processes that saw the same times."""
+    timings = [cell.timings[0].model_copy(update={"session": str(number)}) for number in range(count)]
+    return cell.model_copy(update={"timings": tuple(timings)})
 
 
 QUESTIONS = 300
@@ -182,7 +221,7 @@ def failed(
     method: str = "trio", retention: float = 0.11, reason: str = "CUDA out of memory: 2.1 GiB asked"
 ) -> Measurement:
     """A cell that could not be measured."""
-    return Measurement(cell=Cell(method=method, retention=retention), status="failed", reason=reason)
+    return Measurement(cell=Cell(method=method, retention=retention), status="failed", reason=reason, session=SESSION)
 
 
 def document(
@@ -246,3 +285,24 @@ def _counted_macs(visual_tokens: Sequence[int], sizes: Shape) -> int:
 
 def _cache_bytes(visual_tokens: Sequence[int], sizes: Shape) -> int:
     return kv_bytes([n + sizes.text_tokens for n in visual_tokens], sizes.kv_width, sizes.itemsize, sizes.batch)
+
+
+def ablation() -> Ablation:
+    """200 questions: k_pos 1 loses 30 that the default answers and gains 5, k_pos 2 loses as many as it gains."""
+    asked = study(
+        verb="ablate", retentions=(0.11,), ablations={"k_pos": {"1": {"k_pos": 1}, "2": {"k_pos": 2}, "4": {}}}
+    )
+    default = [True] * 120 + [False] * 80
+    worse = [False] * 30 + [True] * 95 + [False] * 75
+    other = [False] * 4 + [True] * 120 + [False] * 76
+    unpruned = Dense(**{**dict(dense()), "correct": (True,) * 150 + (False,) * 50})
+    cells = [answering({"k_pos": 1}, worse), answering({}, default), answering({"k_pos": 2}, other)]
+    return ablate(asked, environment(), unpruned, cells)
+
+
+def answering(options: dict, correct: list[bool]) -> Measurement:
+    """A cell of TRIO at 11 % with these options, and whether its answer to each question is right."""
+    seen = Fidelity(kl_nats=(0.1,) * len(correct), top1=tuple(correct), same=tuple(correct), correct=tuple(correct))
+    return measurement().model_copy(
+        update={"cell": Cell(method="trio", retention=0.11, options=options), "fidelity": seen}
+    )

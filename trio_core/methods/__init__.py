@@ -10,7 +10,7 @@ import pkgutil
 from importlib.metadata import entry_points
 from inspect import isabstract
 
-from trio_core.errors import OptionError, UnknownName
+from trio_core.errors import OptionError, UnknownName, first_line
 from trio_core.methods.method import Method, registry
 
 for _module in pkgutil.iter_modules(__path__):
@@ -44,8 +44,8 @@ def _load(path: str) -> type[Method]:
     module, _, attribute = path.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # importing runs the user's own code, which may fail in any way
-        why = str(error).partition("\n")[0] or type(error).__name__
+    except (Exception, SystemExit) as error:  # importing runs the user's own code, which may fail in any way
+        why = first_line(error)
         raise OptionError(f"method {path!r} cannot be imported ({why}); name it as package.module:ClassName") from error
     if not (isinstance(found, type) and issubclass(found, Method)) or isabstract(found):
         raise OptionError(f"method {path!r} is not a subclass of trio_core.Method that defines `select`")

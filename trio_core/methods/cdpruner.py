@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trio_core.errors import OptionError
+from trio_core.errors import OptionError, first_line
 from trio_core.methods.crops import GAPS, TILES, all_tokens, crop_by_crop, crops_of
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Sample, Selection, Signal, View
@@ -160,8 +160,8 @@ def _checkpoint(directory: str) -> tuple[Any, Any]:
                 directory, local_files_only=True, dtype=torch.float32, attn_implementation="eager"
             )
         return clip.eval(), AutoTokenizer.from_pretrained(directory, local_files_only=True)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        why = str(error).partition("\n")[0]
+    except Exception as error:  # a foreign checkpoint may fail anywhere in the loading code
+        why = first_line(error)
         raise OptionError(f"clip {directory!r} holds no CLIPModel checkpoint with its tokenizer: {why}") from error
 
 

@@ -3,11 +3,18 @@
 A variant changes one option of the method. The unchanged method is the default variant of each group.
 """
 
+from collections.abc import Sequence
+
+from pydantic import Field
+
 from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, DenseSummary, summarise_cell, summarise_dense
+from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.stability import doubts
+from trio_profile.records.contents import Contents
+from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Difference
-from trio_profile.records.schema import FORMAT, VERSION, Cell, Dense, Environment, Measurement, Options, Record, Study
-from trio_profile.records.store import Contents
+from trio_profile.records.schema import Cell, Dense, Environment, Measurement, Options, Record, Session, Study
 
 PRINTED: dict[str, dict[str, float]] = {
     "k_pos": {"1": 92.1, "2": 94.6, "3": 94.6, "4": 94.9, "5": 94.9, "6": 94.8, "7": 94.7, "8": 94.8},
@@ -51,19 +58,17 @@ class Group(Record):
         return [row for row in self.rows if row.nominal_retention == retention and row.status == "done"]
 
 
-class Ablation(Record):
+class Ablation(StudyDocument):
     """What `trio-profile ablate --json` prints.
 
     groups: the ablations. The unchanged method is measured once and is a row of each group.
+    doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
     report: path of report.html.
     """
 
-    format: str = FORMAT
-    version: int = VERSION
-    environment: Environment
-    study: Study
     dense: DenseSummary | None
     groups: list[Group]
+    doubts: list[Doubt] = Field(default_factory=list)
     report: str | None = None
 
     @property
@@ -72,8 +77,17 @@ class Ablation(Record):
         return [(group, row) for group in self.groups for row in group.rows if row.status != "done"]
 
 
-def ablate(study: Study, environment: Environment, dense: Dense | None, measurements: list[Measurement]) -> Ablation:
-    """Derive the ablations of the study's first method from its records. Cells without a record are left out."""
+def ablate(
+    study: Study,
+    environment: Environment,
+    dense: Dense | None,
+    measurements: list[Measurement],
+    sessions: Sequence[Session] = (),
+) -> Ablation:
+    """Derive the ablations of the study's first method from its records. Cells without a record are left out.
+
+    sessions: of the study; its doubts need them.
+    """
     by_cell = {measurement.cell.id: measurement for measurement in measurements}
 
     def row(group: str, variant: str, options: Options, retention: float) -> Row | None:
@@ -105,10 +119,15 @@ def ablate(study: Study, environment: Environment, dense: Dense | None, measurem
         for name, variants in study.ablations.items()
     ]
     return Ablation(
-        environment=environment, study=study, dense=summarise_dense(dense) if dense else None, groups=groups
+        sessions=tuple(sessions),
+        environment=environment,
+        study=study,
+        dense=summarise_dense(dense) if dense else None,
+        groups=groups,
+        doubts=doubts(study, measurements, dense, sessions),
     )
 
 
 def from_store(contents: Contents) -> Ablation:
     """Make the document from the contents of a store."""
-    return ablate(contents.study, contents.environment, contents.dense, contents.measurements)
+    return ablate(contents.study, contents.environment, contents.dense, contents.measurements, contents.sessions)

@@ -2,6 +2,9 @@
 
 An array [Q] holds one number for each of Q questions: 1 if its answer is right, 0 if it is wrong. A random method
 answers each question with several seeds; then the number is the share of right answers.
+
+Questions about one picture are similar, so all intervals treat them together. `pictures` is the number of the picture
+of each question, [Q]; empty if each question has a picture of its own.
 """
 
 from collections.abc import Sequence
@@ -57,41 +60,45 @@ def correct_shares(measurement: Measurement, dense: Dense | None) -> NDArray[np.
     return by_question(measurement.fidelity.correct, len(dense.correct))
 
 
-def mean_share(values: NDArray[np.float64], kind: type[S]) -> S:
+def mean_share(values: NDArray[np.float64], kind: type[S], pictures: Sequence[int] = ()) -> S:
     """Return the mean of values between 0 and 1, [Q], with Wilson's interval.
 
     kind: the class of the result: Accuracy or Share.
     """
-    count, samples = float(values.sum()), len(values)
-    return kind(value=count / samples, ci95=share_interval(count, samples), samples=samples)
+    return kind(value=float(values.mean()), ci95=share_interval(values, clusters=pictures), samples=len(values))
 
 
-def accuracy(shares: NDArray[np.float64]) -> Accuracy:
+def accuracy(shares: NDArray[np.float64], pictures: Sequence[int] = ()) -> Accuracy:
     """Return the accuracy. A question with two right answers from three seeds counts two thirds.
 
     shares: [Q], the share of right answers to each question.
     """
-    return mean_share(shares, Accuracy)
+    return mean_share(shares, Accuracy, pictures)
 
 
-def by_kind(shares: NDArray[np.float64], kinds: Sequence[str]) -> dict[str, Accuracy]:
+def by_kind(shares: NDArray[np.float64], kinds: Sequence[str], pictures: Sequence[int] = ()) -> dict[str, Accuracy]:
     """Return the accuracy for each kind of question.
 
     shares: [Q], the share of right answers to each question.
     kinds: [Q], the kind of each question; empty if it has none.
     """
-    names = sorted({kind for kind in kinds if kind})
-    return {name: accuracy(shares[[kind == name for kind in kinds]]) for name in names}
+    found: dict[str, Accuracy] = {}
+    for name in sorted({kind for kind in kinds if kind}):
+        chosen = [number for number, kind in enumerate(kinds) if kind == name]
+        found[name] = accuracy(shares[chosen], [pictures[number] for number in chosen] if pictures else ())
+    return found
 
 
-def difference(shares: NDArray[np.float64], others: NDArray[np.float64]) -> Difference:
+def difference(shares: NDArray[np.float64], others: NDArray[np.float64], pictures: Sequence[int] = ()) -> Difference:
     """Return one accuracy minus another, with an interval that is paired by question.
 
     shares, others: [Q], the share of right answers to each question.
     """
-    differences = (shares - others).tolist()
+    differences = shares - others
     return Difference(
-        value=float(np.mean(differences)), ci95=difference_interval(differences), samples=len(differences)
+        value=float(differences.mean()),
+        ci95=difference_interval(differences, clusters=pictures),
+        samples=len(differences),
     )
 
 
@@ -99,7 +106,9 @@ def paired_difference(measurement: Measurement, other: Measurement | None, dense
     """Return the accuracy of a cell minus that of another cell; None if one of them is not known."""
     shares = correct_shares(measurement, dense)
     others = None if other is None else correct_shares(other, dense)
-    return None if shares is None or others is None else difference(shares, others)
+    if shares is None or others is None or dense is None:
+        return None
+    return difference(shares, others, dense.pictures)
 
 
 def accuracy_kept(
@@ -108,14 +117,16 @@ def accuracy_kept(
     dense: NDArray[np.float64],
     share: float,
     speedups: Sequence[float],
+    pictures: Sequence[int] = (),
     seed: int = 0,
 ) -> AccuracyKept:
     """Return the least retention from which on a share of the dense accuracy is kept.
 
-    The accuracies are fitted so that they never fall when the retention grows. The interval resamples the questions,
-    the same ones at each retention and for the dense model. Two questions are added, as for a difference of shares:
-    only the dense model answers one of them, and only the pruned model answers the other. So even a sample in which all
-    answers agree leaves some uncertainty.
+    The accuracies are fitted so that they never fall when the retention grows. The interval resamples the questions
+    picture by picture, the same ones at each retention and for the dense model. Two questions are added, as for a
+    difference of shares: only the dense model answers one of them, and only the pruned model answers the other. Where
+    questions share pictures, the added questions fill two pictures. So even a sample in which all answers agree leaves
+    some uncertainty.
 
     retentions: [R], in any order.
     pruned: R arrays [Q], the share of right answers to each question.
@@ -129,7 +140,7 @@ def accuracy_kept(
         return AccuracyKept(status="inconclusive")
     answers = np.stack([pruned[i] for i in order])
     found = _first_index(answers.mean(axis=1), dense.mean(), share)
-    first = _resampled_first_indices(answers, dense, share, seed)
+    first = _resampled_first_indices(answers, dense, share, pictures, seed)
     always, never = (first == 0).mean(), (first == len(ascending)).mean()
     if always >= _CERTAIN:
         return AccuracyKept(status="always", retention=float(ascending[0]))
@@ -146,17 +157,19 @@ def accuracy_kept(
 
 
 def _resampled_first_indices(
-    answers: NDArray[np.float64], dense: NDArray[np.float64], share: float, seed: int
+    answers: NDArray[np.float64], dense: NDArray[np.float64], share: float, pictures: Sequence[int], seed: int
 ) -> NDArray[np.intp]:
-    """Return `_first_index` for each resample of the questions.
+    """Return `_first_index` for each resample of the questions. The added questions fill two pictures of usual size.
 
     answers: [R, Q], by ascending retention.
     dense: [Q].
     """
-    rows = len(answers)
-    more_answers = np.column_stack([answers, np.zeros(rows), np.ones(rows)])
-    more_dense = np.append(dense, (1.0, 0.0))
-    drawn = draws(len(more_dense), _RESAMPLES, seed)
+    each = round(len(dense) / len(set(pictures))) if pictures else 1
+    added = np.repeat([1.0, 0.0], each)
+    more_answers = np.column_stack([answers, np.tile(1 - added, (len(answers), 1))])
+    more_dense = np.append(dense, added)
+    clusters = (*pictures, *[max(pictures) + 1] * each, *[max(pictures) + 2] * each) if pictures else ()
+    drawn = draws(len(more_dense), _RESAMPLES, seed, clusters)
     return np.array([_first_index(more_answers[:, q].mean(axis=1), more_dense[q].mean(), share) for q in drawn])
 
 

@@ -1,11 +1,12 @@
 """The quantities of one cell and of the dense model, derived from their records."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from pydantic import Field
 
 from trio_profile.analysis.accuracy import accuracy, by_kind, by_question, correct_shares, difference, mean_share
-from trio_profile.records.estimate import Accuracy, Difference, Measured, Milliseconds, Nats, Ratio, Share
+from trio_profile.records.estimate import Accuracy, Difference, Milliseconds, Nats, Ratio, Share
 from trio_profile.records.schema import (
     Counted,
     Dense,
@@ -20,6 +21,8 @@ from trio_profile.records.schema import (
     Study,
 )
 from trio_profile.stats.estimates import median_of, ratio_of
+from trio_profile.stats.intervals import Groups, median, median_interval
+from trio_profile.stats.stopping import half_width
 
 MEASURED = ("prefill_ms", "total_ms")
 """The times that have a speed-up."""
@@ -30,7 +33,7 @@ _OF_ALL = (
 """Fields that the summaries of a cell and of the dense model copy from their records."""
 _OF_A_CELL = (*_OF_ALL, "remark", "retention", "layers", "budgets", "fastv_overhead_macs", "discarded")
 """Fields that the summary of a cell copies from its record."""
-_PARTS = ("ttft_ms", "host_ms", "vision_ms", "projector_ms", "selection_ms")
+_PARTS = ("ttft_ms", "cpu_ms", "host_ms", "vision_ms", "projector_ms", "selection_ms")
 
 
 class Gamma(Record):
@@ -59,6 +62,7 @@ class CellSummary(Record):
     *_speedup: median of the paired ratios dense / pruned. Above 1 pruning is faster.
     ttft_ms: time to the first token.
     tpot_ms: time of each further token.
+    cpu_ms: CPU time of the process during the prefill, all threads together; None on a GPU.
     host_ms: time that the host needs to issue a prefill; None on the CPU.
     vision_ms, projector_ms, selection_ms: parts of the prefill.
 
@@ -105,6 +109,9 @@ class CellSummary(Record):
     dense_ttft_ms: Milliseconds | None = None
     tpot_ms: Milliseconds | None = None
     dense_tpot_ms: Milliseconds | None = None
+    cpu_ms: Milliseconds | None = None
+    cpu_speedup: Ratio | None = None
+    dense_cpu_ms: Milliseconds | None = None
     host_ms: Milliseconds | None = None
     dense_host_ms: Milliseconds | None = None
     vision_ms: Milliseconds | None = None
@@ -158,10 +165,15 @@ class DenseSummary(Record):
     accuracy_by_kind: dict[str, Accuracy] = Field(default_factory=dict)
 
 
-def speedups(pairs: tuple[Pair, ...], quantity: str) -> list[float]:
+def by_session(measurement: Measurement) -> tuple[tuple[Pair, ...], ...]:
+    """Return the pairs of a cell by session, each session in the order of measurement."""
+    return tuple(timing.pairs for timing in measurement.timings if timing.pairs)
+
+
+def speedups(pairs: Sequence[Pair], quantity: str) -> list[float]:
     """Return the ratio dense / pruned of each pair.
 
-    quantity: `prefill_ms` or `total_ms`.
+    quantity: `prefill_ms`, `total_ms` or `cpu_ms`.
     """
     return [getattr(pair, f"dense_{quantity}") / getattr(pair, quantity) for pair in pairs]
 
@@ -174,13 +186,13 @@ def summarise_cell(measurement: Measurement, study: Study, dense: Dense | None) 
         reason=measurement.reason,
         nominal_retention=measurement.cell.retention,
     )
-    counted, stopped = measurement.counted, measurement.stopped
+    counted, stopped = measurement.counted, _why_stopped(measurement, study.precision)
     if measurement.status != "done" or counted is None or stopped is None:
         return summary
     return summary.model_copy(
         update={
-            **_summarise_times(measurement.pairs, stopped, study.new_tokens),
-            **_summarise_fidelity(measurement.fidelity),
+            **_summarise_times(by_session(measurement), stopped, study.new_tokens),
+            **_summarise_fidelity(measurement.fidelity, () if dense is None else dense.pictures),
             **_summarise_answers(measurement, dense),
             **{name: getattr(measurement, name) for name in _OF_A_CELL},
             **_summarise_counts(counted),
@@ -188,6 +200,17 @@ def summarise_cell(measurement: Measurement, study: Study, dense: Dense | None) 
             "selection_macs": counted.selection_flops // 2,
         }
     )
+
+
+def _why_stopped(measurement: Measurement, precision: float) -> Stopped | None:
+    """Return why sampling ended: `converged` if the sessions together reached the precision, or the sessions' reason.
+
+    precision: the relative half width that the study wants.
+    """
+    sessions = by_session(measurement)
+    if len(sessions) > 1 and half_width([speedups(pairs, "prefill_ms") for pairs in sessions]) <= precision:
+        return "converged"
+    return measurement.stopped
 
 
 def _summarise_counts(counted: Counted) -> dict[str, Any]:
@@ -199,36 +222,53 @@ def _summarise_counts(counted: Counted) -> dict[str, Any]:
     }
 
 
-def _summarise_times(pairs: tuple[Pair, ...], stopped: Stopped, new_tokens: int) -> dict[str, Measured]:
+def _summarise_times(
+    sessions: Sequence[Sequence[Pair]], stopped: Stopped, new_tokens: int
+) -> dict[str, Milliseconds | Ratio]:
     """Return the median of each time and speed-up that was measured in all pairs."""
-    found: dict[str, Measured] = {}
+    found: dict[str, Milliseconds | Ratio] = {}
     for side in ("", "dense_"):
-        samples: dict[str, list[float]] = {}
-        for quantity in (*MEASURED, *_PARTS):
-            values: list[Any] = [getattr(pair, f"{side}{quantity}", None) for pair in pairs]
-            if None not in values:
-                samples[quantity] = values
-        if "ttft_ms" in samples and new_tokens > 1:
-            both = zip(samples["total_ms"], samples["ttft_ms"], strict=True)
-            samples["tpot_ms"] = [(total - ttft) / (new_tokens - 1) for total, ttft in both]
-        for quantity, values in samples.items():
-            found[f"{side}{quantity}"] = median_of(Milliseconds, values, stopped)
-    for quantity in MEASURED:
-        found[f"{quantity.removesuffix('_ms')}_speedup"] = ratio_of(speedups(pairs, quantity), stopped)
+        for quantity in (*MEASURED, *_PARTS, "tpot_ms"):
+            groups = [[_time(pair, side, quantity, new_tokens) for pair in pairs] for pairs in sessions]
+            if all(value is not None for group in groups for value in group):
+                found[f"{side}{quantity}"] = median_of(Milliseconds, cast(Groups, groups), stopped)
+    for quantity in (*MEASURED, *(("cpu_ms",) if {"cpu_ms", "dense_cpu_ms"} <= found.keys() else ())):
+        ratios = [speedups(pairs, quantity) for pairs in sessions]
+        found[f"{quantity.removesuffix('_ms')}_speedup"] = ratio_of(ratios, stopped)
     return found
 
 
-def _summarise_fidelity(fidelity: Fidelity | None) -> dict[str, Nats | Share]:
-    """Return how close the output is to the dense model's output."""
+def _time(pair: Pair, side: str, quantity: str, new_tokens: int) -> float | None:
+    """Return one time of a pair in milliseconds; None if it was not measured.
+
+    side: `dense_`, or empty for the pruned run.
+    """
+    if quantity != "tpot_ms":
+        return getattr(pair, f"{side}{quantity}", None)
+    first = getattr(pair, f"{side}ttft_ms")
+    return None if first is None or new_tokens < 2 else (getattr(pair, f"{side}total_ms") - first) / (new_tokens - 1)
+
+
+def _summarise_fidelity(fidelity: Fidelity | None, pictures: Sequence[int]) -> dict[str, Nats | Share]:
+    """Return how close the output is to the dense model's output.
+
+    pictures: number of the picture of each question; empty if each has a picture of its own.
+    """
     if fidelity is None:
         return {}
     questions = len(fidelity.kl_nats) // fidelity.draws
+    divergences = by_question(fidelity.kl_nats, questions).tolist()
     found: dict[str, Nats | Share] = {
-        "kl_nats": median_of(Nats, by_question(fidelity.kl_nats, questions).tolist(), "budget"),
-        "top1_agreement": mean_share(by_question(fidelity.top1, questions), Share),
+        "kl_nats": Nats(
+            value=median(divergences),
+            ci95=median_interval(divergences, clusters=pictures),
+            samples=questions,
+            stopped="budget",
+        ),
+        "top1_agreement": mean_share(by_question(fidelity.top1, questions), Share, pictures),
     }
     if fidelity.same:
-        found["answer_agreement"] = mean_share(by_question(fidelity.same, questions), Share)
+        found["answer_agreement"] = mean_share(by_question(fidelity.same, questions), Share, pictures)
     return found
 
 
@@ -238,9 +278,9 @@ def _summarise_answers(measurement: Measurement, dense: Dense | None) -> dict[st
     if shares is None or dense is None:
         return {}
     return {
-        "accuracy": accuracy(shares),
-        "accuracy_difference": difference(shares, by_question(dense.correct, len(dense.correct))),
-        "accuracy_by_kind": by_kind(shares, dense.kinds),
+        "accuracy": accuracy(shares, dense.pictures),
+        "accuracy_difference": difference(shares, by_question(dense.correct, len(dense.correct)), dense.pictures),
+        "accuracy_by_kind": by_kind(shares, dense.kinds, dense.pictures),
     }
 
 
@@ -253,6 +293,6 @@ def summarise_dense(dense: Dense) -> DenseSummary:
         num_layers=dense.shape.num_layers,
         **_summarise_counts(dense.counted),
         **{name: getattr(dense, name) for name in _OF_ALL},
-        accuracy=None if shares is None else accuracy(shares),
-        accuracy_by_kind={} if shares is None else by_kind(shares, dense.kinds),
+        accuracy=None if shares is None else accuracy(shares, dense.pictures),
+        accuracy_by_kind={} if shares is None else by_kind(shares, dense.kinds, dense.pictures),
     )

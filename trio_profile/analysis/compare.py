@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 
+from pydantic import Field
+
 from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, DenseSummary
+from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.pareto import front
 from trio_profile.analysis.sweep import summarise
+from trio_profile.records.contents import Contents
+from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Difference
-from trio_profile.records.schema import FORMAT, VERSION, Cell, Dense, Environment, Measurement, Record, Study
-from trio_profile.records.store import Contents
+from trio_profile.records.schema import Cell, Dense, Environment, Measurement, Session, Study
 
 
 class Row(CellSummary):
@@ -24,21 +28,19 @@ class Row(CellSummary):
     reference_difference: Difference | None = None
 
 
-class Comparison(Record):
+class Comparison(StudyDocument):
     """What `trio-profile compare --json` prints.
 
     reference: the method that the other methods are compared with: trio, or the first method if trio is not measured.
     rows: sorted by retention, then by prefill speed-up, the fastest first. Cells that failed or were refused follow.
+    doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
     report: path of report.html.
     """
 
-    format: str = FORMAT
-    version: int = VERSION
-    environment: Environment
-    study: Study
     dense: DenseSummary | None
     reference: str
     rows: list[Row]
+    doubts: list[Doubt] = Field(default_factory=list)
     report: str | None = None
 
     def at(self, retention: float) -> list[Row]:
@@ -60,9 +62,15 @@ class Comparison(Record):
         return [row for row in self.rows if row.status != "done"]
 
 
-def compare(study: Study, environment: Environment, dense: Dense | None, measurements: list[Measurement]) -> Comparison:
-    """Derive the comparison of a study from its records."""
-    document = summarise(study, environment, dense, measurements)
+def compare(
+    study: Study,
+    environment: Environment,
+    dense: Dense | None,
+    measurements: list[Measurement],
+    sessions: Sequence[Session] = (),
+) -> Comparison:
+    """Derive the comparison of a study from its records. The arguments are those of `summarise`."""
+    document = summarise(study, environment, dense, measurements, sessions=sessions)
     reference = "trio" if "trio" in study.methods else study.methods[0]
     by_cell = {measurement.cell.id: measurement for measurement in measurements}
 
@@ -84,7 +92,15 @@ def compare(study: Study, environment: Environment, dense: Dense | None, measure
             for cell in cells
         ]
     rows += [Row(**dict(cell)) for cell in document.cells if cell.status != "done"]
-    return Comparison(environment=environment, study=study, dense=document.dense, reference=reference, rows=rows)
+    return Comparison(
+        sessions=document.sessions,
+        environment=environment,
+        study=study,
+        dense=document.dense,
+        reference=reference,
+        rows=rows,
+        doubts=document.doubts,
+    )
 
 
 def _pareto_methods(cells: Sequence[CellSummary]) -> set[str]:
@@ -104,4 +120,4 @@ def _speedup(cell: CellSummary) -> float:
 
 def from_store(contents: Contents) -> Comparison:
     """Make the document from the contents of a store."""
-    return compare(contents.study, contents.environment, contents.dense, contents.measurements)
+    return compare(contents.study, contents.environment, contents.dense, contents.measurements, contents.sessions)

@@ -4,14 +4,16 @@ The scores come from lmms-eval's results. The differences, speed-ups and interva
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from math import isclose, isfinite
 from typing import Any
 
 import numpy as np
 
 from trio_profile.analysis.accuracy import mean_share
+from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
-from trio_profile.records.schema import FORMAT, VERSION, Environment, Record, Study
+from trio_profile.records.schema import Record
 from trio_profile.stats.estimates import median_of, ratio_of
 from trio_profile.stats.intervals import difference_interval
 
@@ -41,6 +43,8 @@ class AnsweredQuestion(Record):
     A question without a picture is answered only once, by the dense model. Its answer counts for both models.
 
     task, document: name of the task, and number of the question in it.
+    picture: number of its pictures. Questions with one number show the same pictures. None without pictures, and in old
+        files.
     retention: the realised retention; None for a question without a picture.
     dense_first: whether the dense model answered first, which is random; None if only one model answered.
     dense: the dense model's answer; None if the study leaves the dense model out.
@@ -49,6 +53,7 @@ class AnsweredQuestion(Record):
 
     task: str
     document: int
+    picture: int | None = None
     retention: float | None
     dense_first: bool | None
     dense: Answer | None
@@ -111,7 +116,7 @@ class TaskSummary(Record):
     total_speedup: Ratio | None = None
 
 
-class Evaluation(Record):
+class Evaluation(StudyDocument):
     """What `trio-profile eval --json` prints.
 
     lmms_eval: version of lmms-eval.
@@ -121,11 +126,7 @@ class Evaluation(Record):
     report: path of report.html.
     """
 
-    format: str = FORMAT
-    version: int = VERSION
-    environment: Environment
     lmms_eval: str
-    study: Study
     asked: tuple[str, ...]
     limit: int | None
     tasks: tuple[TaskSummary, ...]
@@ -143,15 +144,27 @@ def summarise_tasks(
     return tuple(
         TaskSummary(
             task=task,
-            scores=tuple(_scores(task, pruned, dense)),
+            scores=tuple(_scores(task, pruned, dense, pictures_of([a for a in answers if a.task == task]))),
             **_times_and_agreement([answer for answer in answers if answer.task == task]),
         )
         for task in pruned["results"]
     )
 
 
-def _scores(task: str, pruned: Results, dense: Results | None) -> Iterator[Score]:
-    """Yield a score for each number that lmms-eval reports for a task. Its keys are `metric,filter`."""
+def pictures_of(answers: Sequence[AnsweredQuestion]) -> dict[int, int]:
+    """Return a number for the picture of each question, by the question's number. A question without one stands alone.
+
+    answers: of one task.
+    """
+    alone = count(1 + max((answer.picture or 0 for answer in answers), default=0))
+    return {a.document: next(alone) if a.picture is None else a.picture for a in answers}
+
+
+def _scores(task: str, pruned: Results, dense: Results | None, pictures: Mapping[int, int]) -> Iterator[Score]:
+    """Yield a score for each number that lmms-eval reports for a task. Its keys are `metric,filter`.
+
+    pictures: the number of each question's picture, by the question's number.
+    """
     filters: list[str] = []
     for key, value in pruned["results"][task].items():
         metric, comma, name = key.partition(",")
@@ -174,6 +187,7 @@ def _scores(task: str, pruned: Results, dense: Results | None) -> Iterator[Score
             (pruned_score, _by_document(pruned, task, metric, filters.index(name))),
             (dense_score, _by_document(dense, task, metric, filters.index(name))),
             declared=_is_declared_mean(pruned, task, metric),
+            pictures=_in_order(pruned, task, pictures),
         )
         yield score.model_copy(
             update={"dense": dense_score, "difference": pruned_score - dense_score, "ci95": interval}
@@ -181,12 +195,17 @@ def _scores(task: str, pruned: Results, dense: Results | None) -> Iterator[Score
 
 
 def _interval(
-    pruned: tuple[float, list[float]], dense: tuple[float, list[float]], *, declared: bool
+    pruned: tuple[float, list[float]],
+    dense: tuple[float, list[float]],
+    *,
+    declared: bool,
+    pictures: Sequence[int],
 ) -> tuple[float, float] | None:
     """Return the interval of the difference of two scores; None unless both are means over questions.
 
     pruned, dense: the score, and the score of each question.
     declared: whether the task itself says that the metric is a mean.
+    pictures: the number of each question's picture; empty if it is not known.
     """
     pruned_each, dense_each = pruned[1], dense[1]
     if len(pruned_each) != len(dense_each) or not all(_is_mean(value, scores) for value, scores in (pruned, dense)):
@@ -194,7 +213,8 @@ def _interval(
     # If all questions have the same score, F1 and similar metrics equal the mean too. Then only the task can tell.
     if not declared and len({*pruned_each, *dense_each}) == 1:
         return None
-    return difference_interval([a - b for a, b in zip(pruned_each, dense_each, strict=True)])
+    differences = [a - b for a, b in zip(pruned_each, dense_each, strict=True)]
+    return difference_interval(differences, clusters=pictures if len(pictures) == len(differences) else ())
 
 
 def _is_declared_mean(side: Results, task: str, metric: str) -> bool:
@@ -214,6 +234,12 @@ def _by_document(side: Results, task: str, metric: str, filter_number: int) -> l
     values = [row.get(metric) for row in rows[filter_number * documents : (filter_number + 1) * documents]]
     scores = [_number(value.get("score") if isinstance(value, Mapping) else value) for value in values]
     return [] if None in scores else [score for score in scores if score is not None]
+
+
+def _in_order(side: Results, task: str, pictures: Mapping[int, int]) -> list[int]:
+    """Return the numbers of the pictures in the order of `_by_document`; empty if one is not known."""
+    documents = dict.fromkeys(row["doc_id"] for row in side["samples"].get(task, ()))
+    return [pictures[document] for document in documents] if documents.keys() <= pictures.keys() else []
 
 
 def _is_mean(value: float, scores: Sequence[float]) -> bool:
@@ -244,9 +270,11 @@ def _times_and_agreement(answers: Sequence[AnsweredQuestion]) -> dict[str, Any]:
     fields |= _medians("dense_", dense)
     for name in _TIMES:
         ratios = [getattr(b, name) / getattr(a, name) for a, b in zip(pruned, dense, strict=True)]
-        fields[f"{name.removesuffix('_ms')}_speedup"] = ratio_of(ratios, "budget")
+        fields[f"{name.removesuffix('_ms')}_speedup"] = ratio_of([ratios], "budget")
     fields["same_answer"] = mean_share(
-        np.array([float(a.text == b.text) for a, b in zip(pruned, dense, strict=True)]), Share
+        np.array([float(a.text == b.text) for a, b in zip(pruned, dense, strict=True)]),
+        Share,
+        list(pictures_of(timed).values()),
     )
     return fields
 
@@ -254,8 +282,8 @@ def _times_and_agreement(answers: Sequence[AnsweredQuestion]) -> dict[str, Any]:
 def _medians(prefix: str, answers: Sequence[Answer]) -> dict[str, Milliseconds | Tokens]:
     """Return the median times and the median number of tokens of one model's answers. Names begin with `prefix`."""
     found: dict[str, Milliseconds | Tokens] = {
-        f"{prefix}{name}": median_of(Milliseconds, [getattr(answer, name) for answer in answers], "budget")
+        f"{prefix}{name}": median_of(Milliseconds, [[getattr(answer, name) for answer in answers]], "budget")
         for name in _TIMES
     }
-    found[f"{prefix}tokens"] = median_of(Tokens, [answer.tokens for answer in answers], "budget")
+    found[f"{prefix}tokens"] = median_of(Tokens, [[answer.tokens for answer in answers]], "budget")
     return found

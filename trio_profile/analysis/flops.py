@@ -3,7 +3,8 @@
 from trio_profile.cost.conventions import Match, Printed
 from trio_profile.cost.formula import Causal
 from trio_profile.cost.reconciliation import Term
-from trio_profile.records.schema import FORMAT, VERSION, Environment, Record, Retention, Study
+from trio_profile.records.documents import StudyDocument
+from trio_profile.records.schema import Record, Retention
 
 
 class Claimed(Record):
@@ -112,7 +113,7 @@ class PrintedClaim(Record):
     residual_macs: int
 
 
-class FlopsDocument(Record):
+class FlopsDocument(StudyDocument):
     """What `trio-profile flops --json` prints.
 
     method, retention: None for the dense model.
@@ -133,10 +134,6 @@ class FlopsDocument(Record):
     report: path of report.html.
     """
 
-    format: str = FORMAT
-    version: int = VERSION
-    environment: Environment
-    study: Study
     method: str | None
     retention: Retention | None
     layers: tuple[int, ...]

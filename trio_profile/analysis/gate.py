@@ -2,7 +2,8 @@
 
 from typing import Any, Literal
 
-from trio_profile.records.schema import FORMAT, VERSION, Record, Stopped
+from trio_profile.records.documents import Document
+from trio_profile.records.schema import Record, Stopped
 
 Outcome = Literal["pass", "improved", "inconclusive", "regression", "no base"]
 
@@ -16,6 +17,9 @@ class Verdict(Record):
     ratio: new / base; above 1 is worse.
     ci95: the ratio's interval; None for an exact quantity.
     samples: of the side with fewer samples; 1 for an exact quantity.
+    sessions: of the side with fewer sessions; None if the samples do not come from studies.
+    processes_needed: if the verdict is inconclusive, the number of processes of each side that would probably decide;
+        None if more than 64 would be needed.
     stopped: why sampling ended.
     note: what the reader must know to trust the verdict.
     """
@@ -28,20 +32,36 @@ class Verdict(Record):
     ci95: tuple[float, float] | None
     verdict: Outcome
     samples: int = 1
+    sessions: int | None = None
+    processes_needed: int | None = None
     stopped: Stopped | None = None
     note: str | None = None
 
 
-class GateDocument(Record):
+class Command(Record):
+    """A command that measures one side again.
+
+    side: the directory of its study.
+    code: the commits, or the versions of trio-profile, that measured the side. It must be measured with the same code.
+    command: the command line.
+    """
+
+    side: str
+    code: tuple[str, ...]
+    command: str
+
+
+class GateDocument(Document):
     """What `trio-profile gate --json` prints.
 
+    sessions: those of the new side; empty for a pytest-benchmark file.
     environment: machine and software of the new side, as its file describes them.
     study: the new side's study; None for a pytest-benchmark file.
     verdicts: one for each quantity.
+    commands: how to decide the inconclusive verdicts: one command for the base, one for the new side.
     """
 
-    format: str = FORMAT
-    version: int = VERSION
     environment: dict[str, Any]
     study: dict[str, Any] | None
     verdicts: tuple[Verdict, ...]
+    commands: tuple[Command, ...] = ()

@@ -1,8 +1,9 @@
 """The document of `trio-profile layers`: the time of each part of one prefill, dense and pruned."""
 
 from trio_profile.analysis.attribution import Step
+from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio
-from trio_profile.records.schema import FORMAT, VERSION, Environment, Record, Retention, Study
+from trio_profile.records.schema import Record, Retention
 
 
 class LayerTimes(Record):
@@ -93,7 +94,7 @@ class Bounds(Record):
     dense_least_ms: float
 
 
-class LayersDocument(Record):
+class LayersDocument(StudyDocument):
     """What `trio-profile layers --json` prints.
 
     layers, stages, parts: the times of the prefill's parts.
@@ -106,10 +107,6 @@ class LayersDocument(Record):
     report: path of report.html.
     """
 
-    format: str = FORMAT
-    version: int = VERSION
-    environment: Environment
-    study: Study
     method: str
     retention: Retention
     layers: tuple[LayerTimes, ...]

@@ -1,6 +1,7 @@
 """The document of a dry run: the cells of a study, their work by formula, and the expected time."""
 
-from trio_profile.records.schema import FORMAT, VERSION, Environment, Record, Shape, Study
+from trio_profile.records.documents import StudyDocument
+from trio_profile.records.schema import Record, Shape
 
 
 class PreviewRetention(Record):
@@ -44,7 +45,7 @@ class RefusedCell(Record):
     reason: str
 
 
-class Preview(Record):
+class Preview(StudyDocument):
     """What `--dry-run` prints.
 
     shape: sizes of the model and of its input.
@@ -55,10 +56,6 @@ class Preview(Record):
     seconds_reason: why the time cannot be estimated.
     """
 
-    format: str = FORMAT
-    version: int = VERSION
-    environment: Environment
-    study: Study
     shape: Shape
     cells: tuple[PreviewCell, ...]
     refused: tuple[RefusedCell, ...] = ()

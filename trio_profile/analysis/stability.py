@@ -1,54 +1,57 @@
 """The doubts about a study: the reasons not to trust its numbers.
 
 Each doubt has its number, its threshold and the next step. A test fails only if the fault is unlikely to be chance and
-large enough to matter. The thresholds come from the tools that are named next to them.
+large enough to matter. The thresholds come from the tools or the measurements that are named next to them.
 """
 
 from collections.abc import Iterator, Sequence
 
-from trio_profile.analysis import machine_doubts, sample_doubts
-from trio_profile.analysis.doubt import LEAST_PAIRS, Doubt, cell_name, dense_prefills
-from trio_profile.errors import MeasurementError
-from trio_profile.records.schema import Dense, Measurement, Study
-from trio_profile.stats.intervals import median
+from trio_profile.analysis import machine_doubts, sample_doubts, session_doubts
+from trio_profile.analysis.doubt import Doubt
+from trio_profile.records.schema import Dense, Measurement, Session, Study
+from trio_profile.stats.stopping import LEAST_SAMPLES
 
 
-def doubts(study: Study, measurements: Sequence[Measurement], dense: Dense | None = None) -> list[Doubt]:
+def doubts(
+    study: Study, measurements: Sequence[Measurement], dense: Dense | None = None, sessions: Sequence[Session] = ()
+) -> list[Doubt]:
     """Return all doubts: first those about the whole study, then those about each finished cell.
 
-    Raises MeasurementError if a time is 0 or negative.
+    sessions: of the study, in the order in which they began.
     """
-    done = [measurement for measurement in measurements if measurement.status == "done"]
-    for measurement in done:
-        if any(min(pair.dense_prefill_ms, pair.prefill_ms) <= 0 for pair in measurement.pairs):
-            raise MeasurementError(
-                f"{cell_name(measurement.cell)} has a time of 0 ms or less: remove the cell, measure again"
-            )
+    done = [measurement for measurement in measurements if measurement.status == "done" and measurement.pairs]
+    enough = [measurement for measurement in done if len(measurement.pairs) >= LEAST_SAMPLES]
+    found = [
+        *machine_doubts.cached(dense),
+        *session_doubts.commits(sessions, measurements),
+        *session_doubts.processes(done, sessions),
+        *session_doubts.threads(study, sessions),
+        *session_doubts.start(sessions),
+        *machine_doubts.machine(enough),
+    ]
+    by_chance = sample_doubts.likely([suspicion for one in enough for suspicion in _suspicions(one)])
     clocks = [pair.clock_mhz for measurement in done for pair in measurement.pairs if pair.clock_mhz is not None]
-    medians = [median(dense_prefills(measurement).tolist()) for measurement in done if measurement.pairs]
-    found = list(machine_doubts.cached(dense))
     for measurement in done:
-        found += _doubts_about_cell(measurement, study, max(clocks, default=0), medians)
+        found += sample_doubts.samples(measurement)
+        if measurement in enough:
+            found += _certain(measurement, study, max(clocks, default=0))
+            found += [doubt for doubt in by_chance if doubt.cell == measurement.cell]
+        found += session_doubts.failures(study, [measurement], sessions)
     return found
 
 
-def _doubts_about_cell(
-    measurement: Measurement, study: Study, highest_mhz: int, medians: Sequence[float]
-) -> Iterator[Doubt]:
-    """Yield the doubts about one finished cell.
-
-    highest_mhz: the highest clock in the study.
-    medians: the median dense prefill of each cell in milliseconds.
-    """
-    yield from sample_doubts.samples(measurement)
-    if len(measurement.pairs) < LEAST_PAIRS:
-        return
+def _certain(measurement: Measurement, study: Study, highest_mhz: int) -> Iterator[Doubt]:
+    """Yield the doubts about one cell that are no matter of chance. highest_mhz: the highest clock in the study."""
     yield from sample_doubts.budget(measurement, study)
     yield from sample_doubts.spread(measurement)
+    yield from machine_doubts.clock(measurement, highest_mhz)
+    yield from machine_doubts.strangers(measurement)
+    yield from machine_doubts.busy(measurement)
+
+
+def _suspicions(measurement: Measurement) -> Iterator[sample_doubts.Suspicion]:
+    """Yield the results of the tests of one cell that may fail by chance."""
     yield from sample_doubts.multimodality(measurement)
     yield from sample_doubts.drift(measurement)
     yield from sample_doubts.order(measurement)
     yield from sample_doubts.dependence(measurement)
-    yield from machine_doubts.clock(measurement, highest_mhz)
-    yield from machine_doubts.strangers(measurement)
-    yield from machine_doubts.machine(measurement, medians)

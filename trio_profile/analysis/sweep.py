@@ -1,21 +1,34 @@
 """The document of `trio-profile sweep`: every quantity of each cell, with its interval, and the break-even."""
 
+from collections.abc import Sequence
+
 from pydantic import Field
 
 from trio_profile import units
 from trio_profile.analysis.accuracy import SHARES, AccuracyKept, accuracy_kept, by_question, correct_shares
-from trio_profile.analysis.cells import MEASURED, CellSummary, DenseSummary, speedups, summarise_cell, summarise_dense
-from trio_profile.records.schema import FORMAT, VERSION, Dense, Environment, Measurement, Record, Study
-from trio_profile.records.store import Contents
+from trio_profile.analysis.cells import (
+    MEASURED,
+    CellSummary,
+    DenseSummary,
+    by_session,
+    speedups,
+    summarise_cell,
+    summarise_dense,
+)
+from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.stability import doubts
+from trio_profile.records.contents import Contents
+from trio_profile.records.documents import StudyDocument
+from trio_profile.records.schema import Dense, Environment, Measurement, Session, Study
 from trio_profile.stats.crossing import BreakEven, exact_break_even, measured_break_even
-from trio_profile.stats.intervals import median
+from trio_profile.stats.intervals import centre
 
 EXACT = ("fastv_macs", "counted_macs", "kv_bytes")
 QUANTITIES = (*MEASURED, *EXACT)
 """The quantities with a break-even, in the document's order. Measured energy follows as `energy_j`."""
 
 
-class SweepDocument(Record):
+class SweepDocument(StudyDocument):
     """What `trio-profile sweep --json` prints.
 
     dense: the dense model; None if it is not measured yet.
@@ -24,19 +37,17 @@ class SweepDocument(Record):
     break_even_by_method: the same for each method.
     accuracy_kept: for the first method, the least retention that keeps 0.99, 0.97 and 0.95 of the dense accuracy.
     accuracy_kept_by_method: the same for each method.
+    doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
     report: path of report.html.
     """
 
-    format: str = FORMAT
-    version: int = VERSION
-    environment: Environment
-    study: Study
     dense: DenseSummary | None
     cells: list[CellSummary]
     break_even: dict[str, BreakEven]
     break_even_by_method: dict[str, dict[str, BreakEven]]
     accuracy_kept: dict[str, AccuracyKept] = Field(default_factory=dict)
     accuracy_kept_by_method: dict[str, dict[str, AccuracyKept]] = Field(default_factory=dict)
+    doubts: list[Doubt] = Field(default_factory=list)
     report: str | None = None
 
 
@@ -46,10 +57,12 @@ def summarise(
     dense: Dense | None,
     measurements: list[Measurement],
     report: str | None = None,
+    sessions: Sequence[Session] = (),
 ) -> SweepDocument:
     """Derive the document of a study from its records.
 
     measurements: in any order. The document has the study's order.
+    sessions: in the order in which they began; empty for a nameless one on this machine.
     """
     by_cell = {measurement.cell.id: measurement for measurement in measurements}
     ordered = [by_cell[cell.id] for cell in study.cells() if cell.id in by_cell]
@@ -57,6 +70,7 @@ def summarise(
     break_even = {method: _break_evens(dense, cells, study) for method, cells in done.items()}
     accuracy_kept = {method: _accuracies_kept(dense, cells) for method, cells in done.items()}
     return SweepDocument(
+        sessions=tuple(sessions),
         environment=environment,
         study=study,
         dense=summarise_dense(dense) if dense else None,
@@ -65,6 +79,7 @@ def summarise(
         break_even_by_method=break_even,
         accuracy_kept=accuracy_kept[study.methods[0]],
         accuracy_kept_by_method=accuracy_kept,
+        doubts=doubts(study, ordered, dense, sessions),
         report=report,
     )
 
@@ -77,7 +92,7 @@ def _accuracies_kept(dense: Dense | None, done: list[Measurement]) -> dict[str, 
     done: the finished cells of the method.
     """
     known = [
-        (measurement.retention.realised, shares, median(speedups(measurement.pairs, "prefill_ms")))
+        (measurement.retention.realised, shares, centre(_speedups(measurement, "prefill_ms")))
         for measurement in done
         if measurement.retention is not None and (shares := correct_shares(measurement, dense)) is not None
     ]
@@ -86,7 +101,10 @@ def _accuracies_kept(dense: Dense | None, done: list[Measurement]) -> dict[str, 
     retentions, shares, prefill_speedups = zip(*known, strict=True)
     dense_shares = by_question(dense.correct, len(dense.correct))
     return {
-        units.plain(share): accuracy_kept(retentions, shares, dense_shares, share, prefill_speedups) for share in SHARES
+        units.plain(share): accuracy_kept(
+            retentions, shares, dense_shares, share, prefill_speedups, pictures=dense.pictures
+        )
+        for share in SHARES
     }
 
 
@@ -99,7 +117,10 @@ def _break_evens(dense: Dense | None, done: list[Measurement], study: Study) -> 
     retentions = [cell.retention.realised for cell in cells if cell.retention is not None]
     found: dict[str, BreakEven] = {}
     for quantity in MEASURED:
-        ratios = [[1 / speedup for speedup in speedups(measurement.pairs, quantity)] for measurement in done]
+        ratios = [
+            [[1 / speedup for speedup in session] for session in _speedups(measurement, quantity)]
+            for measurement in done
+        ]
         found[quantity] = measured_break_even(retentions, ratios)
     summary = None if dense is None else summarise_dense(dense)
     for quantity in EXACT:
@@ -117,6 +138,13 @@ def _break_evens(dense: Dense | None, done: list[Measurement], study: Study) -> 
     return found
 
 
+def _speedups(measurement: Measurement, quantity: str) -> list[list[float]]:
+    """Return the ratio dense / pruned of each pair of a cell, by session."""
+    return [speedups(pairs, quantity) for pairs in by_session(measurement)]
+
+
 def from_store(contents: Contents) -> SweepDocument:
     """Make the document from the contents of a store."""
-    return summarise(contents.study, contents.environment, contents.dense, contents.measurements)
+    return summarise(
+        contents.study, contents.environment, contents.dense, contents.measurements, sessions=contents.sessions
+    )

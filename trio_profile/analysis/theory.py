@@ -1,7 +1,8 @@
 """The document of `trio-profile theory`: the paper's bound, the measured divergence, and the saliency at each layer.
 
 The intervals resample whole questions (percentile bootstrap), because the measurements of one question depend on each
-other.
+other. Questions that share a picture are resampled together. `pictures` is the number of the picture of each question,
+[Q]; empty if each question has a picture of its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import pearsonr, rankdata
 
+from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Correlation, Count, Estimate, Overlap
-from trio_profile.records.schema import FORMAT, VERSION, Environment, Record, Removal, Study
+from trio_profile.records.schema import Record, Removal
 from trio_profile.stats.resampling import draws, percentile_interval
 
 TOP = 0.11
@@ -68,10 +70,11 @@ class LayerTheory(Record):
     above_mean: Count
 
 
-class TheoryDocument(Record):
+class TheoryDocument(StudyDocument):
     """What `trio-profile theory --json` prints.
 
-    questions: number of questions, or of random pictures.
+    questions: number of questions, or of random pictures, that were measured.
+    planned: number of questions that the study has. It is larger if the study was interrupted. None in old documents.
     visual_tokens: number of visual tokens of the first question.
     probe, rows, k_pos: options of TRIO that define the saliency in the bound.
     stages: the layers after which the bound was tested.
@@ -81,11 +84,8 @@ class TheoryDocument(Record):
     report: path of report.html.
     """
 
-    format: str = FORMAT
-    version: int = VERSION
-    environment: Environment
-    study: Study
     questions: int
+    planned: int | None = None
     visual_tokens: int
     probe: str
     rows: str
@@ -95,11 +95,16 @@ class TheoryDocument(Record):
     agreement_trend: Correlation | None
     report: str | None = None
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether questions of the study are missing, because it was interrupted."""
+        return self.planned is not None and self.questions < self.planned
 
-def stage(layer: int, removals: Sequence[Removal], seed: int = 0) -> StageTheory:
+
+def stage(layer: int, removals: Sequence[Removal], seed: int = 0, pictures: Sequence[int] = ()) -> StageTheory:
     """Return the statistics of the removals after one layer.
 
-    removals: those of all layers. Every question must have the same number of removals.
+    removals: those of all layers, by ascending question. Every question must have the same number of removals.
     """
     own = [removal for removal in removals if removal.layer == layer]
     questions = {removal.question: [other for other in own if other.question == removal.question] for removal in own}
@@ -114,18 +119,24 @@ def stage(layer: int, removals: Sequence[Removal], seed: int = 0) -> StageTheory
         layer=layer,
         kept=tuple(sorted({removal.kept for removal in own})),
         spearman=estimate(
-            Correlation, len(bound), lambda drawn: rank_correlation(_pooled(bound, drawn), _pooled(kl, drawn)), seed
+            Correlation,
+            len(bound),
+            lambda drawn: rank_correlation(_pooled(bound, drawn), _pooled(kl, drawn)),
+            seed,
+            pictures,
         ),
-        within_question=mean(Correlation, rank_correlation(bound, kl), seed),
-        same_kept=mean(Correlation, _at_same_kept(bound, kl, kept), seed),
-        norms_same_kept=mean(Correlation, _at_same_kept(norms, kl, kept), seed),
+        within_question=mean(Correlation, rank_correlation(bound, kl), seed, pictures),
+        same_kept=mean(Correlation, _at_same_kept(bound, kl, kept), seed, pictures),
+        norms_same_kept=mean(Correlation, _at_same_kept(norms, kl, kept), seed, pictures),
         least_constant=float(ratios.max()) if len(ratios) and not (kl[~positive] > 0).any() else None,
         median_ratio=float(np.median(ratios)) if len(ratios) else None,
         removals=tuple(own),
     )
 
 
-def by_depth(current: Sequence[Values], last: Sequence[Values], seed: int = 0) -> tuple[LayerTheory, ...]:
+def by_depth(
+    current: Sequence[Values], last: Sequence[Values], seed: int = 0, pictures: Sequence[int] = ()
+) -> tuple[LayerTheory, ...]:
     """Return the statistics of each layer.
 
     current: [L, N] of each question, the saliency by the layer's own loss.
@@ -136,12 +147,13 @@ def by_depth(current: Sequence[Values], last: Sequence[Values], seed: int = 0) -
     counts = np.array([(a > a.mean(axis=-1, keepdims=True)).sum(axis=-1) for a in current], dtype=float)
     found: list[LayerTheory] = []
     for index in range(agreement.shape[1]):
-        shared, above = mean(Overlap, overlap[:, index], seed), mean(Count, counts[:, index], seed)
+        shared = mean(Overlap, overlap[:, index], seed, pictures)
+        above = mean(Count, counts[:, index], seed, pictures)
         assert shared is not None and above is not None
         found.append(
             LayerTheory(
                 layer=index + 1,
-                last_layer_agreement=mean(Correlation, agreement[:, index], seed),
+                last_layer_agreement=mean(Correlation, agreement[:, index], seed, pictures),
                 top_overlap=shared,
                 above_mean=above,
             )
@@ -149,7 +161,9 @@ def by_depth(current: Sequence[Values], last: Sequence[Values], seed: int = 0) -
     return tuple(found)
 
 
-def agreement_trend(current: Sequence[Values], last: Sequence[Values], seed: int = 0) -> Correlation | None:
+def agreement_trend(
+    current: Sequence[Values], last: Sequence[Values], seed: int = 0, pictures: Sequence[int] = ()
+) -> Correlation | None:
     """Return 1 if the agreement grows from each layer to the next, −1 if it always falls, or a value in between.
 
     The arguments are those of `by_depth`.
@@ -157,8 +171,9 @@ def agreement_trend(current: Sequence[Values], last: Sequence[Values], seed: int
     # The last layer agrees with itself by definition.
     below = _agreement(current, last)[:, :-1]
     depths = np.broadcast_to(np.arange(below.shape[1], dtype=float), below.shape)
-    whole = ~np.isnan(below).any(axis=1)
-    return mean(Correlation, rank_correlation(below[whole], depths[whole]), seed)
+    trends = rank_correlation(below, depths)
+    trends[np.isnan(below).any(axis=1)] = np.nan
+    return mean(Correlation, trends, seed, pictures)
 
 
 def rank_correlation(x: Values, y: Values) -> Values:
@@ -183,16 +198,24 @@ def top_overlap(x: Values, y: Values, share: float = TOP) -> Values:
     return (first[..., :, None] == second[..., None, :]).any(axis=-1).mean(axis=-1)
 
 
-def mean(kind: type[E], values: Values, seed: int = 0) -> E | None:
+def mean(kind: type[E], values: Values, seed: int = 0, pictures: Sequence[int] = ()) -> E | None:
     """Return the mean over questions with its interval; None if no question is left.
 
     values: [Q]. Questions with NaN are left out.
     """
-    defined = values[~np.isnan(values)]
-    return estimate(kind, len(defined), lambda drawn: defined[drawn].mean(axis=-1), seed)
+    known = ~np.isnan(values)
+    defined = values[known]
+    clusters = np.asarray(pictures)[known].tolist() if len(pictures) else ()
+    return estimate(kind, len(defined), lambda drawn: defined[drawn].mean(axis=-1), seed, clusters)
 
 
-def estimate(kind: type[E], questions: int, of: Callable[[NDArray[np.intp]], Values], seed: int = 0) -> E | None:
+def estimate(
+    kind: type[E],
+    questions: int,
+    of: Callable[[NDArray[np.intp]], Values],
+    seed: int = 0,
+    pictures: Sequence[int] = (),
+) -> E | None:
     """Return a statistic of all questions with its interval; None if it is undefined.
 
     questions: number of questions.
@@ -201,7 +224,7 @@ def estimate(kind: type[E], questions: int, of: Callable[[NDArray[np.intp]], Val
     if questions == 0:
         return None
     value = of(np.arange(questions)[None])[0]
-    drawn = of(draws(questions, RESAMPLES, seed))
+    drawn = of(draws(questions, RESAMPLES, seed, pictures))
     drawn = drawn[~np.isnan(drawn)]
     if np.isnan(value) or len(drawn) == 0:
         return None

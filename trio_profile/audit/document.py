@@ -23,7 +23,8 @@ from trio_profile.audit.checks import (
 from trio_profile.audit.claims import Claims, Row
 from trio_profile.audit.facts import Facts
 from trio_profile.audit.finding import Finding, Verdict, merged, place
-from trio_profile.records.schema import FORMAT, VERSION, Environment, Record, Study
+from trio_profile.records.documents import Document
+from trio_profile.records.schema import Environment, Study
 
 if TYPE_CHECKING:
     from trio_profile.analysis.sweep import SweepDocument
@@ -45,9 +46,10 @@ VERDICTS: tuple[Verdict, ...] = ("overstated", "understated", "not_comparable", 
 """The verdicts in the order in which they are shown: contradictions first."""
 
 
-class AuditDocument(Record):
+class AuditDocument(Document):
     """What `trio-profile audit --json` prints.
 
+    sessions: when and by what the audit was done; the sessions of our own measurements follow.
     environment, study: of our own measurements, if they are compared with the claims.
     name: of the claims file.
     paper, source: as in the file.
@@ -58,8 +60,6 @@ class AuditDocument(Record):
     tally: the number of findings by verdict.
     """
 
-    format: str = FORMAT
-    version: int = VERSION
     environment: Environment | None = None
     study: Study | None = None
     name: str
@@ -102,7 +102,8 @@ def audit(claims: Claims, device: str | None = None) -> AuditDocument:
 def with_measured(document: AuditDocument, claims: Claims, study: "SweepDocument") -> AuditDocument:
     """The audit with the measurements of a study beside the claims. The verdicts do not change."""
     findings = measured.beside(document.claims, claims, study)
-    update = {"claims": findings, "environment": study.environment, "study": study.study}
+    sessions = (*document.sessions, *study.sessions)
+    update = {"sessions": sessions, "claims": findings, "environment": study.environment, "study": study.study}
     return document.model_copy(update=update)
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from trio_profile.errors import ClaimsError
+from trio_profile.reading import is_regular, open_regular
 
 MOST_BYTES = 1_000_000
 _MOST_DEPTH = 12
@@ -88,9 +89,9 @@ def exists(path: Path) -> bool:
 def read(path: Path) -> Source:
     """Parse a file. Raises ClaimsError if it cannot be read, is too large, or is no such YAML."""
     try:
-        if not path.is_file():
+        if not is_regular(path):
             raise ClaimsError(f"{path} is no file; name a claims file or a built-in set")
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             raw = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise ClaimsError(f"{path} cannot be read: {error.strerror}") from error

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trio_profile.cli import options, printing, study_verbs
-from trio_profile.cli.exits import NO
+from trio_profile.cli.exits import JUDGED_NO
 from trio_profile.studies.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _audit(new: Path | None, strict: bool, **given: Any) -> None:
         return
     document: AuditDocument | None = study_verbs.run(KINDS["audit"], given)
     if strict and document is not None and document.inconsistent:
-        raise typer.Exit(NO)
+        raise typer.Exit(JUDGED_NO)
 
 
 command = study_verbs.described(
@@ -45,7 +45,7 @@ def _write_template(path: Path, given: dict[str, Any]) -> None:
     from trio_profile.audit.claims import TEMPLATE
     from trio_profile.audit.source import exists
     from trio_profile.errors import StoreError
-    from trio_profile.records.store import write_whole
+    from trio_profile.records.writing import write_whole
 
     if given["claims"] is not None:
         raise typer.BadParameter(f"--new {path} writes a file to begin with: give it without CLAIMS")

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.exits import NO
+from trio_profile.cli.exits import JUDGED_NO
 from trio_profile.cli.options import DIRECTORY, JSON, LATEX, MARKDOWN, OUTPUT
 
 if TYPE_CHECKING:
     from trio_profile.analysis.doubt import Doubt
-    from trio_profile.records.store import Contents
+    from trio_profile.records.contents import Contents
 
 
 def command(
@@ -32,15 +32,16 @@ def command(
     from trio_profile.records.store import Store
 
     contents = Store(directory).read()
-    found = doubts(contents.study, contents.measurements, contents.dense)
+    found = doubts(contents.study, contents.measurements, contents.dense, contents.sessions)
     printing.warn(contents.dropped)
     printing.show(form, lambda: _json(contents, found), lambda: report(contents.study, contents.measurements, found))
     if strict and found:
-        raise typer.Exit(NO)
+        raise typer.Exit(JUDGED_NO)
 
 
 def _json(contents: "Contents", found: list["Doubt"]) -> str:
     return printing.listed(
+        sessions=[session.model_dump(mode="json") for session in contents.sessions],
         environment=contents.environment.model_dump(),
         study=contents.study.model_dump(),
         doubts=[doubt.model_dump() for doubt in found],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.exits import NO
+from trio_profile.cli.exits import JUDGED_NO
 from trio_profile.cli.options import JSON, LATEX, MARKDOWN
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def command(
     form = printing.form(json=json, markdown=markdown, latex=latex)
     from trio_profile.analysis.gate import GateDocument
     from trio_profile.findings.gate import report
-    from trio_profile.gate.evidence import compare
+    from trio_profile.gate.evidence import commands, compare
     from trio_profile.gate.verdict import failures
 
     before, after = _read(base), _read(new)
@@ -64,16 +64,23 @@ def command(
         other_environment=allow_other_environment,
     )
     printing.warn(f"{where} failed in {base} and is not compared" for where in before.failed)
-    document = GateDocument(environment=after.environment, study=after.study, verdicts=tuple(verdicts))
+    document = GateDocument(
+        sessions=after.sessions,
+        environment=after.environment,
+        study=after.study,
+        verdicts=tuple(verdicts),
+        commands=commands(before, after, verdicts),
+    )
     printing.show(form, lambda: document.model_dump_json(indent=2), lambda: report(document))
     if failures(verdicts):
-        raise typer.Exit(NO)
+        raise typer.Exit(JUDGED_NO)
 
 
 def _read(path: Path) -> "Subject":
     """A study or a pytest-benchmark file. Raises StoreError for a path that is neither."""
     from trio_profile.errors import StoreError
     from trio_profile.gate.evidence import of_benchmarks, of_study
+    from trio_profile.reading import read_bytes
     from trio_profile.records.files import MEASUREMENTS
     from trio_profile.records.store import Store
 
@@ -82,7 +89,7 @@ def _read(path: Path) -> "Subject":
     if path.is_dir():
         return of_study(Store(path).read(), str(path))
     try:
-        return of_benchmarks(path.read_bytes(), str(path))
+        return of_benchmarks(read_bytes(path), str(path))
     except OSError as error:
         raise StoreError(
             f"{path} cannot be read: {error.strerror}; name a study's directory or a pytest-benchmark JSON"

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.exits import NO
+from trio_profile.cli.exits import JUDGED_NO
 from trio_profile.cli.options import JSON, LATEX, MARKDOWN
 
 
@@ -74,7 +74,7 @@ def _check(form: printing.Form) -> None:
     )
     printing.warn(f"{row['family']} ({row['attention']}): {fault}" for row in rows for fault in row["faults"])
     if any(row["faults"] for row in rows):
-        raise typer.Exit(NO)
+        raise typer.Exit(JUDGED_NO)
 
 
 def _checked() -> list[dict[str, Any]]:

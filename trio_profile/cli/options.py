@@ -167,8 +167,20 @@ OPTIONS: dict[str, Option] = {
         "5",
         names=("--seconds", "--cell-seconds"),
     ),
+    "processes": Option(
+        SAMPLING,
+        int,
+        "How many fresh processes measure each cell, one after another. `--seconds` is divided among them. The "
+        "interval covers the spread between them.",
+        "4 if the model loads in 20 seconds, otherwise 1",
+        minimum=1,
+    ),
     "precision": Option(
-        SAMPLING, float, "Sampling stops when a speed-up's interval has this relative half width.", "0.01"
+        SAMPLING,
+        float,
+        "Relative half width of a speed-up's 95 % interval that is narrow enough. Sampling in a process stops when its "
+        "own interval is as narrow; `check` judges the interval over all processes.",
+        "0.05",
     ),
     "preroll_ms": Option(
         SAMPLING, float, "CUDA: keep the stream busy for so long before each run, to time the device alone.", "0"

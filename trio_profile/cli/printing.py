@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
+from trio_profile.text import one_line, printable, printable_json
+
 if TYPE_CHECKING:
     from trio_profile.findings.blocks import Report
     from trio_profile.studies.running import Finished
@@ -44,7 +46,7 @@ def show(
     hint: what the terminal says where it leaves out detailed tables.
     """
     if form == "json":
-        write(json())
+        sys.stdout.write(printable_json(json(), sys.stdout.encoding or "utf-8") + "\n")
     elif form == "terminal":
         from trio_profile.render import terminal
 
@@ -92,11 +94,11 @@ def listed(**parts: Any) -> str:
 
 
 def write(text: str) -> None:
-    """Text on standard output, with one line end after it."""
-    sys.stdout.write(text.rstrip("\n") + "\n")
+    """Printable text on standard output, with one line end after it."""
+    sys.stdout.write(printable(text).rstrip("\n") + "\n")
 
 
 def warn(lines: Iterable[str]) -> None:
     """Warnings on standard error, one a line."""
     for line in lines:
-        print(f"trio-profile: warning: {line}", file=sys.stderr)
+        print(f"trio-profile: warning: {one_line(line)}", file=sys.stderr)

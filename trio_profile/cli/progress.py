@@ -7,6 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, TextIO
 
 from trio_profile import units
+from trio_profile.text import one_line
 
 if TYPE_CHECKING:
     from trio_profile.progress import Step, Watch
@@ -64,7 +65,7 @@ def plain_lines(stream: TextIO, clock: Callable[[], float] = monotonic) -> "Watc
         left.see(step)
         if written is None or clock() - written >= LINE_SECONDS:
             written = clock()
-            print(f"trio-profile: {_line(step.text, time_left(left.seconds()))}", file=stream, flush=True)
+            print(f"trio-profile: {_line(one_line(step.text), time_left(left.seconds()))}", file=stream, flush=True)
 
     return watch
 
@@ -90,7 +91,7 @@ def _moving() -> "Iterator[Watch]":
 
         def watch(step: "Step") -> None:
             left.see(step)
-            bar.update(task, description=escape(step.text), completed=step.done, total=step.total or None)
+            bar.update(task, description=escape(one_line(step.text)), completed=step.done, total=step.total or None)
 
         yield watch
 

@@ -9,6 +9,6 @@ def command(directory: DIRECTORY, json: JSON = False, markdown: MARKDOWN = False
     form = printing.form(json=json, markdown=markdown, latex=latex)
     from trio_profile.studies import running
 
-    found = running.read(directory)
+    found = running.write_report_again(directory)
     printing.warn(found.warnings)
-    printing.show_study(running.write_report(found, directory), form, directory)
+    printing.show_study(found, form, directory)

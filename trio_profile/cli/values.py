@@ -1,11 +1,13 @@
 """How the text of an option becomes a value."""
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import typer
+
+from trio_profile.reading import parse_json
+from trio_profile.text import first_line
 
 
 def comma_list(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
@@ -25,7 +27,7 @@ def assignments(texts: Iterable[str]) -> dict[str, Any]:
         if not equals or not name:
             raise typer.BadParameter(f"option {text!r} is not of the form name=value")
         try:
-            values[name] = json.loads(value)
+            values[name] = parse_json(value)
         except ValueError:
             values[name] = value
         if not isinstance(values[name], bool | int | float | str):
@@ -34,8 +36,11 @@ def assignments(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def absolute(path: Path) -> str:
-    """A path that still holds when the study is read in another directory."""
-    return str(path.resolve())
+    """A path that still holds when the study is read in another directory. Raises BadParameter if it cannot be made."""
+    try:
+        return str(path.resolve())
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a removed working directory
+        raise typer.BadParameter(f"path {str(path)!r} leads nowhere: {first_line(error)}") from error
 
 
 def name_or_path(text: str) -> str:

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from trio_profile import units
 from trio_profile.analysis.ablate import Ablation, Group, Row
 from trio_profile.analysis.sweep import DenseSummary
-from trio_profile.findings import ablate_charts, entries
+from trio_profile.findings import ablate_charts, doubts, entries
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table
 from trio_profile.findings.definitions import numbers_page
 from trio_profile.findings.study_page import report_of, study_page
+from trio_profile.records.schema import Cell
 
 GROUPS = {
     "k_pos": (
@@ -45,7 +46,7 @@ GROUPS = {
 def report(document: Ablation) -> Report:
     """All pages of the report of ablations."""
     pages = [group_page(document, group) for group in document.groups]
-    pages += [refusals_page(document), study_page(document), numbers_page()]
+    pages += [refusals_page(document), doubts_page(document), study_page(document), numbers_page()]
     return report_of(document, f"Ablations of {document.study.methods[0]}", pages)
 
 
@@ -61,6 +62,8 @@ def group_page(document: Ablation, group: Group) -> Page:
                 blocks.append(ablate_charts.answers(group, retention, document.dense))
             blocks += [ablate_charts.closeness(group, retention), ablate_charts.speedup(group, retention)]
             blocks.append(_table(document, group, rows))
+            if document.doubts:
+                blocks.append(Sentences("Keep in mind", [doubts.summary(document.doubts, _cells(rows))], tone="doubt"))
     return Page(
         group.name.replace(" ", "-"),
         title,
@@ -89,6 +92,16 @@ def refusals_page(document: Ablation) -> Page:
         "A variant that does not fit this model, input or retention says so, and is left out.",
         [table if rows else Sentences("", ["Every variant that was asked for ran."], detail=True)],
     )
+
+
+def doubts_page(document: Ablation) -> Page:
+    """The reasons not to trust numbers of this study."""
+    rows = [row for group in document.groups for row in group.rows if row.status == "done"]
+    return doubts.page(document.doubts, _cells(rows))
+
+
+def _cells(rows: Sequence[Row]) -> list[Cell]:
+    return [Cell(method=row.method, retention=row.nominal_retention, options=row.options) for row in rows]
 
 
 def sentences(group: Group, retention: float) -> list[str]:

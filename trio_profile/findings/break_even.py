@@ -23,14 +23,23 @@ def find(document: SweepDocument, method: str, quantity: str) -> BreakEven:
 
 
 def pays(document: SweepDocument, method: str, quantity: str) -> str:
-    """Up to which retention a method pays: `pays up to 61 % [55, 66]`, `pays at every retention measured` …"""
+    """Up to which retention a method pays: `pays up to 61 % [55, 66]`, `pays at no retention measured, from 11.0 %`."""
+    return _words(find(document, method, quantity))
+
+
+def sentence(document: SweepDocument, method: str, quantity: str, name: str) -> str:
+    """Up to which retention a method pays, as a whole sentence.
+
+    name: the quantity in a sentence, such as `prefill`.
+    """
     found = find(document, method, quantity)
-    if found.status == "crossing" and found.retention is not None and found.ci95 is not None:
-        return f"pays up to {units.percent_within(found.retention, found.ci95)}"
-    return {
-        "always": "pays at every retention measured",
-        "never": "pays at no retention measured",
-    }.get(found.status, "is inconclusive")
+    if found.status == "inconclusive":
+        where = _possible(found)
+        return (
+            f"Inconclusive: the noise is too large to say up to which retention pruning with {method} pays in {name}"
+            f"{f'; {where}' if where else ''}."
+        )
+    return f"Pruning with {method} {_words(found, f' in {name}')}{_cut_off(found)}."
 
 
 def table(document: SweepDocument) -> Table:
@@ -49,5 +58,50 @@ def _entry(found: BreakEven) -> Entry:
         return Entry(text, note=f"[{note}" if note else "exact")
     if found.retention is not None:
         return Entry(units.percent(found.retention), note="measured once")
-    text = {"always": "always pays", "never": "never pays"}.get(found.status, "inconclusive")
-    return Entry(text, title="in this sweep")
+    if found.status == "inconclusive":
+        return Entry("inconclusive", note=_possible(found))
+    return Entry(_words(found))
+
+
+def _words(found: BreakEven, of_what: str = "") -> str:
+    """Up to which retention pruning pays, beginning with a verb.
+
+    of_what: stands after `pays`: ` in prefill`.
+    """
+    if found.status == "crossing" and found.retention is not None and found.ci95 is not None:
+        return f"pays{of_what} up to {units.percent_within(found.retention, found.ci95)}"
+    if found.status == "always":
+        return f"pays{of_what} at every retention measured{_end('up to', found, 1)}"
+    if found.status == "never":
+        return f"pays{of_what} at no retention measured{_end('from', found, 0)}"
+    where = _possible(found)
+    return f"is inconclusive ({where})" if where else "is inconclusive"
+
+
+def _end(preposition: str, found: BreakEven, end: int) -> str:
+    """The lowest (end 0) or the highest (end 1) retention that was measured, if it is known: `, up to 77.0 %`."""
+    return f", {preposition} {units.percent(found.measured[end])}" if found.measured else ""
+
+
+def _possible(found: BreakEven) -> str:
+    """Where an inconclusive break-even may lie. Empty if it may lie anywhere, and if nothing is known."""
+    if found.status != "inconclusive" or found.ci95 is None or found.measured is None:
+        return ""
+    if found.ci95[0] > found.measured[0]:
+        return f"break-even may lie above {units.percent(found.ci95[0])}"
+    if found.ci95[1] < found.measured[1]:
+        return f"break-even may lie below {units.percent(found.ci95[1])}"
+    return ""
+
+
+def _cut_off(found: BreakEven) -> str:
+    """Where the interval was cut off. A crossing is looked for only between the retentions that were measured."""
+    if found.status == "always":
+        return ": the sweep met no break-even"
+    if found.ci95 is None or found.measured is None:
+        return ""
+    if found.ci95[1] >= found.measured[1]:
+        return "; the interval ends with the sweep, so break-even may lie above it"
+    if found.ci95[0] <= found.measured[0]:
+        return "; the interval begins with the sweep, so break-even may lie below it"
+    return ""

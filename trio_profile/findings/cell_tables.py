@@ -22,7 +22,10 @@ def summary(document: SweepDocument, method: str) -> Table:
 
 def cells_page(document: SweepDocument) -> Page:
     """Every cell that was asked for, with its numbers or the reason why there are none."""
-    tables = [_retention_table(document), _time_table(document), *_token_table(document), _exact_table(document)]
+    tables = [
+        *(_retention_table(document), _time_table(document), *_cpu_table(document), *_token_table(document)),
+        _exact_table(document),
+    ]
     return Page(
         "cells",
         "All cells",
@@ -94,6 +97,27 @@ def _time_row(document: SweepDocument, method: str, asked: float, cell: CellSumm
         entries.speedup(cell.total_speedup),
         Entry(str(prefill.samples) if prefill else "–", note=stopped),
     ]
+
+
+def _cpu_table(document: SweepDocument) -> list[Table]:
+    """CPU time, where it was measured."""
+    cells = [(method, asked, cell) for method, asked, cell in planned(document) if cell and cell.cpu_ms]
+    if not cells:
+        return []
+    rows = [
+        [
+            *head(document, method, asked, cell),
+            entries.milliseconds(cell.dense_cpu_ms),
+            entries.milliseconds(cell.cpu_ms),
+            entries.speedup(cell.cpu_speedup),
+        ]
+        for method, asked, cell in cells
+    ]
+    caption = (
+        "CPU time of a prefill, all threads together. Other work on the machine hardly changes it, but it is not the "
+        "time that a user waits"
+    )
+    return [Table(caption, ("Method", "Retention", "dense", "pruned", "ratio"), rows, keys=2, detail=True)]
 
 
 def _token_table(document: SweepDocument) -> list[Table]:

@@ -1,12 +1,20 @@
 """The cells of a sweep: which are finished, where they lie, and what is derived from one cell alone."""
 
 from trio_profile.analysis.sweep import CellSummary, SweepDocument
+from trio_profile.records.schema import Cell
 
 
 def finished(document: SweepDocument, method: str) -> list[CellSummary]:
     """The finished cells of a method, least retention first."""
     done = [cell for cell in document.cells if cell.method == method and cell.status == "done" and cell.retention]
     return sorted(done, key=realised)
+
+
+def finished_cells(document: SweepDocument) -> list[Cell]:
+    """The finished cells of all methods, as records name them."""
+    return [
+        Cell(method=cell.method, retention=cell.nominal_retention) for cell in document.cells if cell.status == "done"
+    ]
 
 
 def any_finished(document: SweepDocument) -> bool:

@@ -5,19 +5,20 @@ from collections.abc import Sequence
 from trio_profile import units
 from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.sweep import DenseSummary
-from trio_profile.findings import compare_charts, entries
+from trio_profile.findings import compare_charts, doubts, entries
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.cells import without_selection
 from trio_profile.findings.definitions import numbers_page
 from trio_profile.findings.study_page import report_of, study_page
 from trio_profile.records.estimate import Measured
+from trio_profile.records.schema import Cell
 
 
 def report(document: Comparison) -> Report:
     """All pages of a comparison's report."""
     pages = [comparison_page(document, retention) for retention in sorted(set(document.study.retentions))]
     pages += [answers_page(document, document.dense)] if document.answered and document.dense else []
-    pages += [refusals_page(document), study_page(document), numbers_page()]
+    pages += [refusals_page(document), doubts_page(document), study_page(document), numbers_page()]
     return report_of(document, f"{len(document.study.methods)} methods", pages)
 
 
@@ -30,12 +31,14 @@ def comparison_page(document: Comparison, retention: float) -> Page:
         blocks += [compare_charts.closeness(document, retention)]
         blocks += [compare_charts.answers(document, retention)] if known else []
         blocks += [_table(document, rows)]
+    if rows and document.doubts:
+        blocks.append(Sentences("Keep in mind", [doubts.summary(document.doubts, _cells(rows))], tone="doubt"))
     if remarks := [(row.method, row.remark) for row in rows if row.remark]:
         blocks.append(Terms("Remarks", remarks))
     return Page(
         f"at-{units.plain(retention)}",
         f"At {units.percent(retention)}",
-        "All methods ran in turn with the same dense runs, in random order, in one process. In the chart, right is "
+        "All methods ran in turn with the same dense runs, in a balanced order. In the chart, right is "
         "faster and down is closer to dense. A filled point is on the Pareto front: no other method is both faster and "
         "closer to dense. If the weights were never trained, closeness says what is left of the dense model's "
         "computation, and nothing about answers. Downsample is the mean of neighbouring patches. A method that draws "
@@ -79,6 +82,15 @@ def refusals_page(document: Comparison) -> Page:
         "A method that needs what this model, input or retention does not have says so, and is left out.",
         [table if rows else Sentences("", ["Every method that was asked for ran."], detail=True)],
     )
+
+
+def doubts_page(document: Comparison) -> Page:
+    """The reasons not to trust numbers of this study."""
+    return doubts.page(document.doubts, _cells([row for row in document.rows if row.status == "done"]))
+
+
+def _cells(rows: Sequence[Row]) -> list[Cell]:
+    return [Cell(method=row.method, retention=row.nominal_retention) for row in rows]
 
 
 def sentences(document: Comparison, retention: float) -> list[str]:

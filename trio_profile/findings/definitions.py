@@ -2,6 +2,19 @@
 
 from trio_profile.findings.blocks import Page, Terms
 
+WAIT_POLICIES = {
+    "passive": "sleep (OMP_WAIT_POLICY=PASSIVE)",
+    "active": "spin: on a busy machine they take the CPU from the thread that they wait for",
+    "one thread": "none, there is one thread",
+}
+"""What threads do while they wait, by `Environment.wait_policy`."""
+ALLOCATORS = {
+    "keeps memory": "kept by the process, so that no prefill fetches its pages again",
+    "returns memory": "returned to the system: each prefill fetches some pages again",
+    "system": "left to the system's allocator",
+}
+"""What happens to freed memory, by `Environment.allocator`. Other values are names of allocators."""
+
 DEFINITIONS = (
     (
         "Retention",
@@ -11,21 +24,29 @@ DEFINITIONS = (
     ),
     (
         "Speed-up",
-        "The median of paired ratios, dense time over pruned time. Dense and pruned run in turn, in random order "
-        "within a pair, on the same input in the same process. The 95 % interval comes from resampling the pairs in "
-        "blocks of neighbours (block bootstrap), because neighbours may share a disturbance. Sampling ends when the "
-        "interval is as narrow as asked (converged), when it narrows no more (plateau), or when time is up (budget).",
+        "The median of paired ratios, dense time / pruned time. Dense and pruned run in turn in one process, in a "
+        "balanced order, on the same input. With several processes: the geometric mean of their medians, with "
+        "Student's t interval over them: it holds the mean over many processes on this machine, not another machine. "
+        "With one process: an interval that allows for similar neighbours; another run may differ by more. Sampling in "
+        "a process ends when its interval is as narrow as asked (converged), when it no longer narrows (plateau), or "
+        "when time is up (budget).",
     ),
     (
         "Break-even",
         "The retention at which the ratio of costs, pruned over dense, crosses 1. Measured ratios are fitted so that "
-        "the cost never falls as retention grows; the interval comes from resampling the pairs. For counts it is "
-        "the exact crossing of the line through the sweep.",
+        "the cost never falls as retention grows. The interval is where the 95 % band around the fit contains 1. For "
+        "counts it is the exact crossing of the line through the sweep.",
+    ),
+    (
+        "CPU time",
+        "On a CPU: the time that all threads of the process worked during the prefill, added up. Other processes that "
+        "take the CPU hardly change it, so its ratio is steadier on a busy machine. It is not the time that a user "
+        "waits, and it never replaces the speed-up.",
     ),
     (
         "Other medians",
-        "A median of single times, such as the milliseconds of selection, has the 95 % interval of the sign test. It "
-        "assumes independent samples, and no shape of the noise.",
+        "The 95 % interval of a median of single times, such as the milliseconds of selection, is made as that of a "
+        "speed-up.",
     ),
     (
         "Prefill and total",

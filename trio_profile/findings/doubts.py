@@ -1,13 +1,21 @@
-"""The report of `check`: every doubt about the cells of a study, and what to do about it."""
+"""The doubts about a study: the report of `check`, and the page and the sentence in the report of the study."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 
 from trio_profile import units
-from trio_profile.analysis.doubt import Doubt, cell_name
-from trio_profile.findings.blocks import Page, Report, Sentences
-from trio_profile.records.schema import Measurement, Study
+from trio_profile.analysis.doubt import Doubt, cell_name, doubted_cells
+from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table
+from trio_profile.records.schema import Cell, Measurement, Study
+
+_HOW = (
+    "Each doubt has a number, the threshold that it passed, and the next step. A doubt about the whole study is about "
+    "all of its cells."
+)
+_PUBLISHED = (
+    f"{_HOW} A study is published with its doubts: to measure it again until no doubt is left would select the result."
+)
 
 
 def report(study: Study, measurements: Sequence[Measurement], doubts: Sequence[Doubt]) -> Report:
@@ -18,23 +26,64 @@ def report(study: Study, measurements: Sequence[Measurement], doubts: Sequence[D
     blocks = [Sentences("", [tally(measurements, doubts)])]
     for cell, group in groupby(doubts, key=lambda doubt: doubt.cell):
         blocks.append(Sentences(cell_name(cell), [_sentence(doubt) for doubt in group], tone="doubt"))
-    page = Page(
-        "doubts",
-        "Cells and their doubts",
-        "Each doubt has a number, the threshold that it passed, and the next step. A cell without a doubt is sound.",
-        blocks,
-    )
+    page = Page("doubts", "Cells and their doubts", _HOW, blocks)
     return Report(subject="Doubts", joint="about", model=study.model, facts=[", ".join(study.methods)], pages=[page])
 
 
 def tally(measurements: Sequence[Measurement], doubts: Sequence[Doubt]) -> str:
-    """How many cells were measured, were refused, failed, are doubted and are sound."""
-    done = {measurement.cell.id for measurement in measurements if measurement.status == "done"}
-    doubted = done & {doubt.cell.id for doubt in doubts if doubt.cell is not None}
+    """How many cells were measured, refused, failed and doubted, and how many doubts are about the whole study."""
+    done = [measurement.cell for measurement in measurements if measurement.status == "done"]
     parts = [f"{units.number_of(len(done), 'cell')} measured"]
     counts = Counter(measurement.status for measurement in measurements)
     parts += [f"{units.exact(counts[status])} {status}" for status in ("refused", "failed") if counts[status]]
-    return f"{', '.join(parts)}: {len(doubted)} doubted, {len(done) - len(doubted)} sound."
+    whole = sum(doubt.cell is None for doubt in doubts)
+    about = f"; {units.number_of(whole, 'doubt')} about the whole study" if whole else ""
+    return f"{', '.join(parts)}: {len(doubted_cells(doubts, done))} doubted{' alone' if whole else ''}{about}."
+
+
+def summary(doubts: Sequence[Doubt], cells: Collection[Cell]) -> str:
+    """How many of some cells are doubted and why, in one sentence.
+
+    cells: the finished cells that the sentence is about.
+    """
+    doubted = doubted_cells(doubts, cells)
+    whole = ", ".join(dict.fromkeys(doubt.kind for doubt in doubts if doubt.cell is None))
+    alone = "doubted alone" if whole else "doubted"
+    told = f"No cell is {alone}"
+    if doubted:
+        verb = "is" if len(doubted) == 1 else "are"
+        kinds = Counter(kind for found in doubted.values() for kind in found)
+        named = ", ".join(f"{kind} ({count})" for kind, count in kinds.items())
+        told = f"{len(doubted)} of {units.number_of(len(cells), 'cell')} {verb} {alone}: {named}"
+    return f"{told}; doubts about the whole study: {whole}." if whole else f"{told}."
+
+
+def page(doubts: Sequence[Doubt], cells: Collection[Cell]) -> Page:
+    """The page of a study's doubts: those about the whole study, one of each kind about cells, and all of them.
+
+    cells: the finished cells of the study.
+    """
+    blocks: list[Block] = [Sentences("", [summary(doubts, cells)])]
+    if whole := [_sentence(doubt) for doubt in doubts if doubt.cell is None]:
+        blocks.append(Sentences(cell_name(None), whole, tone="doubt"))
+    about = [doubt for doubt in doubts if doubt.cell is not None]
+    if about:
+        kinds = dict.fromkeys(doubt.kind for doubt in about)
+        strongest = [_strongest([doubt for doubt in about if doubt.kind == kind]) for kind in kinds]
+        blocks.append(Sentences("single cells, the strongest doubt of each kind", strongest, tone="doubt"))
+        rows = [[Entry(cell_name(doubt.cell)), Entry(doubt.kind), Entry(doubt.sentence)] for doubt in about]
+        blocks.append(
+            Table("Every doubt about a cell", ("cell", "doubt", "what was found"), rows, prose=True, detail=True)
+        )
+    return Page("doubts", "Doubts", _PUBLISHED, blocks)
+
+
+def _strongest(doubts: Sequence[Doubt]) -> str:
+    """The doubt that is furthest from its threshold, with its cell and the number of further cells."""
+    names = {doubt.cell.id for doubt in doubts if doubt.cell is not None}
+    most = max(doubts, key=lambda doubt: abs(doubt.found - doubt.threshold))
+    more = f" (and {units.number_of(len(names) - 1, 'more cell')})" if len(names) > 1 else ""
+    return f"{cell_name(most.cell)}{more}: {_sentence(most)}"
 
 
 def _sentence(doubt: Doubt) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trio_profile import units
-from trio_profile.analysis.gate import GateDocument, Outcome, Verdict
+from trio_profile.analysis.gate import Command, GateDocument, Outcome, Verdict
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Tone
 
 _ORDER: tuple[Outcome, ...] = ("regression", "inconclusive", "improved", "pass", "no base")
@@ -42,14 +42,27 @@ def verdicts_page(document: GateDocument) -> Page:
         blocks.append(Table("Worst first", _COLUMNS, [_row(verdict) for verdict in shown], keys=3, prose=True))
     if notes := dict.fromkeys(f"{verdict.quantity}: {verdict.note}" for verdict in verdicts if verdict.note):
         blocks.append(Sentences("Notes", list(notes)))
+    if document.commands:
+        blocks.append(
+            Sentences(
+                "To decide what is inconclusive, measure each side again",
+                [_command(command) for command in document.commands],
+            )
+        )
     return Page(
         "verdicts",
         "What changed",
         "new / base above 1 is worse. A whole number regresses if it grows at all. A time regresses if its ratio lies "
-        "beyond the bound with 99 % confidence. Inconclusive means that the interval contains the bound: it does not "
+        "above the bound with 99 % confidence. Inconclusive means that the interval contains the bound: it does not "
         "fail, and it does not pass either. Whole numbers that did not change are left out of the table.",
         blocks,
     )
+
+
+def _command(command: Command) -> str:
+    """The command line, after the side and the code with which it must run."""
+    code = " and ".join(code for code in command.code if code)
+    return f"{command.side}{f', with the code of {code}' if code else ''}: {command.command}"
 
 
 def tally(verdicts: Sequence[Verdict]) -> str:

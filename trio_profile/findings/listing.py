@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from trio_profile import units
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.findings.definitions import ALLOCATORS, WAIT_POLICIES
 from trio_profile.records.schema import Environment
 
 
@@ -161,6 +162,8 @@ def environment(found: Environment) -> Report:
         ("processor", found.cpu),
         ("processor threads", units.exact(found.cpu_threads)),
         ("memory", _size(found.memory_bytes)),
+        ("waiting threads", WAIT_POLICIES.get(found.wait_policy, found.wait_policy)),
+        ("freed memory", ALLOCATORS.get(found.allocator, found.allocator)),
     )
     device = (
         ("device", found.device_name),

@@ -6,10 +6,13 @@ from trio_profile import units
 from trio_profile.analysis.ablate import Ablation
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.findings.blocks import Page, Report, Terms
-from trio_profile.records.schema import Environment
+from trio_profile.findings.blocks import Entry, Page, Report, Table, Terms
+from trio_profile.findings.definitions import ALLOCATORS, WAIT_POLICIES
+from trio_profile.records.schema import Environment, Session
 
 _Item = tuple[str, str | None]
+_VERSIONS = ("python", "torch", "transformers", "fvcore", "cuda", "driver")
+"""The fields of an environment that are versions."""
 
 
 def report_of(document: SweepDocument | Comparison | Ablation, subject: str, pages: Sequence[Page]) -> Report:
@@ -31,6 +34,7 @@ def study_page(document: SweepDocument | Comparison | Ablation) -> Page:
         [
             Terms("Asked", _present(_study(document)), detail=True),
             Terms("Measured on", _present(_environment(document.environment)), detail=True),
+            _sessions(document.sessions),
         ],
     )
 
@@ -54,6 +58,7 @@ def _study(document: SweepDocument | Comparison | Ablation) -> list[_Item]:
         ("device", f"{asked.device}, {asked.dtype}, {asked.attention} attention"),
         ("γ assumed", units.factor(asked.gamma)),
         ("interval asked", precision),
+        ("processes", _processes(document)),
         ("seed", str(asked.seed)),
     ]
 
@@ -63,7 +68,9 @@ def _environment(where: Environment) -> list[_Item]:
         ("device", where.device_name),
         ("device memory", units.size(where.device_memory_bytes) if where.device_memory_bytes else None),
         ("CUDA, driver", ", ".join(part for part in (where.cuda, where.driver) if part)),
-        ("processor", f"{where.cpu}, {where.cpu_threads} threads"),
+        ("processor", f"{where.cpu}, {where.cpu_threads} threads" if where.cpu_threads else where.cpu),
+        ("waiting threads", WAIT_POLICIES.get(where.wait_policy, where.wait_policy)),
+        ("freed memory", ALLOCATORS.get(where.allocator, where.allocator)),
         ("memory", units.size(where.memory_bytes) if where.memory_bytes else None),
         ("system", where.system),
         ("python", where.python),
@@ -72,6 +79,38 @@ def _environment(where: Environment) -> list[_Item]:
         ("fvcore", where.fvcore),
         ("host", where.hostname),
         ("commit", where.commit),
+    ]
+
+
+def _processes(document: SweepDocument | Comparison | Ablation) -> str | None:
+    """How many processes measure each cell: as many as were asked for, or as the first session decided."""
+    first = document.sessions[0].processes if document.sessions else None
+    number = document.study.processes or first
+    return None if number is None else f"{units.exact(number)} for each cell, one after another"
+
+
+def _sessions(sessions: Sequence[Session]) -> Table:
+    """Each opening of the study: its start, command, host and commit, the versions that differ, and other work."""
+    differing = [name for name in _VERSIONS if len({getattr(one.environment, name) for one in sessions}) > 1]
+    if len({one.version for one in sessions}) > 1:
+        differing.insert(0, "trio-profile")
+    columns = ["session", "started", "host", "commit", *differing, "CPU time of others", "command"]
+    rows = [
+        [Entry(text or "–") for text in (units.exact(number), *_session(one, differing))]
+        for number, one in enumerate(sessions, start=1)
+    ]
+    return Table("Sessions", columns, rows, prose=True, detail=True)
+
+
+def _session(session: Session, differing: Sequence[str]) -> list[str | None]:
+    where = session.environment
+    return [
+        units.moment(session.started) if session.started else None,
+        where.hostname,
+        where.commit,
+        *(session.version if name == "trio-profile" else getattr(where, name) for name in differing),
+        None if session.busy is None else units.percent(session.busy, 0),
+        session.command,
     ]
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.findings import break_even, cell_tables, sweep_charts, verdict
+from trio_profile.findings import break_even, cell_tables, doubts, sweep_charts, verdict
 from trio_profile.findings.answers import answers_page
 from trio_profile.findings.blocks import Block, Page, Report, Sentences
-from trio_profile.findings.cells import any_finished, finished
+from trio_profile.findings.cells import any_finished, finished, finished_cells
 from trio_profile.findings.charts import colour_of
 from trio_profile.findings.definitions import numbers_page
 from trio_profile.findings.study_page import report_of, study_page
@@ -31,8 +31,8 @@ def verdict_page(document: SweepDocument) -> Page:
     blocks += [cell_tables.summary(document, method) for method in methods if method in seen]
     if document.dense is not None and any_finished(document):
         blocks.append(break_even.table(document))
-    if doubts := verdict.doubts(document):
-        blocks.append(Sentences("Keep in mind", doubts, tone="doubt"))
+    if reminders := verdict.doubts(document):
+        blocks.append(Sentences("Keep in mind", reminders, tone="doubt"))
     return Page(
         "verdict",
         "Verdict",
@@ -40,6 +40,11 @@ def verdict_page(document: SweepDocument) -> Page:
         "quantity has its own: a method may pay by formula where it does not pay by the clock.",
         blocks,
     )
+
+
+def doubts_page(document: SweepDocument) -> Page:
+    """The reasons not to trust numbers of this study."""
+    return doubts.page(document.doubts, finished_cells(document))
 
 
 def speedup_page(document: SweepDocument) -> Page:
@@ -92,6 +97,7 @@ PAGES: tuple[Callable[[SweepDocument], Page], ...] = (
     work_page,
     cache_page,
     cell_tables.cells_page,
+    doubts_page,
     study_page,
     lambda _: numbers_page(),
 )

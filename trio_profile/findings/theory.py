@@ -1,6 +1,6 @@
 """The report of the paper's theory, tested: its bound against what removing did, and its saliency layer by layer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from trio_profile import units
@@ -20,7 +20,7 @@ def report(document: TheoryDocument) -> Report:
         facts=[
             document.environment.device_name,
             study.dtype,
-            units.number_of(document.questions, "question"),
+            _questions(document),
             f"{document.visual_tokens} visual tokens",
             f"probe {document.probe}, rows {document.rows}, k_pos {document.k_pos}",
         ],
@@ -39,6 +39,7 @@ def bound_page(document: TheoryDocument) -> Page:
         "one layer alone, and ask whether a larger term goes with a larger divergence. They are removed in four ways: "
         "by TRIO, by its ranking without NMS, by that ranking upside down, and at random.",
         [
+            *_interrupted(document),
             Sentences("", [_stage_sentence(stage) for stage in document.stages]),
             charts.bound(document),
             Table(
@@ -77,6 +78,20 @@ _MEANINGS = (
     ("over the median", "Least C over the constant of the median removal. It says how loose the bound is."),
     ("intervals", "95 %, from resampling the questions."),
 )
+
+
+def _questions(document: TheoryDocument) -> str:
+    """`30 questions`, or `12 of 30 questions` of an interrupted study."""
+    if document.interrupted and document.planned is not None:
+        return f"{units.exact(document.questions)} of {units.number_of(document.planned, 'question')}"
+    return units.number_of(document.questions, "question")
+
+
+def _interrupted(document: TheoryDocument) -> Iterator[Sentences]:
+    """Say that questions are missing."""
+    if document.interrupted:
+        text = f"The study was interrupted: {_questions(document)} are measured, and every number here is of these."
+        yield Sentences("", [f"{text} The same command measures all of them."], tone="doubt")
 
 
 def _all_correlations(document: TheoryDocument) -> Table:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from trio_profile import units
 from trio_profile.analysis.sweep import CellSummary, SweepDocument
 from trio_profile.findings import answers, break_even
-from trio_profile.findings.cells import any_finished, finished, realised
-from trio_profile.records.estimate import Measured
+from trio_profile.findings.cells import any_finished, finished, finished_cells, realised
+from trio_profile.findings.doubts import summary
+from trio_profile.records.estimate import Measured, Ratio
 
 
 def findings(document: SweepDocument, method: str) -> list[str]:
@@ -19,7 +20,8 @@ def findings(document: SweepDocument, method: str) -> list[str]:
     if not cells:
         return []
     found = [_speed(document, cells[0]), *_retentions(cells[0])]
-    found += [_pays(document, method, "prefill_ms", "prefill"), _pays(document, method, "total_ms", "total time")]
+    for quantity, name in (("prefill_ms", "prefill"), ("total_ms", "total time")):
+        found.append(break_even.sentence(document, method, quantity, name))
     if document.dense is not None:
         found += [*_work(document, cells[0]), _work_break_even(document, method), *_cache(document, cells[0])]
         found += [*answers.sentences(document, cells[0]), *answers.kept_sentences(document, method)]
@@ -27,12 +29,14 @@ def findings(document: SweepDocument, method: str) -> list[str]:
 
 
 def doubts(document: SweepDocument) -> list[str]:
-    """What weakens the findings: no dense model, sampling that stopped early, cells that failed or never ran."""
+    """What weakens the findings: no dense model, sampling that stopped early, and cells that failed or are doubted."""
     planned = len(document.study.cells())
     found = [*_without_dense(document), *_uncounted(document), *_stopped_early(document), *_failures(document)]
     missing = planned - len(document.cells)
     if missing > 0:
         found.append(f"Not measured yet: {_some(missing, planned)}; the sweep is not finished.")
+    if document.doubts:
+        found.append(summary(document.doubts, finished_cells(document)))
     return found
 
 
@@ -64,37 +68,6 @@ def _retentions(cell: CellSummary) -> Iterator[str]:
             f"A retention of {units.percent(kept.nominal)} was asked for. The average over the layers is {average}, "
             f"the last layer keeps {last}, and {reached} was realised on this input."
         )
-
-
-def _pays(document: SweepDocument, method: str, quantity: str, name: str) -> str:
-    found, cells = break_even.find(document, method, quantity), finished(document, method)
-    if found.status == "crossing" and found.retention is not None and found.ci95 is not None:
-        where = units.percent_within(found.retention, found.ci95)
-        return f"Pruning with {method} pays in {name} up to a retention of {where}{_beyond(cells, found.ci95)}."
-    if found.status == "always":
-        return f"Pruning with {method} pays in {name} at {_all(cells, 'every')}: the sweep met no break-even."
-    if found.status == "never":
-        return f"Pruning with {method} does not pay in {name} at {_all(cells, 'any')}."
-    return (
-        f"Inconclusive: the noise is too large to say whether pruning with {method} pays in {name}, at "
-        f"{_all(cells, 'any')}."
-    )
-
-
-def _beyond(cells: list[CellSummary], bounds: tuple[float, float]) -> str:
-    """A crossing is looked for inside the sweep alone; this says where its interval was cut off."""
-    if bounds[1] >= realised(cells[-1]):
-        return "; the interval ends with the sweep, so break-even may lie above it"
-    if bounds[0] <= realised(cells[0]):
-        return "; the interval begins with the sweep, so break-even may lie below it"
-    return ""
-
-
-def _all(cells: list[CellSummary], every: str) -> str:
-    low, high = units.percent(realised(cells[0])), units.percent(realised(cells[-1]))
-    if len(cells) == 1:
-        return f"the only retention measured, {low}"
-    return f"{every} retention measured, {low} to {high}"
 
 
 def _work(document: SweepDocument, cell: CellSummary) -> Iterator[str]:
@@ -153,12 +126,22 @@ def _stopped_early(document: SweepDocument) -> Iterator[str]:
     done = [cell.prefill_speedup for cell in document.cells if cell.prefill_speedup is not None]
     reasons = Counter(speedup.stopped for speedup in done)
     asked = units.percent(document.study.precision)
+    several = len(document.sessions) > 1
+    widths = [_half_width(speedup) for speedup in done if speedup.stopped == "converged" and several]
+    if wide := [width for width in widths if width > document.study.precision]:
+        where = _some(len(wide), len(done))
+        yield f"The processes differ in {where}: ±{units.percent(max(wide))} is known, ±{asked} was asked."
     if reasons["budget"]:
         where = _some(reasons["budget"], len(done))
         yield f"Sampling stopped at its time budget in {where}: intervals there are wider than the ±{asked} asked for."
     if reasons["plateau"]:
         where = _some(reasons["plateau"], len(done))
         yield f"Sampling stopped at a plateau in {where}: more pairs no longer narrowed the interval to ±{asked}."
+
+
+def _half_width(speedup: Ratio) -> float:
+    """Half the width of the interval / the value."""
+    return (speedup.ci95[1] - speedup.ci95[0]) / 2 / speedup.value
 
 
 def _failures(document: SweepDocument) -> Iterator[str]:

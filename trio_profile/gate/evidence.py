@@ -5,26 +5,33 @@ studies. The ratio of the two ratios shows how the method changed, and the machi
 gives the ratios that a benchmark stored in `extra_info`, measured in turn with a base; without them it gives raw times.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
-from trio_profile.analysis.sweep import MEASURED, speedups
+from trio_profile.analysis.cells import MEASURED, by_session, speedups
+from trio_profile.analysis.gate import Command
 from trio_profile.errors import MeasurementError, StoreError
-from trio_profile.gate.verdict import MAX_RATIO, Evidence, Samples, Summary, Verdict, judge
-from trio_profile.records.schema import Dense, Measurement
-from trio_profile.records.store import Contents
-from trio_profile.stats.intervals import median
+from trio_profile.gate.verdict import MAX_RATIO, Evidence, Samples, Spread, Summary, Verdict, judge
+from trio_profile.reading import parse_json
+from trio_profile.records.contents import Contents
+from trio_profile.records.differences import changed_input
+from trio_profile.records.files import STUDY
+from trio_profile.records.schema import Dense, Measurement, Session, Study
+from trio_profile.stats.intervals import Groups, median
+from trio_profile.stats.sessions import pooled_spread
+from trio_profile.studies.sessions import processes_of, unfinished
 
 RUN_MS = "run_ms"
 """The raw times of a benchmark."""
 _OF_THE_HOST = ("launches", "host_waits")
 _OF_THE_RECORD = ("fastv_macs", "kv_bytes", *_OF_THE_HOST)
 _MACHINE = ("machine", "system", "python_implementation", "python_version")
-_NOT_THE_WORK = {"methods", "retentions", "precision", "cell_seconds"}
+_NOT_THE_WORK = {"methods", "retentions", "precision", "cell_seconds", "processes"}
 """Fields of a study that may differ. They say which cells it has and how long they are sampled, not what a cell is."""
 
 
@@ -36,7 +43,7 @@ class Subject:
     kind: what it is, for messages.
     asked: the settings, which must be equal on both sides.
     identity: the machine, which must be equal unless the user allows another one.
-    environment, study: as stored, for the output.
+    environment, study, sessions: as stored, for the output.
     evidence: the measurement of each quantity, by cell or benchmark.
     failed: cells that failed, with the reason.
     weak: (cell or benchmark, quantity) that are judged only if the user names the quantity.
@@ -48,6 +55,7 @@ class Subject:
     identity: dict[str, Any]
     environment: dict[str, Any]
     study: dict[str, Any] | None = None
+    sessions: tuple[Session, ...] = ()
     evidence: dict[str, dict[str, Evidence]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     weak: set[tuple[str, str]] = field(default_factory=set)
@@ -65,8 +73,8 @@ def compare(
 
     quantities: judge only these.
     other_environment: allow two different machines.
-    Raises MeasurementError if the two sides differ in kind, settings or machine; if a cell, benchmark or quantity is
-    missing or failed on the new side; if there are too few samples; or if there is nothing to compare.
+    Raises MeasurementError if the two sides differ in kind, settings, machine or measured files; if a cell, benchmark
+    or quantity is missing or failed on the new side; if there are too few samples; or if there is nothing to compare.
     """
     if base.kind != new.kind:
         raise MeasurementError(f"{base.name} is a {base.kind} and {new.name} a {new.kind}: name two of one kind")
@@ -77,9 +85,12 @@ def compare(
             f"{new.name} comes from another environment: {'; '.join(differ)}; "
             "measure both on one, or say --allow-other-environment"
         )
+    if changed := _changed_input(base, new):
+        raise MeasurementError(f"{changed}, and {new.name} was measured with the changed file: use one for both")
     _require_known(base, quantities)
+    spreads = _spreads(base, new)
     verdicts = [
-        judge(quantity, where, seen, _counterpart(new, where, quantity), max_ratio)
+        judge(quantity, where, seen, _counterpart(new, where, quantity), max_ratio, spreads.get(quantity))
         for where, evidence in base.evidence.items()
         for quantity, seen in evidence.items()
         if (quantity in quantities if quantities else (where, quantity) not in base.weak)
@@ -89,15 +100,44 @@ def compare(
     return verdicts
 
 
+def _changed_input(base: Subject, new: Subject) -> str | None:
+    """How a file that was measured differs between two studies; None if none differs, or if none is known."""
+    if base.study is None or new.study is None:
+        return None
+    now = {name: digest for session in reversed(new.sessions) for name, digest in session.inputs.items()}
+    return changed_input(Study.model_validate(base.study), base.sessions, now, Path(base.name))
+
+
+def _spreads(base: Subject, new: Subject) -> dict[str, Spread]:
+    """The spread between processes of each quantity, pooled over all cells of both sides."""
+    groups: dict[str, list[Groups]] = {}
+    for subject in (base, new):
+        for evidence in subject.evidence.values():
+            for quantity, seen in evidence.items():
+                if isinstance(seen, Samples) and seen.interleaved and min(map(min, seen.groups)) > 0:
+                    groups.setdefault(quantity, []).append(seen.groups)
+    pooled = {quantity: pooled_spread(found) for quantity, found in groups.items()}
+    return {quantity: spread for quantity, spread in pooled.items() if spread is not None}
+
+
 def of_study(contents: Contents, name: str) -> Subject:
-    """The side of a study: its cells and its dense model. Raises StoreError if a cell is missing."""
+    """The side of a study: its cells and its dense model. Raises StoreError if the study is not finished.
+
+    A cell that failed is not missing.
+    """
     study = contents.study
-    seen = {measurement.cell.id for measurement in contents.measurements}
-    missing = [cell for cell in study.cells() if cell.id not in seen]
+    failed = frozenset(cell for cell, measurement in contents.cells.items() if measurement.reason is not None)
+    missing = unfinished(study, contents, skip=failed)
     if missing or contents.dense is None:
-        what = f"{missing[0].variant} at {missing[0].retention:g}" if missing else "the dense model"
+        what = "the dense model"
+        if missing:
+            seen = contents.cells.get(missing[0].id)
+            asked = processes_of(study, contents)
+            left = asked - len(seen.timings if seen else ())
+            what = f"{missing[0].variant} at {missing[0].retention:g} in {left} of its {asked} processes"
         dropped = f" ({contents.dropped[0]})" if contents.dropped else ""
-        raise StoreError(f"{name} lacks {what}{dropped}: finish it with `trio-profile sweep --out {name}`")
+        again = f"trio-profile {study.verb} --study {quote(f'{name}/{STUDY}')} --out {quote(name)}"
+        raise StoreError(f"{name} lacks {what}{dropped}: finish it with `{again}`")
     subject = Subject(
         name=name,
         kind="study",
@@ -105,14 +145,16 @@ def of_study(contents: Contents, name: str) -> Subject:
         identity=contents.environment.identity,
         environment=contents.environment.model_dump(mode="json"),
         study=study.model_dump(mode="json"),
+        sessions=tuple(contents.sessions),
         evidence={"dense": dict(_dense(contents.dense))},
     )
+    one_thread = contents.environment.device_name == "cpu" and contents.environment.cpu_threads == 1
     for measurement in contents.measurements:
         where = f"{measurement.cell.variant} at {measurement.cell.retention:g}"
         if measurement.status != "done":
             subject.failed[where] = measurement.reason or "no reason was recorded"
         else:
-            subject.evidence[where] = _cell(measurement)
+            subject.evidence[where] = _cell(measurement, one_thread)
     return subject
 
 
@@ -126,12 +168,18 @@ def _dense(dense: Dense) -> dict[str, Evidence]:
     }
 
 
-def _cell(measurement: Measurement) -> dict[str, Evidence]:
+def _cell(measurement: Measurement, one_thread: bool) -> dict[str, Evidence]:
+    """The measurement of each quantity of a cell.
+
+    one_thread: whether the model ran on one thread of a CPU. Then its CPU time is judged too: other work on the machine
+        hardly changes it. With several threads it contains the time that they wait for each other.
+    """
+    pairs = measurement.pairs
+    has_cpu_times = one_thread and all(pair.cpu_ms and pair.dense_cpu_ms for pair in pairs)
     found: dict[str, Evidence] = {}
-    for quantity in MEASURED:
-        bad = [pair for pair in measurement.pairs if getattr(pair, quantity) <= 0]
-        ratios = () if bad else tuple(1 / speedup for speedup in speedups(measurement.pairs, quantity))
-        found[f"{quantity.removesuffix('_ms')}_over_dense"] = Samples(ratios, interleaved=True)
+    for quantity in (*MEASURED, *(("cpu_ms",) if has_cpu_times else ())):
+        groups = tuple(tuple(1 / speedup for speedup in speedups(pairs, quantity)) for pairs in by_session(measurement))
+        found[f"{quantity.removesuffix('_ms')}_over_dense"] = Samples(groups, interleaved=True)
     if (counted := measurement.counted) is not None:
         found["counted_macs"] = counted.torch_flops // 2
         found["selection_macs"] = counted.selection_flops // 2
@@ -140,7 +188,7 @@ def _cell(measurement: Measurement) -> dict[str, Evidence]:
     for name in _OF_THE_RECORD:
         if isinstance(value := getattr(measurement, name, None), int):
             found[name] = value
-    for layer, budget in zip(measurement.layers, measurement.budgets, strict=False):
+    for layer, budget in zip(measurement.layers, measurement.budgets, strict=True):
         found[f"kept_after_layer_{layer}"] = budget
     return found
 
@@ -174,7 +222,7 @@ def of_benchmarks(text: bytes, name: str) -> Subject:
     Raises StoreError if the file is empty, not JSON, not of this kind, or contradicts itself.
     """
     try:
-        file = _File.model_validate(json.loads(text, parse_constant=_refuse))
+        file = _File.model_validate(parse_json(text))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
@@ -220,7 +268,7 @@ def _benchmark(benchmark: _Benchmark, subject: Subject) -> dict[str, Evidence]:
         raise StoreError(
             f"{subject.name}: the times of {where} disagree with their own median or count: it was edited by hand"
         )
-    found[RUN_MS] = Samples(tuple(1000 * seconds for seconds in stats.data), interleaved=False)
+    found[RUN_MS] = Samples((tuple(1000 * seconds for seconds in stats.data),), interleaved=False)
     if interleaved:
         subject.weak.add((where, RUN_MS))
     return found
@@ -235,17 +283,33 @@ def _ratio(quantity: str, value: dict[str, Any], where: str, name: str) -> Summa
     return Summary(ratio.median, ratio.ci95, ratio.samples)
 
 
-def _refuse(constant: str) -> float:
-    raise ValueError(f"it contains {constant}, which is no number")
-
-
 def _differences(base: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Return how two tables differ. Fields that one side does not know, because its format is older, are empty."""
     names = sorted(base.keys() | new.keys())
     return [
         f"{name} ({base.get(name)!r} before, {new.get(name)!r} now)"
         for name in names
-        if base.get(name) != new.get(name)
+        if base.get(name) != new.get(name) and "" not in (base.get(name), new.get(name))
     ]
+
+
+def commands(base: Subject, new: Subject, verdicts: Sequence[Verdict]) -> tuple[Command, ...]:
+    """The commands that measure both studies again with enough processes to decide what is inconclusive.
+
+    It is empty if nothing is inconclusive, or if no number of processes would decide.
+    """
+    needed = max((verdict.processes_needed or 0 for verdict in verdicts), default=0)
+    if not needed:
+        return ()
+    return tuple(
+        Command(
+            side=side.name,
+            code=tuple(dict.fromkeys(session.environment.commit or session.version for session in side.sessions)),
+            command=f"trio-profile {(side.study or {})['verb']} --study {quote(f'{side.name}/{STUDY}')} "
+            f"--processes {needed} --out {quote(f'{side.name}-{needed}')}",
+        )
+        for side in (base, new)
+    )
 
 
 def _require_known(base: Subject, quantities: Sequence[str]) -> None:

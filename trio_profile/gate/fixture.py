@@ -3,7 +3,6 @@
 The rest of the package is imported when a gate is called, because the plugin is loaded into every pytest run.
 """
 
-import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -233,17 +232,19 @@ class Gate:
 
 
 class _Alternating:
-    """Runs two functions of this process in turn, in random order within a pair, after two warm-up pairs."""
+    """Runs two functions of this process in turn, in a balanced order, after two warm-up pairs."""
 
     def __init__(self, base: Callable[[], float], new: Callable[[], float]):
-        self._runs, self._order = (base, new), random.Random(0)
+        from trio_profile.stats.orders import balanced_orders
+
+        self._runs, self._orders = (base, new), balanced_orders((0, 1), seed=0)
         for _ in range(2):
             self.sample(1)
 
     def sample(self, pairs: int) -> tuple[list[float], list[float]]:
         times: tuple[list[float], list[float]] = [], []
         for _ in range(pairs):
-            for side in self._order.sample((0, 1), 2):
+            for side in next(self._orders):
                 times[side].append(self._runs[side]())
         return times
 

@@ -48,7 +48,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if (revision := config.getoption("trio_gate_base", None)) is not None:
         from trio_profile.errors import ProfileError
         from trio_profile.gate.rivals import commit_of
+        from trio_profile.process import prepare
 
+        prepare()  # before a test imports torch
         try:
             commit_of(config.rootpath, revision)
         except ProfileError as error:

@@ -78,8 +78,8 @@ def load(workload: str) -> Callable[..., Callable[[], float]]:
 
 
 def one_line(error: BaseException) -> str:
-    """An error as one line: its type and the first line of its message."""
-    said = (str(error).strip().splitlines() or [""])[0]
+    """An error as one line: its type and the first line of its message that is not empty."""
+    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 

@@ -10,7 +10,6 @@ of the same code, by 0.3 % within one job [field.md, headline]. Alternating runs
 import json
 import os
 import queue
-import random
 import signal
 import subprocess
 import sys
@@ -25,6 +24,8 @@ from typing import IO, Any, Self
 from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.gate import rival_worker
 from trio_profile.gate.rival_worker import DEFAULT, load, one_line, prefill
+from trio_profile.process import worker_variables
+from trio_profile.stats.orders import balanced_orders
 
 __all__ = ["DEFAULT", "Rivals", "Worker", "commit_of", "load", "one_line", "prefill", "worktree"]
 
@@ -62,8 +63,8 @@ class Worker:
             "workload": workload,
             "arguments": dict(arguments),
         }
-        # Idle OpenMP threads must sleep and not spin, because the other worker is running.
-        environment = {"OMP_WAIT_POLICY": "PASSIVE", "PYTHONDONTWRITEBYTECODE": "1", **os.environ}
+        # Idle threads must sleep and not spin, because the other worker is running.
+        environment = {"PYTHONDONTWRITEBYTECODE": "1", **os.environ, **worker_variables(os.environ)}
         self._process = subprocess.Popen(
             [sys.executable, str(Path(rival_worker.__file__).resolve()), json.dumps(asked)],
             cwd=tree,
@@ -161,7 +162,7 @@ class Rivals:
         self._trees = {"base": base, "new": new}
         self._workload, self._arguments = workload, arguments or {}
         self._limits = start_seconds, run_seconds
-        self._order = random.Random(seed)
+        self._orders = balanced_orders(("base", "new"), seed)
         self._stack = ExitStack()
         self.workers: dict[str, Worker] = {}
 
@@ -182,13 +183,13 @@ class Rivals:
         self._stack.close()
 
     def sample(self, pairs: int) -> tuple[list[float], list[float]]:
-        """Run both in turn and return the milliseconds (base, new). The order within a pair is random.
+        """Run both in turn and return the milliseconds (base, new). The order is balanced: see `balanced_orders`.
 
         pairs: number of runs of each.
         """
         times: dict[str, list[float]] = {"base": [], "new": []}
         for _ in range(pairs):
-            for name in self._order.sample(("base", "new"), 2):
+            for name in next(self._orders):
                 times[name].append(self.workers[name].run())
         return times["base"], times["new"]
 

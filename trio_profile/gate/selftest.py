@@ -3,8 +3,7 @@
 Each comparison is sampled and judged by the gate's own rule (`verdict.settle`). It is compared with the usual practice:
 run one revision many times, then the other as often, and compare the two means with a threshold of 3 %. This is tried
 twice: on a machine that does not change, and as two jobs on shared machines. Two such jobs of the same code differ by
-    up
-to 26 % [field.md, headline 9]. A quarter of this serves as the standard deviation of the difference.
+up to 26 % [field.md, headline 9]. A quarter of this serves as the standard deviation of the difference.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

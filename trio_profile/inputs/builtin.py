@@ -29,6 +29,7 @@ from transformers import (
     Qwen2_5_VLForConditionalGeneration,
 )
 
+from trio_profile.inputs.pocket import TRAINED
 from trio_profile.inputs.pocket.checkpoint import SPECIALS, llava_processor
 from trio_profile.inputs.token_packer import TokenPackerForConditionalGeneration
 
@@ -93,7 +94,7 @@ def _qwen_picture(batch: int, generator: torch.Generator) -> Inputs:
 
 # --- configurations ---------------------------------------------------------------------------------------------
 
-_POCKET = Path(__file__).parent.parent / "data" / "pocket"
+_POCKET = TRAINED["pocket"]
 """Directory of the trained pocket model. `scripts/train_pocket` made it; its README.md is the model card."""
 _IMAGE_TOKEN = 4
 """Id of the deep pocket model's image token: the fifth of its special tokens."""

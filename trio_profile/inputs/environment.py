@@ -1,55 +1,97 @@
 """The description of the machine that is stored with every measurement."""
 
-import os
-import platform
-import socket
-import subprocess
-from importlib.metadata import version
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch.nn.attention import SDPBackend
 
-from trio_profile.records.schema import Environment
+from trio_profile import process
+from trio_profile.inputs import host
+from trio_profile.records.schema import Environment, Session
+from trio_profile.records.session import FileDigest
+from trio_profile.stats.intervals import median
+
+_BUSY_SECONDS = 0.1
+"""How long the CPUs are watched at the start of a session."""
+_SPINS_FROM_MS = 0.15
+"""Measured on two shared cores: threads that sleep use 0.03 ms, threads that spin 0.4 ms or more."""
 
 
-def collect(device: str = "cpu") -> Environment:
-    """Describe this machine, the libraries and the device. Unknown fields are None."""
+def open_session(device: str = "cpu", command: str = "", inputs: Mapping[str, FileDigest] | None = None) -> Session:
+    """Describe the session that this process opens now.
+
+    command: the user's command line; empty for this process's.
+    inputs: the digests of the files that are measured.
+    """
+    return host.session(collect(device), inputs, command=command, busy=_busy())
+
+
+def collect(device: str = "cpu", *, fresh: bool = False) -> Environment:
+    """Describe this machine, the libraries and the device. Unknown fields are None.
+
+    fresh: describe a fresh process that this one would start. Its threads wait as they should, also if torch was
+        imported too early here.
+    """
     on_gpu = device.startswith("cuda") and torch.cuda.is_available()
     properties = torch.cuda.get_device_properties(device) if on_gpu else None
     return Environment(
-        hostname=socket.gethostname(),
-        system=f"{platform.system()} {platform.machine()}",
-        python=platform.python_version(),
+        **host.facts(),
         torch=torch.__version__,
-        transformers=version("transformers"),
-        fvcore=version("fvcore"),
         device_name=properties.name if properties else "cpu",
-        cpu=_cpu_name(),
         cpu_threads=torch.get_num_threads(),
-        memory_bytes=_host_memory(),
         cuda=torch.version.cuda if on_gpu else None,
         driver=_driver() if on_gpu else None,
         device_memory_bytes=properties.total_memory if properties else None,
+        wait_policy=_wait_policy(fresh),
+        allocator=process.allocator(fresh=fresh),
         sdpa=_sdpa() if on_gpu else None,
-        commit=_commit(),
     )
 
 
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def _host_memory() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
+def _busy() -> float | None:
+    """Return the share of all CPUs' time that other processes use now; None if the system does not say it."""
+    before = _cpu_ticks()
+    time.sleep(_BUSY_SECONDS)
+    after = _cpu_ticks()
+    if before is None or after is None or after[1] <= before[1]:
         return None
+    # The kernel may correct a count downwards, as proc(5) says of the time waited for disks.
+    return max(after[0] - before[0], 0) / (after[1] - before[1])
+
+
+def _cpu_ticks() -> tuple[int, int] | None:
+    """Return the ticks that the CPUs of the machine were busy, and all their ticks; None if the system hides them."""
+    try:
+        line = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
+        user, nice, system, idle, waiting, *others = map(int, line.split()[1:9])
+    except (OSError, ValueError):
+        return None
+    busy = user + nice + system + sum(others)
+    return busy, busy + idle + waiting
+
+
+def _wait_policy(fresh: bool) -> str:
+    """Return what torch's threads do while they wait: `passive`, `active`, or `one thread` if none waits."""
+    if torch.get_num_threads() == 1:
+        return "one thread"
+    if not torch.backends.openmp.is_available():
+        return "passive"  # torch's own pool sleeps
+    if fresh:
+        return process.wait_policy_of_workers()
+    return process.wait_policy() or ("active" if _spin_ms() > _SPINS_FROM_MS else "passive")
+
+
+def _spin_ms() -> float:
+    """Return the CPU time in milliseconds that this process uses in the 2 ms after a parallel product of matrices."""
+    matrix, used = torch.ones(400, 400), list[float]()
+    for _ in range(9):
+        torch.mm(matrix, matrix)
+        start = time.process_time_ns()
+        time.sleep(0.002)
+        used.append((time.process_time_ns() - start) / 1e6)
+    return median(used)
 
 
 def _sdpa() -> str | None:
@@ -74,22 +116,3 @@ def _driver() -> str | None:
         return str(pynvml.nvmlSystemGetDriverVersion())
     except pynvml.NVMLError:
         return None
-
-
-def _commit() -> str | None:
-    """The commit of the checkout that this code runs from, with a + where it has changes; None outside a checkout."""
-    here = Path(__file__).parent.parent
-    if not (here.parent / ".git").exists():
-        return None
-    try:
-        run = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+"],
-            cwd=here,
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return run.stdout.strip()

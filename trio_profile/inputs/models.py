@@ -18,6 +18,7 @@ from trio_profile.inputs.builtin import BUILTIN, Builtin
 from trio_profile.inputs.pocket.exam import RECIPE, exam
 from trio_profile.inputs.questions import Question
 from trio_profile.records.schema import Study
+from trio_profile.text import first_line
 
 
 @dataclass(frozen=True)
@@ -65,15 +66,25 @@ def _trained(checkpoint: str, study: Study, device: torch.device) -> tuple[PreTr
         model = AutoModelForImageTextToText.from_pretrained(
             checkpoint, dtype=getattr(torch, study.dtype), attn_implementation=study.attention
         )
+        _require_token_ids(model.generation_config)
     # A foreign checkpoint may fail anywhere in the loading code. The user gets one line in every case.
     except Exception as error:
         if "attn_implementation" in str(error):
-            raise StudyError(f"attention {study.attention!r} cannot be used here: {_first_line(error)}") from error
-        raise StudyError(f"model {study.model!r} cannot be loaded: {_first_line(error)}") from error
+            raise StudyError(f"attention {study.attention!r} cannot be used here: {first_line(error)}") from error
+        raise StudyError(f"model {study.model!r} cannot be loaded: {first_line(error)}") from error
     finally:
         if shown:
             transformers_logging.enable_progress_bar()
     return model.eval().to(device), processor  # pyright: ignore[reportArgumentType]
+
+
+def _require_token_ids(generation: Any) -> None:
+    """Raise ValueError for a special token that is no number. transformers would fail when the model first answers."""
+    for name in ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"):
+        value = getattr(generation, name, None)
+        ids = value if isinstance(value, list) else [value]
+        if not all(number is None or type(number) is int for number in ids):
+            raise ValueError(f"{name} = {value!r} of its generation config is no token id")
 
 
 def _check_name(name: str) -> None:
@@ -95,7 +106,7 @@ def num_layers(name: str) -> int:
     try:
         return AutoConfig.from_pretrained(name).get_text_config().num_hidden_layers
     except Exception as error:
-        raise StudyError(f"model {name!r} cannot be loaded: {_first_line(error)}") from error
+        raise StudyError(f"model {name!r} cannot be loaded: {first_line(error)}") from error
 
 
 def own_questions(study: Study) -> Callable[[int], list[Question]] | None:
@@ -131,7 +142,7 @@ def _random_weights(builtin: Builtin, study: Study, device: torch.device) -> Pre
             torch.manual_seed(study.seed)
             model = builtin.cls._from_config(config, attn_implementation=study.attention)
     except (ValueError, ImportError) as error:
-        raise StudyError(f"attention {study.attention!r} cannot be used here: {_first_line(error)}") from error
+        raise StudyError(f"attention {study.attention!r} cannot be used here: {first_line(error)}") from error
     finally:
         torch.set_default_dtype(before)
     return model.eval()
@@ -176,8 +187,3 @@ def device_of(name: str) -> torch.device:
 def _is_hub_name(name: str) -> bool:
     owner, slash, repository = name.partition("/")
     return bool(slash and owner and repository) and "/" not in repository and owner not in (".", "..", "~")
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

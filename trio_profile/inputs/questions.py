@@ -5,20 +5,26 @@ A file of them is JSON Lines, one question a line, its picture beside the file:
     {"image": "kitchen.png", "question": "What is on the table?", "answer": "a cup", "kind": "what"}
 """
 
-import json
 import re
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from trio_profile.errors import StudyError
+from trio_profile.reading import open_regular, parse_json, read_text
+from trio_profile.text import first_line
 
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+"""The formats of pictures that are read. Others, such as PostScript, would run a program or a rarely used reader."""
+MOST_PIXELS = 100_000_000
+"""The largest picture that is read. Its pixels take 300 MB."""
 FEWEST = 10
 """An interval of an accuracy needs at least this many questions with answers."""
 
@@ -30,12 +36,14 @@ class Question:
     picture: draws or reads the picture, as RGB.
     answer: the known answer, if there is one.
     kind: accuracies are also reported by kind, such as "2 hops".
+    source: names the picture. Questions with one source share a picture. Empty if no other question has this picture.
     """
 
     picture: Callable[[], Image.Image]
     text: str
     answer: str | None = None
     kind: str = ""
+    source: str = ""
 
     def is_answered_by(self, said: str) -> bool:
         """Whether a text is the answer, or begins with it as a sentence or line of its own.
@@ -54,13 +62,36 @@ def plain(text: str) -> str:
 
 
 def open_picture(path: str | Path) -> Image.Image:
-    """A picture file as RGB. Raises StudyError if it is missing, no picture, incomplete, or has 32-bit channels."""
+    """A picture file as RGB, upright as its EXIF data say. Of several frames it is the first.
+
+    Raises StudyError if the file is missing, no picture, of another format than FORMATS, incomplete, has more than
+    MOST_PIXELS, or has 32-bit channels.
+    """
     try:
-        return _eight_bits(Image.open(Path(path))).convert("RGB")
+        with open_regular(Path(path)) as file, warnings.catch_warnings():
+            # Readers warn of odd EXIF data and the like, which do not change the pixels.
+            warnings.simplefilter("ignore")
+            picture = Image.open(file, formats=FORMATS)
+            _require_size(picture)
+            return _eight_bits(ImageOps.exif_transpose(picture)).convert("RGB")
     except FileNotFoundError as error:
         raise StudyError(f"image {str(path)!r} does not exist") from error
-    except (UnidentifiedImageError, OSError, Image.DecompressionBombError, ValueError, SyntaxError) as error:
-        raise StudyError(f"image {str(path)!r} is no picture that can be read: {error}") from error
+    except UnidentifiedImageError as error:
+        known = ", ".join(FORMATS)
+        raise StudyError(f"image {str(path)!r} is no picture that can be read; known formats are {known}") from error
+    # A damaged file may fail anywhere in its format's reader, with any error.
+    except Exception as error:
+        why = getattr(error, "strerror", None) or first_line(error)
+        raise StudyError(f"image {str(path)!r} is no picture that can be read: {why}") from error
+
+
+def _require_size(picture: Image.Image) -> None:
+    """Raise ValueError for a picture without pixels or with too many, before its pixels are read."""
+    width, height = picture.size
+    if not width * height:
+        raise ValueError("it has no pixels")
+    if width * height > MOST_PIXELS:
+        raise ValueError(f"{width} × {height} pixels; at most {MOST_PIXELS} are read")
 
 
 def _eight_bits(picture: Image.Image) -> Image.Image:
@@ -79,10 +110,12 @@ def read(path: Path) -> list[Question]:
     """
     try:
         # `splitlines` would also split at characters that JSON texts may contain.
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = read_text(path).split("\n")
     except FileNotFoundError as error:
         raise StudyError(f"questions {path} do not exist") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise StudyError(f"questions {path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
         raise StudyError(f"questions {path} cannot be read: {error}") from error
     by_line = {n: _question(line, f"{path}, line {n}", path.parent) for n, line in enumerate(lines, 1) if line.strip()}
     if not (found := list(by_line.values())):
@@ -100,7 +133,7 @@ def enough(count: int, where: str, *, answered: bool) -> None:
         raise StudyError(f"{where}: {count} questions with answers; an interval needs at least {FEWEST}")
 
 
-def digest(questions: Iterable[Question]) -> str:
+def hash_questions(questions: Iterable[Question]) -> str:
     """A hash of the questions, their answers and the pixels of their pictures."""
     found = sha256()
     for question in questions:
@@ -110,9 +143,15 @@ def digest(questions: Iterable[Question]) -> str:
     return found.hexdigest()[:16]
 
 
+def pictures_of(questions: Sequence[Question]) -> tuple[int, ...]:
+    """The number of the picture of each question, from 0, in the order in which the pictures first appear."""
+    numbers: dict[str | int, int] = {}
+    return tuple(numbers.setdefault(one.source or position, len(numbers)) for position, one in enumerate(questions))
+
+
 def _question(line: str, where: str, directory: Path) -> Question:
     try:
-        fields: Any = json.loads(line)
+        fields: Any = parse_json(line)
     except ValueError as error:
         raise StudyError(f"{where} is not JSON: {error}") from error
     if not isinstance(fields, dict) or set(fields) - {"image", "question", "answer", "kind"}:
@@ -123,9 +162,25 @@ def _question(line: str, where: str, directory: Path) -> Question:
     for name in ("answer", "kind"):
         if fields.get(name) is not None and not (isinstance(fields[name], str) and fields[name].strip()):
             raise StudyError(f"{where}: {name} = {fields[name]!r} must be a text that is not empty, or be left out")
-    image = directory / fields["image"]
+    image = _inside(directory, fields["image"], where)
     try:
         open_picture(image)
     except StudyError as error:
         raise StudyError(f"{where}: {error}") from error
-    return Question(partial(open_picture, image), fields["question"], fields.get("answer"), fields.get("kind") or "")
+    return Question(
+        partial(open_picture, image),
+        fields["question"],
+        fields.get("answer"),
+        fields.get("kind") or "",
+        source=str(image.resolve()),
+    )
+
+
+def _inside(directory: Path, name: str, where: str) -> Path:
+    """The path of a picture. Raises StudyError if its name leaves the directory; a link in it may leave."""
+    if PurePath(name).is_absolute() or ".." in PurePath(name).parts:
+        raise StudyError(
+            f"{where}: image {name!r} is outside the folder of the questions; "
+            "name a file or a link below that folder, without '..'"
+        )
+    return directory / name

@@ -18,6 +18,7 @@ from trio_core.methods.method import Method
 from trio_core.pruning import prune
 from trio_profile.errors import MeasurementError
 from trio_profile.inputs.builtin import Inputs
+from trio_profile.inputs.questions import pictures_of
 from trio_profile.inputs.workload import Workload, answer_tokens, padding, placed
 from trio_profile.records.schema import Fidelity
 
@@ -73,6 +74,11 @@ class Reference:
     def kinds(self) -> tuple[str, ...]:
         """The kind of each question."""
         return tuple(question.kind for question in self.workload.questions)
+
+    @property
+    def pictures(self) -> tuple[int, ...]:
+        """The number of the picture of each question. Questions with one number share a picture."""
+        return pictures_of(self.workload.questions)
 
 
 def reference(workload: Workload, pictures: int, seed: int, answered: Answered | None = None) -> Reference:

@@ -31,6 +31,7 @@ from trio_profile.inputs.towers import beside_the_decoder
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers.operator_formulas import OUR_FORMULA, TORCHS_FORMULA, supplied
 from trio_profile.records.schema import Counted
+from trio_profile.text import first_line
 
 _SELECTION = "selection"
 _SUSPECTS = ("attention", "mm", "conv", "linear", "einsum", "matmul", "dot")
@@ -230,8 +231,7 @@ def _fvcore(workload: Workload, trace: Trace | None) -> tuple[Traced | None, str
             return _traced(workload), None
     # torch.jit.trace may fail in any way. The count by torch does not need it.
     except Exception as error:
-        lines = str(error).splitlines() or [""]
-        return None, f"{type(error).__name__}: {lines[0]}"[:200]
+        return None, f"{type(error).__name__}: {first_line(error)}"[:200]
 
 
 class _LogitsOnly(nn.Module):

@@ -31,12 +31,15 @@ class Estimate(Record):
 
 
 class Measured(Estimate):
-    """The median of repeated measurements.
+    """The median of repeated measurements. With several sessions it is the geometric mean of their medians.
 
+    sessions: number of sessions, each in a process of its own. With one session, the interval does not say how far
+        another session may differ.
     stopped: why sampling ended.
     """
 
     value: float = Field(validation_alias=AliasChoices("value", "median"), serialization_alias="median")
+    sessions: int = 1
     stopped: Stopped
 
 

@@ -4,3 +4,13 @@ MEASUREMENTS = "measurements.jsonl"
 """The cells of a study that is measured cell by cell."""
 STUDY = "study.toml"
 """What was asked."""
+REPORT = "report.html"
+"""The page of a study."""
+TRACE = "trace.json"
+"""The spans of a prefill, of the kind `layers`."""
+ANSWERS = "answers.jsonl"
+"""The answers to each question, of the kind `eval`."""
+DOCUMENTS = {name: f"{name}.json" for name in ("evaluation", "flops", "layers", "audit", "theory")}
+"""The documents of the studies that are measured in one go."""
+WRITTEN = frozenset({MEASUREMENTS, STUDY, REPORT, TRACE, ANSWERS, *DOCUMENTS.values()})
+"""All files that a study writes. The names of further ones begin with a full stop."""

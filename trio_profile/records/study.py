@@ -10,6 +10,9 @@ from trio_profile.records.record import Record
 Share = Annotated[float, Field(ge=0, le=1)]
 Options = dict[str, bool | int | float | str | tuple[int, ...]]
 
+PROCESSES = 4
+"""The default number of processes where loading is cheap. With fewer, an interval over the processes is very wide."""
+
 
 class Study(Record):
     """What to measure: one model on one input, with some methods at some retentions.
@@ -38,8 +41,11 @@ class Study(Record):
     seed: seed of the weights, the inputs and the order of runs.
     gamma: the backward factor γ in the paper's F_ov = γ · Σ f(V).
 
-    precision: sampling stops when the interval of the speed-up has this relative half width.
-    cell_seconds: sampling of a cell stops at the latest after this many measured seconds.
+    precision: the relative half width of the speed-up's interval that is narrow enough, over all processes. Sampling in
+        a process stops when the interval of its own pairs is as narrow.
+    cell_seconds: sampling of a cell stops at the latest after this many measured seconds, all processes together.
+    processes: the number of fresh processes that measure each cell, one after another. None: 4 if the model loads in 20
+        seconds, otherwise 1.
     preroll_ms: CUDA only. The stream is kept busy for this long before each run, so that the times contain no waiting
         for the host.
     cold_l2: CUDA only. The L2 cache is overwritten before each run.
@@ -73,8 +79,9 @@ class Study(Record):
     attention: str = "sdpa"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     gamma: Annotated[float, Field(gt=0, le=1000)] = 1.0
-    precision: Annotated[float, Field(gt=0, lt=1)] = 0.01
-    cell_seconds: Annotated[float, Field(gt=0)] = 5.0
+    precision: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    cell_seconds: Annotated[float, Field(gt=0, le=1_000_000)] = 5.0
+    processes: Annotated[int, Field(ge=1, le=64)] | None = None
     preroll_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
     cold_l2: bool = False
     questions: str | None = None

@@ -6,12 +6,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from trio_profile.findings.blocks import Chart, Report, Waterfall
+from trio_profile.records.files import REPORT
 from trio_profile.records.schema import FORMAT, VERSION
-from trio_profile.records.store import write_whole
+from trio_profile.records.writing import write_whole
+from trio_profile.render.cleaning import clean_report
 from trio_profile.render.palette import hex_colour
 from trio_profile.render.wrapping import unbroken
+from trio_profile.text import printable_json
 
-REPORT = "report.html"
 _HERE = Path(__file__).parent
 _CONFIG = {
     "displaylogo": False,
@@ -23,6 +25,7 @@ _CONFIG = {
 
 def render(report: Report) -> str:
     """The report as HTML text. The document itself stands in it as JSON, in `<script id="data">`."""
+    report = clean_report(report)
     drawn = any(isinstance(block, Chart | Waterfall) for page in report.pages for block in page.blocks)
     return _template().render(
         report=report,
@@ -45,7 +48,7 @@ def write(report: Report, directory: Path) -> Path:
 
 def embeddable(json: str) -> str:
     """JSON that can stand inside a script element: without `<` no name in it can end the element."""
-    return json.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return printable_json(json).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _plotly() -> Markup:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table, Terms, Waterfall
+from trio_profile.render.cleaning import clean_report
 
 _TEX = {
     **{char: rf"\{char}" for char in "&%$#_{}"},
@@ -38,6 +39,7 @@ _TEX = {
 
 def latex(report: Report) -> str:
     """The whole report, blocks with `detail=True` included. A figure is told by its label."""
+    report = clean_report(report)
     heading = f"{report.subject} {report.joint} {report.model}"
     lines = [r"% written by trio-profile; \usepackage{booktabs, longtable}", rf"\section*{{{_tex(heading)}}}"]
     if report.facts:

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
 from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table, Terms, Waterfall
+from trio_profile.render.cleaning import clean_report
 
 _SPECIAL = "\\|`*_[]!#~$"
 
 
 def markdown(report: Report) -> str:
     """The whole report, blocks with `detail=True` included. A figure is told by its label."""
+    report = clean_report(report)
     lines = [f"## {_plain(f'{report.subject} {report.joint} {report.model}')}", ""]
     if report.facts:
         lines += [_plain(" · ".join(report.facts)), ""]

@@ -18,10 +18,13 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Step, Table, Terms, Waterfall
+from trio_profile.render.cleaning import clean_report
 from trio_profile.render.wrapping import lines
 
 HINT = "trio-profile show DIR --all prints every table."
 _STYLES = {"gain": "green", "loss": "red", "absent": "dim"}
+_NARROWEST = 20
+"""A terminal that says it is narrower gets lines of this many columns."""
 _LONG = 30
 """A column with wider entries holds prose: its lines are wrapped, and begin at the left."""
 
@@ -31,7 +34,9 @@ def show(report: Report, *, everything: bool = False, hint: str = HINT, console:
 
     hint: the last line where such a block is left out.
     """
+    report = clean_report(report)
     console = console or Console(highlight=False)
+    console.width = max(console.width, _NARROWEST)
     console.print(_text(f"{report.subject} {report.joint} {report.model}", console.width, "bold"))
     if report.facts:
         console.print(_text(" · ".join(report.facts), console.width, "dim"))

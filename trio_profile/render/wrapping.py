@@ -15,5 +15,5 @@ def unbroken(text: str) -> str:
 
 def lines(text: str, width: int) -> list[str]:
     """The text in lines of at most `width` columns."""
-    found = wrap(unbroken(text), width, break_long_words=False, break_on_hyphens=False)
+    found = wrap(unbroken(text), max(width, 1), break_long_words=False, break_on_hyphens=False)
     return [line.replace(_NO_BREAK, " ") for line in found] or [""]

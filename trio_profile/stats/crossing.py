@@ -8,55 +8,49 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from trio_profile.records.schema import Record
-from trio_profile.stats.resampling import draws, percentile_interval
+from trio_profile.stats.intervals import Groups, centre, ratio_interval
 
 Status = Literal["crossing", "always", "never", "inconclusive"]
-_RESAMPLES = 2000
+Line = NDArray[np.float64]
+"""A line through the sweep: its height at each retention."""
 
 
 class BreakEven(Record):
     """Where one quantity's ratio crosses 1.
 
-    status: `crossing` if it crosses at `retention`; `always` if pruning is cheaper at all retentions of the sweep;
-        `never` if it is cheaper at none; `inconclusive` if the noise allows more than one of these.
+    status: `crossing` if the fitted line crosses 1, at `retention`; `always` if pruning is cheaper at all retentions
+        that were measured; `never` if it is cheaper at none; `inconclusive` if the noise allows more than one of these.
     retention: of the crossing.
-    ci95: its interval, limited to the sweep.
+    ci95: where the crossing lies, limited to the retentions that were measured. An inconclusive result has it too:
+        there it says where a crossing may lie, if there is one.
+    measured: the lowest and the highest retention that were measured; None in old documents and without a measurement.
     """
 
     status: Status
     retention: float | None = None
     ci95: tuple[float, float] | None = None
+    measured: tuple[float, float] | None = None
 
 
-def measured_break_even(retentions: Sequence[float], ratios: Sequence[Sequence[float]], seed: int = 0) -> BreakEven:
+def measured_break_even(retentions: Sequence[float], ratios: Sequence[Groups]) -> BreakEven:
     """Break-even of a timed quantity from the paired ratios (pruned / dense) of each retention.
 
-    The medians are fitted by a sequence that never falls, because keeping more tokens never costs less. Between two
-    retentions the fit is a straight line. The interval draws the pairs of each retention again and repeats the fit.
+    The ratios' medians are fitted by a sequence that never falls, because keeping more tokens never costs less. Between
+    two retentions the fit is a straight line. The ends of each retention's 95 % interval, joined by straight lines, are
+    a band around the fit. The interval of the break-even is where the band contains 1. It holds whether the retentions
+    share the deviation of a session or each has its own.
 
-    ratios: of each retention.
+    ratios: of each retention by session, each session in the order of measurement.
     """
     order = np.argsort(retentions)
     x = np.asarray(retentions, dtype=float)[order]
-    samples = [np.asarray(ratios[i], dtype=float) for i in order]
     if len(x) == 0:
         return BreakEven(status="inconclusive")
-    weights = np.array([len(sample) for sample in samples], dtype=float)
-    best = first_crossing(x, np.array([np.median(sample) for sample in samples]), weights)
-    generator = np.random.default_rng(seed)
-    resampled = np.stack(
-        [np.median(sample[draws(len(sample), _RESAMPLES, generator)], axis=1) for sample in samples], axis=1
-    )
-    crossings = np.array([first_crossing(x, medians, weights) for medians in resampled])
-    always, never = np.isposinf(crossings).mean(), np.isneginf(crossings).mean()
-    if always >= 0.975:
-        return BreakEven(status="always")
-    if never >= 0.975:
-        return BreakEven(status="never")
-    if (always >= 0.025 and never >= 0.025) or not np.isfinite(crossings).any():
-        return BreakEven(status="inconclusive")
-    ci95 = percentile_interval(np.clip(crossings, x[0], x[-1]))
-    return BreakEven(status="crossing", retention=float(np.clip(best, x[0], x[-1])), ci95=ci95)
+    groups = [ratios[i] for i in order]
+    medians = np.array([centre(one) for one in groups])
+    below, above = np.array([ratio_interval(one) for one in groups]).T - medians
+    fit = _fit(medians, [sum(len(session) for session in one) for one in groups])
+    return _place(x, fit - 1, fit + below - 1, fit + above - 1)
 
 
 def exact_break_even(retentions: Sequence[float], costs: Sequence[float], dense: float) -> BreakEven:
@@ -69,26 +63,52 @@ def exact_break_even(retentions: Sequence[float], costs: Sequence[float], dense:
     x = np.asarray(retentions, dtype=float)[order]
     if len(x) == 0:
         return BreakEven(status="inconclusive")
-    crossing = first_crossing(x, np.asarray(costs, dtype=float)[order] / dense, np.ones(len(x)))
+    fit = _fit(np.asarray(costs, dtype=float)[order] / dense) - 1
+    measured = _ends(x)
+    crossing = first_crossing(x, fit)
     if np.isposinf(crossing):
-        return BreakEven(status="always")
+        return BreakEven(status="always", measured=measured)
     if np.isneginf(crossing):
-        return BreakEven(status="never")
-    return BreakEven(status="crossing", retention=float(crossing), ci95=(float(crossing), float(crossing)))
+        return BreakEven(status="never", measured=measured)
+    return BreakEven(status="crossing", retention=crossing, ci95=(crossing, crossing), measured=measured)
 
 
 def isotonic(ratios: Sequence[float], weights: Sequence[float] | None = None) -> list[float]:
     """The sequence that never falls and is nearest to `ratios` (weighted least squares)."""
-    return isotonic_regression(np.asarray(ratios, dtype=float), weights=weights).x.tolist()
+    return _fit(ratios, weights).tolist()
 
 
-def first_crossing(x: NDArray[np.float64], ratios: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    """Where the fitted line first reaches 1. +inf if it stays below 1, −inf if it starts above."""
-    y = isotonic_regression(ratios, weights=weights).x
-    above = np.flatnonzero(y >= 1)
-    if len(above) == 0:
+def first_crossing(x: Line, line: Line) -> float:
+    """Where a line first reaches 0. +inf if it stays below 0, −inf if it starts at 0 or above."""
+    reached = np.flatnonzero(line >= 0)
+    if len(reached) == 0:
         return np.inf
-    i = int(above[0])
+    i = int(reached[0])
     if i == 0:
         return -np.inf
-    return float(x[i - 1] + (1 - y[i - 1]) / (y[i] - y[i - 1]) * (x[i] - x[i - 1]))
+    return float(x[i - 1] - line[i - 1] / (line[i] - line[i - 1]) * (x[i] - x[i - 1]))
+
+
+def _place(x: Line, fit: Line, low: Line, high: Line) -> BreakEven:
+    """The break-even of a fit with a band from `low` to `high`, each less 1."""
+    measured = _ends(x)
+    crossing = first_crossing(x, fit)
+    if np.isposinf(crossing) and high[-1] < 0:
+        return BreakEven(status="always", measured=measured)
+    if np.isneginf(crossing) and low[0] > 0:
+        return BreakEven(status="never", measured=measured)
+    # The interval begins where the upper line first reaches 0, and ends where the lower line last leaves it.
+    begin = first_crossing(x, high)
+    end = -first_crossing(-x[::-1], -low[::-1])
+    ci95 = float(np.clip(begin, *measured)), float(np.clip(end, *measured))
+    if np.isinf(crossing) or np.isinf([begin, end]).all():
+        return BreakEven(status="inconclusive", ci95=ci95, measured=measured)
+    return BreakEven(status="crossing", retention=crossing, ci95=ci95, measured=measured)
+
+
+def _fit(values: Sequence[float] | Line, weights: Sequence[float] | None = None) -> Line:
+    return isotonic_regression(np.asarray(values, dtype=float), weights=weights).x
+
+
+def _ends(x: Line) -> tuple[float, float]:
+    return float(x[0]), float(x[-1])

@@ -1,4 +1,8 @@
-"""Intervals that assume little about the noise: independent samples, or for ratios a short memory."""
+"""The intervals of medians and of shares. They assume little about the noise.
+
+Samples that belong together are treated together: neighbours in time, questions about one picture, runs of one session
+(see stats/resampling.py). Times come in groups: one group for each session, each in the order of measurement.
+"""
 
 from collections.abc import Sequence
 from math import comb, sqrt
@@ -9,13 +13,25 @@ from scipy.special import ndtri, stdtrit
 from scipy.stats import rankdata
 
 from trio_profile.errors import MeasurementError
+from trio_profile.stats.resampling import are_alone, block_length, block_spread, cluster_spread
+
+Interval = tuple[float, float]
+Groups = Sequence[Sequence[float]]
+"""Samples by session, each session in the order of measurement."""
 
 EXACT_BELOW = 12
-"""With fewer samples than this, an interval is at least as wide as the sign test's."""
-_RESAMPLES = 1000
-_LONGER = 1.6
-"""Blocks are longer by this factor than is best for a variance. The ends of an interval need longer blocks, and the
-ranks have a lower lag-1 correlation than the times. Found by simulation (tests/benchmarks/test_coverage.py)."""
+"""An interval of fewer samples contains the sign test's interval, and is stretched (see `session_interval`)."""
+_STRETCH = 0.6
+"""The exponent with which intervals of few samples are stretched. Found by simulation: 6 autocorrelated samples need it
+to reach 93 % (tests/benchmarks/test_coverage.py)."""
+_LEAST_RANKED = 4
+"""With fewer samples there are no blocks."""
+FIRST_LOOK = 24
+"""The number of pairs at which sampling may first stop because the interval is narrow (stats/stopping.py)."""
+_ERROR_AFTER_LOOK = 0.8
+"""The share of the error probability that an interval keeps from the first look on: 4 % instead of 5 %. Sampling stops
+more often where the interval is too narrow by chance; this pays for it. Found by simulation
+(tests/benchmarks/test_coverage.py)."""
 
 
 def median(values: Sequence[float]) -> float:
@@ -23,12 +39,156 @@ def median(values: Sequence[float]) -> float:
     return float(np.median(np.asarray(values)))
 
 
-def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
-    """The interval of the sign test: two order statistics that contain the median with at least `confidence`.
+def median_interval(values: Sequence[float], confidence: float = 0.95, clusters: Sequence[int] = ()) -> Interval:
+    """The interval of the median of independent samples, or of independent clusters of samples.
 
-    The number of samples below the true median is Binomial(n, ½) for any noise. The narrowest pair of order statistics
-    with enough confidence is returned. Fewer than 6 samples cannot reach 95 %; then the range is returned.
+    Without clusters it is the interval of the sign test: two order statistics that contain the median with at least
+    `confidence`. The number of samples below the true median is Binomial(n, ½) for any noise. The narrowest pair of
+    order statistics with enough confidence is returned. Fewer than 6 samples cannot reach 95 %; then the range is
+    returned. With clusters the order statistics lie further out, by the spread of the number of samples below the
+    median when whole clusters are drawn again.
+
+    clusters: [n], the number of each sample's cluster; empty if each sample stands alone.
     """
+    exact = _sign_test(values, confidence)
+    if are_alone(clusters):
+        return exact
+    signs, count = _signs(rankdata(values)), len(set(clusters))
+    spread = max(cluster_spread(signs, clusters), sqrt(len(signs)) / 2)
+    low, high = _order_statistics(values, float(stdtrit(count - 1, (1 + confidence) / 2)) * spread)
+    return min(low, exact[0]), max(high, exact[1])
+
+
+def relative_half_width(values: Sequence[float]) -> float:
+    """Half the width of the interval of independent samples, divided by their median."""
+    low, high = median_interval(values)
+    return (high - low) / 2 / median(values)
+
+
+def share_interval(
+    shares: Sequence[float] | NDArray[np.float64], confidence: float = 0.95, clusters: Sequence[int] = ()
+) -> Interval:
+    """Wilson's interval of the mean of values between 0 and 1.
+
+    With clusters, the samples count as fewer: their number is divided by the design effect, which is the variance of
+    the mean with clusters over the variance without. It lies between 1 and its value for clusters whose members are all
+    equal. Student's t for the number of clusters replaces the normal quantile (Dean & Pagano 2015).
+
+    shares: [n]; 1 for a sample that counts, 0 for one that does not, or between.
+    clusters: [n], the number of each sample's cluster; empty if each sample stands alone.
+    Raises MeasurementError if there are no samples.
+    """
+    values = np.asarray(shares, dtype=float)
+    if len(values) == 0:
+        raise MeasurementError("a share of 0 samples has no interval; measure again")
+    share, samples = float(values.mean()), len(values) / _design_effect(values, clusters)
+    quantile = _cluster_quantile(clusters, confidence)
+    middle = (share * samples + quantile**2 / 2) / (samples + quantile**2)
+    reach = quantile / (samples + quantile**2) * sqrt(samples * share * (1 - share) + quantile**2 / 4)
+    return max(middle - reach, 0.0), min(middle + reach, 1.0)
+
+
+def difference_interval(
+    differences: Sequence[float] | NDArray[np.float64], confidence: float = 0.95, clusters: Sequence[int] = ()
+) -> Interval:
+    """The interval of the mean of paired differences of scores between 0 and 1 (Bonett & Price 2012).
+
+    One pair with the difference 1 and one with −1 are added, and the normal interval of all is taken. So the interval
+    has a width even if all pairs agree, and it shrinks with their number. With clusters, the variance is that of the
+    clusters' sums, and never below the variance without clusters. Each added pair is then a cluster of its own, with
+    the design effect as its weight (see `share_interval`).
+
+    clusters: [n], the number of each sample's cluster; empty if each sample stands alone.
+    Raises MeasurementError if there are no samples, or if one lies outside −1 … 1.
+    """
+    values = np.asarray(differences, dtype=float)
+    if len(values) == 0 or not (np.abs(values) <= 1).all():
+        raise MeasurementError(f"{len(values)} differences, not all of them from -1 to 1, have no interval")
+    adjusted, weights = np.append(values, (1.0, -1.0)), np.ones(len(values) + 2)
+    weights[-2:] = _design_effect(values, clusters)
+    middle = weights @ adjusted / weights.sum()
+    deviations = weights * (adjusted - middle)
+    spread = cluster_spread(deviations, ())
+    if not are_alone(clusters):
+        spread = max(spread, cluster_spread(deviations, (*clusters, max(clusters) + 1, max(clusters) + 2)))
+    reach = _cluster_quantile(clusters, confidence) * spread / weights.sum()
+    return max(float(middle - reach), -1.0), min(float(middle + reach), 1.0)
+
+
+def ratio_interval(groups: Groups, *, confidence: float = 0.95) -> Interval:
+    """The interval of the median of paired ratios or of times.
+
+    Several sessions: Student's t interval on the logarithms of the sessions' medians. It allows for the spread between
+    sessions. Values that are not positive have no logarithm; then the medians themselves are used.
+    One session: see `session_interval`. Another session may differ by more.
+
+    groups: by session, each in the order of measurement.
+    Raises MeasurementError if a session has no samples, or if one is not finite.
+    """
+    medians = _medians(groups)
+    if len(groups) == 1:
+        return session_interval(groups[0], confidence)
+    scaled = np.log(medians) if (medians > 0).all() else medians
+    reach = float(stdtrit(len(scaled) - 1, (1 + confidence) / 2)) * scaled.std(ddof=1) / sqrt(len(scaled))
+    ends = scaled.mean() - reach, scaled.mean() + reach
+    low, high = np.exp(ends) if (medians > 0).all() else ends
+    return float(low), float(high)
+
+
+def centre(groups: Groups) -> float:
+    """The geometric mean of the sessions' medians; their mean if one is not positive; one session's median.
+
+    groups: by session.
+    Raises MeasurementError if a session has no samples, or if one is not finite.
+    """
+    medians = _medians(groups)
+    if len(medians) == 1:
+        return float(medians[0])
+    return float(np.exp(np.log(medians).mean()) if (medians > 0).all() else medians.mean())
+
+
+def session_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+    """The interval of the median of samples that were measured one after another in one session, by their ranks.
+
+    Whole blocks of neighbours are drawn again (circular blocks), because neighbours may share a disturbance. Ranks
+    replace the values, so that tails and modes do not matter. The interval's ends are two order statistics. Their
+    distance from the median is the spread of the number of samples below it, times Student's t for the number of
+    blocks. The spread is never below that of independent samples.
+    With fewer than 12 samples the interval contains the sign test's, with fewer than 6 the range; and because so few
+    samples do not show whether neighbours are similar, it is stretched by (12 / n)^0.6. From the first look of the
+    stopping rule on, the interval pays for the looks: a 95 % interval is made with 96 %.
+
+    values: in the order in which they were measured.
+    """
+    n = len(values)
+    confidence = 1 - (1 - confidence) * (_ERROR_AFTER_LOOK if n >= FIRST_LOOK else 1)
+    ends = min(values), max(values)
+    if n >= _LEAST_RANKED:
+        ranks = rankdata(values)
+        block = block_length(ranks)
+        spread = max(block_spread(_signs(ranks), block), sqrt(n) / 2)
+        ends = _order_statistics(values, _reach(n, block, confidence) * spread)
+    if n >= EXACT_BELOW:
+        return ends
+    low, high = _sign_test(values, confidence)
+    return _stretched(median(values), (min(low, ends[0]), max(high, ends[1])), (EXACT_BELOW / n) ** _STRETCH)
+
+
+def session_freedom(values: Sequence[float]) -> float:
+    """The degrees of freedom of one session's interval: its number of blocks, less one."""
+    return max(len(values) / block_length(rankdata(values)) - 1, 1.0)
+
+
+def _medians(groups: Groups) -> NDArray[np.float64]:
+    """The median of each session."""
+    samples = [np.asarray(group, dtype=float) for group in groups]
+    if not samples or not all(len(values) and np.isfinite(values).all() for values in samples):
+        sizes = " + ".join(str(len(values)) for values in samples) or "0"
+        raise MeasurementError(f"{sizes} samples, not all of them finite, have no interval; measure again")
+    return np.array([np.median(values) for values in samples])
+
+
+def _sign_test(values: Sequence[float], confidence: float) -> Interval:
     ordered = sorted(values)
     n = len(ordered)
     tail, k = 0.0, 0
@@ -41,99 +201,25 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[
     return ordered[low], ordered[n - 1 - low]
 
 
-def relative_half_width(values: Sequence[float]) -> float:
-    """Half the width of the median's interval, divided by the median. `--precision` bounds it."""
-    low, high = median_interval(values)
-    return (high - low) / 2 / median(values)
+def _signs(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """½ below the median, −½ above it, 0 at it. Their sum is the change of the median's rank."""
+    return np.sign((len(ranks) + 1) / 2 - ranks) / 2
 
 
-def share_interval(count: float, samples: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval of a share.
-
-    count: how many of the samples count. It may be a fraction.
-    Raises MeasurementError if there are no samples.
-    """
-    if samples == 0:
-        raise MeasurementError("a share of 0 samples has no interval; measure again")
-    z = float(ndtri((1 + confidence) / 2))
-    middle = (count + z**2 / 2) / (samples + z**2)
-    reach = z / (samples + z**2) * sqrt(count * (samples - count) / samples + z**2 / 4)
-    return max(middle - reach, 0.0), min(middle + reach, 1.0)
-
-
-def difference_interval(differences: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
-    """The interval of the mean of paired differences of scores between 0 and 1 (Bonett & Price 2012).
-
-    One pair with the difference 1 and one with −1 are added, and the normal interval of all is taken. So the interval
-    has a width even if all pairs agree, and it shrinks with their number.
-    Raises MeasurementError if there are no samples, or if one lies outside −1 … 1.
-    """
-    values = np.asarray(differences, dtype=float)
-    if len(values) == 0 or not (np.abs(values) <= 1).all():
-        raise MeasurementError(f"{len(values)} differences, not all of them from -1 to 1, have no interval")
-    adjusted = np.append(values, (1.0, -1.0))
-    middle = adjusted.mean()
-    reach = float(ndtri((1 + confidence) / 2)) * adjusted.std() / sqrt(len(adjusted))
-    return max(float(middle - reach), -1.0), min(float(middle + reach), 1.0)
-
-
-def ratio_interval(ratios: Sequence[float], *, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
-    """The interval of the median of paired ratios, by a block bootstrap on their ranks.
-
-    Whole blocks of neighbours are resampled (circular moving blocks), because neighbours may share a disturbance. Ranks
-    replace the ratios, so that tails and modes do not matter. The interval's ends are two order statistics. Their
-    distance from the median is the spread of the resampled median's rank, times Student's t for the number of blocks.
-    With fewer than 12 samples the interval contains the sign test's; with fewer than 6 it is the range.
-
-    ratios: in the order in which they were measured.
-    Raises MeasurementError if there are no samples, or if one is not finite.
-    """
-    values = np.asarray(ratios, dtype=float)
+def _order_statistics(values: Sequence[float], reach: float) -> Interval:
+    """The values whose ranks lie `reach` below and above the median's rank, interpolated."""
     n = len(values)
-    if n == 0 or not np.isfinite(values).all():
-        raise MeasurementError(f"{n} ratios, not all of them finite, have no interval; measure again")
-    exact = median_interval(values.tolist(), confidence)
-    # Here the sign test's interval is the whole range, and blocks need at least four samples.
-    if exact == (values.min(), values.max()) and n < EXACT_BELOW:
-        return exact
-    ranks = rankdata(values)
-    block = block_length(ranks)
-    reach = _reach(n, block, confidence) * _median_spread(ranks, block, seed)
     middle = (n + 1) / 2
     low, high = np.interp([middle - reach, middle + reach], np.arange(1, n + 1), np.sort(values))
-    if n < EXACT_BELOW:
-        return min(float(low), exact[0]), max(float(high), exact[1])
     return float(low), float(high)
 
 
-def block_length(values: Sequence[float] | NDArray[np.float64]) -> int:
-    """How many neighbours are resampled together: 1 without autocorrelation, at most a quarter of the samples.
-
-    It is the best length for an AR(1) series and circular blocks (Politis & White 2004), b³ = 3/2 · (2ρ / (1 − ρ²))² ·
-    n, times a factor. ρ is the lag-1 autocorrelation. A negative ρ would make intervals narrower and is taken as 0.
-    """
-    n = len(values)
-    rho = min(max(autocorrelation(values), 0.0), 0.9)
-    best = (1.5 * (2 * rho / (1 - rho**2)) ** 2 * n) ** (1 / 3)
-    return int(np.clip(round(_LONGER * best), 1, max(n // 4, 1)))
-
-
-def autocorrelation(values: Sequence[float] | NDArray[np.float64]) -> float:
-    """The lag-1 autocorrelation, corrected for its bias by +(1 + 3ρ) / n (Kendall 1954). 0 if nothing varies."""
-    deviations = np.asarray(values, dtype=float) - np.mean(values)
-    total = float(deviations @ deviations)
-    if total == 0:
-        return 0.0
-    rho = float(deviations[1:] @ deviations[:-1]) / total
-    return rho + (1 + 3 * rho) / len(deviations)
-
-
-def _median_spread(ranks: NDArray[np.float64], block: int, seed: int) -> float:
-    """The standard deviation of the median's rank when blocks are resampled."""
-    n = len(ranks)
-    starts = np.random.default_rng(seed).integers(n, size=(_RESAMPLES, -(-n // block)))
-    drawn = (starts[:, :, None] + np.arange(block)).reshape(_RESAMPLES, -1)[:, :n] % n
-    return float(np.median(ranks[drawn], axis=1).std())
+def _stretched(middle: float, ends: Interval, factor: float) -> Interval:
+    """The ends of an interval, `factor` times as far from its middle: as ratios if all are positive."""
+    low, high = ends
+    if low <= 0:
+        return middle + factor * (low - middle), middle + factor * (high - middle)
+    return middle * (low / middle) ** factor, middle * (high / middle) ** factor
 
 
 def _reach(n: int, block: int, confidence: float) -> float:
@@ -142,3 +228,24 @@ def _reach(n: int, block: int, confidence: float) -> float:
     # For single samples the spread of the median's rank is known exactly, so the normal quantile is right.
     quantile = ndtri(tail) if block == 1 else stdtrit(n / block - 1, tail)
     return float(quantile) * sqrt(n / (n - block))
+
+
+def _design_effect(values: NDArray[np.float64], clusters: Sequence[int]) -> float:
+    """How many samples are worth as much as one independent sample."""
+    if are_alone(clusters):
+        return 1.0
+    sizes = np.unique(np.asarray(clusters), return_counts=True)[1]
+    most = float(sizes @ sizes) / len(values)
+    alone = cluster_spread(values, ())
+    if alone == 0 or len(sizes) == 1:  # nothing says that the members of a cluster differ
+        return most
+    few = len(sizes) / (len(sizes) - 1)
+    return float(np.clip(few * (cluster_spread(values, clusters) / alone) ** 2, 1.0, most))
+
+
+def _cluster_quantile(clusters: Sequence[int], confidence: float) -> float:
+    """Student's t for the number of clusters; the normal quantile if each sample stands alone."""
+    tail = (1 + confidence) / 2
+    if are_alone(clusters):
+        return float(ndtri(tail))
+    return float(stdtrit(max(len(set(clusters)) - 1, 1), tail))

@@ -4,6 +4,7 @@ from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 LEAST_MODE = 0.15
 """The least share of the samples in a mode. Fewer samples are outliers."""
@@ -28,6 +29,19 @@ def two_modes(values: NDArray[np.float64]) -> tuple[float, float]:
     left = [_deviation(ordered[:cut]) + _deviation(ordered[cut:]) for cut in cuts]
     best = int(np.argmin(left))
     return left[best] / whole, 1 - cuts[best] / n
+
+
+def chance_of_two_modes(left: float, n: int) -> tuple[float, float]:
+    """Return the usual share of the deviation that is left with one mode, and the probability of `left` or less.
+
+    With one normal mode the share is nearly normal. Its mean and its deviation were fitted to 3,000 simulations of each
+    of 20 … 192 samples; the deviation is rounded up, because small shares are a little more likely than normal.
+
+    left: the share that `two_modes` returned.
+    n: number of samples, 20 or more.
+    """
+    usual = 0.571 - 1.26 / n
+    return usual, float(norm.cdf(left, usual, (0.42 - 0.42 / n**0.5) / n**0.5))
 
 
 def _deviation(values: NDArray[np.float64]) -> float:

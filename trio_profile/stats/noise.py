@@ -5,7 +5,7 @@
 The amplitudes are those of prefills on shared machines: about 1 % from run to run, and a few percent on bad machines.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ Factors = NDArray[np.float64]
 
 JITTER = 0.01
 """The relative standard deviation of a run under `steady` noise."""
+SESSION_SPREAD = 0.02
+"""The standard deviation of the ratio's logarithm between sessions. Seven fresh processes of the pocket model had about
+0.02 at one thread, and 0.03 at two."""
 _TAIL = 1.2
 _DRIFT = 0.10
 _SLOW_SHARE, _SLOWER_BY = 0.3, 0.08
@@ -104,6 +107,32 @@ def pairs(generator: np.random.Generator, model: str, n: int, ratio: float) -> t
     own = steady if model == "drift" else MODELS[model]
     common = MODELS[model](generator, n)
     return common * own(generator, n), ratio * common * own(generator, n)
+
+
+def sessions(
+    generator: np.random.Generator, model: str, lengths: Sequence[int], ratio: float, factors: Factors | None = None
+) -> list[Factors]:
+    """The ratios new / base of several sessions, each in a process of its own.
+
+    lengths: the number of pairs of each session.
+    factors: what each session multiplies the ratio by; None for `session_factors`.
+    """
+    if factors is None:
+        factors = session_factors(generator, len(lengths))
+    found = []
+    for n, factor in zip(lengths, factors, strict=True):
+        base, new = pairs(generator, model, n, ratio * float(factor))
+        found.append(new / base)
+    return found
+
+
+def session_factors(generator: np.random.Generator, count: int, spread: float = SESSION_SPREAD) -> Factors:
+    """What each session multiplies a ratio by: a constant in the session, log-normal between sessions.
+
+    count: number of sessions.
+    spread: standard deviation of the logarithm.
+    """
+    return np.exp(spread * generator.standard_normal(count))
 
 
 def _recorded_pairs(generator: np.random.Generator, n: int) -> tuple[Factors, Factors]:

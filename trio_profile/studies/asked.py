@@ -1,6 +1,5 @@
 """Make a checked Study from given fields and a study.toml. This is the same for all kinds."""
 
-import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -9,10 +8,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from trio_profile.errors import StudyError
-from trio_profile.records.store import first_problem
+from trio_profile.reading import parse_toml, read_text
+from trio_profile.records.record import first_problem
 from trio_profile.records.study import Study
 from trio_profile.studies.kinds import FIELDS, Kind, find
 
+_MOST_BYTES = 1_000_000
 _OF_EVERY_MODEL = {"verb", "dtype", "device", "seed", "attention"}
 
 
@@ -40,10 +41,12 @@ def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) ->
 def read(file: Path) -> dict[str, Any]:
     """Return the fields of a study.toml. Raises StudyError if the file is missing or not TOML."""
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return parse_toml(read_text(file, _MOST_BYTES))
     except FileNotFoundError as error:
         raise StudyError(f"study {file} does not exist") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+    except OSError as error:
+        raise StudyError(f"study {file} cannot be read: {error.strerror}") from error
+    except ValueError as error:
         raise StudyError(f"study {file} is not TOML: {error}") from error
 
 

@@ -6,6 +6,7 @@ from trio_profile.audit.claims import Claims, builtin
 from trio_profile.audit.document import AuditDocument, audit, with_measured
 from trio_profile.audit.reader import read
 from trio_profile.errors import StudyError
+from trio_profile.inputs import host
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.schema import Study
 from trio_profile.records.store import Store
@@ -26,7 +27,8 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> A
     """
     assert study.claims is not None
     claims = read(study.claims)
-    document = audit(claims, study.gpu)
+    session = host.session(host.without_torch())
+    document = audit(claims, study.gpu).model_copy(update={"sessions": (session,)})
     return document if study.measured is None else _with_sweep(document, claims, Path(study.measured))
 
 

@@ -6,9 +6,9 @@ from trio_core import methods
 from trio_profile.errors import StudyError
 from trio_profile.inputs.models import own_questions
 from trio_profile.progress import Watch, ignore
+from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Study
-from trio_profile.records.store import Contents
-from trio_profile.studies import measuring
+from trio_profile.studies import sessions
 
 CONTROLS = ("random", "downsample")
 """The methods of every comparison: a random selection, and a smaller picture."""
@@ -34,6 +34,6 @@ def with_inputs(study: Study) -> Study:
 def run(study: Study, directory: Path, watch: Watch = ignore) -> Contents:
     """Measure the cells that the directory does not hold yet. A method that cannot run is recorded with its reason.
 
-    The errors are those of `measuring.run`.
+    The errors are those of `sessions.run`.
     """
-    return measuring.run(study, directory, watch)
+    return sessions.run(study, directory, watch)

@@ -11,6 +11,7 @@ from trio_profile.profilers import fidelity, flops_counted, kv_cache, latency, l
 from trio_profile.profilers.clock import Clock
 from trio_profile.records.schema import Cell, Dense, Measurement, Shape, Study
 from trio_profile.studies.plan import PlannedCell
+from trio_profile.text import first_line
 
 Counts = dict[str, Any]
 """Some fields of a Measurement."""
@@ -40,6 +41,7 @@ def measure_dense(
         distinct_ratios=latency.distinct_ratios(workload, seed=seed, clock=clock),
         correct=reference.correct if reference else (),
         kinds=reference.kinds if reference else (),
+        pictures=reference.pictures if reference else (),
     )
 
 
@@ -71,8 +73,7 @@ def memory_failure(cell: Cell, error: Exception) -> Measurement:
         raise error
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    reason = (str(error).splitlines() or [type(error).__name__])[0]
-    return Measurement(cell=cell, status="failed", reason=f"out of memory: {reason}"[:300])
+    return Measurement(cell=cell, status="failed", reason=f"out of memory: {first_line(error)}"[:300])
 
 
 def _count_memory_and_launches(workload: Workload, method: Method | None) -> Counts:

@@ -9,7 +9,7 @@ from trio_profile.profilers import fidelity, flops_counted, kv_cache, latency, l
 from trio_profile.profilers.clock import Clock
 from trio_profile.progress import Step, Watch
 from trio_profile.records.schema import Shape, Study
-from trio_profile.stats.stopping import LEAST_SAMPLES
+from trio_profile.studies import sessions
 from trio_profile.studies.kinds import find
 from trio_profile.studies.plan import Plan, PlannedCell
 
@@ -39,16 +39,16 @@ class Pace:
         """Return the seconds of all measurements of the dense model."""
         return self.count + _DISTINCT_RUNS * self.generation + self.questions
 
-    def cell(self, planned: PlannedCell, study: Study, shape: Shape) -> float:
-        """Return the seconds of one cell."""
-        return sum(self.parts(planned, study, shape))
+    def parts(self, planned: PlannedCell, shape: Shape, seconds: float, least_pairs: int) -> tuple[float, float, float]:
+        """Return the seconds of one cell in one session by part: counts; questions; warm-up and pairs.
 
-    def parts(self, planned: PlannedCell, study: Study, shape: Shape) -> tuple[float, float, float]:
-        """Return the seconds of one cell by part: counts; questions; warm-up and pairs."""
+        seconds: for how long the session samples the cell.
+        least_pairs: the least number of pairs, however long they take.
+        """
         share = cost_share(planned, shape)
         draws = fidelity.SEEDS if fidelity.selects_at_random(planned.method) else 1
         pair = self.generation * (1 + share)
-        pairs = max(study.cell_seconds, LEAST_SAMPLES * pair)
+        pairs = max(seconds, least_pairs * pair)
         return self.count, draws * share * self.questions, _WARM_UP_ROUNDS * pair + pairs
 
 
@@ -82,9 +82,16 @@ def count_everything(workload: Workload) -> None:
 
 
 def seconds_of_cells(plan: Plan, pace: Pace) -> float:
-    """Return the seconds of a study of cells, from loading the model to the last cell."""
+    """Return the seconds of a study of cells. Each process loads the model and times cells; the first one counts."""
     study, shape = plan.study, plan.workload.shape
-    return pace.load + pace.dense() + sum(pace.cell(planned, study, shape) for planned in plan.cells)
+    processes = sessions.choose_processes(study, pace.load)
+    least = sessions.least_pairs(processes)
+    once, each = pace.dense(), pace.load
+    for planned in plan.cells:
+        counts, questions, times = pace.parts(planned, shape, study.cell_seconds / processes, least)
+        once += counts + questions
+        each += times
+    return once + processes * each
 
 
 def seconds_of_prefill(plan: Plan, pace: Pace) -> float:

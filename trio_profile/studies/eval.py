@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
 from difflib import get_close_matches
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from sys import stderr
@@ -24,18 +25,20 @@ from PIL import Image
 from trio_core.pruning import prune
 from trio_profile.analysis.eval import Answer, AnsweredQuestion, Evaluation, Results, summarise_tasks
 from trio_profile.errors import MeasurementError, StudyError
-from trio_profile.inputs import environment
 from trio_profile.inputs.builtin import BUILTIN, Inputs
+from trio_profile.inputs.digest import input_digests
+from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.workload import ask, padding, placed
 from trio_profile.profilers.clock import Clock, clock_for
-from trio_profile.profilers.latency import timed
+from trio_profile.profilers.generation import timed
 from trio_profile.progress import Step, Watch, ignore
+from trio_profile.records.files import ANSWERS
 from trio_profile.records.schema import Study
-from trio_profile.records.store import record_writer
+from trio_profile.records.writing import record_writer
 from trio_profile.studies.plan import Plan, resolve
+from trio_profile.text import first_line
 
 Side = Literal["pruned", "dense"]
-ANSWERS = "answers.jsonl"
 MOST_NEW_TOKENS = 1024
 """The longest answer in tokens, if the task sets no limit. [lmms-eval's limit for LLaVA]."""
 
@@ -63,12 +66,14 @@ def run(
     tasks = _Tasks(study.tasks, None if study.task_path is None else Path(study.task_path))
     watch(Step(f"loading {study.model}"))
     plan = resolve(study)
+    session = open_session(study.device, inputs=input_digests(study))
     with nullcontext() if directory is None else record_writer(directory / ANSWERS) as write:
         model = PairedModel(plan, clock=clock, watch=watch, write=write)
         pruned = model.score("pruned", tasks)
         dense = model.score("dense", tasks) if study.dense else None
     return Evaluation(
-        environment=environment.collect(study.device),
+        sessions=(session,),
+        environment=session.environment,
         lmms_eval=version("lmms-eval"),
         study=study,
         asked=study.tasks,
@@ -122,6 +127,7 @@ class PairedModel(lmms):
         self.watch, self.write = watch, write
         self.order = random.Random(self.study.seed)
         self.scored_side: Side = "pruned"
+        self.pictures: dict[str, int] = {}
         self.answers: dict[tuple[str, str, int, str], AnsweredQuestion] = {}
 
     def score(self, side: Side, tasks: "_Tasks") -> Results:
@@ -183,6 +189,15 @@ class PairedModel(lmms):
             until=tuple(filter(None, [until] if isinstance(until, str) else until)),
         )
 
+    def _picture(self, pictures: Sequence[Image.Image]) -> int | None:
+        """Return the number of these pictures: the same one for the same pixels. None without pictures."""
+        if not pictures:
+            return None
+        hashed = sha256()
+        for picture in pictures:
+            hashed.update(f"{picture.size}".encode() + picture.tobytes())
+        return self.pictures.setdefault(hashed.hexdigest(), len(self.pictures))
+
     def _answer(self, question: Question) -> AnsweredQuestion:
         """Answer a question with both models. Raises MeasurementError if it does not fit into memory."""
         inputs = placed(ask(self.processor, question.pictures, question.text), self.llm)
@@ -215,6 +230,7 @@ class PairedModel(lmms):
         return AnsweredQuestion(
             task=question.task,
             document=question.document,
+            picture=self._picture(question.pictures),
             retention=retention,
             dense_first=sides[0] == "dense" if len(sides) == 2 else None,
             dense=answers.get("dense", answers["pruned"]) if self.study.dense else None,
@@ -288,8 +304,7 @@ class _Tasks(TaskManager):
         # A task may raise any error while it is loaded.
         except Exception as error:
             cause = error.__cause__ or error  # lmms-eval wraps the error when it tries again
-            message = next(iter(str(cause).splitlines()), "") or type(cause).__name__
-            raise StudyError(f"tasks {', '.join(self.names)} cannot be loaded: {message}") from error
+            raise StudyError(f"tasks {', '.join(self.names)} cannot be loaded: {first_line(cause)}") from error
         for task in _leaves(loaded):
             if task.OUTPUT_TYPE != "generate_until":
                 raise StudyError(

@@ -19,7 +19,8 @@ from trio_profile.cost import formula
 from trio_profile.cost.conventions import Match, Prefill, explain, figure, find, match
 from trio_profile.cost.reconciliation import CountedWork, Term, reconcile
 from trio_profile.errors import StudyError
-from trio_profile.inputs.environment import collect
+from trio_profile.inputs.digest import input_digests
+from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.towers import vision_terms
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers import flops_counted, flops_meta
@@ -104,6 +105,7 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> F
     watch(Step(f"loading {study.model}"))
     plan = resolve(study, weights=study.device != "meta")
     cell = plan.cells[0] if plan.cells else None
+    session = open_session("cpu" if study.device == "meta" else study.device, inputs=input_digests(study))
     watch(Step(f"counting one prefill of {study.model}"))
     counts = _count(plan.workload, cell, on_meta=study.device == "meta")
     prefill = counts.prefill(study.gamma)
@@ -111,7 +113,8 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> F
     shape, breakdown = plan.workload.shape, counts.breakdown
     matches, printed = _printed(study, counts, prefill)
     return FlopsDocument(
-        environment=collect("cpu" if counts.on_meta else study.device),
+        sessions=(session,),
+        environment=session.environment,
         study=study,
         method=None if cell is None else cell.cell.method,
         retention=None if cell is None or counts.realised is None else cell.retention(counts.realised),

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from trio_profile.errors import StudyError
-from trio_profile.records.files import MEASUREMENTS
+from trio_profile.records.files import DOCUMENTS, MEASUREMENTS
 
 FIELDS = {
     "method": "methods",
@@ -30,6 +30,7 @@ MODEL = ("model", "layers", "option", "device", "dtype", "attention", "seed")
 """The options of every kind that runs a model."""
 INPUT = ("image", "prompt", "questions", "asked", "text_tokens", "new_tokens", "batch")
 SAMPLING = ("seconds", "precision", "preroll_ms", "cold_l2")
+CELLS = ("processes", *SAMPLING)
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ KINDS: dict[str, Kind] = {
             group="Measure",
             summary="Sweep retentions: speed-up, work, cache and break-even. The main job.\n\n"
             "Each retention is timed in turn with the dense model. Finished cells are not measured again.",
-            options=(*MODEL, "method", "retention", "budget_rule", "gamma", *INPUT, *SAMPLING),
+            options=(*MODEL, "method", "retention", "budget_rule", "gamma", *INPUT, *CELLS),
             runner="trio_profile.studies.sweep:run",
             document="trio_profile.analysis.sweep:from_store",
             report="trio_profile.findings.sweep:report",
@@ -112,7 +113,7 @@ KINDS: dict[str, Kind] = {
             group="Measure",
             summary="Compare methods at the same retentions: time, work, cache, and agreement with the dense model.\n\n"
             "`random` and `downsample` are always included. A method that cannot run is listed with its reason.",
-            options=(*MODEL, "method", "retention", "budget_rule", *INPUT, *SAMPLING),
+            options=(*MODEL, "method", "retention", "budget_rule", *INPUT, *CELLS),
             runner="trio_profile.studies.compare:run",
             document="trio_profile.analysis.compare:from_store",
             report="trio_profile.findings.compare:report",
@@ -130,7 +131,7 @@ KINDS: dict[str, Kind] = {
             runner="trio_profile.studies.eval:run",
             document="trio_profile.analysis.eval:Evaluation",
             report="trio_profile.findings.eval:report",
-            file="evaluation.json",
+            file=DOCUMENTS["evaluation"],
             extra="eval",
             defaults={"retentions": (0.333,)},
             prepare="trio_profile.studies.eval:prepare",
@@ -148,7 +149,7 @@ KINDS: dict[str, Kind] = {
             runner="trio_profile.studies.flops:run",
             document="trio_profile.analysis.flops:FlopsDocument",
             report="trio_profile.findings.flops:report",
-            file="flops.json",
+            file=DOCUMENTS["flops"],
             defaults={"methods": (), "retentions": (), "device": "cpu"},
             prepare="trio_profile.studies.flops:prepare",
             several=(),
@@ -164,7 +165,7 @@ KINDS: dict[str, Kind] = {
             runner="trio_profile.studies.layers:run",
             document="trio_profile.analysis.layers:LayersDocument",
             report="trio_profile.findings.layers:report",
-            file="layers.json",
+            file=DOCUMENTS["layers"],
             defaults={"retentions": (0.111,), "cell_seconds": 20.0},
             several=(),
         ),
@@ -176,7 +177,7 @@ KINDS: dict[str, Kind] = {
             runner="trio_profile.studies.audit:run",
             document="trio_profile.audit.document:AuditDocument",
             report="trio_profile.findings.audit:report",
-            file="audit.json",
+            file=DOCUMENTS["audit"],
             prepare="trio_profile.studies.audit:prepare",
             several=(),
         ),
@@ -185,7 +186,7 @@ KINDS: dict[str, Kind] = {
             group="Paper",
             summary="Change one option of TRIO at a time, and compare each variant with the default.\n\n"
             "A variant that cannot run is listed with its reason. Finished cells are not measured again.",
-            options=(*MODEL, "only", "retention", "budget_rule", *INPUT, *SAMPLING),
+            options=(*MODEL, "only", "retention", "budget_rule", *INPUT, *CELLS),
             runner="trio_profile.studies.ablate:run",
             document="trio_profile.analysis.ablate:from_store",
             report="trio_profile.findings.ablate:report",
@@ -205,7 +206,7 @@ KINDS: dict[str, Kind] = {
             document="trio_profile.analysis.theory:TheoryDocument",
             report="trio_profile.findings.theory:report",
             preview="trio_profile.studies.theory:preview",
-            file="theory.json",
+            file=DOCUMENTS["theory"],
             defaults={"retentions": (0.05, 0.11, 0.33, 0.66), "fidelity_inputs": 30},
             several=("retentions",),
         ),

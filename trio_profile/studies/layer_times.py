@@ -11,12 +11,11 @@ from trio_core.trace import Trace
 from trio_profile.analysis.attribution import Part, attribute
 from trio_profile.analysis.layers import Bounds, LayersDocument, LayerTimes, PartTimes, StageTimes, Totals
 from trio_profile.cost import formula
-from trio_profile.inputs.environment import collect
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers.roofline import Roofline
 from trio_profile.profilers.timeline import Timeline
 from trio_profile.records.estimate import MeasuredShare, Milliseconds
-from trio_profile.records.schema import Shape, Stopped, Study
+from trio_profile.records.schema import Session, Shape, Stopped, Study
 from trio_profile.stats.estimates import median_of, ratio_of
 from trio_profile.stats.intervals import median
 from trio_profile.studies.plan import PlannedCell
@@ -27,7 +26,7 @@ Key = tuple[str, str, int | None]
 
 @dataclass(frozen=True)
 class Round:
-    """Four prefills, measured in random order.
+    """Four prefills, measured in a balanced order.
 
     dense, pruned: the prefills with marks.
     dense_bare_ms, pruned_bare_ms: milliseconds of the bare prefills.
@@ -75,10 +74,10 @@ class LayerMeasurements:
 
     def milliseconds(self, values: Sequence[float]) -> Milliseconds:
         """Return the median of a duration. values: milliseconds, one for each round."""
-        return median_of(Milliseconds, values, self.stopped)
+        return median_of(Milliseconds, [values], self.stopped)
 
 
-def document(study: Study, measured: LayerMeasurements) -> LayersDocument:
+def document(study: Study, session: Session, measured: LayerMeasurements) -> LayersDocument:
     """Return the document of a study."""
     shape = measured.workload.shape
     dense_by, by = _durations(measured.dense), _durations(measured.pruned)
@@ -88,7 +87,8 @@ def document(study: Study, measured: LayerMeasurements) -> LayersDocument:
     decode = measured.decode
     decoded = Part(name=decode.name, dense_ms=decode.dense_ms.value, pruned_ms=decode.ms.value)
     return LayersDocument(
-        environment=collect(study.device),
+        sessions=(session,),
+        environment=session.environment,
         study=study,
         method=measured.cell.cell.method,
         retention=measured.cell.retention(measured.trace.realised_retention),
@@ -159,18 +159,17 @@ def _totals(measured: LayerMeasurements) -> Totals:
     rounds, stopped = measured.rounds, measured.stopped
 
     def named(timelines: Sequence[Timeline]) -> MeasuredShare:
-        return median_of(
-            MeasuredShare, [1 - sum(timeline.gaps_ms.values()) / timeline.whole_ms for timeline in timelines], stopped
-        )
+        shares = [1 - sum(timeline.gaps_ms.values()) / timeline.whole_ms for timeline in timelines]
+        return median_of(MeasuredShare, [shares], stopped)
 
     return Totals(
         prefill_ms=measured.milliseconds([r.pruned_bare_ms for r in rounds]),
         dense_prefill_ms=measured.milliseconds([r.dense_bare_ms for r in rounds]),
-        prefill_speedup=ratio_of([r.dense_bare_ms / r.pruned_bare_ms for r in rounds], stopped),
+        prefill_speedup=ratio_of([[r.dense_bare_ms / r.pruned_bare_ms for r in rounds]], stopped),
         named=named(measured.pruned),
         dense_named=named(measured.dense),
-        instrumented=ratio_of([r.pruned.whole_ms / r.pruned_bare_ms for r in rounds], stopped),
-        dense_instrumented=ratio_of([r.dense.whole_ms / r.dense_bare_ms for r in rounds], stopped),
+        instrumented=ratio_of([[r.pruned.whole_ms / r.pruned_bare_ms for r in rounds]], stopped),
+        dense_instrumented=ratio_of([[r.dense.whole_ms / r.dense_bare_ms for r in rounds]], stopped),
     )
 
 

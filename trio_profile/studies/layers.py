@@ -1,24 +1,31 @@
 """The kind `layers`: the time of every decoder layer and every stage of one prefill, dense and pruned, and a trace."""
 
 import json
-import random
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from trio_profile.analysis.layers import LayersDocument, PartTimes
+from trio_profile.inputs.digest import input_digests
+from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers import flops_counted, latency, roofline, timeline
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.estimate import Milliseconds
+from trio_profile.records.files import TRACE
 from trio_profile.records.schema import Stopped, Study
-from trio_profile.records.store import write_whole
+from trio_profile.records.writing import write_whole
 from trio_profile.stats.estimates import median_of
+from trio_profile.stats.orders import balanced_orders
 from trio_profile.stats.stopping import decide
 from trio_profile.studies.layer_times import LayerMeasurements, Round, chrome_trace, document
 from trio_profile.studies.plan import PlannedCell, resolve
 
 WARMUPS = 2
+FOUR = tuple(product((True, False), (True, False)))
+"""The prefills of a round: whether it is dense, and whether it has marks."""
 
 
 def run(
@@ -34,6 +41,7 @@ def run(
     """
     watch(Step(f"loading {study.model}"))
     plan = resolve(study)
+    session = open_session(study.device, inputs=input_digests(study))
     workload, cell = plan.workload, plan.cells[0]
     clock = clock or clock_for(workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
     watch(Step("counting"))
@@ -47,10 +55,10 @@ def run(
     watch(Step("measuring the device's peaks", 1.25 * study.cell_seconds, 1.25 * study.cell_seconds))
     peaks = roofline.measure(workload.device, workload.model.dtype, clock=clock)
     times = LayerMeasurements(workload, cell, trace, rounds, stopped, decode, peaks, 2 * work.macs, 2 * dense_work.macs)
-    found = document(study, times)
+    found = document(study, session, times)
     if directory is None:
         return found
-    path = directory / "trace.json"
+    path = directory / TRACE
     write_whole(path, json.dumps(chrome_trace(rounds)))
     return found.model_copy(update={"trace": str(path)})
 
@@ -59,11 +67,11 @@ def _rounds(
     workload: Workload, cell: PlannedCell, study: Study, clock: Clock, watch: Watch
 ) -> tuple[list[Round], Stopped]:
     """Measure rounds until sampling stops. Return them with the reason."""
-    order, rounds, spent_ms = random.Random(study.seed), list[Round](), 0.0
+    orders, rounds, spent_ms = balanced_orders(FOUR, study.seed), list[Round](), 0.0
     for _ in range(WARMUPS):
-        _round(workload, cell, clock, order)
+        _round(workload, cell, clock, next(orders))
     while True:
-        latest = _round(workload, cell, clock, order)
+        latest = _round(workload, cell, clock, next(orders))
         rounds.append(latest)
         spent_ms += latest.dense.whole_ms + latest.pruned.whole_ms + latest.dense_bare_ms + latest.pruned_bare_ms
         text = f"round {len(rounds)}: dense and pruned, with and without marks"
@@ -73,12 +81,10 @@ def _rounds(
             return rounds, stopped
 
 
-def _round(workload: Workload, cell: PlannedCell, clock: Clock, order: random.Random) -> Round:
-    """Measure the four prefills of one round in random order."""
-    todo = [(dense, marked) for dense in (True, False) for marked in (True, False)]
-    order.shuffle(todo)
+def _round(workload: Workload, cell: PlannedCell, clock: Clock, order: Sequence[tuple[bool, bool]]) -> Round:
+    """Measure the four prefills of one round. order: those of FOUR."""
     found: dict[tuple[bool, bool], Any] = {}
-    for dense, marked in todo:
+    for dense, marked in order:
         method = None if dense else cell.method
         found[dense, marked] = (
             timeline.measure(workload, method, clock)[0] if marked else timeline.bare(workload, method, clock)
@@ -92,14 +98,14 @@ def _decode(workload: Workload, cell: PlannedCell, study: Study, clock: Clock) -
         workload,
         [cell.method],
         precision=study.precision,
-        seconds=study.cell_seconds / 4,
+        seconds=[study.cell_seconds / 4],
         seed=study.seed,
         clock=clock,
     )
 
     def after_first_token(side: str) -> Milliseconds:
         times = [getattr(pair, f"{side}total_ms") - getattr(pair, f"{side}ttft_ms") for pair in found.pairs]
-        return median_of(Milliseconds, times, found.stopped)
+        return median_of(Milliseconds, [times], found.stopped)
 
     return PartTimes(
         name=f"decode of {study.new_tokens - 1} tokens",

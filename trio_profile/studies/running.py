@@ -7,27 +7,20 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from trio_profile.errors import StoreError
 from trio_profile.findings.blocks import Report
 from trio_profile.progress import Watch, ignore
-from trio_profile.records.files import MEASUREMENTS, STUDY
-from trio_profile.records.store import (
-    Store,
-    make_directory,
-    read_document,
-    require_same,
-    to_toml,
-    write_document,
-    write_whole,
-)
+from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
+from trio_profile.records.documents import read_document, write_document
+from trio_profile.records.files import ANSWERS, MEASUREMENTS, REPORT, STUDY, TRACE
+from trio_profile.records.lock import HOLDER, LOCK, lock_directory
+from trio_profile.records.store import Store, to_toml
 from trio_profile.records.study import Study
+from trio_profile.records.targets import require_writable
+from trio_profile.records.writing import make_directory, require_regular, write_whole
 from trio_profile.render import html
 from trio_profile.studies import asked
 from trio_profile.studies.kinds import KINDS, Kind, find
-
-LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -60,7 +53,8 @@ def run(study: Study, out: Path | None = None, *, resume: bool = True, watch: Wa
         return Finished(kind, kind.load("runner")(study, None, watch))
     if not resume and _study_files(out):
         raise StoreError(f"{out} holds a study already, and --no-resume was given; choose another --out")
-    with _new_directory(out), _lock(out):
+    with _own_directory(out):
+        require_writable(out, (kind.file, STUDY, REPORT, TRACE, ANSWERS))
         if kind.file == MEASUREMENTS:
             _refuse_others(out, kind)
             kind.load("runner")(study, out, watch)
@@ -75,20 +69,23 @@ def read(directory: Path) -> Finished:
 
     Raises StoreError if the directory holds no study, or more than one.
     """
-    if not directory.exists():
-        raise StoreError(f"{directory} does not exist: name a directory in which a study was kept (--out)")
-    files = _study_files(directory)
-    if not files:
-        names = ", ".join(dict.fromkeys(kind.file for kind in KINDS.values()))
-        raise StoreError(f"{directory} holds no study: none of {names} is there")
-    if len(files) > 1:
-        raise StoreError(f"{directory} holds {' and '.join(files)}: move each study to a directory of its own")
-    if files[0] == MEASUREMENTS:
+    file = _study_file(directory)
+    if file == MEASUREMENTS:
         contents = Store(directory).read()
         kind = find(contents.study.verb)
         return Finished(kind, kind.load("document")(contents), tuple(contents.dropped))
-    kind = next(kind for kind in KINDS.values() if kind.file == files[0])
+    kind = next(kind for kind in KINDS.values() if kind.file == file)
     return Finished(kind, read_document(directory / kind.file, kind.load("document")))
+
+
+def write_report_again(directory: Path) -> Finished:
+    """Read the study in a directory, and write its report.html again.
+
+    Raises StoreError if the directory holds no study, or if another process writes to it.
+    """
+    _study_file(directory)  # no lock is put into a directory without a study
+    with lock_directory(directory):
+        return write_report(read(directory), directory)
 
 
 def findings(finished: Finished, **display: Any) -> Report:
@@ -106,9 +103,24 @@ def write_report(finished: Finished, directory: Path) -> Finished:
     return Finished(finished.kind, document, finished.warnings)
 
 
+def _study_file(directory: Path) -> str:
+    """Return the name of the only study file in a directory. Raises StoreError if there is none, or more than one."""
+    if not directory.exists():
+        raise StoreError(f"{directory} does not exist: name a directory in which a study was kept (--out)")
+    files = _study_files(directory)
+    if not files:
+        names = ", ".join(dict.fromkeys(kind.file for kind in KINDS.values()))
+        raise StoreError(f"{directory} holds no study: none of {names} is there")
+    if len(files) > 1:
+        raise StoreError(f"{directory} holds {' and '.join(files)}: move each study to a directory of its own")
+    return files[0]
+
+
 def _study_files(directory: Path) -> list[str]:
-    """Return the names of the study files in a directory."""
+    """Return the names of the study files in a directory. Raises StoreError if one of these names is no file."""
     files = dict.fromkeys(kind.file for kind in KINDS.values())
+    for name in files:
+        require_regular(directory / name)
     return [name for name in files if (directory / name).is_file() and (directory / name).stat().st_size]
 
 
@@ -122,7 +134,8 @@ def _is_finished(study: Study, kind: Kind, out: Path) -> bool:
     """Return whether `out` holds the finished document of this study, measured on the same kind of machine.
 
     A document without a study.toml belongs to an interrupted study.
-    Raises StoreError if the directory holds another study, or a study of another kind of machine.
+    Raises StoreError if the directory holds another study, or a study of another kind of machine, or if a file that was
+    measured has changed since.
     """
     _refuse_others(out, kind)
     if not _study_files(out):
@@ -135,36 +148,22 @@ def _is_finished(study: Study, kind: Kind, out: Path) -> bool:
     require_same("study", stored.model_dump(), study.model_dump(), out)
     if not (finished and kind.runs_a_model):
         return False
+    from trio_profile.inputs.digest import input_digests
     from trio_profile.inputs.environment import collect
 
+    require_same_inputs(study, document.sessions, input_digests(study), out)
     environment = collect("cpu" if study.device == "meta" else study.device)
-    require_same("environment", document.environment.identity, environment.identity, out)
+    require_same_environment(document.sessions, environment, out)
     return True
 
 
 @contextmanager
-def _new_directory(directory: Path) -> Iterator[None]:
-    """Make a directory. If it is new and still empty at the end, remove it."""
-    is_new = not directory.exists()
-    make_directory(directory)
-    try:
-        yield
-    finally:
-        if is_new and {path.name for path in directory.iterdir()} <= {LOCK}:
-            rmtree(directory, ignore_errors=True)
-
-
-@contextmanager
-def _lock(directory: Path) -> Iterator[None]:
-    """Lock a directory against other processes. Raises StoreError if another process has locked it."""
-    lock = FileLock(directory / LOCK, timeout=0)
-    try:
-        lock.acquire()
-    except Timeout as error:
-        raise StoreError(f"another process is writing to {directory}: wait for it, or choose another --out") from error
-    except OSError as error:
-        raise StoreError(f"cannot write to {directory}: {error.strerror}; choose another --out") from error
-    try:
-        yield
-    finally:
-        lock.release()
+def _own_directory(directory: Path) -> Iterator[None]:
+    """Make and lock a directory. If it was made here and is still empty at the end, remove it."""
+    was_made = make_directory(directory)
+    with lock_directory(directory):
+        try:
+            yield
+        finally:
+            if was_made and directory.is_dir() and {path.name for path in directory.iterdir()} <= {LOCK, HOLDER}:
+                rmtree(directory, ignore_errors=True)

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from trio_profile.progress import Watch, ignore
+from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Study
-from trio_profile.records.store import Contents
-from trio_profile.studies import measuring
+from trio_profile.studies import sessions
 
 
 def run(study: Study, directory: Path, watch: Watch = ignore) -> Contents:
     """Measure the cells that the directory does not hold yet.
 
-    The errors are those of `measuring.run`. If a method refuses a cell, nothing is measured.
+    The errors are those of `sessions.run`. If a method refuses a cell, nothing is measured.
     """
-    return measuring.run(study, directory, watch)
+    return sessions.run(study, directory, watch)

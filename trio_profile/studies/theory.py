@@ -12,14 +12,15 @@ from trio_core.rules.schedule import check_layers
 from trio_profile.analysis.preview import Preview
 from trio_profile.analysis.theory import TheoryDocument, agreement_trend, by_depth, stage
 from trio_profile.errors import StudyError
-from trio_profile.inputs.environment import collect
-from trio_profile.inputs.questions import FEWEST
+from trio_profile.inputs.digest import input_digests
+from trio_profile.inputs.environment import collect, open_session
+from trio_profile.inputs.questions import FEWEST, pictures_of
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers import removals
 from trio_profile.profilers.removals import ByLayer
 from trio_profile.progress import Step, Watch, ignore
-from trio_profile.records.schema import Environment, Removal, Study
-from trio_profile.records.store import write_document
+from trio_profile.records.documents import write_document
+from trio_profile.records.schema import Removal, Session, Study
 from trio_profile.studies.duration import import_seconds
 from trio_profile.studies.kinds import find
 from trio_profile.studies.plan import resolve
@@ -59,7 +60,7 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> T
     Raises StudyError if the model or the questions cannot be used. Raises OptionError if an option has no meaning here.
     """
     ready = _questionnaire(study, watch)
-    environment = collect(study.device)
+    session = open_session(study.device, inputs=input_digests(study))
     observed: list[Observed] = []
     try:
         for question in _observe(ready):
@@ -67,9 +68,9 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> T
             watch(Step(f"{len(observed)} of {ready.total} questions", len(observed), ready.total))
     except BaseException:
         if directory is not None and len(observed) >= FEWEST:
-            write_document(directory / find(study.verb).file, _document(ready, environment, observed))
+            write_document(directory / find(study.verb).file, _document(ready, session, observed))
         raise
-    return _document(ready, environment, observed)
+    return _document(ready, session, observed)
 
 
 def preview(study: Study, watch: Watch = ignore) -> Preview:
@@ -138,21 +139,24 @@ def _layers(study: Study, trio: Trio, num_layers: int) -> tuple[int, ...]:
     return tuple(layers)
 
 
-def _document(ready: Questionnaire, environment: Environment, observed: list[Observed]) -> TheoryDocument:
+def _document(ready: Questionnaire, session: Session, observed: list[Observed]) -> TheoryDocument:
     """Return the document of the observed questions."""
     study, trio = ready.study, ready.trio
     removed = [removal for question in observed for removal in question.removals]
     current = [question.by_layer.current for question in observed]
     last = [question.by_layer.last for question in observed]
+    pictures = pictures_of(ready.workload.questions)[: len(observed)]
     return TheoryDocument(
-        environment=environment,
+        sessions=(session,),
+        environment=session.environment,
         study=study,
         questions=len(observed),
+        planned=ready.total,
         visual_tokens=current[0].shape[1],
         probe=trio.probe,
         rows=trio.rows,
         k_pos=trio.k_pos,
-        stages=tuple(stage(layer, removed, study.seed) for layer in ready.layers),
-        layers=by_depth(current, last, study.seed),
-        agreement_trend=agreement_trend(current, last, study.seed),
+        stages=tuple(stage(layer, removed, study.seed, pictures) for layer in ready.layers),
+        layers=by_depth(current, last, study.seed, pictures),
+        agreement_trend=agreement_trend(current, last, study.seed, pictures),
     )

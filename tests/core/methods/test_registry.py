@@ -7,7 +7,7 @@ from torch import Tensor
 from tests.core import tiny
 from tests.core.methods.test_methods import BUILT_IN
 from tests.core.rules.test_selection import Waits
-from trio_core import TrioError, methods, prune
+from trio_core import OptionError, TrioError, methods, prune
 from trio_core.methods.method import Method, Stage
 from trio_core.spans import listening
 
@@ -103,3 +103,13 @@ def test_every_method_says_where_it_is_from():
         assert known or "from the description" in reference.note, name
         assert not reference.repository or len(reference.commit) == 40, name
         assert methods.find(name).stage in Stage
+
+
+@pytest.mark.parametrize(
+    ("code", "why"), [("raise ValueError('\\n\\n  the reason\\nmore')", "the reason"), ("raise SystemExit(1)", "1")]
+)
+def test_a_module_that_fails_to_import_is_refused_in_one_line(tmp_path, monkeypatch, code, why):
+    (tmp_path / "fails_to_import.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(OptionError, match=rf"cannot be imported \({why}\)"):
+        methods.find("fails_to_import:Mine")

@@ -5,27 +5,12 @@ from scipy.stats import binomtest
 
 from tests.profile import examples
 from trio_profile.analysis.ablate import Ablation, ablate
-from trio_profile.records.schema import Cell, Dense, Fidelity, Measurement
-
-
-def _measured(options: dict, correct: list[bool]) -> Measurement:
-    seen = Fidelity(kl_nats=(0.1,) * len(correct), top1=tuple(correct), same=tuple(correct), correct=tuple(correct))
-    cell = Cell(method="trio", retention=0.11, options=options)
-    return examples.measurement().model_copy(update={"cell": cell, "fidelity": seen})
+from trio_profile.records.schema import Dense
 
 
 @pytest.fixture(scope="module")
 def known() -> Ablation:
-    """200 questions: k_pos 1 loses 30 that the default answers and gains 5, k_pos 2 loses as many as it gains."""
-    study = examples.study(
-        verb="ablate", retentions=(0.11,), ablations={"k_pos": {"1": {"k_pos": 1}, "2": {"k_pos": 2}, "4": {}}}
-    )
-    stands = [True] * 120 + [False] * 80
-    worse = [False] * 30 + [True] * 95 + [False] * 75
-    other = [False] * 4 + [True] * 120 + [False] * 76
-    dense = Dense(**{**dict(examples.dense()), "correct": (True,) * 150 + (False,) * 50})
-    cells = [_measured({"k_pos": 1}, worse), _measured({}, stands), _measured({"k_pos": 2}, other)]
-    return ablate(study, examples.environment(), dense, cells)
+    return examples.ablation()
 
 
 def test_differences_are_paired_with_the_default(known: Ablation):
@@ -44,6 +29,6 @@ def test_differences_are_paired_with_the_default(known: Ablation):
 def test_a_default_that_was_not_measured_leaves_no_difference():
     study = examples.study(verb="ablate", retentions=(0.11,), ablations={"k_pos": {"1": {"k_pos": 1}, "4": {}}})
     dense = Dense(**{**dict(examples.dense()), "correct": (True,) * 20})
-    found = ablate(study, examples.environment(), dense, [_measured({"k_pos": 1}, [True] * 20)])
+    found = ablate(study, examples.environment(), dense, [examples.answering({"k_pos": 1}, [True] * 20)])
     [row] = found.groups[0].rows
     assert row.accuracy is not None and row.default_difference is None

@@ -12,12 +12,35 @@ def test_seeds_are_averaged_question_by_question():
     assert shares.tolist() == [1.0, 0.0, 0.5]
     found = accuracy(shares)
     assert found.value == 0.5 and found.samples == 3
-    assert found.ci95 == share_interval(1.5, 3)
+    assert found.ci95 == share_interval([1.0, 0.0, 0.5])
 
 
 def test_questions_of_each_kind_have_their_own_accuracy():
     found = by_kind(np.array([1.0, 0.0, 1.0, 1.0]), ["a", "a", "b", ""])
     assert {name: (one.value, one.samples) for name, one in found.items()} == {"a": (0.5, 2), "b": (1.0, 1)}
+
+
+def test_questions_about_one_picture_widen_every_interval():
+    shares, others = np.array([1.0, 1.0, 0.0, 0.0] * 25), np.array([1.0, 1.0, 1.0, 1.0] * 25)
+    pictures = tuple(number // 2 for number in range(100))
+    for found, alone in (
+        (accuracy(shares, pictures), accuracy(shares)),
+        (difference(shares, others, pictures), difference(shares, others)),
+        (by_kind(shares, ["a"] * 100, pictures)["a"], by_kind(shares, ["a"] * 100)["a"]),
+    ):
+        assert found.value == alone.value and found.samples == 100
+        assert found.ci95[0] < alone.ci95[0] and alone.ci95[1] < found.ci95[1]
+
+
+def test_the_retention_that_keeps_a_share_is_less_certain_if_questions_share_pictures():
+    pruned = [np.array([1.0] * n + [0.0] * (400 - n)) for n in (120, 240, 368, 400)]
+    wide, alone = (
+        accuracy_kept([0.1, 0.3, 0.5, 0.9], pruned, np.ones(400), 0.9, [4.0, 2.0, 1.5, 1.0], pictures=pictures)
+        for pictures in (tuple(number // 40 for number in range(400)), ())
+    )
+    assert wide.retention == alone.retention == 0.5
+    assert wide.ci95 is not None and alone.ci95 is not None
+    assert wide.ci95[0] < alone.ci95[0]
 
 
 def test_a_difference_of_accuracies_is_the_one_worked_out_by_hand():

@@ -12,8 +12,8 @@ def test_the_pareto_front_compares_methods_at_one_retention():
         pair = Pair(
             dense_first=True, dense_prefill_ms=100, dense_total_ms=200, prefill_ms=prefill_ms, total_ms=prefill_ms + 100
         )
-        seen = {"pairs": (pair,) * 6, "fidelity": Fidelity(kl_nats=(kl,), top1=(kl < 0.3,))}
-        return examples.measurement(method, 0.3).model_copy(update=seen)
+        told = Fidelity(kl_nats=(kl,), top1=(kl < 0.3,))
+        return examples.with_pairs(examples.measurement(method, 0.3), (pair,) * 6).model_copy(update={"fidelity": told})
 
     study = examples.study(("a", "b", "c"), retentions=(0.3,))
     cells = [cell("c", 60, 0.2), cell("a", 25, 0.4), cell("b", 50, 0.1)]

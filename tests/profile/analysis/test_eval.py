@@ -71,6 +71,43 @@ def test_each_filter_has_its_own_samples():
     ]
 
 
+def answered(document: int, picture: int | None, pruned: str = "yes") -> AnsweredQuestion:
+    said = Answer(text="yes", tokens=1, prefill_ms=2.0, ttft_ms=3.0, total_ms=4.0)
+    return AnsweredQuestion(
+        task="yes",
+        document=document,
+        picture=picture,
+        retention=0.3,
+        dense_first=True,
+        dense=said,
+        pruned=said.model_copy(update={"text": pruned}),
+    )
+
+
+def test_questions_about_one_picture_are_counted_together():
+    """Of ten pictures with four questions each, two lose all four answers."""
+    lost = [picture in (2, 5) for picture in range(10) for _ in range(4)]
+
+    def side(scores):
+        rows = [{"doc_id": i, "match": s} for i, s in enumerate(scores)]
+        listed = [{"metric": "match", "aggregation": "mean"}]
+        return {
+            "results": {"yes": {"match,none": float(np.mean(scores))}},
+            "samples": {"yes": rows},
+            "higher_is_better": {},
+            "configs": {"yes": {"metric_list": listed}},
+        }
+
+    def widths(pictures):
+        answers = [answered(i, picture, "no" if lost[i] else "yes") for i, picture in enumerate(pictures)]
+        (task,) = summarise_tasks(answers, side([float(not one) for one in lost]), side([1.0] * 40))
+        return np.ptp(task.scores[0].ci95), np.ptp(task.same_answer.ci95)
+
+    apart = widths([None] * 40)
+    assert apart == pytest.approx(widths(range(40)))
+    assert (np.array(widths([i // 4 for i in range(40)])) > 1.5 * np.array(apart)).all()
+
+
 def test_a_group_has_scores_and_no_times():
     said = Answer(text="yes", tokens=1, prefill_ms=2.0, ttft_ms=3.0, total_ms=4.0)
     answer = AnsweredQuestion(task="pope_adv", document=0, retention=0.3, dense_first=True, dense=said, pruned=said)

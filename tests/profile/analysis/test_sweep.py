@@ -1,7 +1,18 @@
 import numpy as np
 import pytest
 
-from tests.profile.examples import answered, dense, document, environment, failed, measurement, study
+from tests.profile.examples import (
+    answered,
+    dense,
+    document,
+    environment,
+    failed,
+    in_processes,
+    measurement,
+    study,
+    with_cpu_times,
+    with_pairs,
+)
 from trio_profile.analysis.sweep import QUANTITIES, SweepDocument, speedups, summarise
 from trio_profile.records.schema import Energy, Fidelity
 from trio_profile.stats.intervals import median
@@ -69,9 +80,24 @@ def test_parts_of_the_prefill_come_from_the_pairs():
     seen = tuple(
         pair.model_copy(update={"vision_ms": 3.0, "dense_vision_ms": 4.0, "selection_ms": 0.5}) for pair in cell.pairs
     )
-    found = document(study(retentions=(0.22,)), [cell.model_copy(update={"pairs": seen})]).cells[0]
+    found = document(study(retentions=(0.22,)), [with_pairs(cell, seen)]).cells[0]
     assert (found.vision_ms.value, found.dense_vision_ms.value, found.selection_ms.value) == (3.0, 4.0, 0.5)
     assert found.projector_ms is None
+
+
+def test_cpu_time_stands_beside_the_times_of_a_cpu_study():
+    found = document(study(), [with_cpu_times(measurement())]).cells[0]
+    assert found.cpu_ms is not None and found.dense_cpu_ms is not None and found.cpu_speedup is not None
+    assert found.cpu_ms.value == pytest.approx(2 * found.prefill_ms.value)
+    assert found.cpu_speedup.value == pytest.approx(found.prefill_speedup.value)
+    bare = document(study(), [measurement()]).cells[0]
+    assert bare.cpu_ms is bare.dense_cpu_ms is bare.cpu_speedup is None
+
+
+def test_a_document_has_the_doubts_of_its_study():
+    found = document(study(), [measurement(noise=0.2, pairs=7, stopped="budget")])
+    assert {doubt.kind for doubt in found.doubts} >= {"sessions", "budget"}
+    assert document(study(), [in_processes(measurement(noise=0.002))]).doubts == []
 
 
 def test_a_study_without_cells_is_a_document():

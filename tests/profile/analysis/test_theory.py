@@ -77,6 +77,23 @@ def test_intervals_resample_questions_and_not_removals():
     assert once.norms_same_kept is None
 
 
+def test_questions_about_one_picture_are_resampled_together():
+    """Four copies of each question are worth no more than one."""
+    values = np.random.default_rng(3).random((20, 8, 2))
+    copied = [removal(4 * q + copy, 5, a, 1, b) for q in range(20) for copy in range(4) for a, b in values[q]]
+    pictures = np.repeat(np.arange(20), 4).tolist()
+    alone = analysis.stage(1, [removal(q, 5, a, 1, b) for q in range(20) for a, b in values[q]])
+    together, apart = analysis.stage(1, copied, pictures=pictures), analysis.stage(1, copied)
+    widths = [np.ptp(one.within_question.ci95) for one in (alone, together, apart) if one.within_question]
+    assert widths[1] == pytest.approx(widths[0], rel=0.15) and widths[2] < 0.65 * widths[0]
+
+
+def test_a_question_without_a_value_is_left_out_with_its_picture():
+    values = np.array([np.nan, 1.0, 2.0, 4.0])
+    found = analysis.mean(analysis.Overlap, values, 0, [0, 0, 1, 1])
+    assert found is not None and (found.value, found.samples) == (pytest.approx(7 / 3), 3)
+
+
 def test_nothing_removed_leaves_nothing_to_correlate():
     found = analysis.stage(1, [removal(q, 9, 0, 0, 0) for q in range(10) for _ in range(3)])
     assert found.spearman is found.within_question is found.same_kept is found.least_constant is None

@@ -4,7 +4,7 @@ import pytest
 
 from tests.profile.auditing import LLAVA
 from tests.profile.examples import dense as dense_record
-from tests.profile.examples import environment, measurement, study
+from tests.profile.examples import environment, measurement, session, study
 from trio_profile.audit.document import AuditDocument, audit
 from trio_profile.audit.reader import read
 from trio_profile.cli import run
@@ -13,7 +13,7 @@ from trio_profile.records.store import Store
 
 def kept_study(directory: Path, *, methods=("trio",), retentions=(0.1111, 0.5, 0.9), **fields) -> Path:
     store = Store(directory)
-    store.open(study(methods, retentions=retentions, **fields), environment())
+    store.open(study(methods, retentions=retentions, **fields), session())
     store.append(dense_record())
     for retention in retentions:
         store.append(measurement(methods[0], retention, overhead_ms=3.5))

@@ -8,6 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trio_profile.audit import source
 from trio_profile.audit.claims import BUILTIN, TEMPLATE, Claims, builtin
 from trio_profile.audit.document import audit
 from trio_profile.audit.quantities import quantity
@@ -248,13 +249,13 @@ def test_a_large_file_is_not_read_whole(tmp_path: Path, monkeypatch):
     with path.open("wb") as file:
         file.truncate(100_000_000)
     read_sizes: list[int] = []
-    opened = Path.open
+    opened = source.open_regular
 
-    def watched(self: Path, *args, **options):
-        file = opened(self, *args, **options)
+    def watched(path: Path):
+        file = opened(path)
         return _Watched(file.read, read_sizes, file)
 
-    monkeypatch.setattr(Path, "open", watched)
+    monkeypatch.setattr(source, "open_regular", watched)
     with pytest.raises(ClaimsError, match="more than 1000 kB"):
         read(str(path))
     assert read_sizes == [MOST_BYTES + 1]

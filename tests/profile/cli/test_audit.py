@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
+from tests.profile.auditing import HOSTILE, hostile_claims
 from trio_profile.audit.claims import TEMPLATE
 from trio_profile.audit.document import AuditDocument, audit
 from trio_profile.audit.reader import read
@@ -74,27 +74,14 @@ def test_one_document_with_the_names_that_scripts_rely_on(capsys):
     verdicts = {"supported", "overstated", "understated", "not_comparable", "underdetermined"}
     assert all(names <= set(one) and one["verdict"] in verdicts for one in document["claims"])
     assert document["tally"] == {"overstated": 1, "not_comparable": 14, "underdetermined": 9, "supported": 72}
-    assert AuditDocument.model_validate(document) == audit(read("trio-2026"))
-
-
-HOSTILE = "<b>[red]|`x`_\\&%$#{}~^*[/red]</script>"
+    assert AuditDocument.model_validate({**document, "sessions": ()}) == audit(read("trio-2026"))
+    [session] = document["sessions"]
+    assert session["command"] and session["started"]
 
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """A file whose every name is markup for somebody."""
-    tree = {
-        "paper": f"PRUNE: {HOSTILE}",
-        "source": HOSTILE,
-        "models": {HOSTILE: {"layers": "2", "hidden": "8", "intermediate": "16", "heads": "2", "visual_tokens": "20"}},
-        "tables": {
-            HOSTILE: {"where": HOSTILE, "rows": {"baseline": {"total_s": "8"}, f"{HOSTILE} 5%": {"total_s": "2"}}},
-            "b": {"rows": {"baseline": {"total_s": "9"}, f"{HOSTILE} 5%": {"total_s": "3", "total_speedup": "3"}}},
-        },
-    }
-    path = tmp_path / "claims.yaml"
-    path.write_text(yaml.safe_dump(tree))
-    return path
+    return hostile_claims(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
+import errno
+
 import pytest
 
 from trio_core.errors import OptionError
-from trio_profile.cli import exits
+from trio_profile.cli import exits, run, verbs
 from trio_profile.errors import StoreError
 
 
@@ -20,10 +22,43 @@ def test_a_fault_is_one_line_that_says_how_to_see_its_traceback(capsys, monkeypa
     assert "TRIO_PROFILE_TRACEBACK=1 shows where" in captured
 
 
-def test_the_traceback_of_a_fault_can_be_asked_for(monkeypatch):
+def test_the_traceback_of_a_fault_can_be_asked_for_and_the_code_stays(capsys, monkeypatch):
     monkeypatch.setenv(exits.TRACEBACK, "1")
-    with pytest.raises(ZeroDivisionError):
-        exits.code_of(ZeroDivisionError())
+    try:
+        raise ZeroDivisionError
+    except ZeroDivisionError as error:
+        assert exits.code_of(error) == 2
+    captured = capsys.readouterr().err
+    assert "Traceback" in captured and "test_exits.py" in captured
+    assert captured.splitlines()[-1].startswith("trio-profile: error: ZeroDivisionError")
+
+
+class Panic(BaseException):
+    """As a library that is written in Rust raises it."""
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (RecursionError("maximum recursion depth exceeded"), "RecursionError"),
+        (MemoryError(), "out of memory"),
+        (SystemExit(1), "code that is not trio-profile's ended the program"),
+        (Panic("index out of range"), "Panic: index out of range"),
+        (OSError(errno.ENAMETOOLONG, "File name too long", "aaa"), "aaa: File name too long"),
+        (OSError("odd"), "OSError: odd"),
+        (StoreError("\x1b[31m\u202ered"), "\\x1b[31m\\u202ered"),
+    ],
+)
+def test_no_error_of_a_verb_exits_with_1(error, says, monkeypatch, capsys):
+    monkeypatch.delenv(exits.TRACEBACK, raising=False)
+
+    def fail(_):
+        raise error
+
+    monkeypatch.setattr(verbs, "run", fail)
+    assert run(["methods"]) == 2
+    captured = capsys.readouterr().err
+    assert captured.count("\n") == 1 and says in captured
 
 
 def test_an_interruption_mentions_kept_cells_only_if_some_are_kept(capsys):
@@ -32,3 +67,20 @@ def test_an_interruption_mentions_kept_cells_only_if_some_are_kept(capsys):
     assert capsys.readouterr().err == "trio-profile: interrupted\n" * 2
     assert exits.code_of(exits.Interrupted(kept=True)) == 130
     assert "what was measured is kept, and the same command goes on" in capsys.readouterr().err
+
+
+def test_an_interruption_while_the_output_is_written_is_one_line(monkeypatch, capsys):
+    class Interrupting:
+        @property
+        def failure(self):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(exits, "Outputs", Interrupting)
+    assert exits.in_this_process(lambda: 0) == 130
+    assert capsys.readouterr().err == "trio-profile: interrupted\n"
+
+
+def test_without_standard_error_nothing_is_said_and_the_code_stays(monkeypatch, capsys):
+    monkeypatch.setattr(exits.sys, "stderr", None)
+    assert exits.code_of(StoreError("no study")) == 2
+    assert capsys.readouterr().out == ""

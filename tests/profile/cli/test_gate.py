@@ -1,11 +1,17 @@
 import json
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from tests.profile import command as command_line
-from tests.profile.examples import dense, environment, failed, measurement, study
+from tests.profile.documents import keep
+from tests.profile.examples import dense, environment, failed, measurement, session, study, with_pairs
 from trio_profile.cli import run
+from trio_profile.gate.evidence import _differences
+from trio_profile.records.record import VERSION
+from trio_profile.records.schema import Measurement
+from trio_profile.records.session import FileDigest
 from trio_profile.records.store import Store
 from trio_profile.stats import noise
 
@@ -13,12 +19,8 @@ RETENTIONS = (0.11, 0.55)
 
 
 def kept_study(directory, *, where=None, cells=None, **fields):
-    store = Store(directory)
-    store.open(study(retentions=RETENTIONS, **fields), where or environment())
-    store.append(dense())
-    for cell in cells or [measurement("trio", retention) for retention in RETENTIONS]:
-        store.append(cell)
-    return directory
+    cells = cells or [measurement("trio", retention) for retention in RETENTIONS]
+    return keep(directory, study(retentions=RETENTIONS, **fields), cells, where=where).directory
 
 
 def benchmark_file(path, *, slower=1.0, n=40, seed=0, extra=None, cpu="EPYC", name="test_a.py::test_x", **stats):
@@ -53,7 +55,7 @@ def test_a_study_passes_against_itself_and_the_document_has_the_names_that_scrip
     base = kept_study(tmp_path / "base")
     code, found = gate(capsys, base, base)
     assert code == 0
-    assert (found["format"], found["version"]) == ("trio-profile", 1)
+    assert (found["format"], found["version"]) == ("trio-profile", VERSION)
     assert found["environment"]["device_name"] == "NVIDIA H200"
     assert found["study"]["model"] == "llava-1.5-7b"
     assert {"quantity", "base", "new", "ratio", "ci95", "verdict"} <= found["verdicts"][0].keys()
@@ -72,7 +74,7 @@ def test_a_slower_machine_passes_and_a_slower_method_fails(tmp_path, capsys):
         return pair.model_copy(update={name: 1.3 * getattr(pair, name) for name in times})
 
     cells = [measurement("trio", retention, seed=1) for retention in RETENTIONS]
-    throttled = [cell.model_copy(update={"pairs": tuple(map(slower, cell.pairs))}) for cell in cells]
+    throttled = [with_pairs(cell, [slower(pair) for pair in cell.pairs]) for cell in cells]
     code, _ = gate(capsys, base, kept_study(tmp_path / "machine", cells=throttled))
     assert code == 0
     dearer = [measurement("trio", retention, overhead_ms=8.0, seed=1) for retention in RETENTIONS]
@@ -111,6 +113,97 @@ def test_another_environment_is_refused_unless_it_is_allowed(tmp_path, capsys):
     assert gate(capsys, base, new, "--allow-other-environment")[0] == 0
 
 
+def several_processes(cell: Measurement, ratios: Sequence[float]) -> Measurement:
+    """The cell in several processes. ratios: by which the pruned times of each process differ."""
+    timings = [
+        with_pairs(cell, [pair.model_copy(update={"prefill_ms": ratio * pair.prefill_ms}) for pair in cell.pairs])
+        .timings[0]
+        .model_copy(update={"session": f"session {number}"})
+        for number, ratio in enumerate(ratios)
+    ]
+    return cell.model_copy(update={"timings": tuple(timings)})
+
+
+def test_one_process_a_side_is_inconclusive_and_the_commands_that_would_decide_are_printed(tmp_path, capsys):
+    """Eight per cent are far outside both intervals, and within what two processes of the same code differ by."""
+    base = kept_study(tmp_path / "base")
+    slower = [several_processes(measurement("trio", retention), [1.08]) for retention in RETENTIONS]
+    new = kept_study(tmp_path / "new", cells=slower)
+    code, found = gate(capsys, base, new, "--quantity", "prefill_over_dense")
+    assert code == 0 and {v["verdict"] for v in found["verdicts"]} == {"inconclusive"}
+    needed = max(v["processes_needed"] for v in found["verdicts"])
+    assert found["commands"] == [
+        {
+            "side": str(side),
+            "code": [environment().commit],
+            "command": f"trio-profile sweep --study {side}/study.toml --processes {needed} --out {side}-{needed}",
+        }
+        for side in (base, new)
+    ]
+    assert run(["gate", str(base), str(new), "--quantity", "prefill_over_dense"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"--processes {needed}" in printed and "one process on a side" in printed
+    assert f"with the code of {environment().commit}:" in printed
+
+
+def test_several_processes_a_side_decide_what_one_cannot(tmp_path, capsys):
+    spread = (0.99, 1.0, 1.01, 1.0, 0.995, 1.005)
+    base, new = (
+        kept_study(
+            tmp_path / str(ratio),
+            cells=[several_processes(measurement("trio", at), [ratio * one for one in spread]) for at in RETENTIONS],
+        )
+        for ratio in (1.0, 1.08)
+    )
+    code, found = gate(capsys, base, new, "--quantity", "prefill_over_dense")
+    assert code == 1 and {(v["verdict"], v["sessions"]) for v in found["verdicts"]} == {("regression", 6)}
+    assert gate(capsys, base, base)[0] == 0
+
+
+def test_a_study_that_lacks_processes_is_refused_with_the_command_that_finishes_it(tmp_path, capsys):
+    base = kept_study(tmp_path / "base")
+    new = kept_study(tmp_path / "new", processes=4)
+    asked = f"--study {new}/study.toml --out {new}`"
+    for sides in ((base, new), (new, base)):
+        said = complaint(capsys, *sides)
+        assert "lacks trio at 0.11 in 3 of its 4 processes" in said and asked in said
+
+
+def test_studies_of_two_checkpoints_are_refused(tmp_path, capsys):
+    def kept(name: str, weights: str):
+        opened = session(inputs={"model/weights": FileDigest(bytes=12, sha256=weights)})
+        store = Store(tmp_path / name)
+        store.open(study(retentions=RETENTIONS), opened)
+        for record in (dense(), *(measurement("trio", retention) for retention in RETENTIONS)):
+            store.append(record)
+        return store.directory
+
+    base, new = kept("base", "a"), kept("new", "b")
+    said = complaint(capsys, base, new)
+    assert "has changed since" in said and "weights: other content of the same size" in said
+    assert "has changed since" in complaint(capsys, base, new, "--allow-other-environment")
+    assert gate(capsys, base, kept("same", "a"))[0] == 0
+
+
+def test_cpu_time_is_judged_where_the_model_ran_on_one_thread_of_a_cpu(tmp_path, capsys):
+    def timed(cell: Measurement) -> Measurement:
+        return with_pairs(
+            cell,
+            [
+                pair.model_copy(update={"cpu_ms": pair.prefill_ms, "dense_cpu_ms": pair.dense_prefill_ms})
+                for pair in cell.pairs
+            ],
+        )
+
+    def quantities(threads: int) -> set[str]:
+        where = environment(device_name="cpu", cpu_threads=threads)
+        cells = [timed(measurement("trio", retention)) for retention in RETENTIONS]
+        kept = kept_study(tmp_path / str(threads), where=where, cells=cells)
+        return {verdict["quantity"] for verdict in gate(capsys, kept, kept)[1]["verdicts"]}
+
+    assert quantities(1) - quantities(2) == {"cpu_over_dense"}
+
+
 def test_studies_that_cannot_be_compared_are_refused_in_one_line(tmp_path, capsys):
     base = kept_study(tmp_path / "base")
     assert "seed (0 before, 1 now)" in complaint(capsys, base, kept_study(tmp_path / "seed", seed=1))
@@ -121,7 +214,7 @@ def test_studies_that_cannot_be_compared_are_refused_in_one_line(tmp_path, capsy
     assert "lacks trio at 0.55" in complaint(capsys, base, half)
     assert "lacks trio at 0.55" in complaint(capsys, half, base)
     other = tmp_path / "other"
-    Store(other).open(study(retentions=(0.11,)), environment())
+    Store(other).open(study(retentions=(0.11,)), session())
     Store(other).append(dense())
     Store(other).append(cells[0])
     assert "lacks trio at 0.55: measure all" in complaint(capsys, base, other)
@@ -215,3 +308,9 @@ def test_files_that_cannot_be_compared_are_refused_in_one_line(tmp_path, capsys)
     assert "over_base of" in complaint(
         capsys, base, other(extra={"over_base": {"median": 1.0, "ci95": "wide", "samples": 9}})
     )
+
+
+def test_a_field_that_an_old_study_does_not_know_is_no_difference():
+    assert _differences({"wait_policy": "", "torch": "2"}, {"wait_policy": "passive", "torch": "2"}) == []
+    assert _differences({"wait_policy": "active"}, {"wait_policy": "passive"}) != []
+    assert _differences({"cuda": None}, {"cuda": "12.8"}) != []

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.profile.command import complaint, document
-from tests.profile.examples import dense, environment, measurement, study
+from tests.profile.examples import dense, measurement, session, study
 from trio_profile.cli import run
 from trio_profile.records.store import Store
 
@@ -10,7 +10,7 @@ from trio_profile.records.store import Store
 def kept(tmp_path):
     """A directory that holds the measurements of a sweep."""
     store = Store(tmp_path)
-    store.open(study(), environment())
+    store.open(study(), session())
     for record in (dense(), measurement(retention=0.11), measurement(retention=0.55)):
         store.append(record)
     return tmp_path
@@ -42,7 +42,7 @@ def test_a_torn_last_line_is_dropped_with_a_warning(kept, capsys):
     with (kept / "measurements.jsonl").open("ab") as file:
         file.write(b'{"record": "measurem')
     assert run(["show", str(kept)]) == 0
-    assert "warning: line 5 dropped" in capsys.readouterr().err
+    assert "warning: line 6 dropped" in capsys.readouterr().err
 
 
 def test_a_directory_without_a_study_is_refused_in_one_line(tmp_path, capsys):

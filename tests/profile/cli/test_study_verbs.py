@@ -10,7 +10,9 @@ import typer
 
 from tests.profile.command import complaint, document
 from trio_core.methods.method import registry
-from trio_profile.cli import app, options, run, study_verbs
+from trio_profile.cli import options, run, study_verbs
+from trio_profile.cli.verbs import app
+from trio_profile.records.record import VERSION
 from trio_profile.studies.kinds import KINDS
 
 COMMON = ("--study", "--out", "--resume", "--dry-run", "--json", "--markdown", "--latex")
@@ -119,7 +121,7 @@ def test_forms_exclude_each_other(capsys):
 def test_sweep_prints_one_document_and_writes_a_report(sweep_arguments, tmp_path, capsys):
     found = document(capsys, *sweep_arguments, "--method", "trio", "--method", "grid", "--out", str(tmp_path))
     assert found["format"] == "trio-profile"
-    assert found["version"] == 1
+    assert found["version"] == VERSION
     assert found["environment"]["device_name"] == "cpu"
     assert found["study"]["prompt"] == "What is this?"
     assert [(c["method"], c["nominal_retention"]) for c in found["cells"]] == [

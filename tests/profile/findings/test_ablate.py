@@ -11,28 +11,13 @@ from trio_profile.findings import ablate as pages
 from trio_profile.findings import ablate_charts
 from trio_profile.findings.blocks import Chart, Sentences, Table
 from trio_profile.records.estimate import Ratio
-from trio_profile.records.schema import Cell, Dense, Fidelity, Measurement
+from trio_profile.records.schema import Cell, Dense
 from trio_profile.render import html, terminal
-
-
-def _measured(options: dict, correct: list[bool]) -> Measurement:
-    seen = Fidelity(kl_nats=(0.1,) * len(correct), top1=tuple(correct), same=tuple(correct), correct=tuple(correct))
-    cell = Cell(method="trio", retention=0.11, options=options)
-    return examples.measurement().model_copy(update={"cell": cell, "fidelity": seen})
 
 
 @pytest.fixture(scope="module")
 def known() -> Ablation:
-    """200 questions: k_pos 1 loses 30 that the default answers and gains 5, k_pos 2 loses as many as it gains."""
-    study = examples.study(
-        verb="ablate", retentions=(0.11,), ablations={"k_pos": {"1": {"k_pos": 1}, "2": {"k_pos": 2}, "4": {}}}
-    )
-    default = [True] * 120 + [False] * 80
-    worse = [False] * 30 + [True] * 95 + [False] * 75
-    other = [False] * 4 + [True] * 120 + [False] * 76
-    dense = Dense(**{**dict(examples.dense()), "correct": (True,) * 150 + (False,) * 50})
-    cells = [_measured({"k_pos": 1}, worse), _measured({}, default), _measured({"k_pos": 2}, other)]
-    return ablate(study, examples.environment(), dense, cells)
+    return examples.ablation()
 
 
 @pytest.fixture(scope="module")
@@ -77,14 +62,14 @@ def test_two_variants_that_differ_in_time_are_told_though_a_third_is_uncertain(k
 def test_a_default_that_was_not_measured_is_not_compared_with():
     study = examples.study(verb="ablate", retentions=(0.11,), ablations={"k_pos": {"1": {"k_pos": 1}, "4": {}}})
     dense = Dense(**{**dict(examples.dense()), "correct": (True,) * 20})
-    found = ablate(study, examples.environment(), dense, [_measured({"k_pos": 1}, [True] * 20)])
+    found = ablate(study, examples.environment(), dense, [examples.answering({"k_pos": 1}, [True] * 20)])
     assert pages.sentences(found.groups[0], 0.11) == []
 
 
 def test_the_report_has_a_page_for_each_group(known: Ablation):
-    assert [page.id for page in pages.report(known).pages] == ["k_pos", "refused", "study", "numbers"]
+    assert [page.id for page in pages.report(known).pages] == ["k_pos", "refused", "doubts", "study", "numbers"]
     kinds = [type(block) for block in pages.report(known).pages[0].blocks]
-    assert kinds == [Sentences, Table, Chart, Chart, Chart, Table]
+    assert kinds == [Sentences, Table, Chart, Chart, Chart, Table, Sentences]
 
 
 def test_the_summary_compares_with_the_default(known: Ablation):

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
+from tests.profile.auditing import HOSTILE, hostile_claims
 from tests.profile.examples import environment, study
 from tests.profile.reading import blocks, in_terminal, rows, sentences, table
 from trio_profile.audit.document import AuditDocument, audit
@@ -17,8 +17,6 @@ from trio_profile.render import render
 from trio_profile.render.latex import latex
 from trio_profile.render.markdown import markdown
 
-HOSTILE = "<b>[red]|`x`_\\&%$#{}~^*[/red]</script>"
-
 
 @pytest.fixture(scope="module")
 def trio() -> AuditDocument:
@@ -28,18 +26,7 @@ def trio() -> AuditDocument:
 @pytest.fixture
 def hostile(tmp_path: Path) -> AuditDocument:
     """An audit of a file in which every name is markup for somebody."""
-    tree = {
-        "paper": f"PRUNE: {HOSTILE}",
-        "source": HOSTILE,
-        "models": {HOSTILE: {"layers": "2", "hidden": "8", "intermediate": "16", "heads": "2", "visual_tokens": "20"}},
-        "tables": {
-            HOSTILE: {"where": HOSTILE, "rows": {"baseline": {"total_s": "8"}, f"{HOSTILE} 5%": {"total_s": "2"}}},
-            "b": {"rows": {"baseline": {"total_s": "9"}, f"{HOSTILE} 5%": {"total_s": "3", "total_speedup": "3"}}},
-        },
-    }
-    path = tmp_path / "claims.yaml"
-    path.write_text(yaml.safe_dump(tree))
-    return audit(read(str(path)))
+    return audit(read(str(hostile_claims(tmp_path))))
 
 
 def test_a_page_says_what_holds_as_plainly_as_what_does_not(trio: AuditDocument):

@@ -1,26 +1,25 @@
 """The report of `check`: each doubt under its cell with the next step, and the tally."""
 
-from tests.profile.examples import failed, measurement, study
+from tests.profile.examples import failed, in_processes, measurement, study
 from tests.profile.reading import blocks, in_terminal, sentences, too_wide
 from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.stability import doubts
 from trio_profile.findings import doubts as pages
 from trio_profile.findings.blocks import Sentences
+from trio_profile.records.schema import Cell
 
 
 def test_sound_cells_leave_the_tally_alone():
-    cells = [measurement(noise=0.002), failed(retention=0.9)]
+    cells = [in_processes(measurement(noise=0.002)), failed(retention=0.9)]
     report = pages.report(study(), cells, doubts(study(), cells))
-    assert sentences(report) == ["1 cell measured, 1 failed: 0 doubted, 1 sound."]
+    assert sentences(report) == ["1 cell measured, 1 failed: 0 doubted."]
 
 
 def test_a_refused_cell_is_not_a_failed_one():
     refused = failed(retention=0.5).model_copy(update={"status": "refused"})
     cells = [measurement(noise=0.002), refused]
-    assert pages.tally(cells, []) == "1 cell measured, 1 refused: 0 doubted, 1 sound."
-    assert pages.tally([*cells, failed(retention=0.9)], []) == (
-        "1 cell measured, 1 refused, 1 failed: 0 doubted, 1 sound."
-    )
+    assert pages.tally(cells, []) == "1 cell measured, 1 refused: 0 doubted."
+    assert pages.tally([*cells, failed(retention=0.9)], []) == ("1 cell measured, 1 refused, 1 failed: 0 doubted.")
 
 
 def test_each_doubt_stands_under_its_cell_with_the_next_step():
@@ -28,7 +27,7 @@ def test_each_doubt_stands_under_its_cell_with_the_next_step():
     found = [doubt for doubt in doubts(study(), cells) if doubt.cell == cells[0].cell]
     report = pages.report(study(), cells, found)
     tally, cell = blocks(report, Sentences)
-    assert list(tally.lines) == ["2 cells measured: 1 doubted, 1 sound."]
+    assert list(tally.lines) == ["2 cells measured: 1 doubted."]
     assert cell.heading == "trio at 11.0 %" and cell.tone == "doubt" and len(cell.lines) == len(found)
     budget = next(line for line in cell.lines if line.startswith("budget: "))
     assert "7 pairs" in budget and ". Next step: " in budget and budget.endswith(".")
@@ -39,4 +38,45 @@ def test_a_doubt_about_the_whole_study_doubts_no_single_cell():
     cell = measurement(noise=0.002)
     whole = Doubt(cell=None, kind="cached", sentence="it is", next_step="find it", found=1.2, threshold=0.1)
     report = pages.report(study(), [cell], [whole])
-    assert "the whole study" in in_terminal(report) and "0 doubted, 1 sound" in in_terminal(report)
+    assert sentences(report)[0] == "1 cell measured: 0 doubted alone; 1 doubt about the whole study."
+    assert "the whole study" in in_terminal(report)
+
+
+def doubt(kind: str, cell: Cell | None = None, found: float = 0.2) -> Doubt:
+    return Doubt(cell=cell, kind=kind, sentence=f"{kind} found", next_step="wait", found=found, threshold=0.1)
+
+
+CELLS = [Cell(method="trio", retention=retention / 10) for retention in range(1, 11)]
+
+
+def test_one_sentence_says_how_many_cells_are_doubted_and_why():
+    found = [doubt("sessions"), doubt("budget", CELLS[0]), doubt("drift", CELLS[0]), doubt("budget", CELLS[3])]
+    assert pages.summary(found, CELLS) == (
+        "2 of 10 cells are doubted alone: budget (2), drift (1); doubts about the whole study: sessions."
+    )
+    assert pages.summary(found[:1], CELLS) == "No cell is doubted alone; doubts about the whole study: sessions."
+    assert pages.summary(found[1:3], CELLS[:1]) == "1 of 1 cell is doubted: budget (1), drift (1)."
+    assert pages.summary([], CELLS) == "No cell is doubted."
+
+
+def test_two_doubts_of_one_kind_about_a_cell_count_one_cell():
+    found = [doubt("drift", CELLS[0]), doubt("drift", CELLS[0], 0.3), doubt("drift", CELLS[1])]
+    assert pages.summary(found, CELLS) == "2 of 10 cells are doubted: drift (2)."
+
+
+def test_the_page_of_a_study_shows_the_strongest_doubt_of_each_kind_and_lists_all():
+    found = [doubt("sessions"), doubt("budget", CELLS[0]), doubt("budget", CELLS[3], 0.9), doubt("drift", CELLS[1])]
+    found += [doubt("drift", CELLS[1], 0.15), doubt("drift", CELLS[2])]
+    page = pages.page(found, CELLS)
+    _, whole, single, table = page.blocks
+    assert list(whole.lines) == ["sessions: sessions found. Next step: wait."]
+    assert list(single.lines) == [
+        "trio at 40.0 % (and 1 more cell): budget: budget found. Next step: wait.",
+        "trio at 20.0 % (and 1 more cell): drift: drift found. Next step: wait.",
+    ]
+    assert len(table.rows) == 5 and table.detail
+
+
+def test_a_study_without_a_doubt_has_a_page_that_says_so():
+    (only,) = pages.page([], CELLS).blocks
+    assert list(only.lines) == ["No cell is doubted."]

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from tests.profile.examples import answered, document, failed, measurement, study
+from tests.profile.examples import answered, document, failed, measurement, study, with_cpu_times
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings import cell_tables, sweep
 from trio_profile.findings.blocks import Chart, Sentences, Table
@@ -27,7 +27,7 @@ def tables(found: SweepDocument) -> dict[str, Table]:
 
 def test_the_order_of_pages_begins_with_the_verdict(several: SweepDocument):
     pages = [page.id for page in sweep.report(several).pages]
-    assert pages == ["verdict", "speed-up", "answers", "work", "cache", "cells", "study", "numbers"]
+    assert pages == ["verdict", "speed-up", "answers", "work", "cache", "cells", "doubts", "study", "numbers"]
 
 
 def test_every_page_tells_how_to_read_it(several: SweepDocument):
@@ -104,3 +104,17 @@ def test_the_terminal_shows_the_verdict_and_its_tables_in_80_columns(quizzed: Sw
     header = next(line for line in summary if line.startswith("Retention"))
     assert header.split() == ["Retention", "prefill", "total", "MACs", "f(n)", "KV", "right"]
     assert "All cells" not in text and text.rstrip().endswith(terminal.HINT)
+
+
+def test_cpu_time_has_a_table_where_it_was_measured():
+    found = document(measurements=[with_cpu_times(measurement())])
+    (caption,) = [caption for caption in tables(found) if caption.startswith("CPU time")]
+    assert "not the time that a user waits" in caption
+    assert tables(found)[caption].rows[0][0].text == "trio"
+    assert not any(caption.startswith("CPU time") for caption in tables(document()))
+
+
+def test_the_verdict_says_how_many_cells_are_doubted():
+    found = document(measurements=[measurement(noise=0.2, pairs=7, stopped="budget")])
+    lines = [line for block in sweep.verdict_page(found).blocks if isinstance(block, Sentences) for line in block.lines]
+    assert any(line.startswith("1 of 1 cell is doubted alone: ") for line in lines)

@@ -29,6 +29,16 @@ def with_same_kept(document: TheoryDocument, low: float, high: float) -> str:
     return sentences(pages.report(document.model_copy(update={"stages": (stage,)})))[0]
 
 
+def test_a_page_of_an_interrupted_study_says_how_many_questions_it_is_of(document: TheoryDocument):
+    part = document.model_copy(update={"planned": 30})
+    report = pages.report(part)
+    assert "10 of 30 questions" in report.facts
+    assert sentences(report)[0].startswith("The study was interrupted: 10 of 30 questions are measured")
+    for whole in (document, document.model_copy(update={"planned": 10})):
+        assert "10 questions" in pages.report(whole).facts
+        assert not any("interrupted" in sentence for sentence in sentences(pages.report(whole)))
+
+
 def test_there_is_a_page_for_each_claim_of_the_paper(document: TheoryDocument):
     report = pages.report(document)
     assert [page.id for page in report.pages] == ["bound", "agreement", "counts"]

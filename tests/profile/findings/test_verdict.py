@@ -7,8 +7,7 @@ import pytest
 from tests.profile import reading
 from tests.profile.examples import document, failed, measurement, study
 from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.findings import sweep
-from trio_profile.stats.crossing import BreakEven
+from trio_profile.findings import break_even, sweep
 
 
 def sentences(document: SweepDocument) -> list[str]:
@@ -23,43 +22,10 @@ def several() -> SweepDocument:
     return document(asked, [*cells, failed("trio", 0.33, "CUDA out of memory"), failed("fastv", 0.33, "no <keys>")])
 
 
-def with_break_even(status: str, **fields) -> SweepDocument:
+@pytest.mark.parametrize(("quantity", "name"), [("prefill_ms", "prefill"), ("total_ms", "total time")])
+def test_prefill_and_total_time_have_a_sentence_on_their_break_even(quantity: str, name: str):
     found = document()
-    by_method = {"trio": {**found.break_even, "prefill_ms": BreakEven(status=status, **fields)}}
-    return found.model_copy(update={"break_even_by_method": by_method})
-
-
-@pytest.mark.parametrize(
-    ("found", "sentence"),
-    [
-        (
-            with_break_even("crossing", retention=0.612, ci95=(0.55, 0.66)),
-            "Pruning with trio pays in prefill up to a retention of 61 % [55, 66].",
-        ),
-        (
-            with_break_even("crossing", retention=0.95, ci95=(0.9, 0.9898546006944444)),
-            "Pruning with trio pays in prefill up to a retention of 95 % [90, 99]; "
-            "the interval ends with the sweep, so break-even may lie above it.",
-        ),
-        (
-            with_break_even("always"),
-            "Pruning with trio pays in prefill at every retention measured, 11.0 % to 99.0 %: "
-            "the sweep met no break-even.",
-        ),
-        (
-            with_break_even("never"),
-            "Pruning with trio does not pay in prefill at any retention measured, 11.0 % to 99.0 %.",
-        ),
-        (
-            with_break_even("inconclusive"),
-            "Inconclusive: the noise is too large to say whether pruning with trio pays in prefill, "
-            "at any retention measured, 11.0 % to 99.0 %.",
-        ),
-    ],
-    ids=["crossing", "crossing at the end", "always", "never", "inconclusive"],
-)
-def test_each_status_has_its_sentence(found: SweepDocument, sentence: str):
-    assert sentence in sentences(found)
+    assert break_even.sentence(found, "trio", quantity, name) in sentences(found)
 
 
 def test_the_first_sentence_has_both_speedups_with_intervals():
@@ -85,7 +51,7 @@ def test_claim_and_count_are_in_one_sentence():
 
 def test_early_stops_are_told():
     found = document(
-        study(retentions=(0.11, 0.22, 0.33)),
+        study(retentions=(0.11, 0.22, 0.33), precision=0.01),
         [measurement(retention=0.11, stopped="budget"), measurement(retention=0.22, stopped="plateau")],
     )
     text = "\n".join(sentences(found))

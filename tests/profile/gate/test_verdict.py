@@ -1,11 +1,14 @@
 """Verdicts from intervals, from pairs under every noise, and the sampling that ends in one."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from trio_profile.errors import MeasurementError
 from trio_profile.gate.verdict import Samples, Summary, decide, judge, judge_exact, judge_pairs, settle
 from trio_profile.stats import noise
+from trio_profile.stats.sessions import pooled_spread
 
 
 @pytest.mark.parametrize(
@@ -69,20 +72,105 @@ def test_a_bound_out_of_range_is_refused(bound):
 
 def test_two_sides_of_different_sorts_are_refused():
     with pytest.raises(MeasurementError, match="exact and samples"):
-        judge("kv_bytes", "here", 5, Samples((1.0,) * 6, interleaved=True))
+        judge("kv_bytes", "here", 5, Samples(((1.0,) * 6,), interleaved=True))
 
 
 def test_a_verdict_on_samples_that_were_not_interleaved_has_a_note():
     steady = noise.steady(np.random.default_rng(0), 60)
-    apart = judge("run_ms", "here", Samples(tuple(steady), False), Samples(tuple(1.2 * steady), False))
+    apart = judge("run_ms", "here", Samples((tuple(steady),), False), Samples((tuple(1.2 * steady),), False))
     assert apart.verdict == "regression"
     assert apart.note is not None and "not interleaved" in apart.note
-    assert judge("x", "here", Samples(tuple(steady), True), Samples(tuple(steady), True)).note is None
 
 
-def test_many_samples_are_judged_in_stretches():
+def processes(generator, count, ratio=1.0, spread=0.02, pairs=8) -> Samples:
+    """The ratios of a study in several processes. spread: standard deviation between processes."""
+    centres = ratio * np.exp(spread * generator.standard_normal(count))
+    return Samples(tuple(tuple(centre * noise.steady(generator, pairs)) for centre in centres), interleaved=True)
+
+
+def test_one_process_on_a_side_is_inconclusive_below_the_spread_between_processes():
+    """Each side is known to 0.3 %, and two processes of the same code differ by more than the ratio of the sides."""
+    steady = noise.steady(np.random.default_rng(0), 60)
+    base, new, slow = (Samples((tuple(ratio * steady),), True) for ratio in (1.0, 1.08, 1.3))
+    found = judge("prefill_over_dense", "here", base, new)
+    assert (found.verdict, found.sessions) == ("inconclusive", 1)
+    assert found.note == "one process on a side: processes of the same code differ by about 3.0 %"
+    assert found.processes_needed is not None and found.processes_needed > 4
+    assert judge("prefill_over_dense", "here", base, slow).verdict == "regression"
+
+
+def test_a_side_of_one_process_gets_the_spread_of_the_other_side():
+    generator = np.random.default_rng(1)
+    steady, noisy = (processes(generator, 8, spread=spread) for spread in (0.002, 0.1))
+    one = Samples((tuple(1.1 * noise.steady(generator, 60)),), True)
+    assert judge("prefill_over_dense", "here", steady, one).verdict == "regression"
+    assert judge("prefill_over_dense", "here", noisy, one).verdict == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "allowed"), [(1.0, {"pass", "inconclusive"}), (1.12, {"regression", "inconclusive"})]
+)
+def test_studies_of_four_processes_are_judged_by_the_spread_between_them(ratio, allowed):
+    generator = np.random.default_rng(2)
+    found = [judge("x", "here", processes(generator, 4), processes(generator, 4, ratio)) for _ in range(200)]
+    wrong = sum(verdict.verdict not in allowed for verdict in found)
+    assert wrong <= 3, wrong  # at most 1 % is expected
+    assert {verdict.sessions for verdict in found} == {4}
+
+
+def test_as_many_processes_as_a_verdict_names_decide_it():
+    generator = np.random.default_rng(3)
+    first = judge("x", "here", processes(generator, 4, spread=0.03), processes(generator, 4, 1.12, spread=0.03))
+    assert first.verdict == "inconclusive" and first.processes_needed is not None
+    again = (
+        processes(generator, first.processes_needed, spread=0.03),
+        processes(generator, first.processes_needed, 1.12, spread=0.03),
+    )
+    assert judge("x", "here", *again).verdict == "regression"
+
+
+def test_the_spread_of_one_process_does_not_contain_the_interval_within_it():
+    """Six samples know their median badly. More processes are needed for the 3 % between processes only."""
+    wide = tuple(np.exp(0.1 * np.linspace(-1, 1, 6)))
+    found = judge("x", "here", Samples((wide,), True), Samples((wide,), True))
+    assert found.note == "one process on a side: processes of the same code differ by about 3.0 %"
+
+
+def test_more_processes_are_advised_than_were_measured():
+    generator = np.random.default_rng(4)
+    base = processes(generator, 6, spread=0.04)
+    found = [judge("x", "here", base, processes(generator, 9, 1.06, spread=0.04)) for _ in range(20)]
+    needed = [verdict.processes_needed for verdict in found if verdict.processes_needed is not None]
+    assert needed and min(needed) > 9
+
+
+def pooled_over(cells: Sequence[tuple[Samples, Samples]]) -> tuple[float, float] | None:
+    return pooled_spread([side.groups for cell in cells for side in cell])
+
+
+def test_all_cells_together_find_more_slowdowns_and_raise_no_more_alarms():
+    """Ten cells with the same spread, and then one cell that spreads six times as much as the others."""
+    generator, alarms, caught = np.random.default_rng(5), [0, 0], [0, 0]
+    for _ in range(60):
+        for spreads, ratio in (([0.02] * 10, 1.1), ([0.02] * 10, 1.0), ([0.06] + [0.01] * 9, 1.0)):
+            cells = [(processes(generator, 4, 1, s), processes(generator, 4, ratio, s)) for s in spreads]
+            for way, spread in enumerate((None, pooled_over(cells))):
+                says = [judge("x", "here", *cell, spread=spread).verdict for cell in cells]
+                found = says.count("regression")
+                (caught if ratio > 1 else alarms)[way] += found + says.count("improved")
+    assert max(alarms) <= 0.005 * 1200, alarms
+    assert caught[1] > caught[0] + 15 and caught[1] > 0.9 * 600, caught
+
+
+def test_a_ratio_on_the_bound_is_decided_by_no_number_of_processes():
+    base, new = (Samples(tuple((ratio * one,) * 6 for one in (0.99, 1.0, 1.01)), True) for ratio in (1.0, 1.03))
+    found = judge("x", "here", base, new)
+    assert (found.verdict, found.processes_needed) == ("inconclusive", None)
+
+
+def test_many_samples_are_judged():
     many = tuple(noise.heavy_tailed(np.random.default_rng(0), 100_000))
-    assert judge("run_ms", "here", Samples(many, False), Samples(many[::-1], False)).verdict == "pass"
+    assert judge("run_ms", "here", Samples((many,), False), Samples((many[::-1],), False)).verdict == "pass"
 
 
 @pytest.mark.parametrize(("new", "says"), [(0.80, "pass"), (0.88, "regression"), (0.70, "improved")])

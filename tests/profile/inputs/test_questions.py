@@ -1,14 +1,20 @@
 """A file of questions: read, or refused in one line that names the line and the way out."""
 
+import io
 import json
+import os
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from trio_profile.errors import StudyError
-from trio_profile.inputs.questions import FEWEST, Question, digest, open_picture, plain, read
+from trio_profile.inputs.questions import FEWEST, Question, hash_questions, open_picture, pictures_of, plain, read
 
 
 @pytest.fixture
@@ -48,6 +54,14 @@ def test_questions_without_answers_may_be_few(directory: Path):
         ([{**GOOD, "colour": "red"}], "and no others"),
         ([{**GOOD, "image": "none.png"}], "none.png' does not exist"),
         ([{**GOOD, "image": "questions.jsonl"}], "no picture that can be read"),
+        ([{**GOOD, "image": "../grey.png"}], "line 1: image '../grey.png' is outside the folder of the questions"),
+        ([{**GOOD, "image": "sub/../../grey.png"}], "is outside the folder"),
+        ([{**GOOD, "image": "/grey.png"}], "is outside the folder"),
+        ([{**GOOD, "image": "a\x00b"}], "no file can have this name"),
+        ([{**GOOD, "image": "a" * 300}], "File name too long"),
+        (["[" * 100_000], "line 1 is not JSON: it nests deeper than 64"),
+        (['{"image": ' + "9" * 5000 + "}"], "line 1 is not JSON: Exceeds the limit"),
+        (["\ud800".encode("utf-8", "surrogatepass").decode("latin-1")], "line 1 is not JSON"),
         ([{"image": "grey.png"}], "line 1: question = None"),
         ([{**GOOD, "question": " "}], "question = ' '"),
         ([{**GOOD, "answer": 3}], "answer = 3 must be a text"),
@@ -93,12 +107,25 @@ def test_a_damaged_picture_is_refused(tmp_path: Path):
 
 
 def test_different_questions_have_different_digests(directory: Path):
-    first = digest(read(written(directory, *[GOOD] * FEWEST)))
-    assert digest(read(written(directory, *[GOOD] * FEWEST))) == first
-    assert digest(read(written(directory, *[GOOD] * (FEWEST + 1)))) != first
-    assert digest(read(written(directory, {**GOOD, "answer": "a mug"}, *[GOOD] * (FEWEST - 1)))) != first
+    first = hash_questions(read(written(directory, *[GOOD] * FEWEST)))
+    assert hash_questions(read(written(directory, *[GOOD] * FEWEST))) == first
+    assert hash_questions(read(written(directory, *[GOOD] * (FEWEST + 1)))) != first
+    assert hash_questions(read(written(directory, {**GOOD, "answer": "a mug"}, *[GOOD] * (FEWEST - 1)))) != first
     Image.new("L", (20, 30), 7).save(directory / "grey.png")
-    assert digest(read(written(directory, *[GOOD] * FEWEST))) != first
+    assert hash_questions(read(written(directory, *[GOOD] * FEWEST))) != first
+
+
+def test_questions_about_one_file_share_a_picture(tmp_path: Path):
+    for name in ("cat.png", "dog.png"):
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+    asked = [{"image": image, "question": "What?"} for image in ("cat.png", "dog.png", "./cat.png", "dog.png")]
+    (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, asked)))
+    assert pictures_of(read(tmp_path / "questions.jsonl")) == (0, 1, 0, 1)
+
+
+def test_questions_without_a_named_picture_have_one_each():
+    alone = Question(lambda: Image.new("RGB", (4, 4)), "What?")
+    assert pictures_of([alone, alone]) == (0, 1) and pictures_of([]) == ()
 
 
 def test_a_missing_file_is_refused(tmp_path: Path):
@@ -119,3 +146,85 @@ def test_an_answer_may_differ_in_case_and_go_on_after_its_first_sentence():
     two = Question(Image.new, "How many?", "2")  # pyright: ignore[reportArgumentType]
     assert two.is_answered_by("2.") and two.is_answered_by("2. Or 3") and not two.is_answered_by("2.5")
     assert plain("Two\nwords .") == "two words"
+
+
+# --- files of questions and pictures that somebody else made ---------------------------------------------------------
+
+
+def test_a_byte_order_mark_before_the_questions_is_no_fault(directory: Path):
+    path = written(directory, *[GOOD] * FEWEST)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert len(read(path)) == FEWEST
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to(path.name)])
+def test_questions_and_pictures_that_are_no_regular_files_are_refused_at_once(tmp_path: Path, make):
+    make(tmp_path / "odd")
+    with pytest.raises(StudyError, match=r"questions .* cannot be read"):
+        read(tmp_path / "odd")
+    with pytest.raises(StudyError, match="no picture that can be read"):
+        open_picture(tmp_path / "odd")
+
+
+def test_a_link_beside_the_questions_may_lead_anywhere(directory: Path, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    Image.new("L", (4, 4)).save(elsewhere / "far.png")
+    (directory / "pictures").symlink_to(elsewhere)
+    (question,) = read(written(directory, {"image": "pictures/far.png", "question": "What?"}))
+    assert question.picture().size == (4, 4)
+
+
+def test_a_picture_stands_upright_as_its_exif_data_say(tmp_path: Path):
+    pixels = np.zeros((10, 20, 3), np.uint8)
+    pixels[:, :10] = 255  # the left half is white
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned: show it turned by 90 degrees clockwise
+    Image.fromarray(pixels).save(tmp_path / "turned.png", exif=exif)
+    shown = np.asarray(open_picture(tmp_path / "turned.png"))
+    assert shown.shape == (20, 10, 3)
+    assert shown[:10].min() == 255 and shown[10:].max() == 0  # what was on the left is at the top
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "I;16"])
+def test_a_picture_of_any_mode_becomes_rgb(tmp_path: Path, mode: str):
+    form = "tiff" if mode in ("CMYK", "YCbCr") else "png"
+    Image.new("L", (6, 4)).convert("P" if mode == "PA" else mode).save(tmp_path / f"a.{form}")
+    assert open_picture(tmp_path / f"a.{form}").mode == "RGB"
+
+
+def test_of_an_animated_picture_the_first_frame_is_read(tmp_path: Path):
+    frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    assert open_picture(tmp_path / "a.gif").getpixel((0, 0))[2] < 10  # red, not blue
+
+
+def test_a_format_outside_the_list_is_refused_whatever_its_name(tmp_path: Path):
+    Image.new("RGB", (4, 4)).save(tmp_path / "postscript.eps")
+    (tmp_path / "postscript.eps").rename(tmp_path / "a.png")
+    Image.new("RGB", (4, 4)).save(tmp_path / "b.ico")
+    for name in ("a.png", "b.ico"):
+        with pytest.raises(StudyError, match="no picture that can be read; known formats are PNG, JPEG"):
+            open_picture(tmp_path / name)
+
+
+def test_a_picture_with_too_many_pixels_is_refused_before_they_are_read(tmp_path: Path):
+    header = struct.pack(">IIBBBBB", 60_000, 60_000, 1, 0, 0, 0, 0)
+    chunk = struct.pack(">I", 13) + b"IHDR" + header + struct.pack(">I", zlib.crc32(b"IHDR" + header))
+    (tmp_path / "bomb.png").write_bytes(b"\x89PNG\r\n\x1a\n" + chunk + b"\x00\x00\x00\x00IDAT\x00\x00\x00\x00")
+    with pytest.raises(StudyError, match=r"no picture that can be read: .*pixels"):
+        open_picture(tmp_path / "bomb.png")
+
+
+@given(
+    data=st.binary(max_size=60), place=st.integers(0, 200), form=st.sampled_from(["PNG", "JPEG", "GIF", "TIFF", "WEBP"])
+)
+def test_a_damaged_picture_is_read_or_refused_in_one_line(tmp_path_factory, data: bytes, place: int, form: str):
+    path = tmp_path_factory.mktemp("damaged") / "a"
+    good = io.BytesIO()
+    Image.new("RGB", (8, 8), "red").save(good, form)
+    raw = good.getvalue()
+    path.write_bytes(raw[:place] + data + raw[place + len(data) :])
+    try:
+        assert open_picture(path).mode == "RGB"
+    except StudyError as error:
+        assert "no picture that can be read" in str(error) and "\n" not in str(error)

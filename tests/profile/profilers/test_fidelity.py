@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from shutil import copy
 from typing import Any
 
 import pytest
@@ -72,6 +73,7 @@ def test_questions_of_one_length_run_together_and_come_back_in_order(quiz: Workl
     found = fidelity.reference(quiz, 0, 0)
     assert [batch.numbers for batch in found.batches] == [tuple(range(k, 12, 3)) for k in range(3)]
     assert found.kinds == ("3 hops", "1 hop", "2 hops") * 4
+    assert found.pictures == tuple(range(12))
     assert found.new_tokens == 2  # a word and the end
 
 
@@ -181,7 +183,8 @@ def test_logits_that_are_not_finite_are_refused(quiz: Workload):
 
 
 def test_an_answer_that_the_tokenizer_cannot_spell_is_refused(tmp_path: Path, photograph: Path):
-    line = json.dumps({"image": str(photograph), "question": "which digit has the red square ?", "answer": "zebra"})
+    copy(photograph, tmp_path)
+    line = json.dumps({"image": photograph.name, "question": "which digit has the red square ?", "answer": "zebra"})
     (tmp_path / "questions.jsonl").write_text("\n".join([line] * 10), encoding="utf-8")
     with pytest.raises(StudyError, match="answer 'zebra': the tokenizer of 'pocket' cannot spell it"):
         build(make(questions=str(tmp_path / "questions.jsonl")))
@@ -193,6 +196,7 @@ def test_more_questions_than_the_model_has_are_refused():
 
 
 def test_questions_need_a_tokenizer(tmp_path: Path, photograph: Path):
-    (tmp_path / "q.jsonl").write_text(json.dumps({"image": str(photograph), "question": "What?"}), encoding="utf-8")
+    copy(photograph, tmp_path)
+    (tmp_path / "q.jsonl").write_text(json.dumps({"image": photograph.name, "question": "What?"}), encoding="utf-8")
     with pytest.raises(StudyError, match="has no tokenizer"):
         build(make(model="llava-1.5-7b", device="meta", questions=str(tmp_path / "q.jsonl")), weights=False)

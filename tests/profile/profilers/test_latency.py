@@ -6,69 +6,23 @@ import torch
 from tests.profile.faking import FakeClock, FakeGpu
 from trio_core.methods.grid import Grid
 from trio_core.methods.random import Random
-from trio_profile.inputs.towers import beside_the_decoder
-from trio_profile.profilers import clock as clocks
-from trio_profile.profilers import latency
+from trio_profile.profilers import disturbance, latency
 from trio_profile.records.schema import Pair
-
-
-class Turns:
-    """An order that is given, instead of a random one."""
-
-    def __init__(self, turns: list[int | None]):
-        self.turns = turns
-
-    def shuffle(self, turns: list[int | None]) -> None:
-        turns[:] = self.turns
 
 
 def measured(workload, method, **how) -> latency.Latency:
     """One method alone."""
-    [(_, found)] = latency.measure(workload, [method], **{"precision": 0.01, "seconds": 60, "seed": 0, **how})
+    [(_, found)] = latency.measure(workload, [method], **{"precision": 0.01, "seconds": [60], "seed": 0, **how})
     return found
-
-
-def test_one_run_marks_the_first_forward_and_the_whole(tiny_workload):
-    # Marks in order: generate begins, the clock is prepared and has been, which counts for nothing, the first module
-    # begins, the tower, the projector, the first forward ends, generate ends.
-    times = latency.run(tiny_workload, FakeClock([0, 1, 50, 1, 3, 1, 2, 5, 20]))
-    assert (times.prefill_ms, times.ttft_ms, times.total_ms) == (12, 13, 33)
-    assert times.parts == {"vision": 3, "projector": 2}
-    assert times.host_ms is not None and times.host_ms > 0  # beside a clock that is not the host's own
-    assert latency.run(tiny_workload, clocks.HostClock()).host_ms is None
-
-
-def test_a_prefill_begins_with_the_vision_tower(tiny_workload):
-    """`generate` may encode the pictures before it calls the model."""
-    events: list[str] = []
-    clock = FakeClock()
-    clock.mark = lambda: events.append("mark") or 0.0  # type: ignore[method-assign]
-    tower = tiny_workload.model.get_submodule("model.vision_tower")
-    handle = tower.register_forward_hook(lambda *_: events.append("tower"))
-    try:
-        latency.run(tiny_workload, clock)
-    finally:
-        handle.remove()
-    assert events.index("tower") == 4  # generate, preparing, the first module and the tower itself begin before it
-    assert events.count("mark") == 9
-
-
-def test_the_timing_hooks_leave_nothing(tiny_workload):
-    latency.run(tiny_workload, FakeClock())
-    assert not torch.nn.modules.module._global_forward_pre_hooks
-    assert not tiny_workload.model._forward_hooks
-    assert not tiny_workload.model._forward_pre_hooks
-    for _, module in beside_the_decoder(tiny_workload.adapter):
-        assert not module._forward_hooks and not module._forward_pre_hooks
 
 
 def test_pruning_happens_inside_what_is_timed(tiny_workload, monkeypatch):
     events: list[str] = []
     clock = FakeClock()
-    monkeypatch.setattr(clock, "mark", lambda: events.append("mark") or 0.0)
+    monkeypatch.setattr(clock, "mark", lambda: events.append("mark") or float(len(events)))
     chosen = Grid.select
     monkeypatch.setattr(Grid, "select", lambda self, view: events.append("select") or chosen(self, view))
-    pair = latency._round(tiny_workload, {0: Grid(retention=0.4)}, clock, Turns([None, 0]))[0]
+    pair = latency._round(tiny_workload, {0: Grid(retention=0.4)}, clock, [None, 0])[0]
     # Dense: nine marks. Pruned: as many, and two around each selection.
     chosen_at = [number for number, event in enumerate(events) if event == "select"]
     assert len(chosen_at) > 0
@@ -87,7 +41,7 @@ def test_modules_that_a_selection_calls_are_timed_as_the_selection(tiny_workload
         return chosen(self, view)
 
     monkeypatch.setattr(Grid, "select", select)
-    pair = latency._round(tiny_workload, {0: Grid(retention=0.4)}, FakeClock(), Turns([None, 0]))[0]
+    pair = latency._round(tiny_workload, {0: Grid(retention=0.4)}, FakeClock(), [None, 0])[0]
     assert pair.projector_ms == pair.dense_projector_ms == 10
     assert pair.selection_ms is not None and pair.selection_ms % 10 == 0 and pair.selection_ms > 0
 
@@ -98,7 +52,7 @@ def test_methods_at_one_retention_share_a_dense_run(tiny_workload):
             tiny_workload,
             [Grid(retention=0.4), Random(retention=0.4)],
             precision=0.5,
-            seconds=60,
+            seconds=[60, 60],
             seed=3,
             clock=FakeClock([1.0 + i * 7919 % 13 for i in range(4000)]),
         )
@@ -119,14 +73,14 @@ def test_a_method_with_enough_pairs_stops_and_the_others_go_on(tiny_workload, mo
 
     monkeypatch.setattr(latency, "decide", by_count)
     methods = [Grid(retention=0.4), Random(retention=0.4)]
-    found = list(latency.measure(tiny_workload, methods, precision=0.5, seconds=60, seed=0, clock=FakeClock()))
+    found = list(latency.measure(tiny_workload, methods, precision=0.5, seconds=[60, 60], seed=0, clock=FakeClock()))
     assert [(which, len(latencies.pairs)) for which, latencies in found] == [(0, 6), (1, 9)]
 
 
-def test_a_steady_clock_converges_at_the_least_count(tiny_workload):
+def test_a_steady_clock_converges_at_the_first_look(tiny_workload):
     found = measured(tiny_workload, Grid(retention=0.4), clock=FakeClock())
     assert found.stopped == "converged"
-    assert len(found.pairs) == 6
+    assert len(found.pairs) == 24
     # Five marks further than its beginning: tower, projector, end; and two for the selection of each of three stages.
     assert {pair.dense_prefill_ms for pair in found.pairs} == {50.0}
     assert {pair.prefill_ms for pair in found.pairs} == {110.0}
@@ -150,7 +104,7 @@ def test_pairs_of_a_slowed_gpu_are_discarded_and_counted(tiny_workload):
     assert found.strangers == 2
     assert found.discarded == 4
     assert rests == pytest.approx([0.075, 0.1125])
-    assert len(found.pairs) == 6
+    assert len(found.pairs) == 24
     assert all(pair.clock_mhz == 2000 for pair in found.pairs)
 
 
@@ -158,7 +112,7 @@ def test_a_clock_that_is_low_without_a_reason_was_idle_between_rounds(tiny_workl
     idle = FakeGpu([345])
     idle.why = ()
     found = measured(tiny_workload, Grid(retention=0.4), clock=FakeClock(), gpu=idle, sleep=pytest.fail)
-    assert (found.discarded, len(found.pairs)) == (0, 6)
+    assert (found.discarded, len(found.pairs)) == (0, 24)
 
 
 def test_warm_up_goes_on_until_two_rounds_agree(tiny_workload, monkeypatch):
@@ -174,22 +128,37 @@ def test_warm_up_goes_on_until_two_rounds_agree(tiny_workload, monkeypatch):
 
 def test_noisy_times_stop_at_the_budget(tiny_workload):
     steps = [1000.0 * (1 + i * 7919 % 13) for i in range(4000)]
-    found = measured(tiny_workload, Grid(retention=0.4), precision=0.001, seconds=1, clock=FakeClock(steps))
+    found = measured(tiny_workload, Grid(retention=0.4), precision=0.001, seconds=[1], clock=FakeClock(steps))
     assert found.stopped == "budget"
     assert len(found.pairs) == 6
 
 
-def test_the_order_within_pairs_is_random_and_seeded(tiny_workload):
+def test_the_order_within_pairs_is_balanced_and_seeded(tiny_workload):
     def orders(seed: int) -> list[bool]:
         steps = [1.0 + i * 7919 % 13 for i in range(4000)]
         found = measured(
-            tiny_workload, Grid(retention=0.4), precision=1e-9, seconds=0.7, seed=seed, clock=FakeClock(steps)
+            tiny_workload, Grid(retention=0.4), precision=1e-9, seconds=[0.7], seed=seed, clock=FakeClock(steps)
         )
         return [pair.dense_first for pair in found.pairs]
 
     assert orders(1) == orders(1)
     assert orders(1) != orders(2)
-    assert set(orders(1)) == {True, False}
+    both = orders(1)
+    assert all(first != second for first, second in zip(both[::2], both[1::2], strict=False))
+
+
+def test_each_pair_has_the_disturbance_of_its_own_two_runs(tiny_workload, monkeypatch):
+    """Readings come before the round and after each run: pairs at 0, 1 … with 1, 2, 4 and 8 faults between them."""
+    faults = iter([0, 1, 3, 7, 15])
+
+    def read() -> disturbance.Reading:
+        return disturbance.Reading(0.0, None, None, None, None, next(faults), None)
+
+    monkeypatch.setattr(disturbance, "read", read)
+    methods = {0: Grid(retention=0.4), 1: Random(retention=0.4)}
+    pairs = latency._round(tiny_workload, methods, FakeClock(), [1, None, 0])
+    assert [pairs[which].disturbance.faults for which in (0, 1)] == [2 + 4, 2 + 1]
+    assert pairs[0].dense_first and not pairs[1].dense_first
 
 
 def test_distinct_pictures_are_timed_in_turn_with_the_repeated_one(tiny_workload, monkeypatch):

@@ -30,10 +30,15 @@ def test_a_median_and_a_share_keep_their_names_in_json():
         "median": 12.0,
         "ci95": [11.0, 13.0],
         "samples": 9,
+        "sessions": 1,
         "stopped": "plateau",
     }
     assert set(Share(value=0.5, ci95=(0, 1), samples=2).model_dump()) == {"share", "ci95", "samples"}
     assert set(Correlation(value=0.5, ci95=(0, 1), samples=2).model_dump()) == {"value", "ci95", "samples"}
+
+
+def test_a_document_without_a_number_of_sessions_was_measured_in_one():
+    assert Milliseconds.model_validate({"median": 1.0, "ci95": (1, 1), "samples": 9, "stopped": "budget"}).sessions == 1
 
 
 def test_a_number_that_is_not_finite_is_refused():

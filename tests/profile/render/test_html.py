@@ -182,7 +182,7 @@ def test_writing_replaces_the_file_and_leaves_nothing_else(tmp_path: Path, sever
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ProfileError, match=r"cannot write .*file.*; choose another --out"):
+    with pytest.raises(ProfileError, match=r"cannot write .*file.*; choose another directory"):
         write(document(measurements=[]), tmp_path / "file")
 
 

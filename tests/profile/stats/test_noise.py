@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from trio_profile.stats.noise import MODELS, pairs
+from trio_profile.stats.noise import MODELS, SESSION_SPREAD, pairs, session_factors, sessions
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -43,3 +43,17 @@ def test_the_same_seed_gives_the_same_noise():
     for model in MODELS:
         first, second = (pairs(np.random.default_rng(7), model, 20, 1.0) for _ in range(2))
         assert np.array_equal(first, second)
+
+
+def test_sessions_differ_by_a_constant_factor_each():
+    draw = np.random.default_rng(0)
+    medians = np.array([np.median(found) for found in sessions(draw, "steady", [400] * 300, 1.05)])
+    assert np.median(medians) == pytest.approx(1.05, rel=0.005)
+    assert np.log(medians).std() == pytest.approx(SESSION_SPREAD, rel=0.15)
+    assert [len(found) for found in sessions(draw, "steady", [3, 5], 1.05)] == [3, 5]
+
+
+def test_session_factors_can_be_given():
+    [first, second] = sessions(np.random.default_rng(0), "steady", [400, 400], 1.0, np.array([1.0, 2.0]))
+    assert np.median(second) / np.median(first) == pytest.approx(2, rel=0.01)
+    assert np.log(session_factors(np.random.default_rng(0), 4000, 0.05)).std() == pytest.approx(0.05, rel=0.05)

@@ -1,9 +1,17 @@
-"""The percentile bootstrap."""
+"""Samples that belong together are drawn together."""
 
 import numpy as np
 import pytest
 
-from trio_profile.stats.resampling import draws, percentile_interval
+from trio_profile.stats.resampling import (
+    are_alone,
+    autocorrelation,
+    block_length,
+    block_spread,
+    cluster_spread,
+    draws,
+    percentile_interval,
+)
 
 
 def test_draws_are_indices_with_replacement_that_a_seed_fixes():
@@ -27,3 +35,44 @@ def test_the_interval_contains_the_middle_of_the_values():
 def test_an_interval_by_inverted_cdf_ends_at_values():
     low, high = percentile_interval([0.1, 0.2, 0.5, 1.0], method="inverted_cdf")
     assert (low, high) == (0.1, 1.0)
+
+
+def test_questions_of_one_picture_are_drawn_together():
+    clusters = (7, 3, 3, 7, 7, 5)
+    drawn = draws(6, 500, seed=1, clusters=clusters)
+    assert drawn.shape == (500, 6)
+    # A picture is drawn whole unless the row ends within it: its questions then follow each other.
+    following = {0: 3, 3: 4, 1: 2}
+    for row in drawn.tolist():
+        assert all(row[i + 1] == following[question] for i, question in enumerate(row[:-1]) if question in following)
+    assert {row[0] for row in drawn.tolist()} == {0, 1, 5}
+
+
+def test_clusters_of_one_sample_are_drawn_as_single_samples():
+    assert are_alone(()) and are_alone((3, 1, 2)) and not are_alone((1, 2, 1))
+    assert np.array_equal(draws(3, 50, clusters=(3, 1, 2)), draws(3, 50))
+
+
+@pytest.mark.parametrize("block", [1, 3, 5])
+def test_the_spread_over_blocks_is_that_of_many_draws(block: int):
+    values = np.random.default_rng(0).normal(size=30)
+    starts = np.random.default_rng(1).integers(30, size=(20_000, 30 // block))
+    sums = values[(starts[:, :, None] + np.arange(block)) % 30].sum(axis=(1, 2))
+    assert block_spread(values, block) == pytest.approx(sums.std(), rel=0.02)
+
+
+def test_the_spread_over_clusters_is_the_one_worked_out_by_hand():
+    values = np.array([1.0, 1.0, 0.0, 0.0])
+    assert cluster_spread(values, ()) == pytest.approx(1.0)
+    assert cluster_spread(values, (4, 4, 9, 9)) == pytest.approx(np.sqrt(2))
+    assert cluster_spread(values, (4, 9, 4, 9)) == pytest.approx(0.0)
+
+
+def test_autocorrelation_lengthens_blocks():
+    draw = np.random.default_rng(2)
+    sticky = np.repeat(draw.normal(1, 0.01, 15), 4)
+    shuffled = draw.permutation(sticky)
+    assert autocorrelation(sticky) > 0.6 > 0.3 > abs(autocorrelation(shuffled))
+    assert autocorrelation([2.0, 2.0, 2.0]) == 0
+    assert block_length(sticky) >= 5 > block_length(shuffled)
+    assert block_length([1.0, 2.0] * 20) == 1

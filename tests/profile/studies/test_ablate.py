@@ -15,8 +15,9 @@ from trio_profile.cli import run
 from trio_profile.errors import StudyError
 from trio_profile.gate.evidence import of_study
 from trio_profile.inputs.models import num_layers
+from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Cell, Study
-from trio_profile.records.store import Contents, Store, to_toml
+from trio_profile.records.store import Store, to_toml
 from trio_profile.studies import ablate as ablations
 from trio_profile.studies import asked, measuring
 
@@ -121,7 +122,7 @@ def test_variants_are_kept_and_not_measured_again(contents: Contents, study: Stu
     """A store that was cut off goes on with what is missing."""
     kept = [m for m in contents.measurements if study.block(m.cell) == (0.6, 0)]
     store = Store(tmp_path)
-    store.open(study, contents.environment)
+    store.open(study, contents.sessions[0])
     assert contents.dense is not None
     for record in (contents.dense, *kept):
         store.append(record)
@@ -176,7 +177,9 @@ def test_the_verb_prints_a_document_or_tables_and_is_rebuilt(tiny_study: Study, 
     line += ["--cell-seconds", "0.01", "--precision", "0.5", "--out", str(out)]
     assert run([*line, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert {"format", "version", "environment", "study", "dense", "groups", "report"} == set(document)
+    assert {"format", "version", "sessions", "environment", "study", "dense", "groups", "doubts", "report"} == set(
+        document
+    )
     assert [[row["variant"] for row in group["rows"]] for group in document["groups"]] == [["tail", "autograd"]]
     tail, autograd = document["groups"][0]["rows"]
     assert tail["default"] and not autograd["default"] and autograd["options"] == {"saliency": "autograd"}

@@ -6,10 +6,11 @@ import pytest
 
 from trio_profile.analysis.compare import Comparison, compare
 from trio_profile.cli import run
+from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Study
-from trio_profile.records.store import Contents, to_toml
+from trio_profile.records.store import to_toml
 from trio_profile.studies import compare as comparing
-from trio_profile.studies import measuring, plan
+from trio_profile.studies import plan, sessions
 from trio_profile.studies.compare import CONTROLS
 
 
@@ -63,7 +64,7 @@ def test_what_is_refused_stands_last_with_its_reason(compared: Comparison):
 
 def test_refusals_are_kept_and_not_tried_again(contents: Contents, monkeypatch):
     monkeypatch.setattr(plan, "build", lambda *_, **__: pytest.fail("the model was loaded for nothing"))
-    assert not measuring.unfinished(contents.study, contents)
+    assert not sessions.unfinished(contents.study, contents)
 
 
 def test_the_verb_adds_the_controls_and_report_rebuilds_it(tiny_study: Study, tmp_path, capsys):

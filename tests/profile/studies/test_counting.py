@@ -13,7 +13,7 @@ CELL = Cell(method="trio", retention=0.4)
 def test_a_cell_has_the_exact_quantities_of_dense_and_of_its_schedule(tiny_study, tiny_workload):
     dense = measure_dense(tiny_workload)
     planned, *_ = plan(tiny_study, tiny_workload.shape)
-    cell = Measurement(cell=planned.cell, status="done", **count(tiny_workload, planned, tiny_study))
+    cell = Measurement(cell=planned.cell, status="counted", **count(tiny_workload, planned, tiny_study))
     assert cell.retention is not None and cell.counted is not None
     assert cell.kv_bytes is not None and 0 < cell.kv_bytes == cell.kv_bytes_predicted < dense.kv_bytes
     assert dense.kv_bytes == dense.kv_bytes_predicted

@@ -20,17 +20,16 @@ def test_a_pruned_run_costs_its_fixed_part_and_its_tokens():
 
 
 def test_pairs_take_the_time_that_is_asked_for_or_the_least_number_of_pairs():
-    short, long = (make(methods=("grid",), retentions=(1.0,), cell_seconds=seconds) for seconds in (0.01, 100.0))
-    (planned,) = plan(short, shape())
+    (planned,) = plan(make(methods=("grid",), retentions=(1.0,)), shape())
     warm_up = 2.5 * 2.0
-    assert PACE.parts(planned, short, shape()) == pytest.approx((4.0, 10.0, warm_up + 6 * 2.0))
-    assert PACE.parts(planned, long, shape()) == pytest.approx((4.0, 10.0, warm_up + 100.0))
+    assert PACE.parts(planned, shape(), 0.01, 6) == pytest.approx((4.0, 10.0, warm_up + 6 * 2.0))
+    assert PACE.parts(planned, shape(), 100.0, 6) == pytest.approx((4.0, 10.0, warm_up + 100.0))
 
 
 def test_a_method_that_selects_at_random_answers_once_for_each_seed():
     study = make(methods=("random",), retentions=(1.0,))
     (planned,) = plan(study, shape())
-    assert PACE.parts(planned, study, shape())[1] == pytest.approx(10.0 * SEEDS)
+    assert PACE.parts(planned, shape(), 1.0, 6)[1] == pytest.approx(10.0 * SEEDS)
 
 
 def test_the_dense_model_is_counted_asked_and_shown_new_pictures():

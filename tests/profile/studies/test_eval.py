@@ -20,6 +20,7 @@ from trio_profile.cli import run
 from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.inputs.models import load
 from trio_profile.inputs.workload import ask
+from trio_profile.records.record import VERSION
 from trio_profile.records.schema import Study
 from trio_profile.stats.intervals import difference_interval
 from trio_profile.studies.plan import resolve
@@ -107,6 +108,14 @@ def asked(evaluation, study, tasks: Path, **options):
     found = evaluation.run(study.model_copy(update=fields), tasks)
     lines = (tasks / "answers.jsonl").read_text().splitlines()
     return found, [AnsweredQuestion.model_validate_json(line) for line in lines]
+
+
+def test_questions_that_show_the_same_pixels_have_one_picture(evaluation, study, tmp_path):
+    _, apart = asked(evaluation, study, own_tasks(tmp_path / "one"))
+    assert [answer.picture for answer in apart] == list(range(6))
+    corner = "doc['image'].convert('RGB').crop((0, 0, 4, 4)).resize((64, 64))"
+    _, same = asked(evaluation, study, own_tasks(tmp_path / "two", visual=corner))
+    assert {answer.picture for answer in same} == {0}
 
 
 def test_scores_are_of_the_answers_that_were_timed(evaluation, study, tmp_path):
@@ -250,7 +259,7 @@ def test_tasks_with_likelihoods_or_several_rounds_are_refused(evaluation, study)
 def test_the_verb_prints_one_document_and_keeps_the_answers(evaluation, arguments, tmp_path, capsys):
     out = tmp_path / "out"
     found = document(capsys, *arguments, "--out", str(out))
-    assert (found["format"], found["version"], found["asked"]) == ("trio-profile", 1, ["colours"])
+    assert (found["format"], found["version"], found["asked"]) == ("trio-profile", VERSION, ["colours"])
     assert found["environment"]["device_name"] == "cpu" and found["study"]["retentions"] == [0.4]
     assert found["tasks"][0]["prefill_speedup"]["samples"] == 6
     assert found["report"] == str(out / "report.html")

@@ -6,9 +6,9 @@ import pytest
 from tests.profile import lmms_stand_in
 from trio_profile.cli.options import OPTIONS
 from trio_profile.errors import StudyError
+from trio_profile.records.contents import Contents
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.record import Record
-from trio_profile.records.store import Contents
 from trio_profile.records.study import Study
 from trio_profile.studies.kinds import KINDS, find
 

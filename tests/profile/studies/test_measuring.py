@@ -2,6 +2,7 @@
 
 import json
 from contextlib import contextmanager
+from shutil import copy, copytree
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from trio_profile.profilers import latency
 from trio_profile.progress import Step
 from trio_profile.records.schema import Header
 from trio_profile.records.store import Store
-from trio_profile.studies import measuring, plan, sweep
+from trio_profile.studies import measuring, plan, sessions, sweep
 
 
 def test_every_step_says_what_runs_and_how_far_it_is(tiny_study, tmp_path):
@@ -30,6 +31,31 @@ def test_every_step_says_what_runs_and_how_far_it_is(tiny_study, tmp_path):
         assert text in said, text
     shares = [step.done / step.total for step in steps if step.total]
     assert shares == sorted(shares) and shares[-1] == 1
+
+
+def test_the_time_of_loading_is_counted_once(tiny_study, tmp_path, monkeypatch):
+    """Loading uses CPU time as well, and the CPU time of the imports is read before."""
+    cpu_seconds = [1.0]
+    monkeypatch.setattr(measuring, "import_seconds", lambda: cpu_seconds[0])
+    load = measuring.resolve
+
+    def resolve(*arguments, **options):
+        cpu_seconds[0] = 1000.0
+        return load(*arguments, **options)
+
+    monkeypatch.setattr(measuring, "resolve", resolve)
+    found = measuring.measure(tiny_study.model_copy(update={"retentions": (0.4,)}), tmp_path)
+    assert 1 < found.sessions[0].load_seconds < 500
+
+
+def test_later_sessions_divide_the_time_among_the_processes_that_the_first_one_chose(tiny_study, tmp_path, monkeypatch):
+    study = tiny_study.model_copy(update={"retentions": (0.4,), "fidelity_inputs": 0})
+    monkeypatch.setattr(sessions, "PROCESSES", 2)
+    monkeypatch.setattr(sessions, "CHEAP_SECONDS", 1e9)
+    measuring.measure(study, tmp_path)
+    monkeypatch.setattr(sessions, "CHEAP_SECONDS", 0.0)
+    found = measuring.measure(study, tmp_path)
+    assert [session.processes for session in found.sessions] == [2, 2]
 
 
 def test_finished_cells_are_not_run_again(tiny_study, tmp_path, monkeypatch):
@@ -141,29 +167,49 @@ def test_another_study_in_the_way_is_refused_before_the_model_is_loaded(tiny_stu
         sweep.run(tiny_study.model_copy(update={"seed": 7}), tmp_path)
 
 
-def test_a_file_of_questions_that_has_changed_is_refused(tiny_study, photograph, tmp_path):
-    def write(count):
-        lines = [{"image": str(photograph), "question": f"What is this, {n}?", "answer": "a cat"} for n in range(count)]
-        (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, lines)))
+def questions_about(photograph, path, count):
+    """Write a file of questions about one picture."""
+    copy(photograph, path.parent)
+    lines = [{"image": photograph.name, "question": f"What is this, {n}?", "answer": "a cat"} for n in range(count)]
+    path.write_text("\n".join(map(json.dumps, lines)))
 
-    study = tiny_study.model_copy(update={"questions": str(tmp_path / "questions.jsonl"), "retentions": (0.4,)})
-    write(10)
-    contents = sweep.run(study, tmp_path / "out")
-    assert contents.dense.questions and len(contents.dense.correct) == 10
-    write(20)
-    more = study.model_copy(update={"retentions": (0.4, 0.8)})
-    (tmp_path / "out" / "measurements.jsonl").write_text(
-        "".join(
-            f"{line}\n"
-            for line in [
-                Header(study=more, environment=contents.environment).model_dump_json(exclude_none=True),
-                contents.dense.model_dump_json(exclude_none=True),
-            ]
-        )
+
+def test_a_file_of_questions_that_has_changed_is_refused(tiny_study, photograph, tmp_path):
+    file, out = tmp_path / "questions.jsonl", tmp_path / "out"
+    study = tiny_study.model_copy(update={"questions": str(file), "retentions": (0.4,), "processes": 1})
+    questions_about(photograph, file, 10)
+    contents = sweep.run(study, out)
+    assert len(contents.dense.correct) == 10
+    assert {"questions", "questions/pictures", "image", "model/config.json"} <= set(contents.sessions[0].inputs)
+    questions_about(photograph, file, 20)
+    with pytest.raises(StoreError, match=r"the questions .* have changed since .*out was measured \(questions\.jsonl"):
+        sweep.run(study, out)
+    questions_about(photograph, file, 10)
+    assert sweep.run(study, out).measurements == contents.measurements
+
+
+def test_a_store_of_version_1_knows_its_questions_by_their_hash(tiny_study, photograph, tmp_path):
+    file, out = tmp_path / "questions.jsonl", tmp_path / "out"
+    study = tiny_study.model_copy(update={"questions": str(file), "retentions": (0.4,), "processes": 1})
+    questions_about(photograph, file, 10)
+    contents = sweep.run(study, tmp_path / "new")
+    dense = contents.dense.model_copy(update={"questions": "0123456789abcdef", "session": ""})
+    out.mkdir()
+    records = [Header(version=1, study=study, environment=contents.environment), dense]
+    (out / "measurements.jsonl").write_text(
+        "".join(f"{record.model_dump_json(exclude_none=True)}\n" for record in records)
     )
-    with pytest.raises(
-        StoreError, match=r"holds answers to other questions than .*questions\.jsonl has now; choose another"
-    ):
-        sweep.run(more, tmp_path / "out")
-    write(10)
-    assert [m.status for m in sweep.run(more, tmp_path / "out").measurements] == ["done", "done"]
+    with pytest.raises(StoreError, match=r"holds answers to other questions than .*questions\.jsonl has now"):
+        sweep.run(study, out)
+
+
+def test_an_exchanged_checkpoint_is_refused_before_it_is_loaded(tiny_study, checkpoint, tmp_path, monkeypatch):
+    copytree(checkpoint, tmp_path / "model")
+    study = tiny_study.model_copy(update={"model": str(tmp_path / "model"), "retentions": (0.4,), "processes": 1})
+    sweep.run(study, tmp_path / "out")
+    with (tmp_path / "model" / "model.safetensors").open("r+b") as weights:
+        weights.seek(-1, 2)
+        weights.write(b"\x01")
+    monkeypatch.setattr(plan, "build", lambda *_, **__: pytest.fail("the model was loaded for nothing"))
+    with pytest.raises(StoreError, match=r"model has changed since .*out was measured \(model\.safetensors: other"):
+        sweep.run(study, tmp_path / "out")

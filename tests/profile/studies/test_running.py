@@ -1,14 +1,24 @@
 """How a study is run, kept and read, on kinds that cost little: the dense work of pocket without weights, an audit."""
 
+import os
 import subprocess
 import sys
+from contextlib import ExitStack
+from pathlib import Path
+from shutil import copytree, rmtree
 
 import pytest
 
 from tests.profile.documents import KEPT
 from tests.profile.studying import make
 from trio_profile.errors import StoreError, StudyError
-from trio_profile.records.store import STUDY
+from trio_profile.inputs import host
+from trio_profile.inputs.digest import input_digests
+from trio_profile.records.documents import read_document
+from trio_profile.records.files import STUDY
+from trio_profile.records.lock import HOLDER, LOCK, lock_descriptors, lock_directory
+from trio_profile.records.record import VERSION
+from trio_profile.records.writing import make_directory
 from trio_profile.studies import asked, flops, running
 from trio_profile.studies.kinds import KINDS
 
@@ -25,7 +35,8 @@ def runs(document, monkeypatch) -> list[str]:
 
     def run(study, directory, watch):
         measured.append(study.model)
-        return document.model_copy(update={"study": study})
+        session = host.session(document.environment, input_digests(study))
+        return document.model_copy(update={"study": study, "sessions": (session,)})
 
     monkeypatch.setattr(flops, "run", run)
     return measured
@@ -43,6 +54,26 @@ def test_what_was_kept_is_read_as_its_kind_and_nothing_is_written(kind, tmp_path
     assert found.warnings == ()
     assert running.findings(found).pages
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+PUBLISHED = sorted(path for path in (Path(__file__).parents[1] / "data").glob("version-*/*") if path.is_dir())
+"""Studies as every published version of the format wrote them."""
+
+
+@pytest.mark.parametrize("directory", PUBLISHED, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_studies_of_every_published_version_are_read(directory):
+    found = running.read(directory)
+    assert found.kind is KINDS[directory.name]
+    assert found.warnings == ()
+    assert running.findings(found).pages
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_in_place_of_a_study_is_refused_at_once(make, tmp_path):
+    make(tmp_path / "theory.json")
+    for use in (running.read, running.write_report_again):
+        with pytest.raises(StoreError, match=r"theory\.json is .*, not a regular file"):
+            use(tmp_path)
 
 
 def test_an_empty_directory_holds_no_study(tmp_path):
@@ -87,6 +118,29 @@ def test_another_machine_is_refused_by_what_differs(runs, document, tmp_path, mo
         running.run(make("flops", device="meta"), tmp_path)
 
 
+def test_an_exchanged_checkpoint_is_refused_by_the_file_that_changed(runs, checkpoint, tmp_path):
+    copytree(checkpoint, tmp_path / "model")
+    study = make("flops", model=str(tmp_path / "model"), device="meta")
+    running.run(study, tmp_path / "out")
+    (tmp_path / "model" / "generation_config.json").write_text("{}")
+    with pytest.raises(
+        StoreError, match=r"model has changed since .*out was measured \(generation_config\.json: \d+ byte"
+    ):
+        running.run(study, tmp_path / "out")
+    assert runs == [study.model]
+
+
+def test_a_document_of_version_1_is_not_measured_again_and_its_files_are_not_compared(runs, tmp_path, monkeypatch):
+    copytree(Path(__file__).parents[1] / "data" / "version-1" / "flops", tmp_path / "out")
+    document = read_document(tmp_path / "out" / "flops.json", flops.FlopsDocument)
+    [only] = document.sessions
+    assert (only.id, only.inputs) == ("", {})
+    monkeypatch.setattr("trio_profile.inputs.environment.collect", lambda _: document.environment)
+    found = running.run(make("flops", device="meta", retentions=(0.4,)), tmp_path / "out")
+    assert found.document.model_copy(update={"report": None}) == document
+    assert runs == []
+
+
 def test_a_directory_in_use_can_be_refused(runs, tmp_path):
     study = make("flops", device="meta")
     running.run(study, tmp_path)
@@ -104,7 +158,9 @@ def test_a_study_of_another_kind_is_refused(runs, tmp_path):
 
 def test_an_audit_is_done_again_and_another_paper_is_refused(tmp_path):
     first = running.run(make("audit", claims="fastv"), tmp_path)
-    assert running.run(make("audit", claims="fastv"), tmp_path) == first
+    again = running.run(make("audit", claims="fastv"), tmp_path)
+    assert again.document.claims == first.document.claims
+    assert again.document.sessions != first.document.sessions
     with pytest.raises(StoreError, match=r"holds another study: claims \('fastv' there, 'dart' here\)"):
         running.run(make("audit", claims="dart"), tmp_path)
 
@@ -137,10 +193,10 @@ def test_a_directory_that_cannot_be_made_is_refused_before_anything_is_measured(
 
 def test_a_second_process_is_refused_while_the_first_writes(runs, tmp_path):
     holder = (
-        "import sys; from filelock import FileLock; lock = FileLock(sys.argv[1]); lock.acquire(); "
+        "import fcntl, sys; file = open(sys.argv[1], 'a'); fcntl.flock(file, fcntl.LOCK_EX); "
         "print('held', flush=True); sys.stdin.read()"
     )
-    line = [sys.executable, "-c", holder, str(tmp_path / running.LOCK)]
+    line = [sys.executable, "-c", holder, str(tmp_path / LOCK)]
     study = make("flops", device="meta")
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None and other.stdin is not None
@@ -148,18 +204,45 @@ def test_a_second_process_is_refused_while_the_first_writes(runs, tmp_path):
         with pytest.raises(StoreError) as caught:
             running.run(study, tmp_path)
         other.stdin.close()
-    expected = f"another process is writing to {tmp_path}: wait for it, or choose another --out"
+    expected = f"another process is writing to {tmp_path}: wait for it to end"
     assert (str(caught.value), runs) == (expected, [])
     running.run(study, tmp_path)
     assert runs == ["pocket"]
+
+
+def test_a_second_driver_is_told_who_the_first_one_is(runs, tmp_path):
+    with (
+        lock_directory(tmp_path),
+        pytest.raises(StoreError, match=rf"\(process {os.getpid()} on .*, since .* UTC\): wait for it"),
+    ):
+        running.run(make("flops", device="meta"), tmp_path)
+    assert runs == []
+
+
+def test_a_report_is_not_written_while_another_process_measures(tmp_path):
+    KEPT["theory"](tmp_path)
+    with lock_directory(tmp_path), pytest.raises(StoreError, match="another process is writing to"):
+        running.write_report_again(tmp_path)
+    assert not (tmp_path / "report.html").exists()
+    assert running.write_report_again(tmp_path).document.report == str(tmp_path / "report.html")
+
+
+def test_a_directory_that_is_removed_while_a_study_runs_is_made_again(document, tmp_path, monkeypatch):
+    def removes(study, directory, watch):
+        rmtree(directory)
+        return document.model_copy(update={"study": study})
+
+    monkeypatch.setattr(flops, "run", removes)
+    running.run(make("flops", device="meta"), tmp_path / "out")
+    assert (tmp_path / "out" / "flops.json").is_file()
 
 
 def test_a_document_of_a_newer_version_is_refused(tmp_path):
     study = asked.make("audit", {"claims": "vtw"})
     running.run(study, tmp_path)
     text = (tmp_path / "audit.json").read_text()
-    (tmp_path / "audit.json").write_text(text.replace('"version": 1', '"version": 9', 1))
-    with pytest.raises(StoreError, match="format version 9 is newer than 1: upgrade trio-profile"):
+    (tmp_path / "audit.json").write_text(text.replace(f'"version": "{VERSION}"', '"version": "9.0"', 1))
+    with pytest.raises(StoreError, match=r"format version 9\.0 is newer than 1\.1: upgrade trio-profile"):
         running.read(tmp_path)
 
 
@@ -176,3 +259,66 @@ def test_a_study_file_that_was_edited_badly_is_named(tmp_path):
     (tmp_path / "study.toml").write_text('verb = "audit"\nclaims = "vtw"\nseed = "many"\n')
     with pytest.raises(StudyError, match=r"study\.toml: seed = 'many'"):
         running.run(study, tmp_path)
+
+
+# --- what cannot be written is refused before anything is measured ---------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["flops.json", "study.toml", "report.html", "trace.json"])
+def test_a_directory_in_the_place_of_a_file_is_refused_before_anything_is_measured(runs, tmp_path, name):
+    (tmp_path / name).mkdir()
+    with pytest.raises(StoreError, match="is a directory, not a regular file; move it, or choose another --out"):
+        running.run(make("flops", device="meta"), tmp_path)
+    assert runs == []
+
+
+@pytest.mark.parametrize("place", ["/proc/nowhere", "/dev/null/nowhere", "file/nowhere", "loop/nowhere", "a" * 300])
+def test_an_out_that_cannot_be_made_is_refused_before_anything_is_measured(runs, tmp_path, place, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises((StoreError, OSError)):
+        running.run(make("flops", device="meta"), Path(place))
+    assert runs == []
+
+
+def test_a_full_disk_is_refused_before_anything_is_measured(runs, tmp_path, monkeypatch):
+    def full(*_):
+        raise StoreError("cannot write: No space left on device; choose another --out")
+
+    monkeypatch.setattr(running, "require_writable", full)
+    with pytest.raises(StoreError, match="No space left"):
+        running.run(make("flops", device="meta"), tmp_path / "new")
+    assert runs == [] and not (tmp_path / "new").exists()
+
+
+def test_a_refused_driver_does_not_remove_the_directory_of_the_first(document, tmp_path, monkeypatch):
+    """Both drivers begin before the directory is there. The first one makes and locks it while the second makes it."""
+    out = tmp_path / "out"
+
+    def second_makes(directory):
+        found = make_directory(directory)
+        monkeypatch.setattr(running, "make_directory", make_directory)
+        first.enter_context(running._own_directory(directory))
+        return found
+
+    with ExitStack() as first:
+        monkeypatch.setattr(running, "make_directory", second_makes)
+        with pytest.raises(StoreError, match="another process is writing to"):
+            running.run(make("flops", device="meta"), out)
+        assert {path.name for path in out.iterdir()} == {LOCK, HOLDER}
+
+
+def test_a_study_is_read_while_it_is_locked_before_its_page_is_written(tmp_path, monkeypatch):
+    KEPT["theory"](tmp_path)
+    seen = []
+    read = running.read
+    monkeypatch.setattr(running, "read", lambda directory: seen.append(lock_descriptors()) or read(directory))
+    running.write_report_again(tmp_path)
+    assert [len(held) for held in seen] == [1]
+
+
+def test_no_lock_is_put_into_a_directory_without_a_study(tmp_path):
+    with pytest.raises(StoreError, match="holds no study"):
+        running.write_report_again(tmp_path)
+    assert list(tmp_path.iterdir()) == []

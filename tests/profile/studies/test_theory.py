@@ -1,6 +1,7 @@
 """`trio-profile theory`: its document, what an interruption leaves, and what is refused."""
 
 import json
+from shutil import copy
 
 import pytest
 
@@ -66,7 +67,8 @@ def test_what_was_asked_before_an_interruption_is_kept(checkpoint, monkeypatch, 
 )
 def test_bad_input_is_one_line(capsys, checkpoint, photograph, monkeypatch, tmp_path, arguments: list[str], says: str):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "one.jsonl").write_text(json.dumps({"image": str(photograph), "question": "What is it?"}))
+    copy(photograph, tmp_path)
+    (tmp_path / "one.jsonl").write_text(json.dumps({"image": photograph.name, "question": "What is it?"}))
     assert run(line(checkpoint, *arguments)) == 2
     errors = [text for text in capsys.readouterr().err.splitlines() if "error:" in text]
     assert len(errors) == 1 and says in errors[0]

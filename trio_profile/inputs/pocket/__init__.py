@@ -1,1 +1,6 @@
 """The pocket model's world: rendered pictures, questions about them, and how the model was trained on both."""
+
+from pathlib import Path
+
+TRAINED = {"pocket": Path(__file__).parents[2] / "data" / "pocket"}
+"""The built-in models with trained weights, and the directory of each. `scripts/train_pocket` made them."""

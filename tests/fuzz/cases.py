@@ -1,0 +1,225 @@
+"""Commands with spoiled files and odd options. A seed gives the same case again."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copytree
+
+import numpy as np
+from PIL import Image
+
+from tests.fuzz import mutations
+from tests.profile.checkpoints import save_tiny_llava
+from tests.profile.cli.test_gate import benchmark_file, kept_study
+from tests.profile.documents import KEPT
+from trio_profile.audit.claims import BUILTIN, TEMPLATE
+from trio_profile.cli.verbs import app
+
+PICTURES = {
+    "RGB": "png",
+    "L": "jpg",
+    "P": "gif",
+    "CMYK": "tiff",
+    "RGBA": "webp",
+    "1": "bmp",
+    "I;16": "png",
+    "LA": "png",
+}
+"""Modes of pictures, each with a format that can hold it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One command.
+
+    arguments: without the program's name.
+    judges: whether the verb may say no, with exit code 1.
+    """
+
+    arguments: tuple[str, ...]
+    judges: bool = False
+
+
+class Corpus:
+    """Good files, from which each case spoils copies.
+
+    directory: where they are kept.
+    """
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        for name, put in KEPT.items():
+            self._new(f"kept-{name}").mkdir()
+            put(directory / f"kept-{name}")
+        kept_study(self._new("study"))
+        benchmark_file(self._new("bench.json"))
+        for path in (TEMPLATE, *sorted(BUILTIN.glob("*.yaml"))):
+            self._new(f"claims-{path.name}").write_bytes(path.read_bytes())
+        self._checkpoint()
+        self._questions()
+        self._studies()
+        self.options = options()
+
+    def _new(self, name: str) -> Path:
+        return self.directory / name
+
+    def _checkpoint(self) -> None:
+        save_tiny_llava(self._new("checkpoint"))
+
+    def _questions(self) -> None:
+        folder = self._new("questions")
+        folder.mkdir()
+        pixels = np.random.default_rng(0).integers(0, 255, (9, 12, 3), dtype=np.uint8)
+        lines = []
+        for mode, form in PICTURES.items():
+            picture = Image.fromarray(pixels).convert("L" if mode == "I;16" else mode)
+            if mode == "I;16":
+                picture = Image.fromarray(pixels[..., 0].astype(np.uint16) * 200)
+            name = f"{mode.replace(';', '')}.{form}"
+            picture.save(folder / name)
+            lines += [f'{{"image": "{name}", "question": "What is it?", "answer": "a cup", "kind": "what"}}'] * 2
+        (folder / "questions.jsonl").write_text("\n".join(lines))
+
+    def _studies(self) -> None:
+        model = self._new("checkpoint")
+        for kind in ("sweep", "flops", "layers", "theory"):
+            self._new(f"{kind}.toml").write_text(
+                f'verb = "{kind}"\nmodel = "{model}"\nretentions = [0.5]\nnew_tokens = 1\n'
+                "cell_seconds = 0.01\nprecision = 0.5\nseed = 3\nfidelity_inputs = 1\n"
+                'prompt = "What is it?"\n[options]\nthreshold = 0.9\n'
+            )
+
+
+def options() -> dict[str, list[str]]:
+    """The names of every verb's options, as they are typed."""
+    import typer
+
+    group = typer.main.get_command(app)
+    return {
+        name: [flag for option in verb.params for flag in option.opts if flag.startswith("-")]
+        for name, verb in group.commands.items()  # pyright: ignore[reportAttributeAccessIssue]
+    }
+
+
+def case(corpus: Corpus, seed: int, directory: Path) -> Case:
+    """The case of a seed. Its files are put into `directory`, which is empty."""
+    rng = random.Random(seed)
+    makers: tuple[tuple[Callable[[Corpus, random.Random, Path], Case], int], ...] = (
+        *((_of_kept, 40), (_of_gate, 15), (_of_benchmarks, 10), (_of_claims, 20), (_of_study, 8)),
+        *((_of_questions, 5), (_of_checkpoint, 1), (_of_options, 15)),
+    )
+    (make,) = rng.choices([make for make, _ in makers], [weight for _, weight in makers])
+    found = make(corpus, rng, directory)
+    if rng.random() < 0.1:  # an odd value anywhere on the line
+        arguments = list(found.arguments)
+        arguments.insert(rng.randrange(1, len(arguments) + 1), _given(rng.choice(mutations.NASTY_TEXTS)))
+        found = Case(tuple(arguments), found.judges)
+    return found
+
+
+def _given(text: str) -> str:
+    """What a shell can pass: no NUL. A lone surrogate stands for a byte that is not UTF-8."""
+    return text.replace("\x00", "")
+
+
+def _spoil(path: Path, rng: random.Random) -> None:
+    """Spoil a file, or put something else in its place."""
+    if rng.random() < 0.06:
+        mutations.put_odd_file(path, rng)
+        return
+    change = (
+        mutations.spoiled_json if path.suffix in (".json", ".jsonl") and rng.random() < 0.7 else mutations.spoiled_text
+    )
+    path.write_bytes(change(path.read_bytes(), rng))
+
+
+def _form(rng: random.Random) -> list[str]:
+    return rng.choice(([], [], ["--json"], ["--markdown"], ["--latex"], ["--all"]))
+
+
+def _of_kept(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
+    kept = copytree(corpus.directory / f"kept-{rng.choice(list(KEPT))}", directory / "kept")
+    _spoil(rng.choice([path for path in sorted(kept.iterdir()) if path.is_file()]), rng)
+    verb = rng.choices(("show", "check", "report"), (6, 4, 1))[0]
+    form = [flag for flag in _form(rng) if flag != "--all" or verb == "show"]
+    strict = ["--strict"] if verb == "check" and rng.random() < 0.3 else []
+    return Case((verb, str(kept), *form, *strict), judges=bool(strict))
+
+
+def _of_gate(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
+    base = corpus.directory / "study"
+    new = copytree(base, directory / "new")
+    _spoil(new / "measurements.jsonl", rng)
+    sides = [str(base), str(new)]
+    rng.shuffle(sides)
+    return Case(("gate", *sides, *_form(rng)), judges=True)
+
+
+def _of_benchmarks(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
+    base, new = corpus.directory / "bench.json", directory / "new.json"
+    new.write_bytes(base.read_bytes())
+    _spoil(new, rng)
+    other = [] if rng.random() < 0.5 else ["--allow-other-environment"]
+    return Case(("gate", str(base), str(new), *_form(rng), *other), judges=True)
+
+
+def _of_claims(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
+    path = directory / "claims.yaml"
+    path.write_bytes(rng.choice(sorted(corpus.directory.glob("claims-*"))).read_bytes())
+    _spoil(path, rng)
+    strict = ["--strict"] if rng.random() < 0.2 else []
+    return Case(("audit", str(path), *_form(rng), *strict), judges=bool(strict))
+
+
+def _of_study(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
+    source = rng.choice(sorted(corpus.directory.glob("*.toml")))
+    path = directory / source.name
+    path.write_bytes(source.read_bytes())
+    _spoil(path, rng)
+    return Case((source.stem, "--study", str(path), "--out", str(directory / "out")))
+
+
+def _of_questions(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
+    folder = copytree(corpus.directory / "questions", directory / "questions")
+    _spoil(rng.choice(sorted(folder.iterdir())), rng)
+    model = str(corpus.directory / "checkpoint")
+    if rng.random() < 0.5:
+        pictures = [path for path in sorted(folder.iterdir()) if path.suffix != ".jsonl"]
+        asked = ("--image", str(rng.choice(pictures)))
+    else:
+        asked = ("--questions", str(folder / "questions.jsonl"))
+    sampling = ("--retention", "0.5", "--seconds", "0.01", "--precision", "0.5", "--new-tokens", "1", "--asked", "1")
+    return Case(("sweep", "--model", model, *asked, *sampling, "--out", str(directory / "out")))
+
+
+def _of_checkpoint(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
+    model = copytree(corpus.directory / "checkpoint", directory / "checkpoint")
+    _spoil(rng.choice([path for path in sorted(model.iterdir()) if path.suffix != ".safetensors"]), rng)
+    return Case(("flops", "--model", str(model), "--retention", "0.5"))
+
+
+def _of_options(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
+    """A verb with one odd option. What would measure is planned only, on a model that is loaded at once."""
+    verb = rng.choice(list(corpus.options))
+    arguments = [verb]
+    if verb in ("show", "check", "report"):
+        arguments.append(str(corpus.directory / f"kept-{rng.choice(list(KEPT))}"))
+    if verb == "gate":
+        arguments += [str(corpus.directory / "study"), str(corpus.directory / "study")]
+    if verb == "audit":
+        arguments.append(rng.choice(("trio-2026", "trio-2026", _given(rng.choice(mutations.NASTY_TEXTS)))))
+    if verb in ("sweep", "compare", "layers", "theory", "ablate", "flops"):
+        arguments += ["--model", str(corpus.directory / "checkpoint"), "--dry-run"]
+    if verb == "models":  # its check takes a minute
+        return Case(("models", _given(rng.choice(mutations.NASTY_TEXTS))))
+    if verb == "eval":
+        arguments.append("--dry-run")
+    for _ in range(rng.choice((1, 1, 2))):
+        arguments.append(rng.choice(corpus.options[verb]))
+        if rng.random() < 0.85:
+            arguments.append(_given(rng.choice(mutations.NASTY_TEXTS)))
+    # What is written by default goes to the case's own directory.
+    if verb in ("sweep", "compare", "ablate") and "--out" not in arguments:
+        arguments += ["--out", str(directory / "out")]
+    return Case(tuple(arguments), judges=verb == "gate" or "--strict" in arguments)

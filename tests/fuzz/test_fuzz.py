@@ -1,0 +1,27 @@
+"""Some two hundred spoiled inputs. `python -m tests.fuzz` runs thousands."""
+
+import pytest
+
+from tests.fuzz.cases import Corpus
+from tests.fuzz.in_process import faults_of
+from tests.fuzz.processes import process_faults
+
+INPUTS, PROCESSES = 240, 10
+PARTS = 6
+"""The inputs are split, so that several workers can share them."""
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return Corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_input_ends_in_a_traceback_or_in_a_verdict_that_no_judge_gave(part: int, corpus: Corpus):
+    found = {seed: faults_of(corpus, seed) for seed in range(part, INPUTS, PARTS)}
+    assert {seed: (case.arguments, faults) for seed, (case, _, faults) in found.items() if faults} == {}
+
+
+def test_no_stream_or_encoding_ends_in_a_traceback(corpus: Corpus):
+    found = {seed: process_faults(corpus, seed) for seed in range(PROCESSES)}
+    assert {seed: (case.arguments, faults) for seed, (case, _, faults) in found.items() if faults} == {}

@@ -1,0 +1,129 @@
+"""Standard output and standard error of a real process: closed, full, or without the signs that we print."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from shlex import quote
+
+import pytest
+
+from tests.profile.documents import KEPT
+from trio_profile.cli.streams import spell
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("kept")
+    KEPT["sweep"](directory)
+    return directory
+
+
+def shell(line: str, *, program: str = "-m trio_profile", **environment: str) -> tuple[int, str, str]:
+    """Run a shell line in which `trio-profile` is the program. Return its exit code and what it printed."""
+    line = line.replace("trio-profile", f"{sys.executable} {program}", 1)
+    done = subprocess.run(
+        ["bash", "-c", f"{line}; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        encoding=environment.get("PYTHONIOENCODING"),
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), **environment},
+        timeout=120,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("line", ["--help | head -1", "show {kept} --all | head -1", "show {kept} --json | true"])
+def test_a_closed_pipe_is_no_error(line, kept):
+    code, _, err = shell(f"trio-profile {line.format(kept=kept)}")
+    assert (code, err) == (0, "")
+
+
+def test_a_judge_says_no_although_nobody_reads_to_the_end():
+    code, _, err = shell("trio-profile audit trio-2026 --strict | head -1")
+    assert (code, err) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("redirection", "says"), [("> /dev/full", "No space left on device"), (">&-", "it is closed; `> /dev/null`")]
+)
+def test_output_that_is_lost_is_one_line_and_exit_2(redirection, says, kept):
+    code, _, err = shell(f"trio-profile show {kept} {redirection}")
+    assert code == 2
+    assert err.startswith("trio-profile: error: standard output cannot be written: ") and says in err
+    assert err.count("\n") == 1
+
+
+def test_a_closed_standard_error_does_not_change_the_code(kept):
+    assert shell(f"trio-profile show {kept} 2>&-")[0] == 0
+    assert shell("trio-profile show nowhere 2>&-")[0] == 2
+    assert shell("trio-profile show nowhere 2> /dev/full")[0] == 2
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_an_encoding_without_our_signs_spells_them(encoding, kept):
+    code, out, err = shell(f"trio-profile show {kept}", PYTHONIOENCODING=encoding, PYTHONUTF8="0")
+    assert (code, err) == (0, "")
+    assert "trio on llava-1.5-7b" in out
+    code, out, err = shell(f"trio-profile show {kept} --json", PYTHONIOENCODING=encoding, PYTHONUTF8="0")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["format"] == "trio-profile"
+
+
+def test_a_sign_is_spelled_and_an_unknown_one_is_escaped():
+    assert spell(UnicodeEncodeError("ascii", "5×", 1, 2, "")) == ("x", 2)
+    assert spell(UnicodeEncodeError("ascii", "γ ≥ 1", 0, 1, "")) == ("gamma", 1)
+    assert spell(UnicodeEncodeError("ascii", "💥", 0, 1, "")) == ("\\U0001f4a5", 1)
+
+
+def test_a_removed_working_directory_is_one_line_and_exit_2(tmp_path):
+    code, out, err = shell(f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir ../gone && trio-profile env")
+    assert (code, out) == (2, "")
+    assert err == "trio-profile: error: the working directory was removed; change to another one\n"
+
+
+def test_an_argument_that_is_not_utf8_is_one_line_and_exit_2():
+    code, _, err = shell(r"trio-profile show $'a\xff'")
+    assert code == 2 and "'a\\udcff' is not UTF-8" in err and err.count("\n") == 1
+
+
+FAILS_TO_IMPORT = "-c \"import sys; sys.modules['typer'] = None; from trio_profile.cli import main; main(['env'])\""
+THREAD_FAILS = (
+    '-c "from threading import Thread; from trio_profile.cli import main, verbs; '
+    'verbs.run = lambda _: [thread := Thread(target=lambda: 1 / 0), thread.start(), thread.join(), 0][-1]; main([])"'
+)
+
+
+@pytest.mark.parametrize("program", [FAILS_TO_IMPORT, THREAD_FAILS])
+def test_a_fault_at_import_or_in_a_thread_is_one_line_and_exit_2(program):
+    code, _, err = shell("trio-profile", program=program)
+    assert code == 2
+    assert err.startswith("trio-profile: error: ") and err.count("\n") == 1
+
+
+def python(code: str, redirection: str = "") -> tuple[int, str, str]:
+    """Run Python code as the command line is run: with `in_this_process`."""
+    start = "import os, subprocess, sys; from trio_profile.cli.exits import in_this_process as run\n"
+    return shell(f"trio-profile {redirection}", program=f"-c {quote(start + code)}")
+
+
+def test_foreign_code_that_closes_standard_output_stops_nothing():
+    code = "def verb():\n    sys.stdout.close(); print('still here'); return 1\nsys.exit(run(verb))"
+    assert python(code) == (1, "still here\n", "")
+
+
+def test_a_process_that_is_started_has_the_streams_that_were_closed():
+    code = (
+        "def verb():\n"
+        "    return subprocess.run([sys.executable, '-c', 'import os; os.fstat(0)']).returncode\n"
+        "sys.exit(run(verb))"
+    )
+    assert python(code, "<&-")[0] == 0
+
+
+def test_a_missing_null_device_is_one_line_and_exit_2():
+    code = "os.devnull = '/nowhere'\nsys.exit(run(lambda: 0))"
+    status, out, err = python(code, "<&-")
+    assert (status, out) == (2, "")
+    assert err.startswith("trio-profile: error: /nowhere: No such file") and err.count("\n") == 1

@@ -1,0 +1,55 @@
+"""The page that says what was asked, where it was measured, and by which sessions."""
+
+from datetime import UTC, datetime
+
+from tests.profile.examples import document, environment, session, study
+from trio_profile.findings.blocks import Page, Table, Terms
+from trio_profile.findings.study_page import study_page
+
+
+def shown(*sessions, **fields) -> Page:
+    return study_page(document(study(**fields)).model_copy(update={"sessions": sessions}))
+
+
+def asked(page: Page) -> dict[str, str]:
+    return dict(next(block for block in page.blocks if isinstance(block, Terms)).items)
+
+
+def rows(page: Page) -> list[dict[str, str]]:
+    (table,) = [block for block in page.blocks if isinstance(block, Table)]
+    return [{name: entry.text for name, entry in zip(table.columns, row, strict=True)} for row in table.rows]
+
+
+def test_the_page_names_the_number_of_processes():
+    assert asked(shown(session(processes=4)))["processes"] == "4 for each cell, one after another"
+    assert asked(shown(session(processes=4), processes=2))["processes"] == "2 for each cell, one after another"
+
+
+def test_each_session_has_its_start_command_host_commit_and_the_other_work():
+    first = session(started=datetime(2026, 11, 22, 9, 30, 5, tzinfo=UTC), command="trio-profile sweep", busy=0.31)
+    assert rows(shown(first, session(id="second"))) == [
+        {
+            "session": "1",
+            "started": "2026-11-22 09:30 UTC",
+            "host": "node-7",
+            "commit": "0f3c2a91d7",
+            "CPU time of others": "31 %",
+            "command": "trio-profile sweep",
+        },
+        {
+            "session": "2",
+            "started": "–",
+            "host": "node-7",
+            "commit": "0f3c2a91d7",
+            "CPU time of others": "–",
+            "command": "–",
+        },
+    ]
+
+
+def test_only_versions_that_differ_are_shown():
+    newer = session(id="second", environment=environment(torch="2.12.0"), version="1.1")
+    seen = rows(shown(session(version="1.0"), newer))
+    assert [row["torch"] for row in seen] == ["2.11.0", "2.12.0"]
+    assert [row["trio-profile"] for row in seen] == ["1.0", "1.1"]
+    assert "transformers" not in seen[0]

@@ -1,0 +1,87 @@
+"""Digests of what is measured."""
+
+import json
+import os
+
+from tests.profile.examples import study
+from trio_profile.inputs.digest import BLOCK, BLOCKS, input_digests, of_file
+
+
+def test_the_digest_of_a_file_is_its_size_and_its_hash(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    found = of_file(tmp_path / "a")
+    assert found is not None
+    assert (found.bytes, found.sha256) == (3, "ba7816bf8f01cfea")  # SHA-256 of "abc", FIPS 180-2
+
+
+def test_a_large_file_is_sampled_from_its_first_to_its_last_byte(tmp_path):
+    size = 2 * BLOCK * BLOCKS + 7
+    (tmp_path / "weights").write_bytes(bytes(size))
+    before = of_file(tmp_path / "weights")
+    for place in (0, size - 1):
+        with (tmp_path / "weights").open("r+b") as file:
+            file.seek(place)
+            file.write(b"x")
+        assert of_file(tmp_path / "weights") != before
+        before = of_file(tmp_path / "weights")
+
+
+def test_what_is_no_file_has_no_digest(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert [of_file(tmp_path / name) for name in ("pipe", ".", "missing", "a\0b", "x" * 300)] == [None] * 5
+
+
+def test_a_checkpoint_has_a_digest_of_each_file_that_matters(tmp_path):
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "README.md", "log.csv"):
+        (tmp_path / name).write_text(name)
+    found = input_digests(study(model=str(tmp_path)))
+    assert set(found) == {"model/config.json", "model/model.safetensors", "model/tokenizer.json"}
+
+
+def test_the_pocket_model_has_a_digest_and_random_weights_have_none():
+    assert "model/model.safetensors" in input_digests(study(model="pocket"))
+    assert input_digests(study(model="llava-1.5-7b")) == {}
+
+
+def test_a_model_of_the_hub_has_a_digest_once_it_is_downloaded(tmp_path, monkeypatch):
+    (tmp_path / "config.json").write_text("{}")
+    assert input_digests(study(model="owner/model")) == {}
+    monkeypatch.setattr(
+        "huggingface_hub.try_to_load_from_cache", lambda model, name: str(tmp_path / name) if "/" in model else None
+    )
+    assert set(input_digests(study(model="owner/model"))) == {"model/config.json"}
+
+
+def test_questions_and_their_pictures_are_told_apart(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"one")
+    file = tmp_path / "q.jsonl"
+    file.write_text(json.dumps({"image": "a.png", "question": "?"}) + "\nno question\n")
+    asked = study(questions=str(file), image=str(tmp_path / "a.png"))
+    before = input_digests(asked)
+    assert set(before) == {"questions", "questions/pictures", "image"}
+    (tmp_path / "a.png").write_bytes(b"two")
+    after = input_digests(asked)
+    assert [name for name in before if before[name] != after[name]] == ["image", "questions/pictures"]
+
+
+def test_tasks_are_digested_with_their_folders(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "task.yaml").write_text("task: mine")
+    assert set(input_digests(study(task_path=str(tmp_path)))) == {"tasks/mine/task.yaml"}
+
+
+def test_a_directory_named_like_a_built_in_model_is_not_what_is_measured(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = input_digests(study(model="pocket"))
+    for name in ("llava-1.5-7b", "pocket"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
+    assert input_digests(study(model="llava-1.5-7b")) == {}
+    assert input_digests(study(model="pocket")) == before
+
+
+def test_files_below_a_checkpoint_count_and_those_of_a_study_in_it_do_not(tmp_path):
+    for name in ("config.json", "processor/config.json", "out/flops.json", "trace.json", ".lock.json", ".git/a.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    assert set(input_digests(study(model=str(tmp_path)))) == {"model/config.json", "model/processor/config.json"}

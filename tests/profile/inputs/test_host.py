@@ -1,0 +1,26 @@
+"""What a session says of its machine and its command."""
+
+import subprocess
+import sys
+
+from trio_profile.inputs import host
+
+
+def test_a_session_names_its_command_its_process_and_its_version(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["trio-profile", "audit", "my paper", b"\xff".decode("utf-8", "surrogateescape")])
+    first, second = (host.session(host.without_torch()) for _ in range(2))
+    assert first.id != second.id and first.started is not None
+    assert first.command.startswith("trio-profile audit 'my paper' ")
+    assert first.model_dump_json()
+    assert first.version and first.pid and first.environment.hostname
+    assert host.session(first.environment, command="trio-profile sweep").command == "trio-profile sweep"
+
+
+def test_a_machine_is_described_without_torch():
+    code = (
+        "import sys; from trio_profile.inputs import host; print(host.without_torch().python, 'torch' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    python, *modules = run.stdout.split()
+    assert python == host.without_torch().python
+    assert "torch" not in modules

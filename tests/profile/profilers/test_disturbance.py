@@ -1,0 +1,84 @@
+"""Counters of Linux: their differences, and systems that hide them."""
+
+import threading
+
+import pytest
+
+from trio_profile.profilers import disturbance
+from trio_profile.profilers.disturbance import Reading, change, read, together
+
+
+def reading(seconds: float, **counters) -> Reading:
+    fields = {"pressure_us": None, "delay_ns": None, "migrations": None, "preemptions": None, "faults": None}
+    return Reading(seconds=seconds, **{**fields, "cpu": None, **counters})
+
+
+def test_the_difference_of_two_readings():
+    before = reading(10.0, pressure_us=500, delay_ns={"1": 5_000_000}, preemptions=3, faults=100, cpu=0)
+    after = reading(10.5, pressure_us=100_500, delay_ns={"1": 8_000_000}, preemptions=7, faults=101, cpu=1)
+    found = change(before, after)
+    assert (found.seconds, found.pressure, found.delay_ms) == (0.5, pytest.approx(0.2), 3.0)
+    assert (found.preemptions, found.faults, found.cpu) == (4, 1, 1)
+    assert found.migrations is None
+
+
+def test_a_new_thread_counts_from_zero_and_one_that_has_ended_is_left_out():
+    before = reading(0.0, migrations={"1": 10, "2": 7})
+    after = reading(1.0, migrations={"1": 12, "3": 5})
+    assert change(before, after).migrations == 2 + 5
+
+
+def test_two_runs_together():
+    one = change(reading(0.0, pressure_us=0, faults=0, cpu=0), reading(1.0, pressure_us=500_000, faults=2, cpu=0))
+    other = change(reading(0.0, pressure_us=0, faults=0, cpu=1), reading(3.0, pressure_us=0, faults=5, cpu=1))
+    both = together(one, other)
+    assert (both.seconds, both.pressure, both.faults, both.cpu) == (4.0, 0.125, 7, 1)
+    assert both.delay_ms is None
+
+
+def test_a_system_that_hides_everything_gives_none(monkeypatch):
+    monkeypatch.setattr(disturbance, "_PRESSURE", ("/no/such/file",))
+    monkeypatch.setattr(disturbance, "_THREADS", "/no/such/folder")
+    monkeypatch.setattr(disturbance, "_usage", lambda: None)
+    monkeypatch.setattr(disturbance, "_sched_getcpu", lambda: None)
+    found = change(read(), read())
+    assert found.model_dump(exclude={"seconds"}, exclude_none=True) == {}
+
+
+@pytest.mark.parametrize("content", [b"", b"1 2", b"a b c", b"some avg10=0.00", b"se.nr_migrations : x"])
+def test_files_of_another_form_give_none(content, monkeypatch):
+    monkeypatch.setattr(disturbance, "_bytes", lambda _path: content)
+    found = read()
+    assert (found.pressure_us, found.delay_ns, found.migrations) == (None, None, None)
+
+
+def test_files_of_linux_are_parsed(monkeypatch):
+    files = {
+        "/proc/pressure/cpu": b"some avg10=1.00 avg60=2.00 avg300=3.00 total=77\nfull avg10=0.00 total=5\n",
+        "schedstat": b"1000 2000 3\n",
+        "sched": b"x (1, #threads: 1)\nse.nr_migrations                             :                    9\n",
+    }
+    monkeypatch.setattr(disturbance, "_bytes", lambda path: files.get(path) or files.get(path.rpartition("/")[2], b""))
+    found = read()
+    assert found.pressure_us == 77
+    assert set((found.delay_ns or {0: 2000}).values()) == {2000}
+    assert set((found.migrations or {0: 9}).values()) == {9}
+
+
+def test_readings_in_many_threads_never_fail():
+    """Threads end while their files are read."""
+    errors: list[BaseException] = []
+
+    def many() -> None:
+        try:
+            for _ in range(20):
+                change(read(), read())
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=many) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []

@@ -1,0 +1,54 @@
+"""What is refused because it is another study."""
+
+import pytest
+
+from tests.profile.examples import session, study
+from trio_profile.errors import StoreError
+from trio_profile.records.differences import require_same_inputs
+from trio_profile.records.session import FileDigest
+
+ASKED = study(model="my/model", image="cat.png", questions="q.jsonl", task_path="mine")
+
+
+def files(**sizes: int) -> dict[str, FileDigest]:
+    return {name.replace("__", "/"): FileDigest(bytes=size, sha256="0") for name, size in sizes.items()}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "says"),
+    [
+        (
+            files(model__weights=12),
+            files(model__weights=14),
+            "the checkpoint my/model has changed since out was measured "
+            "(weights: 12 bytes when measured, 14 bytes now); choose another --out",
+        ),
+        (
+            files(image=1),
+            files(image=2),
+            "the picture cat.png has changed since out was measured (cat.png: 1 byte",
+        ),
+        (files(questions=1), files(questions=2), "the questions q.jsonl have changed"),
+        (
+            files(tasks__a=1),
+            files(tasks__b=1),
+            "have changed since out was measured (a: removed since and 1",
+        ),
+        (files(model__a=1), files(model__a=1, model__b=1), "(b: added since)"),
+        (
+            files(image=1),
+            {"image": FileDigest(bytes=1, sha256="1")},
+            "(cat.png: other content of the same size)",
+        ),
+    ],
+)
+def test_a_file_that_changed_is_named(before, now, says, tmp_path):
+    with pytest.raises(StoreError) as caught:
+        require_same_inputs(ASKED, [session(inputs=before)], now, "out")
+    assert says in str(caught.value)
+
+
+def test_what_has_no_digest_on_one_side_is_not_compared():
+    require_same_inputs(ASKED, [session()], files(model__weights=12), "out")
+    require_same_inputs(ASKED, [session(inputs=files(model__weights=12))], files(image=3), "out")
+    require_same_inputs(ASKED, [], files(model__weights=12), "out")

@@ -1,0 +1,75 @@
+"""Documents that are kept in files."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.profile.documents import layers_document, theory_document
+from trio_profile.analysis.layers import LayersDocument
+from trio_profile.analysis.theory import TheoryDocument
+from trio_profile.errors import StoreError
+from trio_profile.records.documents import read_document, write_document
+from trio_profile.records.record import VERSION
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    write_document(tmp_path / "layers.json", layers_document())
+    return tmp_path / "layers.json"
+
+
+def change(path: Path, **fields) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+def test_what_was_written_is_read(kept):
+    found = read_document(kept, LayersDocument)
+    assert found == layers_document()
+    assert list(json.loads(kept.read_text()))[:5] == ["format", "version", "sessions", "environment", "study"]
+
+
+def test_a_document_without_sessions_has_the_session_of_its_machine():
+    [only] = theory_document().sessions
+    assert only.id == "" and only.environment == theory_document().environment
+
+
+def test_further_fields_of_a_newer_minor_version_are_ignored(kept):
+    change(kept, version="1.99", further=1, totals={**json.loads(kept.read_text())["totals"], "further": 2})
+    assert read_document(kept, LayersDocument).totals == layers_document().totals
+    change(kept, version=VERSION)
+    with pytest.raises(StoreError, match=r"totals\.further: extra inputs are not permitted"):
+        read_document(kept, LayersDocument)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"version": None}, "version None is no format version"),
+        ({"version": 2}, "format version 2 is newer than 1.1: upgrade trio-profile"),
+        ({"version": 0}, "format version 0 is unknown"),
+        ({"version": "new"}, "version 'new' is no format version"),
+        ({"format": "other"}, "format: input should be 'trio-profile'"),
+        ({"layers": 3}, "layers: "),
+    ],
+)
+def test_another_document_is_refused_in_one_line(kept, fields, says):
+    change(kept, **fields)
+    with pytest.raises(StoreError, match=says) as caught:
+        read_document(kept, LayersDocument)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", [b"", b"[" * 100_000, b"[]", b'{"version": ' + b"9" * 5000 + b"}", b"\xff\xfe"])
+def test_what_is_no_document_is_refused_in_one_line(kept, text):
+    kept.write_bytes(text)
+    with pytest.raises(StoreError, match=r"layers\.json") as caught:
+        read_document(kept, TheoryDocument)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_a_pipe_in_place_of_a_document_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "theory.json")
+    with pytest.raises(StoreError, match="it is a pipe, not a regular file"):
+        read_document(tmp_path / "theory.json", TheoryDocument)

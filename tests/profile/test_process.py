@@ -1,0 +1,116 @@
+"""What a process does for its measurements, seen from fresh processes."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from trio_profile import process
+
+UNSET = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "KMP_", "GOMP_", "MALLOC_"))}
+POLICY = "from trio_profile.inputs.environment import collect; print(collect().wait_policy, collect().allocator)"
+
+
+def printed(code: str, **variables: str) -> str:
+    """What a fresh process with two threads prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**UNSET, "OMP_NUM_THREADS": "2", "PYTHONPATH": os.pathsep.join(sys.path), **variables},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_threads_sleep_and_memory_is_kept_after_the_preparation():
+    found = printed(f"from trio_profile import process; process.prepare(); {POLICY}")
+    assert found.startswith("passive")
+    assert found.endswith("keeps memory") or not process._has_glibc()
+
+
+def test_torch_that_was_imported_before_spins_and_the_environment_says_so():
+    found = printed(f"import torch; from trio_profile import process; process.prepare(); {POLICY}")
+    assert found.startswith("active")
+
+
+def test_fresh_processes_of_one_that_spins_are_described_as_they_will_be():
+    code = "import torch; from trio_profile.inputs.environment import collect; "
+    found = printed(code + "new = collect(fresh=True); print(new.wait_policy, new.allocator, collect().wait_policy)")
+    assert found in ("passive keeps memory active", "passive system active")
+
+
+def test_a_variable_of_the_user_stays():
+    code = f"from trio_profile import process; process.prepare(); {POLICY}"
+    assert printed(code, OMP_WAIT_POLICY="ACTIVE").startswith("active")
+    assert printed("import torch; " + code, OMP_WAIT_POLICY="passive").startswith("passive")
+
+
+def test_without_the_preparation_the_environment_tells_the_default():
+    assert printed(POLICY).startswith("active")
+
+
+def test_one_thread_never_waits():
+    assert printed(POLICY, OMP_NUM_THREADS="1").startswith("one thread")
+
+
+@pytest.mark.parametrize(
+    ("given", "policy"),
+    [
+        ({}, "active"),
+        ({"OMP_WAIT_POLICY": "Passive"}, "passive"),
+        ({"OMP_WAIT_POLICY": "active", "KMP_BLOCKTIME": "0"}, "active"),
+        ({"GOMP_SPINCOUNT": "0"}, "passive"),
+        ({"KMP_BLOCKTIME": "200"}, "active"),
+    ],
+)
+def test_what_an_environment_asks_for(given: dict[str, str], policy: str):
+    assert process._asked_policy(given) == policy
+    assert process.passive_variables(given) == ({} if given else process.PASSIVE)
+
+
+def test_a_worker_keeps_what_the_user_has_set():
+    added = process.worker_variables({"OMP_WAIT_POLICY": "active", "MALLOC_TRIM_THRESHOLD_": "1"})
+    assert added == {}
+
+
+@pytest.mark.parametrize("name", ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"])
+def test_settings_of_malloc_by_the_user_stay(name: str):
+    code = (
+        "from trio_profile import process; process.prepare(); print(process.allocator(), process.allocator(fresh=True))"
+    )
+    assert "keeps memory" not in printed(code, **{name: "1000000"})
+
+
+@pytest.mark.parametrize(
+    ("library", "name"),
+    [
+        ("/usr/lib/libjemalloc.so.2", "jemalloc"),
+        ("/opt/libtcmalloc_minimal.so.4", "tcmalloc"),
+        ("/x/jemalloc/libc.so", ""),
+    ],
+)
+def test_another_allocator_is_known_by_the_name_of_its_library(
+    library: str, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(process.Path, "read_text", lambda *_, **__: f"7f00-7f01 r-xp 0 00:00 1    {library}\n")
+    assert process._replaced() == name
+
+
+@pytest.mark.skipif(not process._has_glibc(), reason="needs glibc")
+def test_kept_memory_is_not_fetched_again():
+    code = """
+import resource, sys
+from trio_profile import process
+if sys.argv[1:] == ["keep"]: process.prepare()
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    blocks = [bytearray(8 << 20) for _ in range(3)]
+    del blocks
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+faults(); print(faults())
+"""
+    prefix = "import sys; sys.argv = ['', {!r}]\n"
+    assert int(printed(prefix.format("keep") + code)) < 100
+    assert int(printed(prefix.format("") + code)) > 1000

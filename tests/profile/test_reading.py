@@ -1,0 +1,111 @@
+import os
+import socket
+import tracemalloc
+
+import pytest
+
+from trio_profile.reading import DEEPEST, LARGEST_INTEGER, is_regular, parse_json, parse_toml, read_bytes, read_text
+
+
+def _pipe(path):
+    os.mkfifo(path)
+
+
+def _loop(path):
+    path.symlink_to(path.name)
+
+
+def _zeros(path):
+    path.symlink_to("/dev/zero")
+
+
+def _socket(path):
+    with socket.socket(socket.AF_UNIX) as end:
+        end.bind(str(path))
+
+
+@pytest.mark.parametrize("make", [_pipe, _loop, _zeros, _socket, os.mkdir])
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path, make, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the name of a socket must be short
+    path = tmp_path.__class__("odd")
+    make(path)
+    assert not is_regular(path)
+    with pytest.raises(OSError) as refused:
+        read_bytes(path)
+    assert refused.value.strerror
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "a/" * 3000, "a\x00b", "nowhere"])
+def test_a_name_that_no_file_has_is_an_error_of_the_system(tmp_path, name):
+    assert not is_regular(tmp_path / name)
+    with pytest.raises(OSError):
+        read_bytes(tmp_path / name)
+
+
+def test_a_file_that_is_too_large_is_refused(tmp_path):
+    (tmp_path / "large").write_bytes(b"12345")
+    assert read_bytes(tmp_path / "large", 5) == b"12345"
+    with pytest.raises(OSError, match="more than 4 bytes"):
+        read_bytes(tmp_path / "large", 4)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
+    (tmp_path / "text").write_bytes(b"\xef\xbb\xbf{}")
+    assert read_text(tmp_path / "text") == "{}"
+    (tmp_path / "text").write_bytes(b"ab\xff")
+    with pytest.raises(ValueError, match="byte 2 is not UTF-8"):
+        read_text(tmp_path / "text")
+
+
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+@pytest.mark.parametrize("depth", [DEEPEST + 1, 900, 100_000])
+def test_deep_nesting_is_refused(depth):
+    for parse, text in ((parse_json, nested(depth)), (parse_toml, f"a = {nested(depth)}")):
+        with pytest.raises(ValueError, match="nests deeper than 64"):
+            parse(text)
+    assert parse_json(nested(DEEPEST - 1))
+
+
+@pytest.mark.parametrize("number", [str(LARGEST_INTEGER + 1), "-" + "9" * 30, "9" * 5000])
+def test_an_integer_beyond_64_bits_is_refused(number):
+    for parse, text in ((parse_json, f'{{"a": [{number}]}}'), (parse_toml, f"a = [{number}]")):
+        with pytest.raises(ValueError, match="integer"):
+            parse(text)
+    assert parse_json(str(LARGEST_INTEGER)) == LARGEST_INTEGER
+
+
+@pytest.mark.parametrize("text", ["NaN", '{"a": Infinity}', '["\\ud800"]', '{"\\ud800": 1}', "", "{", b"\xff\xfe"])
+def test_what_is_no_json_is_refused(text):
+    with pytest.raises(ValueError):
+        parse_json(text)
+
+
+@pytest.mark.parametrize("text", ["[1e999]", '{"a": -1e999}'])
+def test_a_number_that_is_not_finite_is_refused(text):
+    with pytest.raises(ValueError, match="not finite"):
+        parse_json(text)
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e999"])
+def test_toml_holds_no_number_that_is_not_finite(value):
+    with pytest.raises(ValueError, match="not finite"):
+        parse_toml(f"a = {value}")
+
+
+def test_as_many_containers_as_are_allowed_may_hold_values():
+    assert parse_json("[" * DEEPEST + "1" + "]" * DEEPEST)
+    with pytest.raises(ValueError, match="nests deeper than 64"):
+        parse_json("[" * (DEEPEST + 1) + "]" * (DEEPEST + 1))
+
+
+def test_a_small_file_takes_no_large_buffer(tmp_path):
+    (tmp_path / "small").write_bytes(b"12345")
+    tracemalloc.start()
+    try:
+        assert read_bytes(tmp_path / "small") == b"12345"
+        assert tracemalloc.get_traced_memory()[1] < 16 * 1024 * 1024
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,143 @@
+"""Digests of the files that a study measures: the checkpoint, the picture, the questions, the tasks.
+
+If one of them is exchanged, the study in a directory is another one, although its paths are the same. This module
+itself does not import torch.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from pathlib import Path
+
+from trio_profile.inputs.pocket import TRAINED
+from trio_profile.reading import open_regular, parse_json, read_bytes
+from trio_profile.records.files import WRITTEN
+from trio_profile.records.session import FileDigest
+from trio_profile.records.study import Study
+
+BLOCK = 64 * 1024
+BLOCKS = 256
+"""A file of more than BLOCK · BLOCKS bytes (16 MiB) is hashed in this many blocks, evenly spaced over the file. Reading
+all weights would take minutes. Training changes nearly every weight, so the blocks show it."""
+_OF_A_CHECKPOINT = {".json", ".txt", ".model", ".jinja", ".tiktoken", ".py", ".safetensors", ".bin", ".pt", ".pth"}
+"""Suffixes of the files that say what a checkpoint does: configuration, tokenizer, processor, code and weights."""
+
+
+def input_digests(study: Study) -> dict[str, FileDigest]:
+    """Return the digest of each file that a study measures, by name.
+
+    The names are `model/FILE` for each file of the checkpoint, `image`, `questions`, `questions/pictures` for all
+    pictures that the questions name, and `tasks/FILE`. What is missing or cannot be read has no digest: loading it says
+    why. A model of the hub has digests once it is downloaded.
+    """
+    found: dict[str, FileDigest] = {}
+    if (checkpoint := _checkpoint(study.model)) is not None:
+        found |= _of_directory("model", checkpoint, _OF_A_CHECKPOINT)
+    if study.task_path is not None:
+        found |= _of_directory("tasks", Path(study.task_path))
+    if study.image is not None and (image := of_file(Path(study.image))) is not None:
+        found["image"] = image
+    if study.questions is not None:
+        found |= _of_questions(Path(study.questions))
+    return found
+
+
+def of_file(path: Path) -> FileDigest | None:
+    """Return the digest of a file; None if it is missing, cannot be read, or is no regular file."""
+    found = sha256()
+    try:
+        with open_regular(path) as file:
+            size = file.seek(0, os.SEEK_END)
+            for start in _starts(size):
+                file.seek(start)
+                found.update(file.read(BLOCK))
+    except OSError:
+        return None
+    return FileDigest(bytes=size, sha256=found.hexdigest()[:16])
+
+
+def _starts(size: int) -> Iterator[int]:
+    """Yield where the blocks of a file begin that are hashed: all of a small file, BLOCKS of a large one."""
+    if size <= BLOCK * BLOCKS:
+        yield from range(0, size, BLOCK)
+    else:
+        for number in range(BLOCKS):
+            yield number * (size - BLOCK) // (BLOCKS - 1)
+
+
+def _checkpoint(model: str) -> Path | None:
+    """Return the directory of a model's files; None if it has none on this machine."""
+    if model in TRAINED or _is_builtin(model):
+        return TRAINED.get(model)
+    try:
+        if Path(model).is_dir():
+            return Path(model)
+    except (OSError, ValueError):
+        return None
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        config = try_to_load_from_cache(model, "config.json")
+    except (HFValidationError, OSError):
+        return None
+    return Path(config).parent if isinstance(config, str) else None
+
+
+def _is_builtin(model: str) -> bool:
+    """Return whether a name means a built-in model. A directory of this name is then not what is loaded."""
+    if os.sep in model:
+        return False
+    from trio_profile.inputs.builtin import BUILTIN
+
+    return model in BUILTIN
+
+
+def _of_directory(group: str, directory: Path, suffixes: Iterable[str] = ()) -> dict[str, FileDigest]:
+    """Return the digest of each file in a directory and below it, by `GROUP/FILE`.
+
+    Files that a study writes do not count, nor what has a name with a full stop first.
+
+    suffixes: of the files that count; empty for all.
+    """
+    try:
+        paths = sorted(directory.rglob("*"))
+    except OSError:
+        return {}
+    digests: dict[str, FileDigest | None] = {}
+    for path in paths:
+        name = path.relative_to(directory)
+        is_ours = path.name in WRITTEN or any(part.startswith(".") or part == "__pycache__" for part in name.parts)
+        if not is_ours and (not suffixes or path.suffix in suffixes):
+            digests[name.as_posix()] = of_file(path)
+    return {f"{group}/{name}": found for name, found in digests.items() if found is not None}
+
+
+def _of_questions(path: Path) -> dict[str, FileDigest]:
+    """Return the digest of a file of questions, and one of all pictures that it names."""
+    questions = of_file(path)
+    if questions is None:
+        return {}
+    try:
+        lines = read_bytes(path).splitlines()
+    except OSError:
+        return {}
+    total, hashes = 0, sha256()
+    for name in dict.fromkeys(filter(None, map(_picture, lines))):
+        if (picture := of_file(path.parent / name)) is not None:
+            total += picture.bytes
+            hashes.update(f"{name} {picture.sha256}\n".encode("utf-8", "surrogatepass"))
+    return {
+        "questions": questions,
+        "questions/pictures": FileDigest(bytes=total, sha256=hashes.hexdigest()[:16]),
+    }
+
+
+def _picture(line: bytes) -> str | None:
+    """Return the picture that one line names; None if the line is no question. Reading the questions says why."""
+    try:
+        fields = parse_json(line)
+    except ValueError:
+        return None
+    name = fields.get("image") if isinstance(fields, dict) else None
+    return name if isinstance(name, str) else None

@@ -1,0 +1,107 @@
+"""What a session says of its machine, its software and its command. Nothing here imports torch."""
+
+import os
+import platform
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from trio_profile.records.session import Environment, FileDigest, Session
+
+
+def session(
+    environment: Environment, inputs: Mapping[str, FileDigest] | None = None, *, command: str = "", **more: Any
+) -> Session:
+    """Return the session that this process opens now.
+
+    environment: the machine, from `facts` or from `inputs/environment.py`.
+    inputs: the digests of the files that are measured.
+    command: the user's command line; empty for this process's.
+    more: further fields of Session.
+    """
+    return Session(
+        id=uuid4().hex[:8],
+        started=datetime.now(UTC),
+        command=command or command_line(),
+        pid=os.getpid(),
+        environment=environment,
+        version=_version("trio-profile"),
+        inputs=dict(inputs or {}),
+        **more,
+    )
+
+
+def without_torch() -> Environment:
+    """Describe this machine for work that runs no model, so its `cpu_threads` are 0.
+
+    Libraries that are not installed have an empty version.
+    """
+    return Environment(**facts(), torch=_version("torch"), device_name="cpu", cpu_threads=0)
+
+
+def facts() -> dict[str, Any]:
+    """Return the fields of an Environment that need no torch."""
+    return {
+        "hostname": socket.gethostname(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "transformers": _version("transformers"),
+        "fvcore": _version("fvcore"),
+        "cpu": _cpu_name(),
+        "memory_bytes": _memory(),
+        "commit": _commit(),
+    }
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return ""
+
+
+def command_line() -> str:
+    """Return the command line of this process. Bytes that are not UTF-8 become backslash escapes."""
+    return shlex.join(argument.encode("utf-8", "backslashreplace").decode() for argument in sys.argv)
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+def _commit() -> str | None:
+    """The commit of the checkout that this code runs from, with a + where it has changes; None outside a checkout."""
+    here = Path(__file__).parent.parent
+    if not (here.parent / ".git").exists():
+        return None
+    try:
+        run = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+"],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return run.stdout.strip()

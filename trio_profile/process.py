@@ -1,0 +1,161 @@
+"""Prepare this process for measuring: its threads sleep while they wait, and it keeps its memory.
+
+This module needs the standard library only. Call `prepare` before torch is imported: the OpenMP runtime that torch
+loads reads its variables once.
+"""
+
+import ctypes
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
+"""The variables that let waiting threads sleep: OpenMP's own, and Intel's and LLVM's.
+
+By default a thread of OpenMP spins for some milliseconds while it waits for work. On a busy machine it then takes the
+CPU from the thread that it waits for.
+"""
+_OTHER_VARIABLES = ("GOMP_SPINCOUNT", "KMP_LIBRARY")
+"""Further variables that say how threads wait. If the user has set any of them, all stay as they are."""
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_LARGEST_KEPT, _KEPT = 32 * 2**20, 2**31 - 1
+"""In bytes. Blocks up to the first size come from memory that is kept, and free memory up to the second size is kept.
+glibc allows no more."""
+_MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(_LARGEST_KEPT), "MALLOC_TRIM_THRESHOLD_": str(_KEPT)}
+"""The variables that set the same sizes in a new process."""
+_OTHER_ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
+
+
+class _State:
+    """What `prepare` has done in this process.
+
+    is_prepared: whether it was called.
+    policy: `passive` or `active`; empty if it is not known.
+    keeps_memory: whether malloc keeps freed memory.
+    """
+
+    is_prepared = False
+    policy = ""
+    keeps_memory = False
+
+
+def prepare() -> None:
+    """Let waiting threads sleep, and let malloc keep its memory. A second call changes nothing.
+
+    If torch is imported already, its threads stay as they are. The processes that this one starts are prepared.
+    """
+    if _State.is_prepared:
+        return
+    added = passive_variables(os.environ)
+    _State.policy = _known_policy() if "torch" in sys.modules else _asked_policy({**os.environ, **added})
+    os.environ.update(added)
+    _State.keeps_memory = _keep_memory()
+    _State.is_prepared = True
+
+
+def wait_policy() -> str:
+    """Return what OpenMP's threads do while they wait: `passive` (they sleep) or `active` (they spin).
+
+    Empty if the environment does not tell, because a variable was set after this process had started.
+    """
+    return _State.policy if _State.is_prepared else _known_policy()
+
+
+def wait_policy_of_workers() -> str:
+    """Return what threads do while they wait in a process that this one starts and that calls `prepare`."""
+    return _asked_policy({**os.environ, **passive_variables(os.environ)})
+
+
+def passive_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables to add to an environment so that threads sleep. Empty if the user has set one of them."""
+    if any(name in environment for name in (*PASSIVE, *_OTHER_VARIABLES)):
+        return {}
+    return dict(PASSIVE)
+
+
+def worker_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that prepare a new process as `prepare` does, without a call of ours inside it.
+
+    environment: the variables that it gets anyway. What the user has set in them stays.
+    """
+    return passive_variables(environment) | ({} if _sets_malloc(environment) else _MALLOC)
+
+
+def _known_policy() -> str:
+    """Return the policy of a runtime that may have read its variables already; empty if it cannot be known."""
+    now, at_start = _asked_policy(os.environ), _asked_policy(_environment_at_start())
+    return now if now == at_start else ""
+
+
+def _asked_policy(environment: Mapping[str, str]) -> str:
+    """Return the policy that an environment asks for. Without any variable threads spin."""
+    asked = environment.get("OMP_WAIT_POLICY", "").strip().lower()
+    if asked in ("passive", "active"):
+        return asked
+    never_spins = "0" in (environment.get("GOMP_SPINCOUNT"), environment.get("KMP_BLOCKTIME"))
+    return "passive" if never_spins else "active"
+
+
+def _environment_at_start() -> dict[str, str]:
+    """Return the variables with which this process was started. Where Linux's /proc is missing, those of now."""
+    try:
+        entries = Path("/proc/self/environ").read_bytes().split(b"\0")
+    except OSError:
+        return dict(os.environ)
+    pairs = (os.fsdecode(entry).partition("=") for entry in entries if entry)
+    return {name: value for name, _, value in pairs}
+
+
+def allocator(*, fresh: bool = False) -> str:
+    """Return what malloc does with freed memory, in this process or in a fresh one that calls `prepare`.
+
+    `keeps memory`: `prepare` has told glibc to keep it. `returns memory`: glibc's default, or as the user's variables
+    (`MALLOC_…_THRESHOLD_`) say. Otherwise the name of another allocator that replaces malloc, or `system`.
+    """
+    replaced = _replaced()
+    if replaced:
+        return replaced
+    if _State.keeps_memory or (fresh and _has_glibc() and not _sets_malloc(os.environ)):
+        return "keeps memory"
+    return "returns memory" if _has_glibc() else "system"
+
+
+def _keep_memory() -> bool:
+    """Tell glibc's malloc to keep freed memory. Return whether it does. Elsewhere nothing happens.
+
+    By default malloc returns large blocks to the system and fetches them again: thousands of page faults in each
+    prefill, and another number of them in each process. Settings of the user stay. [mallopt(3)]
+    """
+    if not _has_glibc() or _replaced() or _sets_malloc(os.environ):
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    return bool(mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)) and bool(mallopt(_TRIM_THRESHOLD, _KEPT))
+
+
+def _sets_malloc(environment: Mapping[str, str]) -> bool:
+    """Return whether an environment says itself what glibc's malloc does."""
+    return any(name in environment for name in _MALLOC) or "_threshold" in environment.get("GLIBC_TUNABLES", "")
+
+
+def _has_glibc() -> bool:
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc")
+    except (ValueError, OSError, AttributeError):
+        return False
+
+
+def _replaced() -> str:
+    """Return the name of the library that replaces malloc; empty without one."""
+    try:
+        mapped = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    libraries = {line.rpartition("/")[2] for line in mapped.splitlines() if "/" in line}
+    return next(
+        (name for name in _OTHER_ALLOCATORS if any(library.startswith(f"lib{name}") for library in libraries)), ""
+    )

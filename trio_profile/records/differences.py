@@ -1,0 +1,105 @@
+"""Refuse to continue a study that is another one: other settings, another kind of machine, other files."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trio_profile import units
+from trio_profile.errors import StoreError
+from trio_profile.records.session import Environment, FileDigest, Session
+from trio_profile.records.study import Study
+
+
+def require_same(what: str, stored: dict, given: dict, directory: Path) -> None:
+    """Raise StoreError if what a directory holds differs from what is given now. The message names the fields.
+
+    what: `study` or `environment`.
+    """
+    differences = [
+        _difference(name, stored.get(name), value) for name, value in given.items() if stored.get(name) != value
+    ]
+    if differences:
+        raise StoreError(f"{directory} holds another {what}: {'; '.join(differences)}; choose another --out")
+
+
+def require_same_environment(sessions: Sequence[Session], given: Environment, directory: Path) -> None:
+    """Raise StoreError if a session ran on another kind of machine. What an old session lacks is not compared."""
+    for session in sessions:
+        require_same("environment", *session.environment.compared_with(given), directory)
+
+
+def require_same_inputs(
+    study: Study, sessions: Sequence[Session], given: Mapping[str, FileDigest], directory: Path
+) -> None:
+    """Raise StoreError if a file that was measured has changed since. The message names the file.
+
+    A group of files (such as the checkpoint) that has no digest there or no digest here is not compared: old studies
+    have no digests, and a model of the hub has none before it is downloaded.
+
+    given: the digests of the files as they are now.
+    """
+    if changed := changed_input(study, sessions, given, directory):
+        raise StoreError(f"{changed}; choose another --out")
+
+
+def changed_input(
+    study: Study, sessions: Sequence[Session], given: Mapping[str, FileDigest], directory: Path
+) -> str | None:
+    """Return which file has changed since the sessions, in one clause; None if none has, or if a digest is missing.
+
+    given: the digests of the files that are compared with those of the sessions.
+    directory: of the sessions.
+    """
+    for group, described in _groups(study).items():
+        now = _of_group(given, group)
+        before = next((found for session in sessions if (found := _of_group(session.inputs, group))), {})
+        if now and before and now != before:
+            changed = [name for name in (*before, *(set(now) - set(before))) if before.get(name) != now.get(name)]
+            name = changed[0]
+            more = f" and {units.number_of(len(changed) - 1, 'more file')}" if len(changed) > 1 else ""
+            difference = _file_difference(before.get(name), now.get(name))
+            return f"{described} changed since {directory} was measured ({_file(name, study)}: {difference}{more})"
+    return None
+
+
+def _groups(study: Study) -> dict[str, str]:
+    """Return the groups of files that are measured, with the words for each."""
+    return {
+        "model": f"the checkpoint {study.model} has",
+        "image": f"the picture {study.image} has",
+        "questions": f"the questions {study.questions} have",
+        "tasks": f"the tasks in {study.task_path} have",
+    }
+
+
+def _of_group(digests: Mapping[str, FileDigest], group: str) -> dict[str, FileDigest]:
+    return {name: digest for name, digest in digests.items() if name.partition("/")[0] == group}
+
+
+def _file(name: str, study: Study) -> str:
+    """Return the name of a file for people. name: as in `Session.inputs`."""
+    group, _, file = name.partition("/")
+    return file or Path(str(getattr(study, group))).name
+
+
+def _file_difference(before: FileDigest | None, now: FileDigest | None) -> str:
+    if before is None:
+        return "added since"
+    if now is None:
+        return "removed since"
+    if before.bytes != now.bytes:
+        return f"{units.number_of(before.bytes, 'byte')} when measured, {units.number_of(now.bytes, 'byte')} now"
+    return "other content of the same size"
+
+
+def _difference(name: str, stored: Any, given: Any) -> str:
+    """Return how a field differs, in one line. Of a table it names only the entries that differ."""
+    if not (isinstance(stored, dict) and isinstance(given, dict)):
+        return f"{name} ({stored!r} there, {given!r} here)"
+    groups = (
+        ([entry for entry in stored if entry not in given], "only there"),
+        ([entry for entry in given if entry not in stored], "only here"),
+        ([entry for entry in stored if entry in given and stored[entry] != given[entry]], "with other values"),
+    )
+    parts = [f"{', '.join(map(str, entries))} {where}" for entries, where in groups if entries]
+    return f"{name} ({'; '.join(parts)})"

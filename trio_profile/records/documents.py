@@ -1,0 +1,81 @@
+"""Documents: what a verb prints with `--json`, and the file of a study that is measured in one go."""
+
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import ValidationError, model_validator
+
+from trio_profile.errors import StoreError
+from trio_profile.reading import parse_json, read_bytes
+from trio_profile.records.record import FORMAT, VERSION, Record, Version, first_problem
+from trio_profile.records.session import Environment, Session
+from trio_profile.records.study import Study
+from trio_profile.records.versions import is_newer_minor
+from trio_profile.records.writing import write_whole
+
+
+class Document(Record):
+    """The beginning of every document.
+
+    format, version: the format of the document.
+    sessions: when, where and by what it was measured, or written if nothing was measured.
+    """
+
+    format: Literal["trio-profile"] = FORMAT
+    version: Version = VERSION
+    sessions: tuple[Session, ...] = ()
+
+
+class StudyDocument(Document):
+    """The document of a study that runs a model.
+
+    environment: the machine of the first session.
+    study: what was asked.
+    """
+
+    environment: Environment
+    study: Study
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_version_1(cls, given: Any) -> Any:
+        """Read the format of version 1: its only session has no name and is known by its machine."""
+        if not isinstance(given, dict) or given.get("sessions") or given.get("environment") is None:
+            return given
+        return {**given, "sessions": ({"id": "", "environment": given["environment"]},)}
+
+
+_Document = TypeVar("_Document", bound=Record)
+
+
+def write_document(path: Path, document: Record) -> None:
+    """Write a document as JSON. Raises StoreError if it cannot be written."""
+    write_whole(path, document.model_dump_json(indent=2) + "\n")
+
+
+def read_document(path: Path, kind: type[_Document]) -> _Document:
+    """Read a document of the class `kind`. Further fields of a newer minor version are ignored.
+
+    Raises StoreError if the file is missing, if it is not such a document, or if its major version is another one.
+    """
+    try:
+        text = read_bytes(path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        return kind.model_validate_json(text, extra="ignore" if _is_newer(text) else None)
+    except StoreError as error:
+        raise StoreError(f"{path}: {error}") from error
+    except ValidationError as error:
+        field, message = first_problem(error)
+        where = field or "the file"
+        raise StoreError(f"{path} is no {path.stem} document of trio-profile: {where}: {message.lower()}") from error
+
+
+def _is_newer(text: bytes) -> bool:
+    """Return whether a document has a newer minor version. Raises StoreError if the file is not JSON."""
+    try:
+        raw = parse_json(text)
+    except ValueError as error:
+        raise StoreError(f"it is no document: {error}") from error
+    return isinstance(raw, dict) and is_newer_minor(raw.get("version"))

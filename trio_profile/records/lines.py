@@ -1,0 +1,83 @@
+"""The lines of `measurements.jsonl`: from the text of one line to its record."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from trio_profile.errors import StoreError
+from trio_profile.reading import parse_json
+from trio_profile.records.record import FORMAT, first_problem
+from trio_profile.records.schema import Dense, Header, Measurement, Session, TimingLine
+from trio_profile.records.versions import is_newer_minor
+
+Line = Header | Session | Dense | Measurement | TimingLine
+RECORDS: dict[str, type[Line]] = {
+    "header": Header,
+    "session": Session,
+    "dense": Dense,
+    "measurement": Measurement,
+    "timing": TimingLine,
+}
+_BEGINNING = b'{"record":"header"'
+"""How the header line of every store begins."""
+
+
+class HeaderError(StoreError):
+    """A header says that the lines after it cannot be read."""
+
+
+class LineReader:
+    """Reads the lines of one file in their order.
+
+    newer: whether the latest header has a newer minor version than this reader.
+    """
+
+    def __init__(self) -> None:
+        self.newer = False
+
+    def parse(self, line: bytes) -> Line | None:
+        """Return the record of a line. None for a kind of record that only a newer minor version has.
+
+        Raises StoreError with the reason if the line holds no record. Raises HeaderError for another major version.
+        """
+        raw = _load(line)
+        kind = raw.get("record") if isinstance(raw, dict) else None
+        if kind == "header":
+            self._read_version(raw.get("version"))
+        if not isinstance(kind, str) or kind not in RECORDS:
+            if self.newer and isinstance(kind, str):
+                return None
+            raise StoreError(f"it is not a record of {FORMAT}")
+        try:
+            return RECORDS[kind].model_validate_json(line, extra="ignore" if self.newer else None)
+        except ValidationError as error:
+            field, message = first_problem(error)
+            raise StoreError(f"{'.'.join(filter(None, (kind, field)))}: {message}") from error
+
+    def _read_version(self, version: Any) -> None:
+        try:
+            self.newer = is_newer_minor(version)
+        except StoreError as error:
+            raise HeaderError(str(error)) from error
+
+
+def is_cut_off_header(data: bytes) -> bool:
+    """Return whether a file holds nothing but the beginning of a header: nothing was measured."""
+    begins = data[: len(_BEGINNING)]
+    return b"\n" not in data and _BEGINNING.startswith(begins) and not _is_json(data)
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        _load(data)
+    except StoreError:
+        return False
+    return True
+
+
+def _load(line: bytes) -> Any:
+    """Return what a line of JSON says. Raises StoreError if it is not JSON, or nested too deeply."""
+    try:
+        return parse_json(line)
+    except ValueError as error:
+        raise StoreError("it is not JSON, or it is cut off") from error

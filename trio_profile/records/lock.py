@@ -1,0 +1,90 @@
+"""The lock of a study's directory: one process at a time writes to it."""
+
+import fcntl
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import AwareDatetime, ValidationError
+
+from trio_profile.errors import StoreError
+from trio_profile.reading import read_bytes
+from trio_profile.records.record import Record, ZeroOrMore
+from trio_profile.records.writing import cannot_write, write_whole
+
+LOCK = ".lock"
+"""The file that is locked. It stays, because another process may have opened it already."""
+HOLDER = ".lock.json"
+"""Who holds the lock."""
+_DESCRIPTORS: list[int] = []
+
+
+class Holder(Record):
+    """The process that writes to a directory.
+
+    host: name of its machine.
+    pid: its number.
+    since: when it began.
+    """
+
+    host: str
+    pid: ZeroOrMore
+    since: AwareDatetime
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}, since {self.since:%Y-%m-%d %H:%M:%S %Z}"
+
+
+@contextmanager
+def lock_directory(directory: Path) -> Iterator[None]:
+    """Lock a directory against other processes. Raises StoreError, naming the process that has locked it."""
+    try:
+        descriptor = _lock(directory / LOCK)
+    except BlockingIOError as error:
+        raise StoreError(f"another process is writing to {directory}{_named(directory)}: wait for it to end") from error
+    except OSError as error:
+        raise cannot_write(directory, error) from error
+    _DESCRIPTORS.append(descriptor)
+    try:
+        holder = Holder(host=socket.gethostname(), pid=os.getpid(), since=datetime.now(UTC))
+        write_whole(directory / HOLDER, holder.model_dump_json() + "\n")
+        yield
+    finally:
+        with suppress(OSError):
+            (directory / HOLDER).unlink(missing_ok=True)
+        _DESCRIPTORS.remove(descriptor)
+        os.close(descriptor)
+
+
+def lock_descriptors() -> tuple[int, ...]:
+    """Return the descriptors of the locks of this process.
+
+    A child process that inherits them holds the locks too. So a directory stays locked until both have ended.
+    """
+    return tuple(_DESCRIPTORS)
+
+
+def _lock(path: Path) -> int:
+    """Return the descriptor of a file that is now locked. Raises BlockingIOError if another process has locked it."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(descriptor).st_nlink:
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        # Another process removed the file after we had opened it.
+        os.close(descriptor)
+
+
+def _named(directory: Path) -> str:
+    """Return the holder of a lock in brackets; empty if it has not said who it is."""
+    try:
+        return f" ({Holder.model_validate_json(read_bytes(directory / HOLDER))})"
+    except (OSError, ValidationError):
+        return ""

@@ -1,0 +1,43 @@
+"""Which versions of the format this reader understands. docs/format.md has the history of the format."""
+
+import re
+from typing import Any
+
+from trio_profile.errors import StoreError
+from trio_profile.records.record import VERSION
+
+
+def is_newer_minor(version: Any) -> bool:
+    """Return whether a file has a newer minor version than this reader: its further fields are then ignored.
+
+    version: as it stands in the file: `1`, `"1.1"` and so on.
+    Raises StoreError if it is no version, or if its major version is another one.
+    """
+    ours, theirs = _numbers(VERSION), _numbers(version)
+    if theirs is None or ours is None:
+        raise StoreError(f"version {_short(version)} is no format version such as {VERSION!r}")
+    if theirs[0] > ours[0]:
+        raise StoreError(f"format version {version} is newer than {VERSION}: upgrade trio-profile")
+    if theirs[0] < ours[0]:
+        raise StoreError(f"format version {version} is unknown: the oldest is {ours[0]}")
+    return theirs > ours
+
+
+def is_older(version: Any) -> bool:
+    """Return whether a file has an older version than this writer's."""
+    ours, theirs = _numbers(VERSION), _numbers(version)
+    return ours is not None and theirs is not None and theirs < ours
+
+
+def _numbers(version: Any) -> tuple[int, int] | None:
+    """Return the major and the minor number; None if it is no version."""
+    if isinstance(version, bool) or not isinstance(version, int | str):
+        return None
+    found = re.fullmatch(r"(\d{1,9})(?:\.(\d{1,9}))?", str(version), re.ASCII)
+    return found and (int(found[1]), int(found[2] or 0))
+
+
+def _short(value: Any) -> str:
+    """Return how a value is written, cut off after 40 characters."""
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"

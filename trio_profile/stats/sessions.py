@@ -1,0 +1,97 @@
+"""Compare two sides that were measured apart from each other, each in one or more sessions.
+
+ratio, ci95 = quotient(log_mean(base_groups), log_mean(new_groups))
+"""
+
+from dataclasses import dataclass, replace
+from math import exp, hypot, log, sqrt
+
+import numpy as np
+from scipy.special import stdtrit
+
+from trio_profile.errors import MeasurementError
+from trio_profile.stats.intervals import Groups, Interval, centre, session_freedom, session_interval
+
+
+@dataclass(frozen=True)
+class LogMean:
+    """The logarithm of one side's median, with its error.
+
+    centre: the mean of the logarithms of the sessions' medians.
+    error: standard error of `centre`. With one session it does not contain the spread between sessions.
+    freedom: degrees of freedom of `error`.
+    sessions: number of sessions.
+    session_spread: standard deviation of the logarithms of the sessions' medians; None for one session.
+    """
+
+    centre: float
+    error: float
+    freedom: float
+    sessions: int
+    session_spread: float | None
+
+    def with_spread(self, session_spread: float, freedom: float) -> "LogMean":
+        """The same side with a spread between sessions that is known from elsewhere.
+
+        With several sessions it replaces the side's own spread. With one session it is added to the error within it.
+
+        session_spread: standard deviation of the logarithms of the medians of sessions.
+        freedom: degrees of freedom of `session_spread`.
+        """
+        if self.session_spread is not None:
+            return replace(self, error=session_spread / sqrt(self.sessions), freedom=freedom)
+        error, freedom = _sum_of_errors(self.error, self.freedom, session_spread, freedom)
+        return replace(self, error=error, freedom=freedom)
+
+
+def log_mean(groups: Groups) -> LogMean:
+    """The log-scale centre of one side, with its error.
+
+    Several sessions: mean and standard error of the logarithms of the sessions' medians.
+    One session: the error is the half width of its 95 % interval, in quantiles of Student's t.
+
+    groups: times or ratios by session, each in the order of measurement.
+    Raises MeasurementError if a session has no samples, or if one is not finite or not positive.
+    """
+    middle = centre(groups)
+    if any(min(group) <= 0 for group in groups):
+        raise MeasurementError("a time or a ratio of 0 or less has no logarithm; measure again")
+    if len(groups) > 1:
+        logs = np.log([np.median(np.asarray(group)) for group in groups])
+        spread = float(logs.std(ddof=1))
+        return LogMean(log(middle), spread / sqrt(len(logs)), len(logs) - 1, len(logs), spread)
+    low, high = session_interval(groups[0])
+    freedom = session_freedom(groups[0])
+    return LogMean(log(middle), log(high / low) / 2 / float(stdtrit(freedom, 0.975)), freedom, 1, None)
+
+
+def quotient(base: LogMean, new: LogMean, confidence: float = 0.95) -> tuple[float, Interval]:
+    """The ratio new / base of two independent sides, with its interval (Welch 1947, Satterthwaite 1946)."""
+    difference = new.centre - base.centre
+    error, freedom = _sum_of_errors(base.error, base.freedom, new.error, new.freedom)
+    reach = float(stdtrit(freedom, (1 + confidence) / 2)) * error
+    return exp(difference), (exp(difference - reach), exp(difference + reach))
+
+
+def pooled_spread(sides: list[Groups]) -> tuple[float, float] | None:
+    """The spread between sessions, pooled over several cells, with its degrees of freedom.
+
+    None if no cell has more than one session.
+
+    sides: for each cell of each side the samples by session.
+    """
+    several = [side for side in map(log_mean, sides) if side.session_spread is not None]
+    freedom = sum(side.freedom for side in several)
+    if not freedom:
+        return None
+    return sqrt(sum(side.freedom * (side.session_spread or 0.0) ** 2 for side in several) / freedom), freedom
+
+
+def _sum_of_errors(first: float, first_freedom: float, second: float, second_freedom: float) -> tuple[float, float]:
+    """The standard error of a sum of two independent values, with its degrees of freedom.
+
+    first, second: the standard errors of the two values, each with its degrees of freedom.
+    """
+    both = hypot(first, second)
+    parts = first**4 / first_freedom + second**4 / second_freedom
+    return both, both**4 / parts if parts else first_freedom

@@ -1,0 +1,64 @@
+"""Foreign text made safe to print: no control characters, and errors in one line."""
+
+import re
+
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, except tab and line feed
+    "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # direction marks, invisible characters
+    "\ud800-\udfff\U000e0000-\U000e007f]"  # halves of a character, invisible tags
+)
+_NO_ASCII = re.compile("[^\x00-\x7e]")
+LONGEST_LINE = 1000
+"""An error line has at most this many characters."""
+
+
+def printable(text: str) -> str:
+    """The text with its control and direction characters written as escapes, such as `\\x1b`.
+
+    Tabs and line feeds stay. Such characters in a name could colour the terminal, move its cursor or hide a part.
+    """
+    return _UNSAFE.sub(_escape, text)
+
+
+def printable_json(text: str, encoding: str = "utf-8") -> str:
+    """A JSON text with JSON's own escapes for the characters that `printable` escapes.
+
+    encoding: of the stream. What it cannot encode is escaped too.
+    """
+    try:
+        text.encode(encoding)
+        signs = _UNSAFE
+    except UnicodeEncodeError:
+        signs = _NO_ASCII
+    return signs.sub(lambda found: _json_escape(found[0]), text)
+
+
+def one_line(text: str) -> str:
+    """The text in one printable line of at most LONGEST_LINE characters. A longer one is cut in its middle."""
+    line = printable(" ".join(text.split()))
+    if len(line) <= LONGEST_LINE:
+        return line
+    half = (LONGEST_LINE - 3) // 2
+    return f"{line[:half]} … {line[-half:]}"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message that is not empty. The name of its type if there is none."""
+    return next((one_line(line) for line in message_of(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def message_of(error: BaseException) -> str:
+    """The message of an error. Empty if the error cannot say it."""
+    try:
+        return str(error)
+    except Exception:  # a foreign class may have a faulty `__str__`
+        return ""
+
+
+def _escape(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")
+
+
+def _json_escape(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
