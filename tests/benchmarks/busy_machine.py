@@ -21,7 +21,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.benchmarks.program import Call, call, call_once, contains, machine, write
+from tests.benchmarks.program import Call, call, call_once, contains, machine, parser, write
 from trio_profile import units
 from trio_profile.records.store import Store
 
@@ -177,14 +177,9 @@ def _print(result: Mapping[str, Any]) -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.busy_machine", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--loops", type=int, default=2, help="how many busy loops (default: 2)")
-    parser.add_argument("--threads", type=int, default=2, help="OMP_NUM_THREADS of each sweep (default: 2)")
-    parser.add_argument("--seconds", type=float, default=5.0, help="sampling of a cell (default: 5)")
-    parser.add_argument("--processes", type=int, help="processes of a sweep (default: the program's)")
-    parser.add_argument("--out", type=Path, default=Path("runs/busy-machine"), help="where studies are kept")
-    return parser.parse_args()
+    script = parser("busy_machine", __doc__)
+    script.add_argument("--loops", type=int, default=2, help="how many busy loops (default: 2)")
+    return script.parse_args()
 
 
 if __name__ == "__main__":

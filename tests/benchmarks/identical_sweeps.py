@@ -20,7 +20,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.benchmarks.program import SLOWED_MS, Call, call, call_once, contains, half_width, machine, write
+from tests.benchmarks.program import SLOWED_MS, Call, call, call_once, contains, half_width, machine, parser, write
 from trio_profile import units
 
 RETENTION = "0.22"
@@ -191,18 +191,13 @@ def _print(result: Mapping[str, Any]) -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.identical_sweeps", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--sweeps", type=int, default=20, help="how many sweeps, an even number (default: 20)")
-    parser.add_argument("--threads", type=int, default=2, help="OMP_NUM_THREADS of each sweep (default: 2)")
-    parser.add_argument("--seconds", type=float, default=5.0, help="sampling of a sweep (default: 5)")
-    parser.add_argument("--processes", type=int, help="processes of a sweep (default: the program's)")
-    parser.add_argument("--slower", type=float, default=0.0, help="share by which each second sweep is slowed")
-    parser.add_argument("--max-ratio", type=float, default=1.03, help="the bound of the gate (default: 1.03)")
-    parser.add_argument("--out", type=Path, default=Path("runs/identical-sweeps"), help="where studies are kept")
-    options = parser.parse_args()
+    script = parser("identical_sweeps", __doc__)
+    script.add_argument("--sweeps", type=int, default=20, help="how many sweeps, an even number (default: 20)")
+    script.add_argument("--slower", type=float, default=0.0, help="share by which each second sweep is slowed")
+    script.add_argument("--max-ratio", type=float, default=1.03, help="the bound of the gate (default: 1.03)")
+    options = script.parse_args()
     if options.sweeps < 2 or options.sweeps % 2:
-        parser.error(f"--sweeps {options.sweeps}: choose an even number, because two sweeps are a pair")
+        script.error(f"--sweeps {options.sweeps}: choose an even number, because two sweeps are a pair")
     return options
 
 

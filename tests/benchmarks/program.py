@@ -1,5 +1,6 @@
 """Call the real program, and keep what it printed, so that a script that was interrupted goes on."""
 
+import argparse
 import json
 import os
 import subprocess
@@ -31,6 +32,21 @@ class Call(BaseModel):
     command: str
     seconds: float
     document: dict[str, Any]
+
+
+def parser(name: str, description: str | None) -> argparse.ArgumentParser:
+    """Return the parser of a script, with the options that all scripts have.
+
+    name: of the script's module.
+    """
+    made = argparse.ArgumentParser(prog=f"python -m tests.benchmarks.{name}", description=description)
+    made.formatter_class = argparse.RawDescriptionHelpFormatter
+    made.add_argument("--threads", type=int, default=2, help="OMP_NUM_THREADS of each sweep (default: 2)")
+    made.add_argument("--seconds", type=float, default=5.0, help="sampling of a cell (default: 5)")
+    made.add_argument("--processes", type=int, help="processes of a sweep (default: the program's)")
+    out = Path("runs") / name.replace("_", "-")
+    made.add_argument("--out", type=Path, default=out, help=f"where studies are kept (default: {out})")
+    return made
 
 
 def call(arguments: Sequence[str], variables: Mapping[str, str], accepted: Sequence[int] = (0,)) -> Call:
