@@ -10,13 +10,15 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
-"""The variables that let waiting threads sleep: OpenMP's own, and Intel's and LLVM's.
+PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "2000", "KMP_BLOCKTIME": "0"}
+"""The variables that let waiting threads sleep: OpenMP's own, GNU's, and Intel's and LLVM's.
 
 By default a thread of OpenMP spins for some milliseconds while it waits for work. On a busy machine it then takes the
-CPU from the thread that it waits for.
+CPU from the thread that it waits for. A thread that sleeps at once is slow on a quiet machine: to wake it takes longer
+than a small operation. So it looks 2,000 times (some hundredth of a millisecond), and then sleeps. docs/machine.md has
+the measured times.
 """
-_OTHER_VARIABLES = ("GOMP_SPINCOUNT", "KMP_LIBRARY")
+_OTHER_VARIABLES = ("KMP_LIBRARY",)
 """Further variables that say how threads wait. If the user has set any of them, all stay as they are."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3

@@ -44,6 +44,12 @@ def percent(share: float, digits: int = 1) -> str:
     return _minus(f"{100 * share:.{digits}f} %")
 
 
+def percent_beside(share: float, other: float) -> str:
+    """A share as a percentage, with enough digits to differ from another: 0.0503 beside 0.05 → `5.03 %`."""
+    digits = next((few for few in range(1, 9) if percent(share, few) != percent(other, few)), 1)
+    return percent(share, digits)
+
+
 def signed_percent(share: float) -> str:
     """A change as a percentage with its sign: −0.021 → `−2.1 %`."""
     return f"{'+' if share >= 0 else '−'}{percent(abs(share))}"

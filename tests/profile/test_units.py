@@ -1,3 +1,5 @@
+import pytest
+
 from trio_profile import units
 
 
@@ -155,3 +157,10 @@ def test_a_divergence_has_its_interval_and_unit():
 
 def test_a_score_has_one_decimal():
     assert units.score(94.9) == "94.9"
+
+
+@pytest.mark.parametrize(
+    ("share", "other", "text"), [(0.07, 0.05, "7.0 %"), (0.0503, 0.05, "5.03 %"), (0.05, 0.05, "5.0 %")]
+)
+def test_a_share_gets_digits_until_it_differs_from_another(share: float, other: float, text: str):
+    assert units.percent_beside(share, other) == text

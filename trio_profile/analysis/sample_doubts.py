@@ -96,7 +96,10 @@ def budget(measurement: Measurement, study: Study) -> Iterator[Doubt]:
     yield Doubt(
         cell=measurement.cell,
         kind="budget",
-        sentence=f"{told}: ±{units.percent(width)} is known, ±{units.percent(study.precision)} was asked",
+        sentence=(
+            f"{told}: the interval is ±{units.percent_beside(width, study.precision)}, "
+            f"±{units.percent(study.precision)} was asked"
+        ),
         next_step=_narrower(width, groups, study),
         found=width,
         threshold=study.precision,

@@ -130,7 +130,8 @@ def _stopped_early(document: SweepDocument) -> Iterator[str]:
     widths = [_half_width(speedup) for speedup in done if speedup.stopped == "converged" and several]
     if wide := [width for width in widths if width > document.study.precision]:
         where = _some(len(wide), len(done))
-        yield f"The processes differ in {where}: ±{units.percent(max(wide))} is known, ±{asked} was asked."
+        widest = units.percent_beside(max(wide), document.study.precision)
+        yield f"The processes differ in {where}: the widest interval is ±{widest}, ±{asked} was asked."
     if reasons["budget"]:
         where = _some(reasons["budget"], len(done))
         yield f"Sampling stopped at its time budget in {where}: intervals there are wider than the ±{asked} asked for."

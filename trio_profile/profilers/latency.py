@@ -60,6 +60,7 @@ def measure(
     seconds: Sequence[float],
     seed: int,
     least: int = LEAST_SAMPLES,
+    settled_ms: float | None = None,
     clock: Clock | None = None,
     gpu: Gpu | None = None,
     sleep: Callable[[float], None] = time.sleep,
@@ -75,6 +76,7 @@ def measure(
     precision: half width of the median's 95 % interval, divided by the median.
     seconds: measured time of each method without warm-up. The dense runs are divided among the methods.
     least: the least number of pairs of each method.
+    settled_ms: the dense prefill after an earlier warm-up in this process; None if this is the first.
     seed: of the order.
     clock, gpu, sleep: a test may replace them.
     report: called after each round, by method with the number of its pairs and its measured seconds.
@@ -86,7 +88,7 @@ def measure(
     discarded = in_a_row = 0
     reasons, strangers = set[str](), set[int]()
     with _quiet():
-        warmups = _warm_up(workload, methods, clock, sum(seconds))
+        warmups = _warm_up(workload, methods, clock, sum(seconds), settled_ms)
         while sampled:
             pairs = _round(workload, {which: methods[which] for which in sampled}, clock, next(orders), gpu)
             for which, pair in pairs.items():
@@ -194,20 +196,31 @@ def _pair(dense: Times, pruned: Times, *, dense_first: bool, clock_mhz: int | No
     )
 
 
-def _warm_up(workload: Workload, methods: Sequence[Method], clock: Clock, seconds: float) -> int:
-    """Run rounds until two in a row agree, or until they take as long as the cells may. Returns how many ran."""
+def _warm_up(
+    workload: Workload, methods: Sequence[Method], clock: Clock, seconds: float, settled_ms: float | None
+) -> int:
+    """Run rounds until two in a row agree, or until they take as long as the cells may. Returns how many ran.
+
+    One round is enough if its dense prefill agrees with `settled_ms`.
+    """
     everything = dict(enumerate(methods))
     orders = _orders(everything, 0)
     before, spent_ms, count = _round(workload, everything, clock, next(orders)), 0.0, 1
+    if settled_ms is not None and _agree(before[0].dense_prefill_ms, settled_ms):
+        return count
     while count < MOST_WARMUPS:
         now, count = _round(workload, everything, clock, next(orders)), count + 1
         spent_ms += now[0].dense_total_ms + sum(pair.total_ms for pair in now.values())
-        changes = [now[0].dense_prefill_ms / before[0].dense_prefill_ms]
-        changes += [pair.prefill_ms / before[which].prefill_ms for which, pair in now.items()]
-        if all(abs(change - 1) < SETTLED for change in changes) or spent_ms >= 1000 * seconds:
+        dense = _agree(now[0].dense_prefill_ms, before[0].dense_prefill_ms)
+        pruned = all(_agree(pair.prefill_ms, before[which].prefill_ms) for which, pair in now.items())
+        if (dense and pruned) or spent_ms >= 1000 * seconds:
             break
         before = now
     return count
+
+
+def _agree(now_ms: float, before_ms: float) -> bool:
+    return abs(now_ms / before_ms - 1) < SETTLED
 
 
 def _slowed(pairs: Mapping[int, Pair], gpu: Gpu | None, reasons: Sequence[str]) -> bool:

@@ -15,7 +15,7 @@ from trio_profile.studies.plan import Plan, PlannedCell
 
 FIXED_SHARE = 0.3
 """The share of a run that pruning does not shorten: the vision tower, the head and the fixed time of each layer."""
-_WARM_UP_ROUNDS = 2.5
+_WARM_UP_ROUNDS = 1.5
 _DISTINCT_RUNS = 13
 """The number of dense runs with pictures that the model has not seen before."""
 

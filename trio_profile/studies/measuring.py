@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from statistics import median
 
 from trio_core.errors import TrioError
 from trio_profile.errors import StoreError
@@ -61,11 +62,6 @@ def measure(
     opened = {"load_seconds": load_seconds, "processes": processes, "inputs": input_digests(study)}
     contents = store.open(study, session.model_copy(update=opened))
     todo = sessions.unfinished(study, contents, skip)
-    old_hash = contents.dense.questions if contents.dense is not None else ""
-    if old_hash and old_hash != hash_questions(plan.workload.questions):
-        raise StoreError(
-            f"{directory} holds answers to other questions than {study.questions} has now; choose another --out"
-        )
 
     def save(line: Dense | Measurement | TimingLine) -> None:
         contents.add(store.append(line))
@@ -82,9 +78,12 @@ def measure(
     followers = sessions.sessions_left(study, contents) - 1
     later = followers * (load_seconds + sum(sampling for _, _, sampling in parts.values()))
     steps = Steps(watch, cells, parts, later)
+    settled_ms = None
     for block in _blocks(study, cells):
-        for line in measure_block(setup, block, steps):
+        for line in measure_block(setup, block, steps, settled_ms):
             save(line)
+            if isinstance(line, TimingLine):
+                settled_ms = median(pair.dense_prefill_ms for pair in line.pairs)
     steps.end()
     return contents
 
@@ -123,10 +122,14 @@ class Setup:
         return found
 
 
-def measure_block(setup: Setup, block: Sequence[PlannedCell], steps: Steps) -> Iterator[Measurement | TimingLine]:
+def measure_block(
+    setup: Setup, block: Sequence[PlannedCell], steps: Steps, settled_ms: float | None = None
+) -> Iterator[Measurement | TimingLine]:
     """Measure the cells of one block. Yield each record as soon as it is finished.
 
     A cell that runs out of memory, or that its method refuses, does not stop the others.
+
+    settled_ms: the dense prefill of an earlier block in this process; None if this is the first.
     Raises a TrioError if a method refuses a cell and refusals are not recorded.
     """
     counted = [planned for planned in block if planned.cell.id in setup.counted]
@@ -145,7 +148,7 @@ def measure_block(setup: Setup, block: Sequence[PlannedCell], steps: Steps) -> I
             steps.finish(planned)
             yield memory_failure(planned.cell, error)
     if counted:
-        yield from _time(setup, counted, steps)
+        yield from _time(setup, counted, steps, settled_ms)
 
 
 def _count(setup: Setup, planned: PlannedCell, steps: Steps) -> Measurement:
@@ -163,7 +166,9 @@ def _count(setup: Setup, planned: PlannedCell, steps: Steps) -> Measurement:
     return Measurement(cell=planned.cell, status="counted", session=setup.session, **fields)
 
 
-def _time(setup: Setup, cells: Sequence[PlannedCell], steps: Steps) -> Iterator[Measurement | TimingLine]:
+def _time(
+    setup: Setup, cells: Sequence[PlannedCell], steps: Steps, settled_ms: float | None
+) -> Iterator[Measurement | TimingLine]:
     """Time the cells of one block in turn. Yield each record as soon as it is finished."""
     study = setup.study
     finished = set[int]()
@@ -175,6 +180,7 @@ def _time(setup: Setup, cells: Sequence[PlannedCell], steps: Steps) -> Iterator[
             seconds=[setup.seconds[planned.cell.id] for planned in cells],
             seed=setup.seed,
             least=setup.least_pairs,
+            settled_ms=settled_ms,
             clock=setup.clock,
             report=lambda pairs: steps.show_pairs(cells, pairs),
         ):
@@ -200,7 +206,7 @@ def _time(setup: Setup, cells: Sequence[PlannedCell], steps: Steps) -> Iterator[
             yield failure
             return
         for planned in left:
-            yield from _time(setup, [planned], steps)
+            yield from _time(setup, [planned], steps, settled_ms)
 
 
 def _blocks(study: Study, cells: Sequence[PlannedCell]) -> Iterator[list[PlannedCell]]:
@@ -226,6 +232,7 @@ def _prepare(plan: Plan, cells: Sequence[PlannedCell], contents: Contents, clock
     generation = _seconds(lambda: latency.run(workload, clock))
     reference, questions = None, 0.0
     if contents.dense is None or any(planned.cell.id not in counted for planned in cells):
+        _require_same_questions(study, workload, contents)
         start = time.perf_counter()
         reference = _reference(study, workload, watch)
         questions = time.perf_counter() - start
@@ -241,6 +248,16 @@ def _prepare(plan: Plan, cells: Sequence[PlannedCell], contents: Contents, clock
         Pace(generation=generation, count=COUNT_OVER_GENERATION * generation, questions=questions),
         reference,
     )
+
+
+def _require_same_questions(study: Study, workload: Workload, contents: Contents) -> None:
+    """Raise StoreError if the store holds answers to other questions. A session that asks nothing need not know."""
+    old_hash = contents.dense.questions if contents.dense is not None else ""
+    if old_hash and old_hash != hash_questions(workload.questions):
+        raise StoreError(
+            f"the study holds answers to other questions than {study.questions or study.model} has now; choose another "
+            "--out"
+        )
 
 
 def _reference(study: Study, workload: Workload, watch: Watch) -> fidelity.Reference | None:

@@ -126,6 +126,13 @@ def test_warm_up_goes_on_until_two_rounds_agree(tiny_workload, monkeypatch):
     assert measured(tiny_workload, Grid(retention=0.4), clock=FakeClock()).warmups == 4
 
 
+@pytest.mark.parametrize(("settled_ms", "warmups"), [(52.0, 1), (80.0, 2), (None, 2)])
+def test_one_round_warms_up_if_the_dense_model_is_as_fast_as_before(tiny_workload, settled_ms, warmups):
+    """The dense prefill takes 50 ms by the clock of this test."""
+    found = measured(tiny_workload, Grid(retention=0.4), settled_ms=settled_ms, clock=FakeClock())
+    assert found.warmups == warmups
+
+
 def test_noisy_times_stop_at_the_budget(tiny_workload):
     steps = [1000.0 * (1 + i * 7919 % 13) for i in range(4000)]
     found = measured(tiny_workload, Grid(retention=0.4), precision=0.001, seconds=[1], clock=FakeClock(steps))

@@ -21,7 +21,7 @@ def test_a_pruned_run_costs_its_fixed_part_and_its_tokens():
 
 def test_pairs_take_the_time_that_is_asked_for_or_the_least_number_of_pairs():
     (planned,) = plan(make(methods=("grid",), retentions=(1.0,)), shape())
-    warm_up = 2.5 * 2.0
+    warm_up = 1.5 * 2.0
     assert PACE.parts(planned, shape(), 0.01, 6) == pytest.approx((4.0, 10.0, warm_up + 6 * 2.0))
     assert PACE.parts(planned, shape(), 100.0, 6) == pytest.approx((4.0, 10.0, warm_up + 100.0))
 

@@ -73,11 +73,11 @@ def test_finished_cells_are_not_run_again(tiny_study, tmp_path, monkeypatch):
 def test_a_sweep_goes_on_where_it_stopped(tiny_study, tmp_path, monkeypatch):
     measure, calls = measuring.measure_block, []
 
-    def interrupted(desk, block, progress):
+    def interrupted(desk, block, *more):
         calls.extend(planned.cell.retention for planned in block)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return measure(desk, block, progress)
+        return measure(desk, block, *more)
 
     monkeypatch.setattr(measuring, "measure_block", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -199,7 +199,7 @@ def test_a_store_of_version_1_knows_its_questions_by_their_hash(tiny_study, phot
     (out / "measurements.jsonl").write_text(
         "".join(f"{record.model_dump_json(exclude_none=True)}\n" for record in records)
     )
-    with pytest.raises(StoreError, match=r"holds answers to other questions than .*questions\.jsonl has now"):
+    with pytest.raises(StoreError, match=r"the study holds answers to other questions than .*questions\.jsonl has now"):
         sweep.run(study, out)
 
 
