@@ -39,17 +39,21 @@ class Entry:
     """One field of a table.
 
     note: smaller, after the text.
-    title: a tooltip: the page shows it while the pointer is on the entry.
+    title: more digits, or an explanation. The page shows it when the entry is pointed at, touched or focused.
+    doubt: why the entry is doubted; empty if it is not. The page marks it, and links to the doubts.
     colour: number of a method's colour, drawn as a dot before the text.
     span: how many columns it fills.
+    order: the number by which a column is sorted; None for the text.
     """
 
     text: str
     note: str = ""
     title: str = ""
+    doubt: str = ""
     tone: Tone = ""
     colour: int | None = None
     span: int = 1
+    order: float | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class Table:
     """Rows of entries.
 
     keys: how many columns name the row, counted from the left. A renderer that splits a wide table repeats them.
+    first: how many columns, counted from the left, are always in sight. The page hides the others until "more columns"
+        is chosen, and the terminal leaves them out. None: all are in sight.
     groups: headings over several columns, each with how many columns it spans.
     compact: half a page wide.
     prose: its entries are sentences, which begin at the left and run over several lines.
@@ -70,6 +76,7 @@ class Table:
     compact: bool = False
     prose: bool = False
     keys: int = 1
+    first: int | None = None
     detail: bool = False
 
 
@@ -116,6 +123,7 @@ class Series:
     hollow: whether each point is drawn hollow, as one whose sampling stopped early.
     labels: written beside each point.
     group: series of one group are shown and hidden together. legend: whether the legend names it.
+    quiet: drawn in the ink of the axes until it is pointed at, or chosen in the chart's picker.
     """
 
     name: str
@@ -137,6 +145,7 @@ class Series:
     opacity: float = 1
     group: str = ""
     legend: bool = True
+    quiet: bool = False
 
 
 @dataclass(frozen=True)
@@ -164,6 +173,7 @@ class Chart:
     levels: y values of horizontal lines, such as the one at which pruned and dense are equal.
     uprights: vertical lines.
     together: one tooltip shows all series at the same x.
+    picker: the page lists the groups of the series beside the chart, so that readers choose which ones are coloured.
     """
 
     kind: ClassVar[str] = "chart"
@@ -176,6 +186,7 @@ class Chart:
     levels: Sequence[float] = ()
     uprights: Sequence[Upright] = ()
     together: bool = False
+    picker: bool = False
     height: int = 400
     detail: bool = False
 
@@ -228,11 +239,24 @@ class Page:
 
 
 @dataclass(frozen=True)
+class Confidence:
+    """How far the numbers of a report can be trusted.
+
+    why: the reason, in a few words.
+    """
+
+    level: Literal["high", "medium", "low"]
+    why: str
+
+
+@dataclass(frozen=True)
 class Report:
     """A whole report.
 
     subject, joint, model: the heading, in three parts: `trio`, `on`, `pocket`.
     facts: the line below the heading.
+    banner: what readers must know before they read on; empty if there is nothing.
+    confidence: a badge beside the heading; None for none.
     data: the document as JSON, embedded in the page; empty for what is not kept.
     """
 
@@ -242,3 +266,5 @@ class Report:
     pages: Sequence[Page]
     data: str = ""
     joint: str = "on"
+    banner: str = ""
+    confidence: Confidence | None = None
