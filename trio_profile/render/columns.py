@@ -33,14 +33,19 @@ def without_empty_columns(table: Table) -> Table:
 
 def first_columns(table: Table) -> Table:
     """The table with the columns that are always in sight."""
-    return table if table.first is None else with_columns(table, range(table.first))
+    return with_columns(table, range(table.first or 0)) if has_others(table) else table
 
 
 def other_columns(table: Table) -> Table | None:
     """The columns that are not always in sight, after those that name a row. None if all are always in sight."""
-    if table.first is None or table.first >= len(table.columns):
+    if not has_others(table):
         return None
-    return with_columns(table, [*range(table.keys), *range(max(table.first, table.keys), len(table.columns))])
+    return with_columns(table, [*range(table.keys), *range(max(table.first or 0, table.keys), len(table.columns))])
+
+
+def has_others(table: Table) -> bool:
+    """Whether some columns are not always in sight."""
+    return table.first is not None and table.first < len(table.columns)
 
 
 def with_columns(table: Table, kept: Collection[int]) -> Table:

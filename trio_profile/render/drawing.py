@@ -93,7 +93,7 @@ def waterfall(block: Waterfall) -> Figure:
         "type": "waterfall",
         "orientation": "h",
         "y": places,
-        "x": [*values, 0],
+        "x": _numbers([*values, 0]),
         "measure": ["absolute", *("relative" for _ in block.steps), "total"],
         "connector": {"line": {"color": INK, "width": 1}},
         "increasing": {"marker": {"color": PALETTE[1]}},
