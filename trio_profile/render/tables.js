@@ -56,7 +56,7 @@ function numberIn(text) {
     .replaceAll("−", "-")
     .replace(/[\u202f\u00a0 ](?=\d)/g, (space, at) => (/\d/.test(text[at - 1] ?? "") ? "" : " "))
     .replace(/10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)/, (_, raised) => `10^${[...raised].map((sign) => (sign === "⁻" ? "-" : RAISED.indexOf(sign))).join("")}`);
-  const found = /^([+-]?\d[\d.]*(?:e[+-]?\d+)?)(?:\s*×\s*10\^(-?\d+))?(?:\s([kMGTP]i?)(?=B|\s|$|[A-Z]))?/.exec(plain);
+  const found = /^([+-]?\d[\d.]*(?:e[+-]?\d+)?)(?:\s*×\s*10\^(-?\d+))?(?:\s([kKMGTP]i?)(?=B|MAC|FLOP|\s|$))?/.exec(plain);
   if (!found) return null;
   return Number(found[1]) * 10 ** Number(found[2] ?? 0) * (PREFIXES[found[3]] ?? 1);
 }

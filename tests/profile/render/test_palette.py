@@ -1,6 +1,7 @@
 """Colours that can be seen on both papers, and symbols for those who cannot tell colours apart."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def test_each_colour_can_be_seen_on_white_and_on_near_black(colour: str):
 def test_a_colour_and_a_symbol_occur_together_once_in_56_numbers():
     assert len({(hex_colour(number), symbol(number)) for number in range(56)}) == 56
     neighbours = [(hex_colour(number), symbol(number)) for number in range(24)]
-    assert all(a[0] != b[0] and a[1] != b[1] for a, b in zip(neighbours, neighbours[1:], strict=False))
+    assert all(a[0] != b[0] and a[1] != b[1] for a, b in pairwise(neighbours))
 
 
 def test_the_page_draws_each_symbol():
