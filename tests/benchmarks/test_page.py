@@ -2,8 +2,8 @@
 
     .venv/bin/python -m pytest tests/benchmarks/test_page.py --benchmark-only -o addopts="-q --import-mode=importlib"
 
-`paint` is the first contentful paint, `loaded` the load event, and `still` the end of the last task of more than 50 ms in
-the two seconds after it. All are in milliseconds from the start of the navigation.
+`paint` is the first contentful paint, `loaded` the load event, and `still` the end of the last task of more than 50 ms
+in the two seconds after it. All are in milliseconds from the start of the navigation.
 """
 
 from pathlib import Path
