@@ -19,7 +19,7 @@ document.addEventListener("pointerover", (event) => {
 });
 document.addEventListener("focusin", (event) => show(event.target.closest(TOLD)));
 document.addEventListener("focusout", () => show(null));
-document.addEventListener("scroll", () => show(null), { capture: true, passive: true });
+document.addEventListener("scroll", () => shown && place(shown), { capture: true, passive: true });
 document.addEventListener("click", (event) => {
   const told = event.target.closest?.(TOLD) ?? null;
   // The first touch of a mark tells the reason, the second one goes to the doubts.
@@ -60,6 +60,11 @@ function show(told) {
   if (told === null) return;
   take(told);
   tip.textContent = told.dataset.told;
+  place(told);
+}
+
+/** Put the tip above an element, or below it where there is no room. */
+function place(told) {
   const at = told.getBoundingClientRect();
   const { width, height } = tip.getBoundingClientRect();
   const left = Math.min(Math.max(8, at.left), Math.max(8, document.documentElement.clientWidth - width - 8));

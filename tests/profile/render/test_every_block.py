@@ -152,14 +152,12 @@ def test_every_renderer_shows_the_banner_and_the_confidence(renderer: str):
     report = replace(
         report_of(), banner=f"The model is a toy {HOSTILE}.", confidence=Confidence("low", f"Few pairs {HOSTILE}.")
     )
-    page = html.render(report) if renderer == "html" else ""
-    text = in_one_line(unescape(re.sub("<[^>]*>", " ", page)) if page else RENDERERS[renderer](report))
+    page = html.render(report)
     assert "<b>bold" not in page
-    if renderer == "html":
-        assert "The model is a toy bold [red]hot[/red]" in re.sub("<[^>]*> ?", "", text)
-    else:
-        assert f"The model is a toy {HOSTILE}." in text
-    assert "Confidence: low" in text and "Few pairs" in text
+    text = unescape(re.sub("<[^>]*>", " ", page)) if renderer == "html" else RENDERERS[renderer](report)
+    said = in_one_line(text)
+    assert f"The model is a toy {HOSTILE}." in said
+    assert "Confidence: low" in said and f"Few pairs {HOSTILE}." in said
 
 
 def test_a_report_without_banner_and_confidence_has_neither():
