@@ -281,7 +281,7 @@ def _summarise_fidelity(fidelity: Fidelity | None, pictures: Sequence[int]) -> d
 
 
 def loss(cell: CellSummary) -> float | None:
-    """Return what a cell loses: the share of wrong answers, or the mean KL where no answers are known; None if neither."""
+    """Return a cell's share of wrong answers, or its mean KL where no answers are known; None without either."""
     if cell.accuracy is not None:
         return 1 - cell.accuracy.value
     return None if cell.kl_nats_mean is None else cell.kl_nats_mean.value

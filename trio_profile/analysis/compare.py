@@ -7,6 +7,7 @@ from pydantic import Field
 from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, DenseSummary, loss
 from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.pairs import CellPairs
 from trio_profile.analysis.pareto import front
 from trio_profile.analysis.recommendation import Recommendation
 from trio_profile.analysis.sweep import summarise
@@ -36,6 +37,7 @@ class Comparison(StudyDocument):
     rows: sorted by retention, then by prefill speed-up, the fastest first. Cells that failed or were refused follow.
     recommendation: the cell to deploy, if any.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
+    pairs: the raw pairs of each cell. `--json` leaves them out; the page's data and `export --pairs` have them.
     report: path of report.html.
     """
 
@@ -44,6 +46,7 @@ class Comparison(StudyDocument):
     rows: list[Row]
     recommendation: Recommendation
     doubts: list[Doubt] = Field(default_factory=list)
+    pairs: list[CellPairs] = Field(default_factory=list, exclude=True)
     report: str | None = None
 
     def at(self, retention: float) -> list[Row]:
@@ -104,6 +107,7 @@ def compare(
         rows=rows,
         recommendation=document.recommendation,
         doubts=document.doubts,
+        pairs=document.pairs,
     )
 
 

@@ -17,6 +17,7 @@ from trio_profile.analysis.cells import (
 )
 from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.recommendation import Recommendation, recommend
+from trio_profile.analysis.pairs import CellPairs, pairs_of
 from trio_profile.analysis.stability import doubts
 from trio_profile.records.contents import Contents
 from trio_profile.records.documents import StudyDocument
@@ -40,6 +41,7 @@ class SweepDocument(StudyDocument):
     accuracy_kept_by_method: the same for each method.
     recommendation: the cell to deploy, if any.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
+    pairs: the raw pairs of each cell. `--json` leaves them out; the page's data and `export --pairs` have them.
     report: path of report.html.
     """
 
@@ -51,6 +53,7 @@ class SweepDocument(StudyDocument):
     accuracy_kept: dict[str, AccuracyKept] = Field(default_factory=dict)
     accuracy_kept_by_method: dict[str, dict[str, AccuracyKept]] = Field(default_factory=dict)
     doubts: list[Doubt] = Field(default_factory=list)
+    pairs: list[CellPairs] = Field(default_factory=list, exclude=True)
     report: str | None = None
 
 
@@ -86,6 +89,7 @@ def summarise(
         accuracy_kept=accuracy_kept[study.methods[0]],
         accuracy_kept_by_method=accuracy_kept,
         doubts=found,
+        pairs=pairs_of(ordered, sessions),
         report=report,
     )
 
