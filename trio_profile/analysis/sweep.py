@@ -16,8 +16,8 @@ from trio_profile.analysis.cells import (
     summarise_dense,
 )
 from trio_profile.analysis.doubt import Doubt
-from trio_profile.analysis.recommendation import Recommendation, recommend
 from trio_profile.analysis.pairs import CellPairs, pairs_of
+from trio_profile.analysis.recommendation import Recommendation, recommend
 from trio_profile.analysis.stability import doubts
 from trio_profile.records.contents import Contents
 from trio_profile.records.documents import StudyDocument

@@ -89,18 +89,21 @@ def _kept_entry(found: AccuracyKept) -> Entry:
 
 def _answers_table(document: SweepDocument, dense: DenseSummary) -> Table:
     kinds = list(dense.accuracy_by_kind)
-    columns = ("Method", "Retention", "right", "against dense", "same answer", "same next token", "KL, nats", *kinds)
+    columns = (
+        *("Method", "Retention", "right", "points lost", "changed answers", "changed next token"),
+        *(*entries.NATS_COLUMNS, *kinds),
+    )
     rows = [
         [
             Entry("dense"),
             Entry(units.percent(1.0)),
             entries.short_share(dense.accuracy),
-            *[entries.NOTHING] * 4,
+            *[entries.NOTHING] * 6,
             *(entries.short_share(dense.accuracy_by_kind[kind]) for kind in kinds),
         ]
     ]
     rows += [_answers_row(document, method, asked, cell, kinds) for method, asked, cell in planned(document)]
-    return Table("Answers by retention", columns, rows, keys=2, detail=True)
+    return Table("Answers by retention", columns, rows, keys=2, first=7, detail=True)
 
 
 def _answers_row(
@@ -108,13 +111,13 @@ def _answers_row(
 ) -> list[Entry]:
     name = head(document, method, asked, cell)
     if cell is None or cell.accuracy is None or cell.kl_nats is None or cell.top1_agreement is None:
-        return [*name, entries.unmeasured(cell, 5 + len(kinds))]
+        return [*name, entries.unmeasured(cell, 7 + len(kinds))]
     return [
         *name,
         entries.short_share(cell.accuracy),
-        entries.points(cell.accuracy_difference),
-        entries.short_share(cell.answer_agreement),
-        entries.short_share(cell.top1_agreement),
-        entries.factor(cell.kl_nats),
+        entries.points_lost(cell.accuracy_difference),
+        entries.changed(cell.answer_agreement),
+        entries.changed(cell.top1_agreement),
+        *entries.divergence(cell),
         *(entries.short_share(cell.accuracy_by_kind.get(kind)) for kind in kinds),
     ]

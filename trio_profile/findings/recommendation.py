@@ -11,7 +11,6 @@ from trio_profile.records.schema import Session
 from trio_profile.text import listed
 
 _MOST = f"{units.plain(100 * MOST_LOST)} points of right answers"
-_REMEMBER = "An interval covers another run on this machine, not another machine."
 
 
 def block(found: Recommendation) -> Sentences:
@@ -62,7 +61,7 @@ def _sentences(found: Recommendation) -> Iterator[str]:
     if found.status == "use":
         yield _floor(found, found.pick)
     if found.confidence is not None:
-        yield f"Confidence: {found.confidence.level}, because {listed(found.confidence.reasons)}. {_REMEMBER}"
+        yield f"Confidence: {found.confidence.level}, because {listed(found.confidence.reasons)}."
 
 
 def _named(pick: Pick) -> str:
@@ -96,4 +95,3 @@ def _floor(found: Recommendation, pick: Pick) -> str:
             f"{units.points(less.value, less.ci95)} right."
         )
     return f"Lower retentions of {pick.method} than {units.percent(found.lowest or pick.realised)} were not measured."
-
