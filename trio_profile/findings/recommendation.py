@@ -75,7 +75,7 @@ def _gain(pick: Pick) -> str:
     if pick.total_speedup is not None:
         parts.append(f"with decoding {units.times_within(pick.total_speedup.value, pick.total_speedup.ci95)}")
     if (less := pick.accuracy_difference) is not None:
-        parts.append(f"right answers {units.points(less.value, less.ci95)}")
+        parts.append(f"{units.points_lost(less.value, less.ci95)} points of right answers lost")
     return ", ".join(parts)
 
 
@@ -91,7 +91,7 @@ def _floor(found: Recommendation, pick: Pick) -> str:
     if below is not None and below.accuracy_difference is not None:
         less = below.accuracy_difference
         return (
-            f"Do not go below {units.percent(pick.realised)}: at {units.percent(below.realised)} {pick.method} answers "
-            f"{units.points(less.value, less.ci95)} right."
+            f"Do not go below {units.percent(pick.realised)}: at {units.percent(below.realised)} {pick.method} loses "
+            f"{units.points_lost(less.value, less.ci95)} points of right answers."
         )
     return f"Lower retentions of {pick.method} than {units.percent(found.lowest or pick.realised)} were not measured."
