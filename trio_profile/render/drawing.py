@@ -117,12 +117,12 @@ def narrow_layout(block: Waterfall) -> dict[str, Any]:
     """Where the layout of a narrow waterfall differs. Names stand above their bars, so that bars keep their width."""
     names = _names(block)
     style = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "middle", "showarrow": False, "align": "left"}
-    labels = [{**style, "y": place - 0.46, "text": name, "font": {"size": 12}} for place, name in enumerate(names)]
+    labels = [{**style, "y": place - 0.56, "text": name, "font": {"size": 12}} for place, name in enumerate(names)]
     return {
         "height": 60 + _NAMED_BAR * len(names),
         "bargap": 0.55,
         "annotations": labels,
-        "yaxis": {"showticklabels": False, "showgrid": False, "zeroline": False, "range": [len(names) - 0.5, -0.9]},
+        "yaxis": {"showticklabels": False, "showgrid": False, "zeroline": False, "range": [len(names) - 0.5, -1]},
     }
 
 
