@@ -123,11 +123,18 @@ def test_in_a_narrow_waterfall_the_names_stand_above_the_bars(show: Open):
 def test_the_mode_bar_is_seen_while_the_pointer_is_on_the_figure(show: Open):
     view = show(swept("trio"))
     view.scroll_through()
-    opacity = "getComputedStyle(document.querySelector('#figure-prefill .modebar')).opacity"
+    opacity = "getComputedStyle(document.querySelector('#figure-prefill .modebar-group')).opacity"
     view.page.locator("h1").hover()
     view.wait(f"{opacity} === '0'")
     view.page.locator("#figure-prefill").hover()
     view.wait(f"{opacity} === '1'")
+
+
+def test_labels_that_lie_upon_others_are_hidden(show: Open):
+    points = Series("a", [1, 1.01, 50], [1, 1.01, 50], labels=["first", "second", "third"], line=None)
+    view = show(Chart("labels", "", "", Axis("x", 0, 100), Axis("y", 0, 100), [points]))
+    view.scroll_through()
+    assert [label.inner_text() for label in view.page.locator(".textpoint text:visible").all()] == ["first", "third"]
 
 
 # The picker
