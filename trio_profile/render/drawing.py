@@ -113,8 +113,15 @@ def waterfall(block: Waterfall) -> Figure:
     return {"data": [trace], "layout": layout}
 
 
-def narrow_layout(block: Waterfall) -> dict[str, Any]:
-    """Where the layout of a narrow waterfall differs. Names stand above their bars, so that bars keep their width."""
+def narrow_layout(block: Chart | Waterfall) -> dict[str, Any]:
+    """Where the layout of a narrow figure differs.
+
+    The entries of a legend stand below one another. The names of a waterfall stand above their bars, so that the bars
+    keep their width.
+    """
+    if isinstance(block, Chart):
+        legend = figure(block)["layout"]["legend"]
+        return {"legend": {**legend, "entrywidth": 1}} if block.together else {}
     names = _names(block)
     style = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "middle", "showarrow": False, "align": "left"}
     labels = [{**style, "y": place - 0.56, "text": name, "font": {"size": 12}} for place, name in enumerate(names)]
@@ -237,7 +244,7 @@ def _series(series: Series, *, listed: bool) -> list[Trace]:
         "marker": _marker(series, colour),
         "textposition": "top center",
         "textfont": {"size": 11},
-        "cliponaxis": series.line is not None,
+        "cliponaxis": series.line is not None and not series.labels,
         **_hover(series.text, [escape(label) for label in series.labels]),
         **member,
         "showlegend": series.legend and not listed,

@@ -82,8 +82,8 @@ function fit(place) {
 /** Draw a figure as wide as paper. */
 function drawForPaper(place) {
   draw(place);
-  const { drawing, data, layout, narrow } = figures.get(place);
-  const height = narrow ? layout.height : PAPER.height; // each bar of a waterfall keeps its height
+  const { drawing, data, layout } = figures.get(place);
+  const height = data[0]?.type === "waterfall" ? layout.height : PAPER.height; // each bar keeps its height
   Plotly.react(drawing, data, structuredClone({ ...layout, ...PAPER, height }));
 }
 

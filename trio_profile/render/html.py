@@ -1,11 +1,12 @@
 """A report as one self-contained HTML file: data, style, plotly and figures inside, nothing loaded from anywhere."""
 
 import json
+import re
 from pathlib import Path
 from pkgutil import get_data
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from trio_profile.findings.blocks import Chart, Report, Waterfall
 from trio_profile.records.files import REPORT
@@ -19,6 +20,7 @@ from trio_profile.render.wrapping import unbroken
 from trio_profile.text import printable_json
 
 _HERE = Path(__file__).parent
+_OPTION = re.compile(r"(?<!\w)--[a-z][a-z-]*")
 STYLES = ("page.css", "tables.css", "figures.css", "paper.css")
 SCRIPTS = ("tables.js", "tips.js", "figures.js")
 """Files beside this one that each page holds. A script runs in a function of its own."""
@@ -77,7 +79,7 @@ def _template() -> Template:
         "figure": _figure,
         "json": _json,
         "groups": drawing.groups,
-        "unbroken": unbroken,
+        "unbroken": _unbroken,
         "hex": hex_colour,
         "dot": rows.dot,
         "head": rows.head,
@@ -88,11 +90,15 @@ def _template() -> Template:
     return environment.get_template("page.html")
 
 
+def _unbroken(text: str) -> Markup:
+    """Text whose lines do not end inside an interval, before a unit or inside an option such as `--out`."""
+    return Markup(_OPTION.sub(r'<span class="option">\g<0></span>', str(escape(unbroken(text)))))
+
+
 def _figure(block: Chart | Waterfall) -> drawing.Figure:
     """The figure of a block. `narrow` is what differs in the layout of a narrow one."""
-    if isinstance(block, Chart):
-        return drawing.figure(block)
-    return {**drawing.waterfall(block), "narrow": drawing.narrow_layout(block)}
+    figure = drawing.figure(block) if isinstance(block, Chart) else drawing.waterfall(block)
+    return {**figure, "narrow": drawing.narrow_layout(block)}
 
 
 def _json(figure: drawing.Figure) -> Markup:

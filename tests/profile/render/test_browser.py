@@ -134,7 +134,7 @@ def test_labels_that_lie_upon_others_are_hidden(show: Open):
     points = Series("a", [1, 1.01, 50], [1, 1.01, 50], labels=["first", "second", "third"], line=None)
     view = show(Chart("labels", "", "", Axis("x", 0, 100), Axis("y", 0, 100), [points]))
     view.scroll_through()
-    assert [label.inner_text() for label in view.page.locator(".textpoint text:visible").all()] == ["first", "third"]
+    assert [label.text_content() for label in view.page.locator(".textpoint text:visible").all()] == ["first", "third"]
 
 
 # The picker
@@ -422,6 +422,14 @@ def test_printing_draws_every_figure(show: Open, tmp_path: Path):
         "(places) => places.map((place) => place.querySelector('.main-svg') !== null)"
     )
     assert all(drawn) and view.errors == []
+
+
+def test_the_head_of_a_table_stands_on_each_sheet(show: Open, tmp_path: Path):
+    pypdfium2 = pytest.importorskip("pypdfium2", reason="reads the PDF")
+    view = show(wide(120))
+    view.page.pdf(path=tmp_path / "page.pdf", format="A4")
+    sheets = [sheet.get_textpage().get_text_range() for sheet in pypdfium2.PdfDocument(tmp_path / "page.pdf")]
+    assert len(sheets) > 2 and all("Retention" in sheet for sheet in sheets if "method-" in sheet)
 
 
 def test_a_page_without_scripts_shows_every_column_and_every_number(show: Open):

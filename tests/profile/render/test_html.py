@@ -175,6 +175,11 @@ def test_markup_in_names_stays_text():
     assert all((attributes["href"] or "").startswith("#") for tag, attributes in page.elements if tag == "a")
 
 
+def test_an_option_in_a_sentence_is_not_broken():
+    text = html.render(Report("a", "b", [], [Page("p", "P", "", [Sentences("", ["raise --precision <b>, or --out."])])]))
+    assert 'raise <span class="option">--precision</span> &lt;b&gt;, or <span class="option">--out</span>.' in text
+
+
 # Poor studies
 
 
