@@ -73,9 +73,9 @@ def summarise(
     by_cell = {measurement.cell.id: measurement for measurement in measurements}
     ordered = [by_cell[cell.id] for cell in study.cells() if cell.id in by_cell]
     done = {method: [m for m in ordered if m.cell.method == method and m.status == "done"] for method in study.methods}
-    break_even = {method: _break_evens(dense, cells, study) for method, cells in done.items()}
-    accuracy_kept = {method: _accuracies_kept(dense, cells) for method, cells in done.items()}
     cells = [summarise_cell(measurement, study, dense) for measurement in ordered]
+    break_even = {method: _break_evens(dense, found, cells) for method, found in done.items()}
+    accuracy_kept = {method: _accuracies_kept(dense, found) for method, found in done.items()}
     found = doubts(study, ordered, dense, sessions)
     return SweepDocument(
         sessions=tuple(sessions),
@@ -118,12 +118,16 @@ def _accuracies_kept(dense: Dense | None, done: list[Measurement]) -> dict[str, 
     }
 
 
-def _break_evens(dense: Dense | None, done: list[Measurement], study: Study) -> dict[str, BreakEven]:
+def _break_evens(
+    dense: Dense | None, done: Sequence[Measurement], summaries: Sequence[CellSummary]
+) -> dict[str, BreakEven]:
     """Return the break-even of one method for each quantity, over its realised retentions.
 
     done: the finished cells of the method.
+    summaries: those of all cells of the study.
     """
-    cells = [summarise_cell(measurement, study, None) for measurement in done]
+    methods = {measurement.cell.method for measurement in done}
+    cells = [cell for cell in summaries if cell.method in methods and cell.status == "done"]
     retentions = [cell.retention.realised for cell in cells if cell.retention is not None]
     found: dict[str, BreakEven] = {}
     for quantity in MEASURED:

@@ -26,6 +26,14 @@ _AXIS = {
     "automargin": True,
     "ticklabelstandoff": 6,
 }
+_LEGEND = {
+    "orientation": "h",
+    "x": 0,
+    "y": 1.02,
+    "xanchor": "left",
+    "yanchor": "bottom",
+    "traceorder": "normal",
+}
 _TITLE = {"size": 13}
 _MARKERS = {"diamond": "diamond", "square": "square", "ring": "circle-open"}
 _LONGEST_NAME = 40
@@ -120,8 +128,7 @@ def narrow_layout(block: Chart | Waterfall) -> dict[str, Any]:
     keep their width.
     """
     if isinstance(block, Chart):
-        legend = figure(block)["layout"]["legend"]
-        return {"legend": {**legend, "entrywidth": 1}} if block.together else {}
+        return {"legend": {**_LEGEND, "entrywidth": 1, "entrywidthmode": "fraction"}} if block.together else {}
     names = _names(block)
     style = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "middle", "showarrow": False, "align": "left"}
     labels = [{**style, "y": place - 0.56, "text": name, "font": {"size": 12}} for place, name in enumerate(names)]
@@ -146,14 +153,7 @@ def _layout(height: int) -> dict[str, Any]:
         "font": {"family": _FONT, "size": 13, "color": INK},
         "margin": {"l": 12, "r": 12, "t": 12, "b": 12},
         "height": height,
-        "legend": {
-            "orientation": "h",
-            "x": 0,
-            "y": 1.02,
-            "xanchor": "left",
-            "yanchor": "bottom",
-            "traceorder": "normal",
-        },
+        "legend": dict(_LEGEND),
         "hoverlabel": {"align": "left", "font": {"family": _FONT, "size": 13}},
         "xaxis": dict(_AXIS),
         "yaxis": dict(_AXIS),

@@ -176,7 +176,9 @@ def test_markup_in_names_stays_text():
 
 
 def test_an_option_in_a_sentence_is_not_broken():
-    text = html.render(Report("a", "b", [], [Page("p", "P", "", [Sentences("", ["raise --precision <b>, or --out."])])]))
+    text = html.render(
+        Report("a", "b", [], [Page("p", "P", "", [Sentences("", ["raise --precision <b>, or --out."])])])
+    )
     assert 'raise <span class="option">--precision</span> &lt;b&gt;, or <span class="option">--out</span>.' in text
 
 
