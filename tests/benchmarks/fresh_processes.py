@@ -3,8 +3,8 @@
     python -m tests.benchmarks.fresh_processes --processes 7 --threads 1 --out runs/fresh-processes.json
 
 Each process loads `pocket`, warms up, and measures pairs of a dense and a pruned run (TRIO at 22 %). One variant is
-left alone: no variable says how threads wait. In the second, waiting threads sleep at once. In the third they spin for a
-moment before they sleep. In the last, malloc keeps its memory too, as trio-profile does it (trio_profile/process.py).
+left alone: no variable says how threads wait. In the second, waiting threads sleep at once. In the third, they spin for
+a moment before they sleep. In the last, malloc keeps its memory too, as trio-profile does it (trio_profile/process.py).
 The variants take turns, and each round begins with another one. With --loops, so many busy loops run beside them.
 Printed are the range of the processes' medians, and the page faults of a dense run.
 """

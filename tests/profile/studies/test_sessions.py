@@ -8,6 +8,7 @@ import time
 
 import psutil
 import pytest
+import torch
 
 from tests.profile import examples
 from trio_core.errors import RetentionError
@@ -30,12 +31,23 @@ def contents(study: Study, *cells: Measurement) -> Contents:
     return Contents(study, sessions=[examples.session(processes=4)], cells={cell.cell.id: cell for cell in cells})
 
 
+OTHER_THREADS = 2 if torch.get_num_threads() == 1 else 1
+"""A number of threads that is not torch's default here."""
+
+
 @pytest.fixture(scope="module")
 def two_processes(tiny_study: Study, tmp_path_factory) -> tuple[Contents, list[Step]]:
-    """A small study in two fresh processes, and its steps."""
+    """A small study in two fresh processes, and its steps. The caller uses OTHER_THREADS."""
     steps: list[Step] = []
-    study = tiny_study.model_copy(update={"processes": 2, "fidelity_inputs": 2})
-    return sweep.run(study, tmp_path_factory.mktemp("two") / "out", steps.append), steps
+    study, out = tiny_study.model_copy(update={"processes": 2, "fidelity_inputs": 2}), tmp_path_factory.mktemp("two")
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(OTHER_THREADS)
+        found = sweep.run(study, out / "out", steps.append)
+        assert sweep.run(study, out / "out") == found, "a second call measured again"
+    finally:
+        torch.set_num_threads(threads)
+    return found, steps
 
 
 def test_one_process_counts_and_each_other_one_times_each_cell(two_processes):
@@ -48,6 +60,11 @@ def test_one_process_counts_and_each_other_one_times_each_cell(two_processes):
         assert cell.status == "done" and cell.session == counting.id and cell.fidelity is not None
         assert [one.session for one in cell.timings] == [session.id for session in timing]
         assert all(len(one.pairs) >= 3 and one.seconds > 0 for one in cell.timings)
+
+
+def test_the_processes_use_as_many_threads_as_the_caller(two_processes):
+    found, _ = two_processes
+    assert [session.environment.cpu_threads for session in found.sessions] == [OTHER_THREADS] * 3
 
 
 def test_a_session_records_the_command_that_the_user_gave(two_processes):
