@@ -13,8 +13,9 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import log, sqrt
 from pathlib import Path
-from statistics import median
+from statistics import mean, median, stdev
 from typing import Any
 
 from rich.console import Console
@@ -22,6 +23,7 @@ from rich.table import Table
 
 from tests.benchmarks.program import SLOWED_MS, Call, call, call_once, contains, half_width, machine, parser, write
 from trio_profile import units
+from trio_profile.records.store import Store
 
 RETENTION = "0.22"
 SPEEDUPS = ("prefill_speedup", "total_speedup", "cpu_speedup")
@@ -36,11 +38,13 @@ def main() -> None:
     start, before = time.monotonic(), machine()
     sweeps = [sweep for number in range(1, options.sweeps, 2) for sweep in _measure_pair(options, number)]
     gates = [_gate(options, number) for number in range(1, options.sweeps, 2)]
+    same = range(1, options.sweeps + 1, 2 if options.slower else 1)
     result = {
         "machine": before | {"environment": sweeps[0].document["environment"]},
         "options": {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()},
         "seconds": time.monotonic() - start,
         **summary([_cell(sweep) for sweep in sweeps], [gate.document["verdicts"] for gate in gates], options.slower),
+        "alike": alike([_medians(options, number) for number in same]),
         "sweeps": [
             {
                 "command": sweep.command,
@@ -101,6 +105,18 @@ def cover(quantities: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
+def alike(medians: Sequence[Sequence[float]]) -> float | None:
+    """Return how much the sweeps differ / how much they should by the spread between their processes.
+
+    medians: of each sweep the logarithms of its processes' median speed-ups.
+    Returns None if a sweep has one process only.
+    """
+    if any(len(one) < 2 for one in medians):
+        return None
+    expected = mean(stdev(one) ** 2 / len(one) for one in medians)
+    return stdev(map(mean, medians)) / sqrt(expected)
+
+
 def caught(pairs: Sequence[Sequence[Mapping[str, Any]]], quantity: str) -> int:
     """Return in how many pairs the quantity's verdict was `regression`."""
     return sum(
@@ -115,6 +131,12 @@ def milliseconds_of(share: float, cell: Mapping[str, Any], threads: int) -> floa
     With one thread it is that share of the CPU time. With several, CPU time counts each thread, so wall time is used.
     """
     return share * cell["cpu_ms" if threads == 1 else "prefill_ms"]["median"]
+
+
+def _medians(options: argparse.Namespace, number: int) -> list[float]:
+    """Return the logarithm of each process's median speed-up of the prefill."""
+    [cell] = Store(_directory(options, number)).read().measurements
+    return [log(median(pair.dense_prefill_ms / pair.prefill_ms for pair in timing.pairs)) for timing in cell.timings]
 
 
 def _measure_pair(options: argparse.Namespace, number: int) -> tuple[Call, Call]:
@@ -181,6 +203,12 @@ def _print(result: Mapping[str, Any]) -> None:
         planted = f"{units.percent(options['slower'])} slower"
         console.print(
             f"{planted}: caught in {number} of {len(result['gates'])} pairs by {quantity}{measured}", soft_wrap=True
+        )
+    if result["alike"] is not None:
+        console.print(
+            f"The sweeps' prefill speed-ups differ {units.factor(result['alike'])} times as much as they should by the "
+            "spread between their processes.",
+            soft_wrap=True,
         )
     each = median(sweep["seconds"] for sweep in sweeps)
     console.print(

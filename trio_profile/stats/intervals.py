@@ -15,6 +15,10 @@ from scipy.stats import rankdata
 from trio_profile.errors import MeasurementError
 from trio_profile.stats.resampling import are_alone, block_length, block_spread, cluster_spread
 
+SESSIONS_ALIKE = 1.5
+"""The sessions of one study run within minutes, in one state of the machine. So they differ less from each other than
+from those of another run, and an interval over sessions is wider by this factor. Measured with two threads on a shared
+machine: alike sweeps differed 1.5 times as much as their sessions said (tests/benchmarks/identical_sweeps.py)."""
 Interval = tuple[float, float]
 Groups = Sequence[Sequence[float]]
 """Samples by session, each session in the order of measurement."""
@@ -118,8 +122,9 @@ def difference_interval(
 def ratio_interval(groups: Groups, *, confidence: float = 0.95) -> Interval:
     """The interval of the median of paired ratios or of times.
 
-    Several sessions: Student's t interval on the logarithms of the sessions' medians. It allows for the spread between
-    sessions. Values that are not positive have no logarithm; then the medians themselves are used.
+    Several sessions: Student's t interval on the logarithms of the sessions' medians, SESSIONS_ALIKE times as wide. It
+    allows for the spread between sessions and between runs. Values that are not positive have no logarithm; then the
+    medians themselves are used.
     One session: see `session_interval`. Another session may differ by more.
 
     groups: by session, each in the order of measurement.
@@ -129,7 +134,8 @@ def ratio_interval(groups: Groups, *, confidence: float = 0.95) -> Interval:
     if len(groups) == 1:
         return session_interval(groups[0], confidence)
     scaled = np.log(medians) if (medians > 0).all() else medians
-    reach = float(stdtrit(len(scaled) - 1, (1 + confidence) / 2)) * scaled.std(ddof=1) / sqrt(len(scaled))
+    error = SESSIONS_ALIKE * scaled.std(ddof=1) / sqrt(len(scaled))
+    reach = float(stdtrit(len(scaled) - 1, (1 + confidence) / 2)) * error
     ends = scaled.mean() - reach, scaled.mean() + reach
     low, high = np.exp(ends) if (medians > 0).all() else ends
     return float(low), float(high)
