@@ -5,7 +5,7 @@ Samples that belong together are treated together: neighbours in time, questions
 """
 
 from collections.abc import Sequence
-from math import comb, sqrt
+from math import comb, hypot, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,13 @@ from scipy.stats import rankdata
 from trio_profile.errors import MeasurementError
 from trio_profile.stats.resampling import are_alone, block_length, block_spread, cluster_spread
 
-SESSIONS_ALIKE = 1.3
-"""The sessions of one study run within minutes, in one state of the machine. So they differ less from each other than
-from those of another run, and an interval over sessions is wider by this factor. Measured with two threads on a shared
-machine: of 90 intervals of alike sweeps 79 held the median of all sweeps without it, and 86 with it
-(tests/benchmarks/identical_sweeps.py)."""
+MACHINE_SPREAD = 0.0125
+"""How much the state of a CPU machine moves the speed-ups of two runs apart, as a standard deviation on the logarithmic
+scale. The sessions of one study run within minutes and share this state, so they cannot show it. Measured on two shared
+cores with one and two threads: of 120 intervals of alike sweeps 101 held the median of all sweeps without it, and 115
+with it (tests/benchmarks/identical_sweeps.py). On a GPU it is not known."""
+_MACHINE_FREEDOM = 30
+"""The degrees of freedom of MACHINE_SPREAD: it is known from forty sweeps."""
 Interval = tuple[float, float]
 Groups = Sequence[Sequence[float]]
 """Samples by session, each session in the order of measurement."""
@@ -120,26 +122,45 @@ def difference_interval(
     return max(float(middle - reach), -1.0), min(float(middle + reach), 1.0)
 
 
-def ratio_interval(groups: Groups, *, confidence: float = 0.95) -> Interval:
+def machine_spread(device: str) -> float:
+    """Return MACHINE_SPREAD for a CPU, and 0 for a GPU, where it is not known."""
+    return MACHINE_SPREAD if device.startswith("cpu") else 0.0
+
+
+def ratio_interval(groups: Groups, *, confidence: float = 0.95, machine: float = 0.0) -> Interval:
     """The interval of the median of paired ratios or of times.
 
-    Several sessions: Student's t interval on the logarithms of the sessions' medians, SESSIONS_ALIKE times as wide. It
-    allows for the spread between sessions and between runs. Values that are not positive have no logarithm; then the
-    medians themselves are used.
+    Several sessions: Student's t interval on the logarithms of the sessions' medians. It allows for the spread between
+    sessions, and for the state of the machine, which all sessions share. Values that are not positive have no
+    logarithm; then the medians themselves are used.
     One session: see `session_interval`. Another session may differ by more.
 
     groups: by session, each in the order of measurement.
+    machine: the spread of the machine's state, see `machine_spread`.
     Raises MeasurementError if a session has no samples, or if one is not finite.
     """
     medians = _medians(groups)
     if len(groups) == 1:
         return session_interval(groups[0], confidence)
-    scaled = np.log(medians) if (medians > 0).all() else medians
-    error = SESSIONS_ALIKE * scaled.std(ddof=1) / sqrt(len(scaled))
-    reach = float(stdtrit(len(scaled) - 1, (1 + confidence) / 2)) * error
+    is_positive = bool((medians > 0).all())
+    scaled = np.log(medians) if is_positive else medians
+    error, freedom = float(scaled.std(ddof=1)) / sqrt(len(scaled)), float(len(scaled) - 1)
+    if machine and is_positive:
+        error, freedom = sum_of_errors(error, freedom, machine, _MACHINE_FREEDOM)
+    reach = float(stdtrit(freedom, (1 + confidence) / 2)) * error
     ends = scaled.mean() - reach, scaled.mean() + reach
-    low, high = np.exp(ends) if (medians > 0).all() else ends
+    low, high = np.exp(ends) if is_positive else ends
     return float(low), float(high)
+
+
+def sum_of_errors(first: float, first_freedom: float, second: float, second_freedom: float) -> tuple[float, float]:
+    """The standard error of a sum of two independent values, with its degrees of freedom (Satterthwaite 1946).
+
+    first, second: the standard errors of the two values, each with its degrees of freedom.
+    """
+    both = hypot(first, second)
+    parts = first**4 / first_freedom + second**4 / second_freedom
+    return both, both**4 / parts if parts else first_freedom
 
 
 def centre(groups: Groups) -> float:
