@@ -203,7 +203,7 @@ def summarise_cell(measurement: Measurement, study: Study, dense: Dense | None) 
 
 
 def _why_stopped(measurement: Measurement, study: Study) -> Stopped | None:
-    """Return why sampling ended: `converged` if all sessions together are as narrow as asked, or the sessions' reason."""
+    """Return why sampling ended: `converged` if the interval of all sessions is narrow enough, or their own reason."""
     ratios = [speedups(pairs, "prefill_ms") for pairs in by_session(measurement)]
     if len(ratios) > 1 and half_width(ratios, machine_spread(study.device)) <= study.precision:
         return "converged"
