@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from scipy.stats import binomtest, t
+from scipy.stats import binomtest, rankdata, t
 
 from trio_profile.errors import MeasurementError
 from trio_profile.stats.intervals import (
@@ -10,6 +10,7 @@ from trio_profile.stats.intervals import (
     machine_spread,
     median,
     median_interval,
+    ranks_of,
     ratio_interval,
     relative_half_width,
     share_interval,
@@ -56,6 +57,11 @@ def test_the_interval_holds_the_median_of_skewed_noise(n: int):
         low, high = median_interval(draw.lognormal(0, 0.5, n))
         held += low <= truth <= high
     assert held / 2000 >= 0.94
+
+
+def test_ranks_equal_scipys():
+    for values in ([3.0, 1.0, 2.0], [1.0, 1.0, 0.5, 2.0, 1.0], [5.0] * 4, [0.1]):
+        assert ranks_of(values).tolist() == rankdata(values).tolist()
 
 
 def test_ratio_interval_holds_the_median_and_ignores_the_scale():
