@@ -23,6 +23,7 @@ from rich.table import Table
 
 from tests.benchmarks.program import SLOWED_MS, Call, call, call_once, contains, half_width, machine, parser, write
 from trio_profile import units
+from trio_profile.analysis.sweep import from_store
 from trio_profile.records.store import Store
 
 RETENTION = "0.22"
@@ -39,20 +40,21 @@ def main() -> None:
     sweeps = [sweep for number in range(1, options.sweeps, 2) for sweep in _measure_pair(options, number)]
     gates = [_gate(options, number) for number in range(1, options.sweeps, 2)]
     same = range(1, options.sweeps + 1, 2 if options.slower else 1)
+    cells = [_cell(_directory(options, number)) for number in range(1, options.sweeps + 1)]
     result = {
         "machine": before | {"environment": sweeps[0].document["environment"]},
         "options": {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()},
         "seconds": time.monotonic() - start,
-        **summary([_cell(sweep) for sweep in sweeps], [gate.document["verdicts"] for gate in gates], options.slower),
+        **summary(cells, [gate.document["verdicts"] for gate in gates], options.slower),
         "alike": alike([_medians(options, number) for number in same]),
         "sweeps": [
             {
                 "command": sweep.command,
                 "seconds": sweep.seconds,
-                "cell": _cell(sweep),
+                "cell": cell,
                 "doubts": sweep.document["doubts"],
             }
-            for sweep in sweeps
+            for sweep, cell in zip(sweeps, cells, strict=True)
         ],
         "gates": [{"command": gate.command, "verdicts": gate.document["verdicts"]} for gate in gates],
     }
@@ -144,7 +146,7 @@ def _measure_pair(options: argparse.Namespace, number: int) -> tuple[Call, Call]
     first = _sweep(options, number, {})
     if not options.slower:
         return first, _sweep(options, number + 1, {})
-    milliseconds = milliseconds_of(options.slower, _cell(first), options.threads)
+    milliseconds = milliseconds_of(options.slower, _cell(_directory(options, number)), options.threads)
     return first, _sweep(options, number + 1, {SLOWED_MS: units.plain(milliseconds)})
 
 
@@ -168,11 +170,11 @@ def _directory(options: argparse.Namespace, number: int) -> Path:
     return options.out / f"sweep-{number:03d}"
 
 
-def _cell(sweep: Call) -> dict[str, Any]:
-    """Return the one cell of a sweep. Raises SystemExit if it was not measured."""
-    [cell] = sweep.document["cells"]
+def _cell(directory: Path) -> dict[str, Any]:
+    """Return the one cell of a sweep, with the intervals of today's code. Raises SystemExit if it was not measured."""
+    [cell] = from_store(Store(directory).read()).model_dump(mode="json")["cells"]
     if cell["status"] != "done":
-        raise SystemExit(f"{sweep.command}: {cell['reason']}")
+        raise SystemExit(f"{directory}: {cell['reason']}")
     return cell
 
 
