@@ -74,7 +74,7 @@ def summarise(
     ordered = [by_cell[cell.id] for cell in study.cells() if cell.id in by_cell]
     done = {method: [m for m in ordered if m.cell.method == method and m.status == "done"] for method in study.methods}
     cells = [summarise_cell(measurement, study, dense) for measurement in ordered]
-    break_even = {method: _break_evens(dense, found, cells) for method, found in done.items()}
+    break_even = {method: _break_evens(study, dense, found, cells) for method, found in done.items()}
     accuracy_kept = {method: _accuracies_kept(dense, found) for method, found in done.items()}
     found = doubts(study, ordered, dense, sessions)
     return SweepDocument(
@@ -119,7 +119,7 @@ def _accuracies_kept(dense: Dense | None, done: list[Measurement]) -> dict[str, 
 
 
 def _break_evens(
-    dense: Dense | None, done: Sequence[Measurement], summaries: Sequence[CellSummary]
+    study: Study, dense: Dense | None, done: Sequence[Measurement], summaries: Sequence[CellSummary]
 ) -> dict[str, BreakEven]:
     """Return the break-even of one method for each quantity, over its realised retentions.
 
