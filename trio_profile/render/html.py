@@ -24,6 +24,8 @@ _OPTION = re.compile(r"(?<!\w)--[a-z][a-z-]*")
 STYLES = ("page.css", "tables.css", "figures.css", "paper.css")
 SCRIPTS = ("tables.js", "tips.js", "figures.js")
 """Files beside this one that each page holds. A script runs in a function of its own."""
+FIGURES = "figures.js"
+"""The script that a page without figures does not need."""
 DOUBTS = "doubts"
 """Id of the section that the marks of doubted entries link to."""
 
@@ -36,7 +38,7 @@ def render(report: Report) -> str:
         report=report,
         format=f"{FORMAT} format {VERSION}",
         styles=[_file(name) for name in STYLES],
-        scripts=[_file(name) for name in SCRIPTS],
+        scripts=[_file(name) for name in SCRIPTS if drawn or name != FIGURES],
         plotly=_plotly() if drawn else "",
         data=Markup(embeddable(report.data)),
         doubts=DOUBTS if any(page.id == DOUBTS for page in report.pages) else "",
