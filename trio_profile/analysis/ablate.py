@@ -10,6 +10,7 @@ from pydantic import Field
 from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, DenseSummary, summarise_cell, summarise_dense
 from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.kept import TokenMaps, token_maps
 from trio_profile.analysis.stability import doubts
 from trio_profile.records.contents import Contents
 from trio_profile.records.documents import StudyDocument
@@ -63,12 +64,15 @@ class Ablation(StudyDocument):
 
     groups: the ablations. The unchanged method is measured once and is a row of each group.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
+    tokens: the tokens that each cell keeps of the study's picture; None if the study has none. `--json` leaves them out,
+        because they have hundreds of numbers for each stage; measurements.jsonl has them (docs/format.md).
     report: path of report.html.
     """
 
     dense: DenseSummary | None
     groups: list[Group]
     doubts: list[Doubt] = Field(default_factory=list)
+    tokens: TokenMaps | None = Field(default=None, exclude=True)
     report: str | None = None
 
     @property
@@ -130,4 +134,5 @@ def ablate(
 
 def from_store(contents: Contents) -> Ablation:
     """Make the document from the contents of a store."""
-    return ablate(contents.study, contents.environment, contents.dense, contents.measurements, contents.sessions)
+    document = ablate(contents.study, contents.environment, contents.dense, contents.measurements, contents.sessions)
+    return document.model_copy(update={"tokens": token_maps(contents)})

@@ -7,6 +7,7 @@ from pydantic import Field
 from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, DenseSummary
 from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.kept import TokenMaps, token_maps
 from trio_profile.analysis.pareto import front
 from trio_profile.analysis.sweep import summarise
 from trio_profile.records.contents import Contents
@@ -34,6 +35,8 @@ class Comparison(StudyDocument):
     reference: the method that the other methods are compared with: trio, or the first method if trio is not measured.
     rows: sorted by retention, then by prefill speed-up, the fastest first. Cells that failed or were refused follow.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
+    tokens: the tokens that each cell keeps of the study's picture; None if the study has none. `--json` leaves them out,
+        because they have hundreds of numbers for each stage; measurements.jsonl has them (docs/format.md).
     report: path of report.html.
     """
 
@@ -41,6 +44,7 @@ class Comparison(StudyDocument):
     reference: str
     rows: list[Row]
     doubts: list[Doubt] = Field(default_factory=list)
+    tokens: TokenMaps | None = Field(default=None, exclude=True)
     report: str | None = None
 
     def at(self, retention: float) -> list[Row]:
@@ -120,4 +124,5 @@ def _speedup(cell: CellSummary) -> float:
 
 def from_store(contents: Contents) -> Comparison:
     """Make the document from the contents of a store."""
-    return compare(contents.study, contents.environment, contents.dense, contents.measurements, contents.sessions)
+    document = compare(contents.study, contents.environment, contents.dense, contents.measurements, contents.sessions)
+    return document.model_copy(update={"tokens": token_maps(contents)})

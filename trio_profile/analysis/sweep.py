@@ -16,6 +16,7 @@ from trio_profile.analysis.cells import (
     summarise_dense,
 )
 from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.kept import TokenMaps, token_maps
 from trio_profile.analysis.stability import doubts
 from trio_profile.records.contents import Contents
 from trio_profile.records.documents import StudyDocument
@@ -38,6 +39,8 @@ class SweepDocument(StudyDocument):
     accuracy_kept: for the first method, the least retention that keeps 0.99, 0.97 and 0.95 of the dense accuracy.
     accuracy_kept_by_method: the same for each method.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
+    tokens: the tokens that each cell keeps of the study's picture; None if the study has none. `--json` leaves them out,
+        because they have hundreds of numbers for each stage; measurements.jsonl has them (docs/format.md).
     report: path of report.html.
     """
 
@@ -48,6 +51,7 @@ class SweepDocument(StudyDocument):
     accuracy_kept: dict[str, AccuracyKept] = Field(default_factory=dict)
     accuracy_kept_by_method: dict[str, dict[str, AccuracyKept]] = Field(default_factory=dict)
     doubts: list[Doubt] = Field(default_factory=list)
+    tokens: TokenMaps | None = Field(default=None, exclude=True)
     report: str | None = None
 
 
@@ -145,6 +149,7 @@ def _speedups(measurement: Measurement, quantity: str) -> list[list[float]]:
 
 def from_store(contents: Contents) -> SweepDocument:
     """Make the document from the contents of a store."""
-    return summarise(
+    document = summarise(
         contents.study, contents.environment, contents.dense, contents.measurements, sessions=contents.sessions
     )
+    return document.model_copy(update={"tokens": token_maps(contents)})

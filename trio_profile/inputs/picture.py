@@ -169,11 +169,10 @@ def _tiled(adapter: Adapter, inputs: Inputs) -> Layout | None:
     rest = packed[0].squeeze(-1).long()[patches:]
     rows = int((rest < 0).sum())
     places = rest.view(rows, -1)[:, :-1]
-    blocks = (
-        pixels[0, :crops, :, : side * patch, : side * patch].unflatten(-1, (side, patch)).unflatten(-3, (side, patch))
-    )
+    crop_pixels = pixels[0, :crops, :, : side * patch, : side * patch]
     # [crops, 3, side, patch, side, patch] → one block for each patch, in raster order of its crop.
-    blocks = blocks.permute(0, 2, 4, 1, 3, 5).flatten(0, 2)[places.to(pixels.device)]
+    blocks = crop_pixels.unflatten(-1, (side, patch)).unflatten(-3, (side, patch)).permute(0, 2, 4, 1, 3, 5)
+    blocks = blocks.flatten(0, 2)[places.to(pixels.device)]
     shown = blocks.permute(2, 0, 3, 1, 4).flatten(3, 4).flatten(1, 2)
     whole = TokenGrid(name="whole picture", rows=side, columns=side)
     tiles = TokenGrid(name="tiles", rows=rows, columns=places.shape[1], first=patches, newline=True)
