@@ -64,7 +64,7 @@ class Ablation(StudyDocument):
 
     groups: the ablations. The unchanged method is measured once and is a row of each group.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
-    tokens: the tokens that each cell keeps of the study's picture; None if the study has none. `--json` leaves them out,
+    tokens: the tokens that each cell keeps of the picture; None if the study has no picture. `--json` leaves them out,
         because they have hundreds of numbers for each stage; measurements.jsonl has them (docs/format.md).
     report: path of report.html.
     """

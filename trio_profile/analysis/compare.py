@@ -35,7 +35,7 @@ class Comparison(StudyDocument):
     reference: the method that the other methods are compared with: trio, or the first method if trio is not measured.
     rows: sorted by retention, then by prefill speed-up, the fastest first. Cells that failed or were refused follow.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
-    tokens: the tokens that each cell keeps of the study's picture; None if the study has none. `--json` leaves them out,
+    tokens: the tokens that each cell keeps of the picture; None if the study has no picture. `--json` leaves them out,
         because they have hundreds of numbers for each stage; measurements.jsonl has them (docs/format.md).
     report: path of report.html.
     """

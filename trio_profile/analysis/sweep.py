@@ -39,7 +39,7 @@ class SweepDocument(StudyDocument):
     accuracy_kept: for the first method, the least retention that keeps 0.99, 0.97 and 0.95 of the dense accuracy.
     accuracy_kept_by_method: the same for each method.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
-    tokens: the tokens that each cell keeps of the study's picture; None if the study has none. `--json` leaves them out,
+    tokens: the tokens that each cell keeps of the picture; None if the study has no picture. `--json` leaves them out,
         because they have hundreds of numbers for each stage; measurements.jsonl has them (docs/format.md).
     report: path of report.html.
     """
