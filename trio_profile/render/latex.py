@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
-from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table, Terms, Waterfall
+from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table, Terms, Tokens, Waterfall
 from trio_profile.render.cleaning import clean_report
 
 _TEX = {
@@ -63,6 +63,13 @@ def drawn(block: Block) -> list[str]:
             return [*_heading(block.caption), _tex(block.label)]
         case Waterfall():
             return _waterfall(block)
+        case Tokens():
+            told = [_tex(text) for text in (block.label, block.note) if text]
+            return [
+                *_heading(block.caption),
+                *told,
+                *_list("itemize", (rf"\item {_tex(one.text)}" for one in block.maps)),
+            ]
     assert_never(block)
 
 
