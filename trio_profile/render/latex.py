@@ -65,11 +65,8 @@ def drawn(block: Block) -> list[str]:
             return _waterfall(block)
         case Tokens():
             told = [_tex(text) for text in (block.label, block.note) if text]
-            return [
-                *_heading(block.caption),
-                *told,
-                *_list("itemize", (rf"\item {_tex(one.text)}" for one in block.maps)),
-            ]
+            items = (rf"\item {_tex(one.text)}" for one in block.maps)
+            return [*_heading(block.caption), *told, *_list("itemize", items)]
     assert_never(block)
 
 

@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64encode
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,7 @@ def token_data(block: Tokens) -> str:
         "picture": block.picture,
         "count": block.count,
         "shown": list(block.shown),
-        "grids": [
-            {
-                "name": grid.name,
-                "rows": grid.rows,
-                "columns": grid.columns,
-                "first": grid.first,
-                "newline": grid.newline,
-            }
-            for grid in block.grids
-        ],
+        "grids": [asdict(grid) for grid in block.grids],
         "maps": [
             {
                 "method": one.method,

@@ -84,7 +84,7 @@
   function draw(canvas, grid, picture, stage, asScores) {
     const context = canvas.getContext("2d"), ink = inks(), place = placed(grid, canvas);
     const is_kept = (number) => number >= 0 && (stage ? stage.kept[number] === 1 : true);
-    const into = stage && stage.into && stage.into.length ? stage.into : null;
+    const into = stage ? stage.into : null;
     const went = (number) => (into && number >= 0 && !is_kept(number) ? into[number] : -1);
     context.fillStyle = ink.card;
     context.fillRect(0, 0, canvas.width, canvas.height);
@@ -135,7 +135,7 @@
       if (!map) return `not measured at ${retentions[retentionRange.value][1]}`;
       const parts = [stage ? stage.text : `keeps all ${data.count} tokens up to layer ${layer}`];
       if (stage && stage.merges) {
-        const merged = stage.into.length ? stage.into.filter((into, number) => into >= 0 && into !== number).length : null;
+        const merged = stage.into ? stage.into.filter((into, number) => into >= 0 && into !== number).length : null;
         parts.push(merged === null ? "others merged, and into which tokens is not recorded" : `${merged} others merged into them`);
       }
       if (asScores && !(stage && stage.scores)) parts.push("no scores at this stage");
