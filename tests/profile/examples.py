@@ -8,10 +8,13 @@ The work is exact (the cost model at integer schedules); times are that work plu
     document(measurements=[measurement(overhead_ms=60)])    never pays
 """
 
+import io
+from base64 import b64encode
 from collections.abc import Sequence
 from zlib import crc32
 
 import numpy as np
+from PIL import Image
 
 from trio_profile.analysis.ablate import Ablation, ablate
 from trio_profile.analysis.sweep import SweepDocument, summarise
@@ -195,9 +198,9 @@ def in_processes(cell: Measurement, count: int = 4) -> Measurement:
     return cell.model_copy(update={"timings": tuple(timings)})
 
 
-PIXEL = (
-    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
-)
+_PNG = io.BytesIO()
+Image.new("RGB", (1, 1), "red").save(_PNG, format="PNG")
+PIXEL = f"data:image/png;base64,{b64encode(_PNG.getvalue()).decode()}"
 """A picture of one red pixel."""
 
 
