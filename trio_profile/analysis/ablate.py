@@ -11,6 +11,7 @@ from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, DenseSummary, summarise_cell, summarise_dense
 from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.kept import TokenMaps, token_maps
+from trio_profile.analysis.pairs import CellPairs, pairs_of
 from trio_profile.analysis.stability import doubts
 from trio_profile.records.contents import Contents
 from trio_profile.records.documents import StudyDocument
@@ -66,6 +67,7 @@ class Ablation(StudyDocument):
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
     tokens: the tokens that each cell keeps of the picture; None if the study has no picture. `--json` leaves them out,
         because they have hundreds of numbers for each stage; measurements.jsonl has them (docs/format.md).
+    pairs: the raw pairs of each cell. `--json` leaves them out; the page's data and `export --pairs` have them.
     report: path of report.html.
     """
 
@@ -73,6 +75,7 @@ class Ablation(StudyDocument):
     groups: list[Group]
     doubts: list[Doubt] = Field(default_factory=list)
     tokens: TokenMaps | None = Field(default=None, exclude=True)
+    pairs: list[CellPairs] = Field(default_factory=list, exclude=True)
     report: str | None = None
 
     @property
@@ -129,6 +132,7 @@ def ablate(
         dense=summarise_dense(dense) if dense else None,
         groups=groups,
         doubts=doubts(study, measurements, dense, sessions),
+        pairs=pairs_of([by_cell[cell.id] for cell in study.cells() if cell.id in by_cell], sessions),
     )
 
 
