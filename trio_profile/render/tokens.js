@@ -133,7 +133,7 @@
 
     function said(map, stage, layer, asScores, first) {
       if (!map) return `not measured at ${retentions[retentionRange.value][1]}`;
-      const parts = [stage ? stage.text : `keeps all ${data.count} tokens up to layer ${layer}`];
+      const parts = [stage ? stage.text : `keeps all ${data.count} tokens ${layer ? `up to layer ${layer}` : "before the first layer"}`];
       if (stage && stage.merges) {
         const merged = stage.into ? stage.into.filter((into, number) => into >= 0 && into !== number).length : null;
         parts.push(merged === null ? "others merged, and into which tokens is not recorded" : `${merged} others merged into them`);
