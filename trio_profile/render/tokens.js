@@ -4,7 +4,9 @@
   const WIDTH = 560; // pixels of a drawing, whatever its width on the page
   const NO_SCORE = 255;
   // Eleven steps of viridis (matplotlib, CC0), a colour map that is even to the eye and to colour-blind readers.
-  const VIRIDIS = ["#440154", "#482475", "#414487", "#355f8d", "#2a788e", "#21918c", "#22a884", "#44bf70", "#7ad151", "#bddf26", "#fde725"];
+  const VIRIDIS = [
+    "#440154", "#482475", "#414487", "#355f8d", "#2a788e", "#21918c", "#22a884", "#44bf70", "#7ad151", "#bddf26", "#fde725",
+  ];
   const RGB = VIRIDIS.map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
   let printing = false;
 
@@ -51,8 +53,9 @@
     context.globalAlpha = alpha;
     context.fillStyle = style;
     // Whole pixels, so that no seam shows between two cells.
-    const left = Math.round(cell.column * place.width), top = Math.round(cell.row * place.height);
-    context.fillRect(left, top, Math.round((cell.column + 1) * place.width) - left, Math.round((cell.row + 1) * place.height) - top);
+    const [left, right] = [cell.column, cell.column + 1].map((column) => Math.round(column * place.width));
+    const [top, bottom] = [cell.row, cell.row + 1].map((row) => Math.round(row * place.height));
+    context.fillRect(left, top, right - left, bottom - top);
     context.globalAlpha = 1;
   }
 
@@ -83,9 +86,9 @@
 
   function draw(canvas, grid, picture, stage, asScores) {
     const context = canvas.getContext("2d"), ink = inks(), place = placed(grid, canvas);
-    const is_kept = (number) => number >= 0 && (stage ? stage.kept[number] === 1 : true);
+    const isKept = (number) => number >= 0 && (stage ? stage.kept[number] === 1 : true);
     const into = stage ? stage.into : null;
-    const went = (number) => (into && number >= 0 && !is_kept(number) ? into[number] : -1);
+    const went = (number) => (into && number >= 0 && !isKept(number) ? into[number] : -1);
     context.fillStyle = ink.card;
     context.fillRect(0, 0, canvas.width, canvas.height);
     if (picture) {
@@ -93,17 +96,17 @@
       context.drawImage(picture, 0, 0, place.width * grid.columns, canvas.height);
       context.filter = "none";
     } else {
-      for (const cell of place.cells) fill(context, place, cell, ink.ink, is_kept(cell.number) ? 0.45 : 0);
+      for (const cell of place.cells) fill(context, place, cell, ink.ink, isKept(cell.number) ? 0.45 : 0);
     }
     for (const cell of place.cells) {
       const score = asScores && stage && stage.scores ? stage.scores[cell.number] : NO_SCORE;
       if (score !== NO_SCORE) fill(context, place, cell, colour(score), 0.85);
-      else if (!is_kept(cell.number)) fill(context, place, cell, ink.paper, went(cell.number) >= 0 ? 0.62 : 0.85);
+      else if (!isKept(cell.number)) fill(context, place, cell, ink.paper, went(cell.number) >= 0 ? 0.62 : 0.85);
       else if (cell.newline) fill(context, place, cell, ink.ink, 0.45);
     }
     if (!stage) return;
-    edges(context, grid, place, (a, b) => went(a) !== went(b) && !is_kept(a) && !is_kept(b), ink.ink, 0.3, 1);
-    const outline = (a, b) => is_kept(a) !== is_kept(b);
+    edges(context, grid, place, (a, b) => went(a) !== went(b) && !isKept(a) && !isKept(b), ink.ink, 0.3, 1);
+    const outline = (a, b) => isKept(a) !== isKept(b);
     edges(context, grid, place, outline, ink.paper, 0.8, 4);
     edges(context, grid, place, outline, ink.ink, 1, 1.6);
   }
@@ -133,17 +136,25 @@
 
     function said(map, stage, layer, asScores, first) {
       if (!map) return `not measured at ${retentions[retentionRange.value][1]}`;
-      const parts = [stage ? stage.text : `keeps all ${data.count} tokens ${layer ? `up to layer ${layer}` : "before the first layer"}`];
-      if (stage && stage.merges) {
-        const merged = stage.into ? stage.into.filter((into, number) => into >= 0 && into !== number).length : null;
-        parts.push(merged === null ? "others merged, and into which tokens is not recorded" : `${merged} others merged into them`);
+      const where = layer ? `up to layer ${layer}` : "before the first layer";
+      const parts = [stage ? stage.text : `keeps all ${data.count} tokens ${where}`];
+      if (stage && stage.merges && stage.into) {
+        parts.push(`${stage.into.filter((into, number) => into >= 0 && into !== number).length} others merged into them`);
+      } else if (stage && stage.merges) {
+        parts.push("others merged, and into which tokens is not recorded");
       }
       if (asScores && !(stage && stage.scores)) parts.push("no scores at this stage");
       if (first && stage) {
         const both = stage.kept.reduce((sum, kept, number) => sum + (kept & first.stage.kept[number]), 0);
-        parts.push(`${both} of them with ${first.method}`);
+        parts.push(`${first.method} keeps ${both} of them too`);
       }
       return parts.join("; ");
+    }
+
+    // Height over width of the picture.
+    function shape() {
+      const last = data.grids.at(-1);
+      return picture ? picture.naturalHeight / picture.naturalWidth : last.rows / last.columns;
     }
 
     function panel(method, layer, asScores, first) {
@@ -153,10 +164,11 @@
       const made = element("figure", { className: "token-panel" });
       made.append(element("figcaption", {}, element("strong", { textContent: method }), text));
       for (const grid of map ? data.grids : []) {
-        if (grid.name) made.append(element("p", { textContent: grid.newline ? `${grid.name}, newline tokens at the right` : grid.name }));
+        const name = grid.newline ? `${grid.name}, newline tokens at the right` : grid.name;
+        if (name) made.append(element("p", { textContent: name }));
         const canvas = element("canvas", { width: WIDTH });
-        const shape = picture ? picture.naturalHeight / picture.naturalWidth : data.grids.at(-1).rows / data.grids.at(-1).columns;
-        canvas.height = Math.max(1, Math.round((WIDTH * shape * grid.columns) / (grid.columns + (grid.newline ? 1 : 0))));
+        const share = grid.columns / (grid.columns + (grid.newline ? 1 : 0)); // of the width, for the picture
+        canvas.height = Math.max(1, Math.round(WIDTH * share * shape()));
         canvas.setAttribute("role", "img");
         canvas.setAttribute("aria-label", `${method} at ${map.where}: ${text}`);
         draw(canvas, grid, picture, stage, asScores);
@@ -165,14 +177,16 @@
       if (asScores && stage && stage.scores) {
         const bar = element("i");
         bar.style.background = `linear-gradient(to right, ${VIRIDIS.join(",")})`;
-        made.append(element("div", { className: "token-legend" }, element("span", { textContent: stage.low }), bar, element("span", { textContent: stage.high })));
+        made.append(element("div", { className: "token-legend" }, element("span", {}, stage.low), bar, element("span", {}, stage.high)));
       }
       return { made, stage };
     }
 
     function update() {
       const chosen = [...form.querySelectorAll(".token-methods input:checked")].map((box) => box.value);
-      for (const box of form.querySelectorAll(".token-methods input")) box.disabled = !box.checked && chosen.length >= MOST;
+      for (const box of form.querySelectorAll(".token-methods input")) {
+        box.disabled = !box.checked && chosen.length >= MOST;
+      }
       const layer = layers[stageRange.value] ?? 0, where = retentions[retentionRange.value][1];
       const after = layer ? `after layer ${layer}` : "before the first layer";
       for (const [range, text] of [[stageRange, after], [retentionRange, where]]) {

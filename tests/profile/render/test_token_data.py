@@ -99,7 +99,7 @@ def test_a_browser_draws_kept_tokens_and_follows_the_controls(tmp_path: Path):
     trio, other = first
     assert trio["said"] == "triokept 1 of 9 after layer 10"
     assert trio["label"] == "trio at 10.0 %: kept 1 of 9 after layer 10"
-    assert other["said"] == f"{HOSTILE}kept 2 of 9 after layer 5; 6 others merged into them; 1 of them with trio"
+    assert other["said"] == f"{HOSTILE}kept 2 of 9 after layer 5; 6 others merged into them; trio keeps 1 of them too"
     assert trio["pixels"][0] == [255, 0, 0]
     assert min(trio["pixels"][8]) > 200  # the paper's white over the red picture
     assert other["pixels"][8] == [255, 0, 0]
