@@ -1,17 +1,19 @@
 """The tokens as the page's script reads them."""
 
 import json
-import re
 from base64 import b64decode
-from html import unescape
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.profile.browser import View, opened
 from tests.profile.examples import PIXEL
-from tests.profile.render.test_html import CHROMIUM, HOSTILE, browse
+from tests.profile.render.test_html import HOSTILE
 from trio_profile.findings.blocks import Grid, Page, Report, TokenMap, Tokens, TokenStage
 from trio_profile.render import html
 from trio_profile.render.token_data import token_data
@@ -54,76 +56,141 @@ def two_methods(**fields: Any) -> Tokens:
     return Tokens("tokens", "caption", "label", 9, **{**known, **fields})
 
 
-LOOK = """<script>
-addEventListener("load", () => setTimeout(() => {
-  const form = document.querySelector(".token-controls"), seen = [];
-  const look = () => seen.push([...document.querySelectorAll(".token-panel")].map((panel) => ({
-    said: panel.querySelector("figcaption").textContent,
-    label: panel.querySelector("canvas")?.getAttribute("aria-label"),
-    legend: panel.querySelector(".token-legend")?.textContent,
-    pixels: [...Array(9).keys()].map((number) => {
-      const canvas = panel.querySelector("canvas");
-      if (!canvas) return null;
-      const x = ((number % 3) + 0.5) * canvas.width / 3, y = (Math.floor(number / 3) + 0.5) * canvas.height / 3;
-      return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data].slice(0, 3);
-    }),
-  })));
-  const say = (element) => element.dispatchEvent(new Event("input", { bubbles: true }));
-  look();
-  form.elements.stage.value = 0; say(form.elements.stage); look();
-  form.querySelector("[value=scores]").checked = true; say(form); look();
-  form.elements.retention.value = 1; say(form); look();
-  form.querySelectorAll("[type=checkbox]")[0].checked = false; say(form); look();
-  const text = JSON.stringify({ seen, stage: form.elements.stage.getAttribute("aria-valuetext") });
-  document.body.append(Object.assign(document.createElement("pre"), { id: "seen", textContent: text }));
-}, 300));
-</script>"""
+LOOK = """() => [...document.querySelectorAll(".token-panel")].map((panel) => ({
+  said: panel.querySelector("figcaption").textContent,
+  label: panel.querySelector("canvas")?.getAttribute("aria-label"),
+  legend: panel.querySelector(".token-legend")?.textContent,
+  pixels: [...Array(9).keys()].map((number) => {
+    const canvas = panel.querySelector("canvas");
+    if (!canvas) return null;
+    const x = ((number % 3) + 0.5) * canvas.width / 3, y = (Math.floor(number / 3) + 0.5) * canvas.height / 3;
+    return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data].slice(0, 3);
+  }),
+}))"""
+"""What each panel says, and the colour in the middle of each token."""
 
 
-def looked_at(block: Tokens, directory: Path) -> dict[str, Any]:
-    """What the panels say and show at first, at the first stage, with scores, at the second retention, without trio."""
-    path = html.write(Report("all", "kinds", [], [Page("page", "Page", "", [block])]), directory)
-    path.write_text(path.read_text().replace("</body>", f"{LOOK}</body>"))
-    dom, console = browse(path, directory / "profile")
-    assert console == []
-    assert not re.search(r"<img|href=\"http", dom[dom.index("<main>") :].partition('id="seen"')[0])
-    found = re.search(r'<pre id="seen">(.*?)</pre>', dom, flags=re.DOTALL)
-    assert found
-    return json.loads(unescape(found[1]))
+@pytest.fixture
+def show(browser, tmp_path: Path) -> Iterator[Callable[..., View]]:
+    """A function that writes a page of these blocks, opens it, and waits until the picture is drawn."""
+    with ExitStack() as stack:
+
+        def run(*blocks: Tokens, **settings: Any) -> View:
+            path = html.write(Report("all", "kinds", [], [Page("page", "Page", "How to read.", blocks)]), tmp_path)
+            view = stack.enter_context(opened(browser, path, **settings))
+            view.page.wait_for_function("document.querySelectorAll('.token-panel').length > 0")
+            view.page.wait_for_timeout(200)
+            return view
+
+        yield run
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: chromium, chromium-browser or google-chrome")
-def test_a_browser_draws_kept_tokens_and_follows_the_controls(tmp_path: Path):
-    found = looked_at(two_methods(), tmp_path)
-    first, early, scored, second, alone = found["seen"]
-    trio, other = first
+def test_kept_tokens_are_bright_and_others_dimmed(show):
+    view = show(two_methods())
+    trio, other = view.page.evaluate(LOOK)
     assert trio["said"] == "triokept 1 of 9 after layer 10"
     assert trio["label"] == "trio at 10.0 %: kept 1 of 9 after layer 10"
     assert other["said"] == f"{HOSTILE}kept 2 of 9 after layer 5; 6 others merged into them; trio keeps 1 of them too"
-    assert trio["pixels"][0] == [255, 0, 0]
+    assert trio["pixels"][0] == other["pixels"][8] == [255, 0, 0]
     assert min(trio["pixels"][8]) > 200  # the paper's white over the red picture
-    assert other["pixels"][8] == [255, 0, 0]
     assert min(other["pixels"][7]) > min(other["pixels"][4]) > 100  # merged tokens are dimmed less than lost ones
-    assert early[0]["said"] == "triokept 2 of 9 after layer 1"
-    assert early[1]["said"] == f"{HOSTILE}keeps all 9 tokens up to layer 1"
-    assert scored[0]["legend"] == "02"
-    yellow, violet = scored[0]["pixels"][0], scored[0]["pixels"][1]
+    assert view.errors == [] and view.requests == [PIXEL]
+    assert view.page.locator("main img, a[href*='x.test']").count() == 0
+
+
+def test_in_the_dark_others_are_dimmed_to_black_and_on_paper_to_white(show):
+    view = show(two_methods(), color_scheme="dark")
+    trio, _ = view.page.evaluate(LOOK)
+    assert trio["pixels"][0] == [255, 0, 0] and max(trio["pixels"][8]) < 80
+    view.page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+    assert min(view.page.evaluate(LOOK)[0]["pixels"][8]) > 200
+    view.page.evaluate("() => dispatchEvent(new Event('afterprint'))")
+    assert max(view.page.evaluate(LOOK)[0]["pixels"][8]) < 80
+
+
+def test_the_keyboard_moves_through_stages_and_retentions(show):
+    view = show(two_methods())
+    first = view.page.locator("input[name=stage]")
+    first.focus()
+    view.page.keyboard.press("Home")
+    assert first.get_attribute("aria-valuetext") == "after layer 1"
+    assert [one["said"] for one in view.page.evaluate(LOOK)] == [
+        "triokept 2 of 9 after layer 1",
+        f"{HOSTILE}keeps all 9 tokens up to layer 1",
+    ]
+    view.page.locator("input[name=retention]").focus()
+    view.page.keyboard.press("ArrowRight")
+    assert [one["said"] for one in view.page.evaluate(LOOK)] == [
+        "triokept 4 of 9 after layer 1",
+        f"{HOSTILE}not measured at 50.0 %",
+    ]
+
+
+def test_scores_are_a_heat_map_with_its_scale(show):
+    view = show(two_methods())
+    view.page.locator("input[name=stage]").fill("0")
+    view.page.get_by_label("scores").check()
+    trio, other = view.page.evaluate(LOOK)
+    assert trio["legend"] == "02"
+    yellow, violet = trio["pixels"][0], trio["pixels"][1]
     assert yellow[1] > 180 > 100 > yellow[2] and violet[1] < 40 < violet[2]
-    assert scored[1]["said"].endswith("no scores at this stage")
-    assert second[0]["said"] == "triokept 4 of 9 after layer 1"
-    assert second[1]["said"] == f"{HOSTILE}not measured at 50.0 %"
-    assert [panel["said"] for panel in alone] == [second[1]["said"]]
-    assert found["stage"] == "after layer 1"
+    assert min(trio["pixels"][8]) > 200  # it has no score
+    assert other["said"].endswith("no scores at this stage") and other["legend"] is None
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: chromium, chromium-browser or google-chrome")
-def test_without_a_picture_kept_tokens_are_darker_than_others(tmp_path: Path):
-    first, *_ = looked_at(two_methods(picture=""), tmp_path)["seen"]
-    pixels = first[0]["pixels"]
+def test_four_methods_at_most_stand_side_by_side(show):
+    one = two_methods().maps[0]
+    names = ["a", "b", "c", "d", "e", "f"]
+    view = show(two_methods(maps=[replace(one, method=name) for name in names], shown=names[:2]))
+    boxes = view.page.locator(".token-methods input")
+    assert boxes.count() == 6 and view.page.locator(".token-panel").count() == 2
+    for name in ("e", "f"):
+        view.page.get_by_label(name, exact=True).check()
+    assert view.page.locator(".token-panel strong").all_inner_texts() == ["a", "b", "e", "f"]
+    assert view.page.locator(".token-methods input:disabled").count() == 2
+    view.page.get_by_label("a", exact=True).uncheck()
+    assert view.page.locator(".token-methods input:disabled").count() == 0
+
+
+def test_controls_without_a_selection_are_hidden(show):
+    one = replace(two_methods().maps[0], stages=[stage(1, [0])])
+    view = show(two_methods(maps=[one], shown=["trio"]))
+    assert view.page.locator(".token-controls :is(label, fieldset):visible").count() == 0
+
+
+def test_without_a_picture_kept_tokens_are_darker_than_others(show):
+    pixels = show(two_methods(picture="")).page.evaluate(LOOK)[0]["pixels"]
     assert sum(pixels[0]) < sum(pixels[8]) - 100
 
 
-def test_a_page_without_tokens_has_none_of_the_script():
-    assert "token-panels" not in html.render(Report("all", "kinds", [], [Page("page", "Page", "", [])]))
+def test_a_grid_of_tiles_has_a_column_of_newlines(show):
+    grids = [Grid("whole picture", 2, 2), Grid("tiles", 2, 2, 4, newline=True)]
+    mask = bytes([1, 0, 0, 0, 0, 1, 1, 0, 0, 0])
+    one = TokenMap("trio", 0.1, "10.0 %", "", [TokenStage(1, "kept 3 of 10 after layer 1", mask)])
+    view = show(two_methods(grids=grids, maps=[one], count=10, shown=["trio"]))
+    assert view.page.locator(".token-panel p").all_inner_texts() == [
+        "whole picture",
+        "tiles, newline tokens at the right",
+    ]
+    pixel = """([place, x, y]) => {
+      const canvas = document.querySelectorAll("canvas")[place];
+      return [...canvas.getContext("2d").getImageData(x * canvas.width, y * canvas.height, 1, 1).data].slice(0, 3);
+    }"""
+    seen = [view.page.evaluate(pixel, list(place)) for place in ((0, 0.25, 0.25), (0, 0.75, 0.25), (1, 0.5, 0.25))]
+    assert seen[0] == seen[2] == [255, 0, 0] and min(seen[1]) > 200
+    kept, lost = (view.page.evaluate(pixel, [1, 5 / 6, y]) for y in (0.25, 0.75))  # newline tokens, no picture
+    assert sum(kept) < sum(lost) - 100
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_overflows_and_axe_finds_nothing_serious(show, width, scheme):
+    view = show(two_methods(), width=width, color_scheme=scheme)
+    view.page.get_by_label("scores").check()
+    assert view.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert view.findings() == []
+
+
+def test_a_page_without_tokens_is_unchanged(show):
     text = html.render(Report("all", "kinds", [], [Page("page", "Page", "", [two_methods()])]))
     assert "<" not in text[text.index('class="token-data">') + len('class="token-data">') :].partition("</script>")[0]
