@@ -70,11 +70,11 @@ def placed(row: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
 
 
 def doubted(table: Table) -> str:
-    """What stands below a table with doubted entries: what the mark means, and why if the reasons are few."""
+    """What stands below a table with doubted entries: the mark, and the reasons if they are few."""
     reasons = list(dict.fromkeys(entry.doubt for row in table.rows for entry in row if entry.doubt))
     if not reasons:
         return ""
-    return f"{MARK} doubted: {'; '.join(reasons) if len(reasons) <= _REASONS else 'see the doubts'}"
+    return f"{MARK} {'; '.join(reasons) if len(reasons) <= _REASONS else 'doubted: see the doubts'}"
 
 
 def _row(row: Sequence[Entry], kept: Collection[int]) -> list[Entry]:

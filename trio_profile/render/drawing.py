@@ -82,10 +82,7 @@ def groups(chart: Chart) -> list[Group]:
 
 
 def waterfall(block: Waterfall) -> Figure:
-    """The figure of a waterfall: a bar for each step, top to bottom.
-
-    `narrow` holds what differs in a narrow figure: names stand above their bars there.
-    """
+    """The figure of a waterfall: a bar for each step, top to bottom."""
     bars = (block.first, *block.steps, block.last)
     values = [block.first.value, *(step.value for step in block.steps)]
     places = list(range(len(bars)))
@@ -106,27 +103,32 @@ def waterfall(block: Waterfall) -> Figure:
         "hovertemplate": "%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
         "showlegend": False,
     }
-    names = [escape(_shortened(bar.name)) for bar in bars]
     sums = list(accumulate(values))
     low, high = min(0, *sums), max(sums)
     layout = _layout(90 + _BAR * len(bars))
     layout["xaxis"]["range"] = [low, low + 1.2 * (high - low)]
-    layout["yaxis"] |= {"range": [len(bars) - 0.5, -0.5], "tickvals": places, "ticktext": names}
+    layout["yaxis"] |= {"range": [len(bars) - 0.5, -0.5], "tickvals": places, "ticktext": _names(block)}
     layout["yaxis"]["gridcolor"] = "rgba(0,0,0,0)"
     layout["margin"]["r"] = 24
-    return {"data": [trace], "layout": layout, "narrow": _narrow_waterfall(layout, names)}
+    return {"data": [trace], "layout": layout}
 
 
-def _narrow_waterfall(layout: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def narrow_layout(block: Waterfall) -> dict[str, Any]:
     """Where the layout of a narrow waterfall differs. Names stand above their bars, so that bars keep their width."""
+    names = _names(block)
     style = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "middle", "showarrow": False, "align": "left"}
     labels = [{**style, "y": place - 0.46, "text": name, "font": {"size": 12}} for place, name in enumerate(names)]
     return {
         "height": 60 + _NAMED_BAR * len(names),
         "bargap": 0.55,
         "annotations": labels,
-        "yaxis": {**layout["yaxis"], "showticklabels": False, "range": [len(names) - 0.5, -0.9]},
+        "yaxis": {"showticklabels": False, "showgrid": False, "zeroline": False, "range": [len(names) - 0.5, -0.9]},
     }
+
+
+def _names(block: Waterfall) -> list[str]:
+    """The names of a waterfall's bars."""
+    return [escape(_shortened(bar.name)) for bar in (block.first, *block.steps, block.last)]
 
 
 def _layout(height: int) -> dict[str, Any]:

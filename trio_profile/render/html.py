@@ -91,7 +91,10 @@ def _template() -> Template:
 
 
 def _figure(block: Chart | Waterfall) -> drawing.Figure:
-    return drawing.figure(block) if isinstance(block, Chart) else drawing.waterfall(block)
+    """The figure of a block. `narrow` is what differs in the layout of a narrow one."""
+    if isinstance(block, Chart):
+        return drawing.figure(block)
+    return {**drawing.waterfall(block), "narrow": drawing.narrow_layout(block)}
 
 
 def _token_data(block: Tokens) -> Markup:

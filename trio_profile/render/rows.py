@@ -51,7 +51,7 @@ def _field(table: Table, start: int, entry: Entry, doubts: str) -> str:
     tag, scope = ("th", ' scope="row"') if start < table.keys else ("td", "")
     classes = f"{entry.tone} {_place(table, start, entry.span)}".strip()
     more = f' tabindex="-1" title="{escape(entry.title)}"' if entry.title else ""
-    order = "" if entry.order is None else f' data-order="{entry.order}"'
+    order = "" if entry.order is None else f' data-order="{entry.order:.9g}"'
     text = f"{dot(entry.colour) if entry.colour is not None else ''}{escape(entry.text)}{_mark(entry, doubts)}"
     note = f" <small>{escape(entry.note)}</small>" if entry.note else ""
     width = _width(table, start, entry.span)
@@ -62,7 +62,7 @@ def _mark(entry: Entry, doubts: str) -> str:
     """The mark of a doubted entry; empty for any other. The reason stands in its title."""
     if not entry.doubt:
         return ""
-    reason = f'class="mark" title="doubted: {escape(entry.doubt)}"'
+    reason = f'class="mark" title="{escape(entry.doubt)}"'
     mark = f'<span aria-hidden="true">{MARK}</span>'
     if doubts:
         return f'<a {reason} href="#{escape(doubts)}">{mark}</a>'

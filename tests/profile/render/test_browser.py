@@ -302,7 +302,7 @@ def told(view: View) -> str | None:
 
 def titled() -> Table:
     rows = [[Entry(name), *(Entry("86 %", title=f"{name} {column}") for column in "ab")] for name in ("trio", "fastv")]
-    rows[0][2] = replace(rows[0][2], doubt="busy machine")
+    rows[0][2] = replace(rows[0][2], doubt="doubted: busy machine")
     return Table("right", ["Method", "a", "b"], rows)
 
 

@@ -99,5 +99,5 @@ def test_few_reasons_of_doubts_are_told_and_many_are_not():
         return table(*([Entry("a", doubt=reason)] for reason in reasons))
 
     assert doubted(doubting("")) == ""
-    assert doubted(doubting("busy", "", "busy", "few pairs")) == "† doubted: busy; few pairs"
+    assert doubted(doubting("busy", "", "busy", "few pairs")) == "† busy; few pairs"
     assert doubted(doubting("a", "b", "c", "d")) == "† doubted: see the doubts"

@@ -136,7 +136,7 @@ def test_a_waterfall_ends_at_the_sum():
 
 
 def test_in_a_narrow_waterfall_each_name_stands_above_its_bar():
-    narrow = drawing.waterfall(WALK)["narrow"]
+    narrow = drawing.narrow_layout(WALK)
     assert [label["text"] for label in narrow["annotations"]] == ["claimed", "head &lt;b&gt;", "sum"]
     assert all(place - 1 < label["y"] < place for place, label in enumerate(narrow["annotations"]))
     assert not narrow["yaxis"]["showticklabels"]

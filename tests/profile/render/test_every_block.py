@@ -60,7 +60,7 @@ def says(text: str) -> list[tuple[Block, list[str]]]:
                 ["name", f"speed {text}"],
                 [[Entry(f"trio {text}"), Entry("1.5×", f"note {text}", doubt=f"why {text}")]],
             ),
-            ["caption", "name", "speed", f"trio {text}", "1.5×", f"note {text}", f"† doubted: why {text}"],
+            ["caption", "name", "speed", f"trio {text}", "1.5×", f"note {text}", f"† why {text}"],
         ),
         (chart, [f"caption {text}", f"label {text}"]),
         (
