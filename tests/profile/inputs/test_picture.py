@@ -95,7 +95,7 @@ def test_the_token_whose_features_change_lies_where_the_grid_says(family, proces
 def test_other_families_have_no_grid(family):
     adapter = families[family]
     one = adapter.toy_sample("small")
-    assert picture.lay_out(adapter_for(adapter.toy()), one) is None
+    assert picture.lay_out(adapter_for(adapter.toy(adapter.toy_attention[-1])), one) is None
 
 
 @pytest.mark.parametrize("family", ["LLaVA-1.5", "LLaVA-NeXT", "Qwen2-VL"])
@@ -155,8 +155,10 @@ def test_the_first_question_takes_the_place_of_noise():
     found = picture.picture_of(workload)
     assert workload.random_pixels and found.image
     assert workload.questions[0].text in found.prompt
-    asked = np.asarray(workload.questions[0].picture(), dtype=int)
-    assert np.abs(np.asarray(decoded(found.image).convert("RGB"), dtype=int) - asked).mean() < 4
+    kept = np.asarray(decoded(found.image).convert("RGB"), dtype=int)
+    asked = [np.asarray(question.picture(), dtype=int) for question in workload.questions[:2]]
+    first, second = (np.abs(kept - shown).mean() for shown in asked)
+    assert first < 12 < 25 < second  # JPEG blurs the patterned ground
 
 
 def test_a_large_picture_becomes_small():
