@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from math import ceil
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from pydantic import ConfigDict, Field, model_validator
 
 from trio_profile.records.record import OneOrMore, Record, ZeroOrMore
+
+if TYPE_CHECKING:
+    # Slow to import: functions import it where they need it, and the command line prints its help at once.
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 NO_SCORE = 255
 """The byte of a token without a score."""
@@ -97,10 +100,10 @@ class StageTokens(Record):
         layer: int,
         visual_tokens: int,
         kept: Sequence[int],
-        scores: ArrayLike | None = None,
+        scores: "ArrayLike | None" = None,
         *,
         merges: bool = False,
-        merged_into: ArrayLike | None = None,
+        merged_into: "ArrayLike | None" = None,
     ) -> "StageTokens":
         """Return the record of a stage.
 
@@ -108,6 +111,8 @@ class StageTokens(Record):
         scores: one for each visual token; not finite for a token without a score. None if the method does not score.
         merged_into: for each visual token the number of the token that it went into, −1 for none. None if not known.
         """
+        import numpy as np
+
         mask = np.zeros(visual_tokens, dtype=bool)
         mask[list(kept)] = True
         packed, low, high = _pack_scores(np.asarray([] if scores is None else scores, dtype=float))
@@ -121,14 +126,18 @@ class StageTokens(Record):
             merged_into=b"" if merged_into is None else _pack_numbers(np.asarray(merged_into, dtype=int)),
         )
 
-    def mask(self, visual_tokens: int) -> NDArray[np.bool_]:
+    def mask(self, visual_tokens: int) -> "NDArray[np.bool_]":
         """Return for each visual token whether it is kept."""
+        import numpy as np
+
         return np.unpackbits(np.frombuffer(self.kept, dtype=np.uint8), count=visual_tokens).astype(bool)
 
-    def destinations(self) -> NDArray[np.int64] | None:
+    def destinations(self) -> "NDArray[np.int64] | None":
         """Return for each visual token the number of the token that it went into, −1 for none; None if not known."""
         if not self.merged_into:
             return None
+        import numpy as np
+
         found = np.frombuffer(self.merged_into, dtype="<u2").astype(np.int64)
         return np.where(found == NOWHERE, -1, found)
 
@@ -157,8 +166,10 @@ class KeptTokens(Record):
         return self
 
 
-def _pack_scores(scores: NDArray[np.float64]) -> tuple[bytes, float | None, float | None]:
+def _pack_scores(scores: "NDArray[np.float64]") -> tuple[bytes, float | None, float | None]:
     """Return scores as bytes, the lowest and the highest. Nothing if no score is finite."""
+    import numpy as np
+
     known = np.isfinite(scores)
     if not known.any():
         return b"", None, None
@@ -170,8 +181,10 @@ def _pack_scores(scores: NDArray[np.float64]) -> tuple[bytes, float | None, floa
     return steps.tobytes(), low, high
 
 
-def _pack_numbers(numbers: NDArray[np.int64]) -> bytes:
+def _pack_numbers(numbers: "NDArray[np.int64]") -> bytes:
     """Return numbers as two bytes each. Nothing if there are too many tokens for two bytes."""
+    import numpy as np
+
     if len(numbers) >= NOWHERE:
         return b""
     return np.where(numbers < 0, NOWHERE, numbers).astype("<u2").tobytes()
