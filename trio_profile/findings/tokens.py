@@ -42,7 +42,7 @@ def _block(found: TokenMaps, maps: Sequence[TokenMap], shown: Sequence[str]) -> 
     methods = len(dict.fromkeys(one.method for one in maps))
     retentions = len({one.retention for one in maps})
     parts = [f"There is no picture: {picture.reason}."] if not picture.image else []
-    parts += [f"The text with the picture: {picture.prompt}"] if picture.prompt else []
+    parts += [f"The question, as the model reads it: {picture.prompt}"] if picture.prompt else []
     return Tokens(
         id="tokens",
         caption="Tokens that stay",
@@ -107,7 +107,9 @@ def _merging(stages: Sequence[TokenStage]) -> str:
 
 def _shown(document: SweepDocument | Comparison | Ablation, found: TokenMaps) -> list[str]:
     """The methods that are drawn at first: the probes of an ablation; otherwise the reference and those that follow."""
-    names = list(dict.fromkeys(one.cell.variant for one in found.cells))
+    # A method that cannot reach the lowest retention, which is drawn first, comes later.
+    by_retention = sorted(found.cells, key=lambda one: one.cell.retention)
+    names = list(dict.fromkeys(one.cell.variant for one in by_retention))
     first: list[str] = []
     if isinstance(document, Ablation):
         method = document.study.methods[0]

@@ -161,7 +161,6 @@ function start(figure) {
     const stage = map ? stageOf(map, layer) : null;
     const text = said(map, stage, layer, asScores, first);
     const made = element("figure", { className: "token-panel" });
-    made.append(element("figcaption", {}, element("strong", { textContent: method }), text));
     for (const grid of map ? data.grids : []) {
       const name = grid.newline ? `${grid.name}, newline tokens at the right` : grid.name;
       if (name) made.append(element("p", { textContent: name }));
@@ -178,6 +177,7 @@ function start(figure) {
       bar.style.background = `linear-gradient(to right, ${VIRIDIS.join(",")})`;
       made.append(element("div", { className: "token-legend" }, element("span", {}, stage.low), bar, element("span", {}, stage.high)));
     }
+    made.append(element("figcaption", {}, element("strong", { textContent: method }), text));
     return { made, stage };
   }
 

@@ -74,7 +74,7 @@ def test_a_stage_before_the_decoder_is_named():
 
 def test_the_note_is_the_question_or_why_there_is_no_picture():
     cell = of_cell("trio", 0.11, kept())
-    assert block_of(shown(cell)).note == "The text with the picture: Which digit?"
+    assert block_of(shown(cell)).note == "The question, as the model reads it: Which digit?"
     for reason in (NOISE, PRIVATE):
         block = block_of(shown(cell, image="", prompt="", reason=reason))
         assert block.note == f"There is no picture: {reason}." and block.picture == ""
@@ -106,6 +106,12 @@ def test_a_comparison_shows_the_reference_first_and_controls_last():
     (page,) = [page for page in compare_pages.report(found).pages if page.id == "tokens"]
     assert page.blocks[0].shown == ["trio", "fastv", "grid", "random"]
     assert set(CONTROLS) == {"random", "downsample"}
+
+
+def test_a_method_that_misses_the_lowest_retention_is_not_among_the_first():
+    cells = [of_cell(method, 0.11, kept()) for method in "acde"]
+    found = shown(of_cell("b", 0.22, kept()), *cells)
+    assert block_of(found).shown == ["a", "c", "d", "e"]
 
 
 def test_an_ablation_shows_its_probes_first():
