@@ -16,6 +16,7 @@ from trio_profile.analysis.cells import (
     summarise_dense,
 )
 from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.kept import TokenMaps, token_maps
 from trio_profile.analysis.pairs import CellPairs, pairs_of
 from trio_profile.analysis.recommendation import Recommendation, recommend
 from trio_profile.analysis.stability import doubts
@@ -41,6 +42,8 @@ class SweepDocument(StudyDocument):
     accuracy_kept_by_method: the same for each method.
     recommendation: the cell to deploy, if any.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
+    tokens: the tokens that each cell keeps of the picture; None if the study has no picture. `--json` leaves them out,
+        because they have hundreds of numbers for each stage; measurements.jsonl has them (docs/format.md).
     pairs: the raw pairs of each cell. `--json` leaves them out; the page's data and `export --pairs` have them.
     report: path of report.html.
     """
@@ -53,6 +56,7 @@ class SweepDocument(StudyDocument):
     accuracy_kept: dict[str, AccuracyKept] = Field(default_factory=dict)
     accuracy_kept_by_method: dict[str, dict[str, AccuracyKept]] = Field(default_factory=dict)
     doubts: list[Doubt] = Field(default_factory=list)
+    tokens: TokenMaps | None = Field(default=None, exclude=True)
     pairs: list[CellPairs] = Field(default_factory=list, exclude=True)
     report: str | None = None
 
@@ -159,6 +163,7 @@ def _speedups(measurement: Measurement, quantity: str) -> list[list[float]]:
 
 def from_store(contents: Contents) -> SweepDocument:
     """Make the document from the contents of a store."""
-    return summarise(
+    document = summarise(
         contents.study, contents.environment, contents.dense, contents.measurements, sessions=contents.sessions
     )
+    return document.model_copy(update={"tokens": token_maps(contents)})

@@ -31,8 +31,9 @@ RUN_MS = "run_ms"
 _OF_THE_HOST = ("launches", "host_waits")
 _OF_THE_RECORD = ("fastv_macs", "kv_bytes", *_OF_THE_HOST)
 _MACHINE = ("machine", "system", "python_implementation", "python_version")
-_NOT_THE_WORK = {"methods", "retentions", "precision", "cell_seconds", "processes"}
-"""Fields of a study that may differ. They say which cells it has and how long they are sampled, not what a cell is."""
+_NOT_THE_WORK = {"methods", "retentions", "precision", "cell_seconds", "processes", "picture"}
+"""Fields of a study that may differ. They say which cells it has, how long they are sampled and what is kept of the
+picture, not what a cell is."""
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
-from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table, Terms, Waterfall
+from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table, Terms, Tokens, Waterfall
 from trio_profile.render.columns import MARK, doubted, first_columns, other_columns
 from trio_profile.render.preparing import prepare
 
@@ -69,6 +69,10 @@ def drawn(block: Block) -> list[str]:
             return [*_heading(block.caption), _tex(block.label)]
         case Waterfall():
             return _waterfall(block)
+        case Tokens():
+            told = [_tex(text) for text in (block.label, block.note) if text]
+            items = (rf"\item {_tex(one.text)}" for one in block.maps)
+            return [*_heading(block.caption), *told, *_list("itemize", items)]
     assert_never(block)
 
 

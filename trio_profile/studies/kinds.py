@@ -28,7 +28,7 @@ Group = Literal["Measure", "Explain", "Judge", "Paper", "Look"]
 
 MODEL = ("model", "layers", "option", "device", "dtype", "attention", "seed")
 """The options of every kind that runs a model."""
-INPUT = ("image", "prompt", "questions", "asked", "text_tokens", "new_tokens", "batch")
+INPUT = ("image", "prompt", "picture", "questions", "asked", "text_tokens", "new_tokens", "batch")
 SAMPLING = ("seconds", "precision", "preroll_ms", "cold_l2")
 CELLS = ("processes", *SAMPLING)
 
