@@ -10,6 +10,7 @@ from pydantic import Field
 from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, DenseSummary, summarise_cell, summarise_dense
 from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.pairs import CellPairs, pairs_of
 from trio_profile.analysis.stability import doubts
 from trio_profile.records.contents import Contents
 from trio_profile.records.documents import StudyDocument
@@ -63,12 +64,14 @@ class Ablation(StudyDocument):
 
     groups: the ablations. The unchanged method is measured once and is a row of each group.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
+    pairs: the raw pairs of each cell. `--json` leaves them out; the page's data and `export --pairs` have them.
     report: path of report.html.
     """
 
     dense: DenseSummary | None
     groups: list[Group]
     doubts: list[Doubt] = Field(default_factory=list)
+    pairs: list[CellPairs] = Field(default_factory=list, exclude=True)
     report: str | None = None
 
     @property
@@ -125,6 +128,7 @@ def ablate(
         dense=summarise_dense(dense) if dense else None,
         groups=groups,
         doubts=doubts(study, measurements, dense, sessions),
+        pairs=pairs_of([by_cell[cell.id] for cell in study.cells() if cell.id in by_cell], sessions),
     )
 
 

@@ -7,6 +7,7 @@ from pydantic import Field
 from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, DenseSummary
 from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.pairs import CellPairs
 from trio_profile.analysis.pareto import front
 from trio_profile.analysis.sweep import summarise
 from trio_profile.records.contents import Contents
@@ -34,6 +35,7 @@ class Comparison(StudyDocument):
     reference: the method that the other methods are compared with: trio, or the first method if trio is not measured.
     rows: sorted by retention, then by prefill speed-up, the fastest first. Cells that failed or were refused follow.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
+    pairs: the raw pairs of each cell. `--json` leaves them out; the page's data and `export --pairs` have them.
     report: path of report.html.
     """
 
@@ -41,6 +43,7 @@ class Comparison(StudyDocument):
     reference: str
     rows: list[Row]
     doubts: list[Doubt] = Field(default_factory=list)
+    pairs: list[CellPairs] = Field(default_factory=list, exclude=True)
     report: str | None = None
 
     def at(self, retention: float) -> list[Row]:
@@ -100,6 +103,7 @@ def compare(
         reference=reference,
         rows=rows,
         doubts=document.doubts,
+        pairs=document.pairs,
     )
 
 

@@ -82,7 +82,7 @@ def busy(measurement: Measurement) -> Iterator[Doubt]:
     A pair whose disturbance is not known counts as undisturbed.
     """
     known = [pair.disturbance for pair in measurement.pairs if pair.disturbance is not None]
-    bad = [disturbance for disturbance in known if _waited(disturbance) > DISTURBED]
+    bad = [disturbance for disturbance in known if is_disturbed(disturbance)]
     share, most = len(bad) / max(len(measurement.pairs), 1), 1.96 / max(len(measurement.pairs), 1) ** 0.5
     if share > most:
         waited = median([_waited(disturbance) for disturbance in bad])
@@ -97,6 +97,11 @@ def busy(measurement: Measurement) -> Iterator[Doubt]:
             found=share,
             threshold=most,
         )
+
+
+def is_disturbed(disturbance: Disturbance) -> bool:
+    """Return whether the threads of a pair waited for a CPU for so long that its times are doubted."""
+    return _waited(disturbance) > DISTURBED
 
 
 def _waited(disturbance: Disturbance) -> float:

@@ -16,6 +16,7 @@ from trio_profile.analysis.cells import (
     summarise_dense,
 )
 from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.pairs import CellPairs, pairs_of
 from trio_profile.analysis.stability import doubts
 from trio_profile.records.contents import Contents
 from trio_profile.records.documents import StudyDocument
@@ -38,6 +39,7 @@ class SweepDocument(StudyDocument):
     accuracy_kept: for the first method, the least retention that keeps 0.99, 0.97 and 0.95 of the dense accuracy.
     accuracy_kept_by_method: the same for each method.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
+    pairs: the raw pairs of each cell. `--json` leaves them out; the page's data and `export --pairs` have them.
     report: path of report.html.
     """
 
@@ -48,6 +50,7 @@ class SweepDocument(StudyDocument):
     accuracy_kept: dict[str, AccuracyKept] = Field(default_factory=dict)
     accuracy_kept_by_method: dict[str, dict[str, AccuracyKept]] = Field(default_factory=dict)
     doubts: list[Doubt] = Field(default_factory=list)
+    pairs: list[CellPairs] = Field(default_factory=list, exclude=True)
     report: str | None = None
 
 
@@ -80,6 +83,7 @@ def summarise(
         accuracy_kept=accuracy_kept[study.methods[0]],
         accuracy_kept_by_method=accuracy_kept,
         doubts=doubts(study, ordered, dense, sessions),
+        pairs=pairs_of(ordered, sessions),
         report=report,
     )
 
