@@ -1,6 +1,7 @@
-"""Foreign text made safe to print: no control characters, and errors in one line."""
+"""Foreign text made safe to print: no control characters, and errors in one line. Names as a sentence lists them."""
 
 import re
+from collections.abc import Sequence
 
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, except tab and line feed
@@ -53,6 +54,12 @@ def message_of(error: BaseException) -> str:
         return str(error)
     except Exception:  # a foreign class may have a faulty `__str__`
         return ""
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Parts as a sentence lists them: `trio, grid and scope`. Empty without parts."""
+    *first, last = parts or ("",)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _escape(found: re.Match[str]) -> str:

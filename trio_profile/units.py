@@ -9,6 +9,7 @@ from math import floor, isclose, log10
 
 _SI = ((10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 _BINARY = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _NARROW_SPACE = "\N{NARROW NO-BREAK SPACE}"
 
 
@@ -97,7 +98,7 @@ def points_interval(bounds: Sequence[float]) -> str:
 
 def nats_within(value: float, bounds: Sequence[float]) -> str:
     """A divergence with its interval: `0.123 nats [0.110, 0.140]`."""
-    return f"{factor(value)} nats [{factor(bounds[0])}, {factor(bounds[1])}]"
+    return f"{power(value)} nats [{power(bounds[0])}, {power(bounds[1])}]"
 
 
 def score(value: float) -> str:
@@ -111,8 +112,8 @@ def plain(value: float) -> str:
 
 
 def tiny(share: float) -> str:
-    """A very small share with two digits: 2.886e-07 → `2.9e-07`."""
-    return f"{share:.1e}"
+    """A very small share with two digits: 2.886e-07 → `2.9 × 10⁻⁷`."""
+    return _power(share, 2)
 
 
 def factor(value: float) -> str:
@@ -147,8 +148,16 @@ def joules(value: float) -> str:
 
 
 def short(value: float) -> str:
-    """A value of any size with three digits: `0.0123`, `1.23e-07`, `1.23e+09`."""
-    return f"{value:.3g}"
+    """A value of any size with three digits: `0.0123`, `1.23 × 10⁻⁷`, `1.23 × 10⁹`."""
+    text = f"{value:.3g}"
+    return _power(value, 3) if "e" in text else _minus(text)
+
+
+def power(value: float) -> str:
+    """A value that may be very small: 0.1834 → `0.183`, 0.000213 → `2.1 × 10⁻⁴`, 0 → `0`."""
+    if value == 0:
+        return "0"
+    return factor(value) if abs(value) >= 1e-3 else _power(value, 2)
 
 
 def change(base: int, new: int) -> str:
@@ -254,6 +263,12 @@ def _significant(value: float, digits: int) -> str:
     rounded = float(f"{value:.{digits}g}")
     decimals = digits - 1 - floor(log10(abs(rounded)))
     return _minus(f"{rounded:.{max(decimals, 0)}f}")
+
+
+def _power(value: float, digits: int) -> str:
+    """A value as a power of ten: 2.886e-07 → `2.9 × 10⁻⁷`."""
+    factor, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    return _minus(f"{factor} × 10{str(int(exponent)).translate(_RAISED)}")
 
 
 def _minus(text: str) -> str:

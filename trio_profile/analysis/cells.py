@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
+import numpy as np
 from pydantic import Field
 
 from trio_profile.analysis.accuracy import accuracy, by_kind, by_question, correct_shares, difference, mean_share
@@ -21,7 +22,7 @@ from trio_profile.records.schema import (
     Study,
 )
 from trio_profile.stats.estimates import median_of, ratio_of
-from trio_profile.stats.intervals import Groups, median, median_interval
+from trio_profile.stats.intervals import Groups, mean_interval, median, median_interval, quantile_interval
 from trio_profile.stats.stopping import half_width
 
 MEASURED = ("prefill_ms", "total_ms")
@@ -83,6 +84,8 @@ class CellSummary(Record):
     energy: joules of a prefill and of a decoded token.
 
     kl_nats: KL(dense ‖ pruned) of the next token's distribution: the median over questions or pictures.
+    kl_nats_mean, kl_nats_p95: its mean and its 95th percentile. A method that fails at few questions has a small
+        median, but a large mean.
     top1_agreement: share of questions or pictures with the same most likely next token.
     answer_agreement: share of questions with the same generated answer.
     accuracy: share of questions that are answered right.
@@ -135,6 +138,8 @@ class CellSummary(Record):
     host_waits: int | None = None
     energy: Energy | None = None
     kl_nats: Nats | None = None
+    kl_nats_mean: Nats | None = None
+    kl_nats_p95: Nats | None = None
     top1_agreement: Share | None = None
     answer_agreement: Share | None = None
     accuracy: Accuracy | None = None
@@ -257,19 +262,29 @@ def _summarise_fidelity(fidelity: Fidelity | None, pictures: Sequence[int]) -> d
     if fidelity is None:
         return {}
     questions = len(fidelity.kl_nats) // fidelity.draws
-    divergences = by_question(fidelity.kl_nats, questions).tolist()
+    divergences = by_question(fidelity.kl_nats, questions)
+
+    def nats(value: float, interval: tuple[float, float]) -> Nats:
+        return Nats(value=value, ci95=interval, samples=questions, stopped="budget")
+
     found: dict[str, Nats | Share] = {
-        "kl_nats": Nats(
-            value=median(divergences),
-            ci95=median_interval(divergences, clusters=pictures),
-            samples=questions,
-            stopped="budget",
+        "kl_nats": nats(median(divergences.tolist()), median_interval(divergences.tolist(), clusters=pictures)),
+        "kl_nats_mean": nats(float(divergences.mean()), mean_interval(divergences, clusters=pictures)),
+        "kl_nats_p95": nats(
+            float(np.quantile(divergences, 0.95)), quantile_interval(divergences, 0.95, clusters=pictures)
         ),
         "top1_agreement": mean_share(by_question(fidelity.top1, questions), Share, pictures),
     }
     if fidelity.same:
         found["answer_agreement"] = mean_share(by_question(fidelity.same, questions), Share, pictures)
     return found
+
+
+def loss(cell: CellSummary) -> float | None:
+    """Return a cell's share of wrong answers, or its mean KL where no answers are known; None without either."""
+    if cell.accuracy is not None:
+        return 1 - cell.accuracy.value
+    return None if cell.kl_nats_mean is None else cell.kl_nats_mean.value
 
 
 def _summarise_answers(measurement: Measurement, dense: Dense | None) -> dict[str, Any]:

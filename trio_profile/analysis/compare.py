@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from trio_profile.analysis.accuracy import paired_difference
-from trio_profile.analysis.cells import CellSummary, DenseSummary
+from trio_profile.analysis.cells import CellSummary, DenseSummary, loss
 from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.pairs import CellPairs
 from trio_profile.analysis.pareto import front
+from trio_profile.analysis.recommendation import Recommendation
 from trio_profile.analysis.sweep import summarise
 from trio_profile.records.contents import Contents
 from trio_profile.records.documents import StudyDocument
@@ -20,7 +21,7 @@ class Row(CellSummary):
     """One method at one retention.
 
     pareto: whether the method is on the Pareto front: no other method at this retention is both faster in prefill and
-        closer to the dense model.
+        better in its answers. Where no answers are known, closeness to the dense model counts instead (the mean KL).
     reference_difference: the method's accuracy minus the reference method's accuracy on the same questions. The
         difference to the dense model is `accuracy_difference`.
     """
@@ -34,6 +35,7 @@ class Comparison(StudyDocument):
 
     reference: the method that the other methods are compared with: trio, or the first method if trio is not measured.
     rows: sorted by retention, then by prefill speed-up, the fastest first. Cells that failed or were refused follow.
+    recommendation: the cell to deploy, if any.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
     pairs: the raw pairs of each cell. `--json` leaves them out; the page's data and `export --pairs` have them.
     report: path of report.html.
@@ -42,6 +44,7 @@ class Comparison(StudyDocument):
     dense: DenseSummary | None
     reference: str
     rows: list[Row]
+    recommendation: Recommendation
     doubts: list[Doubt] = Field(default_factory=list)
     pairs: list[CellPairs] = Field(default_factory=list, exclude=True)
     report: str | None = None
@@ -102,15 +105,16 @@ def compare(
         dense=document.dense,
         reference=reference,
         rows=rows,
+        recommendation=document.recommendation,
         doubts=document.doubts,
         pairs=document.pairs,
     )
 
 
 def _pareto_methods(cells: Sequence[CellSummary]) -> set[str]:
-    """Return the methods on the Pareto front of prefill speed-up and divergence from the dense model."""
-    points = [(cell.method, _speedup(cell), cell.kl_nats.value) for cell in cells if cell.kl_nats is not None]
-    return {points[index][0] for index in front([(gain, loss) for _, gain, loss in points])}
+    """Return the methods on the Pareto front of prefill speed-up and of what is lost."""
+    points = [(cell.method, _speedup(cell), lost) for cell in cells if (lost := loss(cell)) is not None]
+    return {points[index][0] for index in front([(gain, lost) for _, gain, lost in points])}
 
 
 def _mean_accuracy(rows: dict[float, Row]) -> float:

@@ -17,6 +17,7 @@ from trio_profile.analysis.cells import (
 )
 from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.pairs import CellPairs, pairs_of
+from trio_profile.analysis.recommendation import Recommendation, recommend
 from trio_profile.analysis.stability import doubts
 from trio_profile.records.contents import Contents
 from trio_profile.records.documents import StudyDocument
@@ -38,6 +39,7 @@ class SweepDocument(StudyDocument):
     break_even_by_method: the same for each method.
     accuracy_kept: for the first method, the least retention that keeps 0.99, 0.97 and 0.95 of the dense accuracy.
     accuracy_kept_by_method: the same for each method.
+    recommendation: the cell to deploy, if any.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
     pairs: the raw pairs of each cell. `--json` leaves them out; the page's data and `export --pairs` have them.
     report: path of report.html.
@@ -45,6 +47,7 @@ class SweepDocument(StudyDocument):
 
     dense: DenseSummary | None
     cells: list[CellSummary]
+    recommendation: Recommendation
     break_even: dict[str, BreakEven]
     break_even_by_method: dict[str, dict[str, BreakEven]]
     accuracy_kept: dict[str, AccuracyKept] = Field(default_factory=dict)
@@ -72,17 +75,20 @@ def summarise(
     done = {method: [m for m in ordered if m.cell.method == method and m.status == "done"] for method in study.methods}
     break_even = {method: _break_evens(dense, cells, study) for method, cells in done.items()}
     accuracy_kept = {method: _accuracies_kept(dense, cells) for method, cells in done.items()}
+    cells = [summarise_cell(measurement, study, dense) for measurement in ordered]
+    found = doubts(study, ordered, dense, sessions)
     return SweepDocument(
         sessions=tuple(sessions),
         environment=environment,
         study=study,
         dense=summarise_dense(dense) if dense else None,
-        cells=[summarise_cell(measurement, study, dense) for measurement in ordered],
+        cells=cells,
+        recommendation=recommend(cells, found),
         break_even=break_even[study.methods[0]],
         break_even_by_method=break_even,
         accuracy_kept=accuracy_kept[study.methods[0]],
         accuracy_kept_by_method=accuracy_kept,
-        doubts=doubts(study, ordered, dense, sessions),
+        doubts=found,
         pairs=pairs_of(ordered, sessions),
         report=report,
     )

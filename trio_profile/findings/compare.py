@@ -129,7 +129,7 @@ def _most_right(reference: str, rows: list[Row]) -> list[str]:
         return []
     most = max(right.value for _, right in answered)
     best = [(row, right) for row, right in answered if right.value == most]
-    names = _listed([row.method for row, _ in best])
+    names = listed([row.method for row, _ in best])
     # A method that ran with several seeds has another interval at the same value.
     share = _only({units.percent_within(most, right.ci95) for _, right in best}) or units.percent_of_all(most)
     speed = f", with a prefill speed-up of {_faster(best[0][0].prefill_speedup)}" if len(best) == 1 else ""
@@ -148,12 +148,6 @@ def _against(reference: str, rows: list[Row]) -> list[str]:
         "loss": f"Fewer right answers than {reference}, the paired interval below 0",
     }
     return [f"{said[side]}: {', '.join(names)}." for side, names in sides.items() if names]
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Names as a sentence lists them: `trio, grid and scope`."""
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _only(texts: set[str]) -> str:

@@ -7,6 +7,7 @@ from trio_profile.analysis.eval import Evaluation, Score, TaskSummary
 from trio_profile.findings import entries
 from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Series, Table, Tone
 from trio_profile.records.estimate import Measured, Milliseconds, Ratio, Tokens
+from trio_profile.text import listed
 
 _FOUND = ("better than dense", "worse than dense", "different from dense", "not measurably different from dense")
 
@@ -61,9 +62,9 @@ def _summary(document: Evaluation) -> list[str]:
                 judged[outcome].append(name)
             elif score.difference is not None:
                 without.append(name)
-    lines = [f"{_listed(names)}: {outcome}." for outcome, names in judged.items() if names]
+    lines = [f"{listed(names)}: {outcome}." for outcome, names in judged.items() if names]
     if without:
-        lines.append(f"{_listed(without)}: the difference has no interval, so it may be chance.")
+        lines.append(f"{listed(without)}: the difference has no interval, so it may be chance.")
     if not any(score.dense is not None for task in document.tasks for score in task.scores):
         lines.append("The dense model was not asked, so there is nothing to compare with.")
     return lines
@@ -79,10 +80,6 @@ def _found(score: Score) -> str:
     if score.higher_is_better is None:
         return "different from dense"
     return "better than dense" if (score.difference > 0) == score.higher_is_better else "worse than dense"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _metric(score: Score) -> str:

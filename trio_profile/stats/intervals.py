@@ -115,6 +115,40 @@ def difference_interval(
     return max(float(middle - reach), -1.0), min(float(middle + reach), 1.0)
 
 
+def mean_interval(
+    values: Sequence[float] | NDArray[np.float64], confidence: float = 0.95, clusters: Sequence[int] = ()
+) -> Interval:
+    """The normal interval of the mean of values that are not negative. Student's t for the number of clusters.
+
+    clusters: [n], the number of each sample's cluster; empty if each sample stands alone.
+    """
+    samples = np.asarray(values, dtype=float)
+    middle = samples.mean()
+    reach = _cluster_quantile(clusters, confidence) * cluster_spread(samples - middle, clusters) / len(samples)
+    return max(float(middle - reach), 0.0), float(middle + reach)
+
+
+def quantile_interval(
+    values: Sequence[float] | NDArray[np.float64],
+    share: float,
+    confidence: float = 0.95,
+    clusters: Sequence[int] = (),
+) -> Interval:
+    """The interval of a quantile: two order statistics, by the spread of the number of samples below the quantile.
+
+    share: of the samples that lie below the quantile, 0 to 1.
+    clusters: [n], the number of each sample's cluster; empty if each sample stands alone.
+    """
+    samples = np.asarray(values, dtype=float)
+    n, quantile = len(samples), np.quantile(samples, share)
+    below = (samples <= quantile) - share
+    spread = max(sqrt(n * share * (1 - share)), cluster_spread(below, clusters))
+    reach = _cluster_quantile(clusters, confidence) * spread
+    place = share * (n - 1)
+    low, high = np.interp([place - reach, place + reach], np.arange(n), np.sort(samples))
+    return float(low), float(high)
+
+
 def ratio_interval(groups: Groups, *, confidence: float = 0.95) -> Interval:
     """The interval of the median of paired ratios or of times.
 

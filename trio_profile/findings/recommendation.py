@@ -1,0 +1,99 @@
+"""The recommendation in words: it stands first on the page and in the terminal."""
+
+from collections.abc import Iterator, Sequence
+
+from trio_profile import units
+from trio_profile.analysis.recommendation import MOST_LOST, Pick, Recommendation
+from trio_profile.findings import blocks
+from trio_profile.findings.blocks import Sentences
+from trio_profile.inputs.pocket import TRAINED
+from trio_profile.records.schema import Session
+from trio_profile.text import listed
+
+_MOST = f"{units.plain(100 * MOST_LOST)} points of right answers"
+_REMEMBER = "An interval covers another run on this machine, not another machine."
+
+
+def block(found: Recommendation) -> Sentences:
+    """The recommendation as sentences. The first one says what to do."""
+    return Sentences("", list(_sentences(found)))
+
+
+def badge(found: Recommendation) -> blocks.Confidence | None:
+    """The confidence as a badge; None if nothing is recommended."""
+    if found.confidence is None:
+        return None
+    return blocks.Confidence(found.confidence.level, "; ".join(found.confidence.reasons))
+
+
+def banner(model: str, sessions: Sequence[Session]) -> str:
+    """What must be known of a built-in model: that it is a toy, or that its weights are random. Else empty."""
+    if model in TRAINED:
+        return (
+            f"{model} is a toy model that answers questions about drawn shapes. This page shows how the instrument "
+            "works. It does not say what your model gains."
+        )
+    # A model of the hub has a slash in its name, and a session records the files of a checkpoint.
+    is_checkpoint = any(name.startswith("model/") for session in sessions for name in session.inputs)
+    if not sessions or "/" in model or is_checkpoint:
+        return ""
+    return (
+        f"The weights of {model} are random numbers. Times, work and bytes are those of a model of this size. Nothing "
+        "here says what pruning does to answers."
+    )
+
+
+def _sentences(found: Recommendation) -> Iterator[str]:
+    if found.pick is None:
+        yield {
+            "slower": "Do not prune here: no method is measurably faster than dense at any retention measured.",
+            "unmeasured": "Nothing can be recommended yet: no cell of a method is finished. Controls do not count.",
+        }[found.status]
+        return
+    if found.status == "answers_lost":
+        yield f"Do not prune here: every cell that is faster than dense loses more than {_MOST}."
+        yield f"The one that loses least is {_named(found.pick)}: {_gain(found.pick)}."
+    elif found.status == "cost_alone":
+        yield f"By cost alone, {_named(found.pick)} is fastest: {_gain(found.pick)}."
+        yield "No answers are known here, so this says nothing about quality. `--questions FILE` asks for them."
+    else:
+        yield f"Use {_named(found.pick)}: {_gain(found.pick)}."
+    yield from _ties(found.ties)
+    if found.status == "use":
+        yield _floor(found, found.pick)
+    if found.confidence is not None:
+        yield f"Confidence: {found.confidence.level}, because {listed(found.confidence.reasons)}. {_REMEMBER}"
+
+
+def _named(pick: Pick) -> str:
+    return f"{pick.method} at {units.percent(pick.realised)}"
+
+
+def _gain(pick: Pick) -> str:
+    """The speed-up of the prefill and of the whole, and the right answers that are lost."""
+    speed = units.times_within(pick.prefill_speedup.value, pick.prefill_speedup.ci95).replace("× ", "× faster ")
+    parts = [f"prefill {speed}"]
+    if pick.total_speedup is not None:
+        parts.append(f"with decoding {units.times_within(pick.total_speedup.value, pick.total_speedup.ci95)}")
+    if (less := pick.accuracy_difference) is not None:
+        parts.append(f"right answers {units.points(less.value, less.ci95)}")
+    return ", ".join(parts)
+
+
+def _ties(ties: Sequence[Pick]) -> Iterator[str]:
+    if not ties:
+        return
+    names = [f"{_named(pick)} ({units.times(pick.prefill_speedup.value, pick.prefill_speedup.ci95)})" for pick in ties]
+    yield f"As fast, as far as these intervals tell: {listed(names)}."
+
+
+def _floor(found: Recommendation, pick: Pick) -> str:
+    below = found.below
+    if below is not None and below.accuracy_difference is not None:
+        less = below.accuracy_difference
+        return (
+            f"Do not go below {units.percent(pick.realised)}: at {units.percent(below.realised)} {pick.method} answers "
+            f"{units.points(less.value, less.ci95)} right."
+        )
+    return f"Lower retentions of {pick.method} than {units.percent(found.lowest or pick.realised)} were not measured."
+
