@@ -96,4 +96,3 @@ def _floor(found: Recommendation, pick: Pick) -> str:
             f"{units.points(less.value, less.ci95)} right."
         )
     return f"Lower retentions of {pick.method} than {units.percent(found.lowest or pick.realised)} were not measured."
-
