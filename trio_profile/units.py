@@ -86,6 +86,12 @@ def points(difference: float, bounds: Sequence[float]) -> str:
     return f"{abs(100 * difference):.1f} points {'more' if difference > 0 else 'less'} {points_interval(bounds)}"
 
 
+def points_lost(difference: float, bounds: Sequence[float]) -> str:
+    """What is lost against dense, in percentage points, with its interval: −0.14 → `14.0 [8.9, 18.8]`."""
+    value, low, high = (_minus(f"{round(-100 * part, 1) + 0.0:.1f}") for part in (difference, bounds[1], bounds[0]))
+    return f"{value} [{low}, {high}]"
+
+
 def points_fewer(difference: float) -> str:
     """A difference of two shares of things that are counted: −0.36 → `36.0 points fewer`, 0.05 → `5.0 points more`."""
     return f"{abs(100 * difference):.1f} points {'more' if difference > 0 else 'fewer'}"

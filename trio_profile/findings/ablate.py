@@ -97,7 +97,7 @@ def refusals_page(document: Ablation) -> Page:
 def doubts_page(document: Ablation) -> Page:
     """The reasons not to trust numbers of this study."""
     rows = [row for group in document.groups for row in group.rows if row.status == "done"]
-    return doubts.page(document.doubts, _cells(rows))
+    return doubts.page(document.doubts, _cells(rows), document.pairs, document.study.methods)
 
 
 def _cells(rows: Sequence[Row]) -> list[Cell]:
@@ -145,13 +145,13 @@ def _summary(document: Ablation, group: Group, rows: Sequence[Row]) -> Table:
         [
             _variant(row),
             *([entries.short_share(row.accuracy), entries.points(row.default_difference)] if known else []),
-            entries.factor(row.kl_nats),
+            entries.nats(row.kl_nats_mean),
             entries.speedup(row.prefill_speedup),
             entries.ratio(row.counted_macs, dense.counted_macs if dense else None, 0),
         ]
         for row in rows
     ]
-    columns = [group.name, *(("right", "points to default") if known else ()), "KL, nats", "prefill", "MACs"]
+    columns = [group.name, *(("right", "points to default") if known else ()), "mean KL, nats", "prefill", "MACs"]
     answers = "Points to the default are paired, question by question. " if known else ""
     return Table(f"{answers}MACs are relative to dense.", columns, table)
 
@@ -161,14 +161,14 @@ def _table(document: Ablation, group: Group, rows: Sequence[Row]) -> Table:
     known = dense is not None and dense.accuracy is not None
     printed = any(row.printed is not None for row in rows)
     columns = [group.name, "budgets"]
-    columns += ["right", "to default", "to dense", "same answer"] if known else ["same top token"]
-    columns += ["KL, nats", "prefill", "MACs", "selection", *(["paper"] * printed)]
+    columns += ["right", "to default", "to dense", "changed answers"] if known else ["changed tokens"]
+    columns += ["mean KL, nats", "prefill", "MACs", "selection", *(["paper"] * printed)]
     table = [
         [
             _variant(row),
             Entry(", ".join(map(str, row.budgets))),
-            *(_right(row) if known else [entries.share(row.top1_agreement)]),
-            entries.factor(row.kl_nats),
+            *(_right(row) if known else [entries.changed(row.top1_agreement)]),
+            entries.nats(row.kl_nats_mean),
             entries.speedup(row.prefill_speedup),
             *(_work(macs or 0, dense) for macs in (row.counted_macs, row.selection_macs)),
             *([entries.NOTHING if row.printed is None else Entry(units.score(row.printed))] if printed else []),
@@ -199,5 +199,5 @@ def _right(row: Row) -> list[Entry]:
         entries.share(row.accuracy),
         entries.points(row.default_difference),
         entries.points(row.accuracy_difference),
-        entries.share(row.answer_agreement),
+        entries.changed(row.answer_agreement),
     ]

@@ -26,15 +26,15 @@ def answers(group: Group, retention: float, dense: DenseSummary) -> Chart:
 
 
 def closeness(group: Group, retention: float) -> Chart:
-    """KL to dense of each variant at one retention."""
+    """Mean KL to dense of each variant at one retention."""
     shown = [
-        (row, found.value, found.ci95, f"KL {units.nats_within(found.value, found.ci95)}")
+        (row, found.value, found.ci95, f"mean KL {units.nats_within(found.value, found.ci95)}")
         for row in group.at(retention)
-        if (found := row.kl_nats)
+        if (found := row.kl_nats_mean)
     ]
     top = 1.1 * max([bounds[1] for _, _, bounds, _ in shown], default=1) or 1
     what = ("near", "Closeness to dense", "How far the next token's distribution lies from dense")
-    return _variants(group, retention, what, shown, Axis("KL(dense ‖ pruned) of the next token, nats", 0, top))
+    return _variants(group, retention, what, shown, Axis("Mean KL(dense ‖ pruned) of the next token, nats", 0, top))
 
 
 def speedup(group: Group, retention: float) -> Chart:

@@ -6,7 +6,7 @@ from trio_profile import units
 from trio_profile.analysis.accuracy import AccuracyKept
 from trio_profile.analysis.sweep import CellSummary, DenseSummary, SweepDocument
 from trio_profile.findings import entries, sweep_charts
-from trio_profile.findings.blocks import Entry, Page, Sentences, Table
+from trio_profile.findings.blocks import Block, Entry, Page, Sentences, Table
 from trio_profile.findings.cell_tables import head
 from trio_profile.findings.cells import any_finished, planned, realised
 from trio_profile.findings.charts import colour_of
@@ -16,19 +16,40 @@ _NOT_ENOUGH = "not enough questions to say"
 
 
 def answers_page(document: SweepDocument) -> Page:
-    """Right answers by retention, and the cheapest retention that keeps them."""
+    """Right answers by retention, and the cheapest retention that keeps them; else how far the output moved."""
     dense = document.dense
+    blocks: list[Block] = [Sentences("", [_NO_ANSWERS], detail=True)]
+    if dense is not None and dense.accuracy is not None and any_finished(document):
+        blocks = [sweep_charts.accuracy(document), _kept_table(document), _answers_table(document, dense)]
+    elif any(cell.kl_nats is not None for cell in document.cells):
+        blocks.append(_closeness_table(document))
     return Page(
         "answers",
         "Answers",
         "The same questions are asked at every retention. Each one is answered by generation and compared with its "
-        "known answer. The level line is the dense model. A difference is paired, question by question, so its "
-        "interval is narrower than those of the two accuracies. A method that draws at random was run with several "
-        "seeds.",
-        [sweep_charts.accuracy(document), _kept_table(document), _answers_table(document, dense)]
-        if dense is not None and dense.accuracy is not None and any_finished(document)
-        else [Sentences("", [_NO_ANSWERS], detail=True)],
+        "known answer. The level line is the dense model. Points lost are paired, question by question, so their "
+        "interval is narrower than those of the two accuracies. KL says how far the next token's distribution lies "
+        "from dense. A method that fails at few questions has a small median, but a large mean and 95th percentile. A "
+        "method that draws at random was run with several seeds.",
+        blocks,
     )
+
+
+def _closeness_table(document: SweepDocument) -> Table:
+    """How far the next token lies from dense, where no answers are known."""
+    columns = ("Method", "Retention", "changed next token", *entries.NATS_COLUMNS)
+    rows = [
+        [
+            *head(document, method, asked, cell),
+            *(
+                [entries.unmeasured(cell, 4)]
+                if cell is None or cell.kl_nats is None
+                else [entries.changed(cell.top1_agreement), *entries.divergence(cell)]
+            ),
+        ]
+        for method, asked, cell in planned(document)
+    ]
+    return Table("Closeness to dense", columns, rows, keys=2, detail=True)
 
 
 def sentences(document: SweepDocument, cell: CellSummary) -> Iterator[str]:
@@ -89,18 +110,21 @@ def _kept_entry(found: AccuracyKept) -> Entry:
 
 def _answers_table(document: SweepDocument, dense: DenseSummary) -> Table:
     kinds = list(dense.accuracy_by_kind)
-    columns = ("Method", "Retention", "right", "against dense", "same answer", "same next token", "KL, nats", *kinds)
+    columns = (
+        *("Method", "Retention", "right", "points lost", "changed answers", "changed next token"),
+        *(*entries.NATS_COLUMNS, *kinds),
+    )
     rows = [
         [
             Entry("dense"),
             Entry(units.percent(1.0)),
             entries.short_share(dense.accuracy),
-            *[entries.NOTHING] * 4,
+            *[entries.NOTHING] * 6,
             *(entries.short_share(dense.accuracy_by_kind[kind]) for kind in kinds),
         ]
     ]
     rows += [_answers_row(document, method, asked, cell, kinds) for method, asked, cell in planned(document)]
-    return Table("Answers by retention", columns, rows, keys=2, detail=True)
+    return Table("Answers by retention", columns, rows, keys=2, first=7, detail=True)
 
 
 def _answers_row(
@@ -108,13 +132,13 @@ def _answers_row(
 ) -> list[Entry]:
     name = head(document, method, asked, cell)
     if cell is None or cell.accuracy is None or cell.kl_nats is None or cell.top1_agreement is None:
-        return [*name, entries.unmeasured(cell, 5 + len(kinds))]
+        return [*name, entries.unmeasured(cell, 7 + len(kinds))]
     return [
         *name,
         entries.short_share(cell.accuracy),
-        entries.points(cell.accuracy_difference),
-        entries.short_share(cell.answer_agreement),
-        entries.short_share(cell.top1_agreement),
-        entries.factor(cell.kl_nats),
+        entries.points_lost(cell.accuracy_difference),
+        entries.changed(cell.answer_agreement),
+        entries.changed(cell.top1_agreement),
+        *entries.divergence(cell),
         *(entries.short_share(cell.accuracy_by_kind.get(kind)) for kind in kinds),
     ]

@@ -1,23 +1,47 @@
 """The tables of a sweep's cells: a short one for each method, and all numbers of every cell."""
 
+from collections.abc import Mapping
+
 from trio_profile import units
+from trio_profile.analysis.recommendation import fastest
 from trio_profile.analysis.sweep import CellSummary, DenseSummary, SweepDocument
-from trio_profile.findings import entries
+from trio_profile.findings import break_even, doubts, entries
 from trio_profile.findings.blocks import Entry, Page, Table
-from trio_profile.findings.cells import planned, realised, selection_share
+from trio_profile.findings.cells import finished, finished_cells, planned, realised, selection_share
 from trio_profile.findings.charts import colour_of
-from trio_profile.records.schema import Energy
+from trio_profile.findings.entries import NATS_COLUMNS
+from trio_profile.records.schema import Cell, Energy
 
 
 def summary(document: SweepDocument, method: str) -> Table:
-    """One method at every retention: speed-ups, and cost relative to dense. 80 columns hold it."""
-    known = document.dense is not None and document.dense.accuracy is not None
+    """One method at every retention: answers, speed-ups, and cost relative to dense. 80 columns hold its first ones."""
     cells = [cell for cell in document.cells if cell.method == method]
     remark = next((f" ({cell.remark})" for cell in cells if cell.remark), "")
-    columns = ["Retention", "prefill", "total", "MACs", "f(n)", "KV", *["right"] * known]
-    rows = [_summary_row(cell, document.dense, known=known) for cell in cells]
+    marked = doubts.marks(document.doubts, finished_cells(document))
+    first, more = _answer_columns(document.dense)
+    columns = ["Retention", *first, "prefill", "total", "MACs", "KV", "f(n)", *more]
+    rows = [_summary_row(cell, document.dense, marked, len(columns)) for cell in cells]
     caption = f"{method}{remark}: speed-up, and cost relative to dense. MACs are counted; f(n) is the paper's formula"
-    return Table(caption, columns, rows)
+    return Table(caption, columns, rows, first=5 + len(first))
+
+
+def methods_table(document: SweepDocument) -> Table:
+    """A row for each method: its fastest cell that keeps the answers, and where pruning stops paying."""
+    marked = doubts.marks(document.doubts, finished_cells(document))
+    first, more = _answer_columns(document.dense)
+    columns = ["Method", "at", *first, "prefill", "total", "pays up to", "MACs", "KV", "f(n)", *more]
+    rows: list[list[Entry]] = []
+    for method in document.study.methods:
+        cells = finished(document, method)
+        name = Entry(method, colour=colour_of(document, method))
+        if not cells:
+            rows.append([name, Entry("no finished cell", tone="absent", span=len(columns) - 1)])
+            continue
+        row = _summary_row(fastest(cells) or cells[0], document.dense, marked, len(columns))
+        place = 3 + len(first)
+        rows.append([name, *row[:place], _pays(document, method), *row[place:]])
+    caption = "Each method at its fastest retention that keeps the right answers. If none does: at its lowest retention"
+    return Table(caption, columns, rows, keys=2, first=6 + len(first))
 
 
 def cells_page(document: SweepDocument) -> Page:
@@ -30,24 +54,41 @@ def cells_page(document: SweepDocument) -> Page:
         "cells",
         "All cells",
         "A row for each cell, failed and unmeasured ones included. Times are medians. The interval of a speed-up "
-        "belongs to the paired ratio, so it is narrower than the two times alone would allow. Point at a count to see "
+        "belongs to the paired ratio, so it is narrower than the two times alone would allow. Choose a count to see "
         "all its digits.",
         tables,
     )
 
 
-def _summary_row(cell: CellSummary, dense: DenseSummary | None, *, known: bool) -> list[Entry]:
-    head = Entry(units.percent(realised(cell)))
+def _answer_columns(dense: DenseSummary | None) -> tuple[list[str], list[str]]:
+    """The columns of the answers: those in sight, and those behind a click."""
+    known = dense is not None and dense.accuracy is not None
+    return ["right", "points lost"] * known, ["changed answers" if known else "changed tokens", *NATS_COLUMNS]
+
+
+def _pays(document: SweepDocument, method: str) -> Entry:
+    """Up to which retention a method pays in prefill."""
+    found = break_even.find(document, method, "prefill_ms")
+    text = break_even.pays(document, method, "prefill_ms").removeprefix("pays ").removeprefix("up to ")
+    return Entry(text, order=found.retention)
+
+
+def _summary_row(cell: CellSummary, dense: DenseSummary | None, marked: Mapping[str, str], columns: int) -> list[Entry]:
+    doubt = marked.get(Cell(method=cell.method, retention=cell.nominal_retention).id, "")
+    head = Entry(units.percent(realised(cell)), doubt=doubt, order=realised(cell))
     if cell.status != "done" or cell.retention is None:
-        return [head, entries.unmeasured(cell, 5 + known)]
+        return [head, entries.unmeasured(cell, columns - 1)]
+    known = dense is not None and dense.accuracy is not None
     return [
         head,
+        *([entries.short_share(cell.accuracy), entries.points_lost(cell.accuracy_difference)] if known else []),
         entries.speedup(cell.prefill_speedup),
-        entries.speedup(cell.total_speedup),
+        entries.short_speedup(cell.total_speedup),
         entries.ratio(cell.counted_macs, dense.counted_macs if dense else None, 0),
-        entries.ratio(cell.fastv_macs, dense.fastv_macs if dense else None, 0),
         entries.ratio(cell.kv_bytes, dense.kv_bytes if dense else None, 0),
-        *([entries.short_share(cell.accuracy)] if known else []),
+        entries.ratio(cell.fastv_macs, dense.fastv_macs if dense else None, 0),
+        entries.changed(cell.answer_agreement if known else cell.top1_agreement),
+        *entries.divergence(cell),
     ]
 
 
@@ -55,7 +96,8 @@ def head(document: SweepDocument, method: str, asked: float, cell: CellSummary |
     """The entries that name a cell: its method, and the realised retention beside the one that was asked for."""
     reached = realised(cell) if cell else asked
     note = "" if units.percent(reached) == units.percent(asked) else f"of {units.percent(asked)}"
-    return [Entry(method, colour=colour_of(document, method)), Entry(units.percent(reached), note=note)]
+    name = Entry(method, colour=colour_of(document, method))
+    return [name, Entry(units.percent(reached), note=note, order=reached)]
 
 
 def _retention_table(document: SweepDocument) -> Table:

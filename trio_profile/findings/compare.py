@@ -1,36 +1,56 @@
 """The report of a comparison: methods side by side at each retention, their answers, and what could not be run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from trio_profile import units
+from trio_profile.analysis.cells import CellSummary, DenseSummary
 from trio_profile.analysis.compare import Comparison, Row
-from trio_profile.analysis.sweep import DenseSummary
-from trio_profile.findings import compare_charts, doubts, entries
+from trio_profile.analysis.recommendation import CONTROL, fastest, keeps_answers
+from trio_profile.findings import doubts, entries, pareto, recommendation
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
-from trio_profile.findings.cells import without_selection
+from trio_profile.findings.cells import realised, without_selection
+from trio_profile.findings.charts import colour_of
 from trio_profile.findings.definitions import numbers_page
 from trio_profile.findings.study_page import report_of, study_page
 from trio_profile.records.estimate import Measured
 from trio_profile.records.schema import Cell
+from trio_profile.text import listed
 
 
 def report(document: Comparison) -> Report:
     """All pages of a comparison's report."""
-    pages = [comparison_page(document, retention) for retention in sorted(set(document.study.retentions))]
+    pages = [verdict_page(document)]
+    pages += [comparison_page(document, retention) for retention in sorted(set(document.study.retentions))]
     pages += [answers_page(document, document.dense)] if document.answered and document.dense else []
     pages += [refusals_page(document), doubts_page(document), study_page(document), numbers_page()]
     return report_of(document, f"{len(document.study.methods)} methods", pages)
 
 
+def verdict_page(document: Comparison) -> Page:
+    """What to do, and all methods and retentions in one chart and one table."""
+    done = [row for row in document.rows if row.status == "done"]
+    blocks: list[Block] = [recommendation.block(document.recommendation)]
+    if (speed := pareto.chart(done, document.study.methods, document.reference, document.dense)) is not None:
+        blocks.append(speed)
+    if done:
+        blocks.append(_best_table(document, done))
+    if done and document.doubts:
+        blocks.append(Sentences("Keep in mind", [doubts.summary(document.doubts, _cells(done))], tone="doubt"))
+    return Page(
+        "verdict",
+        "Verdict",
+        f"{pareto.NOTE} Controls are measured to be beaten, so they are never recommended. Where weights were never "
+        "trained, closeness says what is left of the dense model's computation, and nothing about answers.",
+        blocks,
+    )
+
+
 def comparison_page(document: Comparison, retention: float) -> Page:
     """All methods at one retention."""
-    rows, known = document.at(retention), _answers_known(document)
+    rows = document.at(retention)
     blocks: list[Block] = []
     if rows:
-        blocks = [Sentences("", sentences(document, retention)), _summary(document, rows)]
-        blocks += [compare_charts.closeness(document, retention)]
-        blocks += [compare_charts.answers(document, retention)] if known else []
-        blocks += [_table(document, rows)]
+        blocks = [Sentences("", sentences(document, retention)), _table(document, rows)]
     if rows and document.doubts:
         blocks.append(Sentences("Keep in mind", [doubts.summary(document.doubts, _cells(rows))], tone="doubt"))
     if remarks := [(row.method, row.remark) for row in rows if row.remark]:
@@ -38,11 +58,9 @@ def comparison_page(document: Comparison, retention: float) -> Page:
     return Page(
         f"at-{units.plain(retention)}",
         f"At {units.percent(retention)}",
-        "All methods ran in turn with the same dense runs, in a balanced order. In the chart, right is "
-        "faster and down is closer to dense. A filled point is on the Pareto front: no other method is both faster and "
-        "closer to dense. If the weights were never trained, closeness says what is left of the dense model's "
-        "computation, and nothing about answers. Downsample is the mean of neighbouring patches. A method that draws "
-        "at random was run with several seeds.",
+        "All methods ran in turn with the same dense runs, in a balanced order. Points lost are paired, question by "
+        "question. Downsample is the mean of neighbouring patches. A method that draws at random was run with several "
+        "seeds.",
         blocks,
     )
 
@@ -86,7 +104,8 @@ def refusals_page(document: Comparison) -> Page:
 
 def doubts_page(document: Comparison) -> Page:
     """The reasons not to trust numbers of this study."""
-    return doubts.page(document.doubts, _cells([row for row in document.rows if row.status == "done"]))
+    cells = _cells([row for row in document.rows if row.status == "done"])
+    return doubts.page(document.doubts, cells, document.pairs, document.study.methods)
 
 
 def _cells(rows: Sequence[Row]) -> list[Cell]:
@@ -94,30 +113,36 @@ def _cells(rows: Sequence[Row]) -> list[Cell]:
 
 
 def sentences(document: Comparison, retention: float) -> list[str]:
-    """What stands out at one retention."""
+    """What stands out at one retention: the best method that is no control, then what the answers say."""
     rows = [row for row in document.at(retention) if row.prefill_speedup is not None]
-    if not rows:
+    methods = [row for row in rows if row.remark != CONTROL]
+    if not methods:
         return []
-    best, where = rows[0], units.percent(retention)
-    found = [f"Fastest prefill at {where}: {best.method}, {_faster(best.prefill_speedup)} over dense."]
-    return [*found, *_closeness(rows), *_most_right(document.reference, rows)]
+    best, where = fastest(methods), units.percent(retention)
+    if best is None:
+        lost = " and keeps the right answers" if _answers_known(document) else ""
+        first = f"At {where} no method is measurably faster than dense{lost}."
+    else:
+        lost = ", among those that keep the right answers" if best.accuracy is not None else ""
+        first = f"Fastest method at {where}{lost}: {best.method}, {_faster(best.prefill_speedup)} over dense."
+    return [first, *_most_right(document.reference, rows), *_closeness(rows, known=_answers_known(document))]
 
 
-def _closeness(rows: list[Row]) -> list[str]:
-    """Which method is closest to dense, and which ones are no closer than random selection."""
-    judged = [(row, row.kl_nats.value) for row in rows if row.kl_nats is not None]
-    if not judged:
-        return []
-    closest, kl = min(judged, key=lambda one: one[1])
-    speed = _faster(closest.prefill_speedup)
-    found = [f"Closest to dense: {closest.method}, KL {units.factor(kl)} nats, with a prefill speed-up of {speed}."]
+def _closeness(rows: list[Row], *, known: bool) -> list[str]:
+    """Which method is closest to dense where no answers are known, and which ones are no closer than random ones."""
+    judged = [(row, row.kl_nats_mean.value) for row in rows if row.kl_nats_mean is not None]
     limit = next((kl for row, kl in judged if row.method == "random"), None)
+    found: list[str] = []
+    if judged and not known:
+        closest, kl = min(judged, key=lambda one: one[1])
+        speed = _faster(closest.prefill_speedup)
+        found.append(f"Closest to dense: {closest.method}, mean KL {units.power(kl)} nats, prefill {speed}.")
     if limit is not None:
         beaten = [row.method for row, kl in judged if kl >= limit and row.method != "random"]
         found.append(
-            f"No closer to dense than random selection: {', '.join(beaten)}."
+            f"By mean KL, no closer to dense than random selection: {listed(beaten)}."
             if beaten
-            else "Every method is closer to dense than random selection."
+            else "By mean KL, every method is closer to dense than random selection."
         )
     return found
 
@@ -162,73 +187,72 @@ def _faster(found: Measured | None) -> str:
 # Tables
 
 
-def _summary(document: Comparison, rows: list[Row]) -> Table:
-    """What 80 columns hold. Where right answers are known, they replace the share of equal next tokens."""
-    known, dense = _answers_known(document), document.dense
-    last = "right" if known else "same token"
-    table = [
-        [
-            Entry(row.method, note="*" * row.pareto),
-            entries.speedup(row.prefill_speedup),
-            entries.short_speedup(row.total_speedup),
-            entries.factor(row.selection_ms),
-            entries.ratio(row.counted_macs, dense.counted_macs if dense else None, 0),
-            entries.ratio(row.kv_bytes, dense.kv_bytes if dense else None, 0),
-            entries.factor(row.kl_nats),
-            entries.short_share(row.accuracy if known else row.top1_agreement),
-        ]
-        for row in rows
-    ]
+def _best_table(document: Comparison, done: Sequence[Row]) -> Table:
+    """A row for each method: its fastest cell that keeps the answers; if there is none, its lowest retention."""
+    shown = []
+    for method in document.study.methods:
+        rows = [row for row in done if row.method == method]
+        if rows:
+            shown.append(fastest(rows) or min(rows, key=lambda row: row.nominal_retention))
+    shown.sort(key=lambda row: (row.remark == CONTROL, not keeps_answers(row), -_speed(row)))
     caption = (
-        "Speed-up, and cost relative to dense. * marks the Pareto front: no other method is both faster and closer"
+        "Each method at its fastest retention that keeps the right answers; if none does, at its lowest. Controls last"
     )
-    columns = ("Method", "prefill", "total", "Selection, ms", "MACs", "KV", "KL, nats", last)
-    return Table(f"{caption} to dense.", columns, table)
+    return _methods_table(document, shown, caption, places=True)
 
 
-def _table(document: Comparison, rows: list[Row]) -> Table:
-    dense = document.dense
-    answers = ("right", "against dense", f"against {document.reference}") if _answers_known(document) else ()
-    columns = (
+def _table(document: Comparison, rows: Sequence[Row]) -> Table:
+    """All methods at one retention."""
+    ordered = sorted(rows, key=lambda row: (row.remark == CONTROL, not keeps_answers(row), -_speed(row)))
+    caption = "Methods that keep the right answers first, the fastest of them on top. Controls last"
+    return _methods_table(document, ordered, caption, places=False)
+
+
+def _methods_table(document: Comparison, rows: Sequence[CellSummary], caption: str, *, places: bool) -> Table:
+    """A row for each cell. places: whether a column says its retention."""
+    dense, known = document.dense, _answers_known(document)
+    marked = doubts.marks(document.doubts, _cells([row for row in document.rows if row.status == "done"]))
+    apart = {(row.method, row.nominal_retention): row.reference_difference for row in document.rows}
+    columns = [
         "Method",
-        "realised",
+        *["at"] * places,
+        *(["right", "points lost"] if known else []),
         "prefill",
         "total",
-        "selection",
         "MACs",
-        "without selection",
-        "KV bytes",
-        "KL, nats",
-        "same top token",
-        *answers,
-    )
+        "KV",
+    ]
+    in_sight = len(columns)
+    columns += ["selection", "MACs without selection", "changed answers" if known else "changed tokens"]
+    columns += [*entries.NATS_COLUMNS, *([f"right, to {document.reference}"] if known else []), "remark"]
     table = [
         [
-            Entry(row.method, note=", ".join(part for part in ("Pareto front" * row.pareto, row.remark) if part)),
-            Entry(units.percent(row.retention.realised)) if row.retention else entries.NOTHING,
+            _name(document, row, marked),
+            *([Entry(units.percent(realised(row)), order=realised(row))] if places else []),
+            *([entries.short_share(row.accuracy), entries.points_lost(row.accuracy_difference)] if known else []),
             entries.speedup(row.prefill_speedup),
-            entries.speedup(row.total_speedup),
+            entries.short_speedup(row.total_speedup),
+            entries.ratio(row.counted_macs, dense.counted_macs if dense else None, 0),
+            entries.ratio(row.kv_bytes, dense.kv_bytes if dense else None, 0),
             entries.milliseconds(row.selection_ms),
-            entries.ratio(row.counted_macs, dense.counted_macs if dense else None),
             entries.ratio(without_selection(row), dense.counted_macs if dense else None),
-            entries.ratio(row.kv_bytes, dense.kv_bytes if dense else None),
-            entries.factor(row.kl_nats),
-            _same_token(row),
-            *(_answers(row) if answers else []),
+            entries.changed(row.answer_agreement if known else row.top1_agreement),
+            *entries.divergence(row),
+            *([entries.points(apart[row.method, row.nominal_retention])] if known else []),
+            Entry(row.remark or "–"),
         ]
         for row in rows
     ]
-    return Table("Fastest prefill first; work and bytes over dense", columns, table, detail=True)
+    return Table(caption, columns, table, first=in_sight)
 
 
-def _same_token(row: Row) -> Entry:
-    found = row.top1_agreement
-    return entries.NOTHING if found is None else Entry(units.percent_of_all(found.value, 0), note=f"of {found.samples}")
+def _name(document: Comparison, row: CellSummary, marked: Mapping[str, str]) -> Entry:
+    doubt = marked.get(Cell(method=row.method, retention=row.nominal_retention).id, "")
+    return Entry(row.method, doubt=doubt, colour=colour_of(document, row.method))
 
 
-def _answers(row: Row) -> list[Entry]:
-    less, apart = row.accuracy_difference, row.reference_difference
-    return [entries.short_share(row.accuracy), entries.points(less), entries.points(apart)]
+def _speed(row: CellSummary) -> float:
+    return row.prefill_speedup.value if row.prefill_speedup is not None else 0.0
 
 
 def _kinds_table(document: Comparison, dense: DenseSummary, retention: float) -> Table:

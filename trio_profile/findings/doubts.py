@@ -6,13 +6,15 @@ from itertools import groupby
 
 from trio_profile import units
 from trio_profile.analysis.doubt import Doubt, cell_name, doubted_cells
-from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table
+from trio_profile.analysis.pairs import CellPairs
+from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Series, Table
 from trio_profile.records.schema import Cell, Measurement, Study
 
 _HOW = (
     "Each doubt has a number, the threshold that it passed, and the next step. A doubt about the whole study is about "
     "all of its cells."
 )
+_SCOPE = "An interval covers another run on this machine, not another machine."
 _PUBLISHED = (
     f"{_HOW} A study is published with its doubts: to measure it again until no doubt is left would select the result."
 )
@@ -58,12 +60,18 @@ def summary(doubts: Sequence[Doubt], cells: Collection[Cell]) -> str:
     return f"{told}; doubts about the whole study: {whole}." if whole else f"{told}."
 
 
-def page(doubts: Sequence[Doubt], cells: Collection[Cell]) -> Page:
-    """The page of a study's doubts: those about the whole study, one of each kind about cells, and all of them.
+def marks(doubts: Sequence[Doubt], cells: Collection[Cell]) -> dict[str, str]:
+    """The kinds of doubt about each doubted cell in words, by the cell's id. Tables mark these cells."""
+    return {name: f"doubted: {', '.join(kinds)}" for name, kinds in doubted_cells(doubts, cells).items()}
+
+
+def page(doubts: Sequence[Doubt], cells: Collection[Cell], pairs: Sequence[CellPairs], methods: Sequence[str]) -> Page:
+    """The page of a study's doubts: those about the whole study, those about cells, and the raw pairs.
 
     cells: the finished cells of the study.
+    methods: in the study's order, which gives them their colours.
     """
-    blocks: list[Block] = [Sentences("", [summary(doubts, cells)])]
+    blocks: list[Block] = [Sentences("", [summary(doubts, cells), _SCOPE])]
     if whole := [_sentence(doubt) for doubt in doubts if doubt.cell is None]:
         blocks.append(Sentences(cell_name(None), whole, tone="doubt"))
     about = [doubt for doubt in doubts if doubt.cell is not None]
@@ -75,7 +83,61 @@ def page(doubts: Sequence[Doubt], cells: Collection[Cell]) -> Page:
         blocks.append(
             Table("Every doubt about a cell", ("cell", "doubt", "what was found"), rows, prose=True, detail=True)
         )
+    if pairs:
+        blocks.append(raw_pairs(pairs, methods))
     return Page("doubts", "Doubts", _PUBLISHED, blocks)
+
+
+def raw_pairs(pairs: Sequence[CellPairs], methods: Sequence[str]) -> Chart:
+    """The speed-up of every pair in the order of measurement, a line for each cell, a gap between two sessions."""
+    series = [_pairs_of(cell, methods.index(cell.method) if cell.method in methods else None) for cell in pairs]
+    most = max(len(one.x) for one in series)
+    return Chart(
+        "pairs",
+        "Every pair, in the order of measurement",
+        "Speed-up of the prefill in every pair of each cell, in the order of measurement",
+        Axis("Pair of the cell", 0, most + 1, digits=0),
+        Axis("Prefill speed-up of one pair", suffix="×"),
+        series,
+        levels=(1.0,),
+        picker=len(series) > 1,
+        height=460,
+        detail=True,
+    )
+
+
+def _pairs_of(cell: CellPairs, colour: int | None) -> Series:
+    """The pairs of one cell as points. A pair that other work disturbed is hollow."""
+    ratios = [dense / pruned for dense, pruned in zip(cell.dense_prefill_ms, cell.prefill_ms, strict=True)]
+    name = cell_name(Cell(method=cell.method, retention=cell.retention, options=cell.options))
+    text = [
+        f"{name}\npair {number}, session {session}: {units.times(ratio)}\n"
+        f"dense {units.milliseconds(dense)}, pruned {units.milliseconds(pruned)}, "
+        f"{'dense' if first else 'pruned'} first{', disturbed' if disturbed else ''}"
+        for number, (ratio, session, dense, pruned, first, disturbed) in enumerate(
+            zip(
+                ratios,
+                cell.session,
+                cell.dense_prefill_ms,
+                cell.prefill_ms,
+                cell.dense_first,
+                cell.disturbed,
+                strict=True,
+            ),
+            start=1,
+        )
+    ]
+    return Series(
+        name,
+        list(range(1, len(ratios) + 1)),
+        ratios,
+        text,
+        colour=colour,
+        line=None,
+        hollow=[bool(disturbed) for disturbed in cell.disturbed],
+        size=5,
+        group=name,
+    )
 
 
 def _strongest(doubts: Sequence[Doubt]) -> str:

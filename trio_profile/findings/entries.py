@@ -5,6 +5,8 @@ from trio_profile.analysis.sweep import CellSummary
 from trio_profile.findings.blocks import Entry, Tone
 from trio_profile.records.estimate import Accuracy, Difference, Interval, Measured, Share
 
+NATS_COLUMNS = ("mean KL, nats", "95th percentile", "median KL")
+"""The columns of `divergence`."""
 NOTHING = Entry("–")
 """What stands where there is no value."""
 
@@ -18,14 +20,16 @@ def speedup(found: Measured | None) -> Entry:
     """A speed-up with its interval."""
     if found is None:
         return NOTHING
-    return Entry(units.times(found.value, found.ci95), note=units.interval(found.ci95), tone=tone(found.ci95, 1))
+    text, note = units.times(found.value, found.ci95), units.interval(found.ci95)
+    return Entry(text, note=note, tone=tone(found.ci95, 1), order=found.value)
 
 
 def short_speedup(found: Measured | None) -> Entry:
     """A speed-up whose interval is a tooltip."""
     if found is None:
         return NOTHING
-    return Entry(units.times(found.value, found.ci95), title=units.interval(found.ci95), tone=tone(found.ci95, 1))
+    text, title = units.times(found.value, found.ci95), units.interval(found.ci95)
+    return Entry(text, title=title, tone=tone(found.ci95, 1), order=found.value)
 
 
 def milliseconds(found: Measured | None) -> Entry:
@@ -33,12 +37,41 @@ def milliseconds(found: Measured | None) -> Entry:
     if found is None:
         return NOTHING
     low, high = (units.milliseconds(bound) for bound in found.ci95)
-    return Entry(units.milliseconds(found.value), title=f"95 % interval {low} to {high}")
+    return Entry(units.milliseconds(found.value), title=f"95 % interval {low} to {high}", order=found.value)
 
 
 def factor(found: Measured | None) -> Entry:
     """A value without its unit, which the column names."""
-    return NOTHING if found is None else Entry(units.factor(found.value))
+    return NOTHING if found is None else Entry(units.factor(found.value), order=found.value)
+
+
+def nats(found: Measured | None) -> Entry:
+    """A divergence whose interval is a tooltip. The column names the unit."""
+    if found is None:
+        return NOTHING
+    return Entry(units.power(found.value), title=units.nats_within(found.value, found.ci95), order=found.value)
+
+
+def divergence(cell: CellSummary) -> list[Entry]:
+    """How far the next token lies from dense: the mean, the 95th percentile, the median. Old studies have the last."""
+    return [nats(cell.kl_nats_mean), nats(cell.kl_nats_p95), nats(cell.kl_nats)]
+
+
+def changed(found: Share | None) -> Entry:
+    """The share of answers that differ from the dense model's: the rest of a share that agrees."""
+    if found is None:
+        return NOTHING
+    low, high = (1 - bound for bound in reversed(found.ci95))
+    share = 1 - found.value
+    return Entry(units.percent_of_all(share), title=units.percent_within(share, (low, high)), order=share)
+
+
+def points_lost(found: Difference | None) -> Entry:
+    """Right answers that dense has and the pruned model has not, in points, with the interval."""
+    if found is None:
+        return NOTHING
+    text, _, note = units.points_lost(found.value, found.ci95).partition(" ")
+    return Entry(text, note=note, tone=tone(found.ci95, 0), order=-found.value)
 
 
 def macs(value: int | None, dense: int | None = None) -> Entry:
@@ -46,7 +79,7 @@ def macs(value: int | None, dense: int | None = None) -> Entry:
     if value is None:
         return NOTHING
     note = units.percent(value / dense) if dense else ""
-    return Entry(units.count(value), note=note, title=f"{units.exact(value)} MACs")
+    return Entry(units.count(value), note=note, title=f"{units.exact(value)} MACs", order=value)
 
 
 def num_bytes(value: int | None, dense: int | None = None) -> Entry:
@@ -54,31 +87,35 @@ def num_bytes(value: int | None, dense: int | None = None) -> Entry:
     if value is None:
         return NOTHING
     note = units.percent(value / dense) if dense else ""
-    return Entry(units.size(value), note=note, title=f"{units.exact(value)} bytes")
+    return Entry(units.size(value), note=note, title=f"{units.exact(value)} bytes", order=value)
 
 
 def ratio(value: int | None, whole: int | None, digits: int = 1) -> Entry:
     """A count as a share of another."""
-    return Entry(units.percent(value / whole, digits)) if value is not None and whole else NOTHING
+    if value is None or not whole:
+        return NOTHING
+    return Entry(units.percent(value / whole, digits), title=units.exact(value), order=value / whole)
 
 
 def share(found: Share | Accuracy | None) -> Entry:
     """A share with its interval."""
-    return NOTHING if found is None else Entry(units.percent_within(found.value, found.ci95))
+    return NOTHING if found is None else Entry(units.percent_within(found.value, found.ci95), order=found.value)
 
 
 def short_share(found: Share | Accuracy | None) -> Entry:
     """A share whose interval is a tooltip."""
     if found is None:
         return NOTHING
-    return Entry(units.percent_of_all(found.value), title=units.percent_within(found.value, found.ci95))
+    title = units.percent_within(found.value, found.ci95)
+    return Entry(units.percent_of_all(found.value), title=title, order=found.value)
 
 
 def points(found: Difference | None) -> Entry:
     """A difference of accuracies in points, with its interval."""
     if found is None:
         return NOTHING
-    return Entry(units.points_within(found.value, found.ci95), tone=tone(found.ci95, 0))
+    text = units.points_within(found.value, found.ci95)
+    return Entry(text, tone=tone(found.ci95, 0), order=found.value)
 
 
 def unmeasured(cell: CellSummary | None, span: int) -> Entry:

@@ -207,7 +207,8 @@ def numbers_page(document: FlopsDocument, unit: Unit) -> Page:
     return Page(
         "numbers",
         "Retention, γ and decoding",
-        "Four numbers are called retention, and five are called γ. Elements are those of the decoder's layers.",
+        "Several numbers are called retention, and several are called γ. Each row names one of them. Elements are those of "
+        "the decoder's layers.",
         blocks,
     )
 

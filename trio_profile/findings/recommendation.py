@@ -11,7 +11,6 @@ from trio_profile.records.schema import Session
 from trio_profile.text import listed
 
 _MOST = f"{units.plain(100 * MOST_LOST)} points of right answers"
-_REMEMBER = "An interval covers another run on this machine, not another machine."
 
 
 def block(found: Recommendation) -> Sentences:
@@ -62,7 +61,7 @@ def _sentences(found: Recommendation) -> Iterator[str]:
     if found.status == "use":
         yield _floor(found, found.pick)
     if found.confidence is not None:
-        yield f"Confidence: {found.confidence.level}, because {listed(found.confidence.reasons)}. {_REMEMBER}"
+        yield f"Confidence: {found.confidence.level}, because {listed(found.confidence.reasons)}."
 
 
 def _named(pick: Pick) -> str:
@@ -76,7 +75,7 @@ def _gain(pick: Pick) -> str:
     if pick.total_speedup is not None:
         parts.append(f"with decoding {units.times_within(pick.total_speedup.value, pick.total_speedup.ci95)}")
     if (less := pick.accuracy_difference) is not None:
-        parts.append(f"right answers {units.points(less.value, less.ci95)}")
+        parts.append(f"{units.points_lost(less.value, less.ci95)} points of right answers lost")
     return ", ".join(parts)
 
 
@@ -92,7 +91,7 @@ def _floor(found: Recommendation, pick: Pick) -> str:
     if below is not None and below.accuracy_difference is not None:
         less = below.accuracy_difference
         return (
-            f"Do not go below {units.percent(pick.realised)}: at {units.percent(below.realised)} {pick.method} answers "
-            f"{units.points(less.value, less.ci95)} right."
+            f"Do not go below {units.percent(pick.realised)}: at {units.percent(below.realised)} {pick.method} loses "
+            f"{units.points_lost(less.value, less.ci95)} points of right answers."
         )
     return f"Lower retentions of {pick.method} than {units.percent(found.lowest or pick.realised)} were not measured."

@@ -7,6 +7,7 @@ from trio_profile.analysis.ablate import Ablation
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.pairs import json_with_pairs
 from trio_profile.analysis.sweep import SweepDocument
+from trio_profile.findings import recommendation
 from trio_profile.findings.blocks import Entry, Page, Report, Table, Terms
 from trio_profile.findings.definitions import ALLOCATORS, WAIT_POLICIES
 from trio_profile.records.schema import Environment, Session
@@ -22,7 +23,15 @@ def report_of(document: SweepDocument | Comparison | Ablation, subject: str, pag
     facts = [document.environment.device_name, study.dtype, f"{study.attention} attention", f"batch {study.batch}"]
     if dense is not None:
         facts += [f"{dense.visual_tokens} visual + {dense.text_tokens} text tokens", f"{dense.num_layers} layers"]
-    return Report(subject=subject, model=study.model, facts=facts, pages=pages, data=json_with_pairs(document))
+    return Report(
+        subject=subject,
+        model=study.model,
+        facts=facts,
+        pages=pages,
+        data=json_with_pairs(document),
+        banner=recommendation.banner(study.model, document.sessions),
+        confidence=None if isinstance(document, Ablation) else recommendation.badge(document.recommendation),
+    )
 
 
 def study_page(document: SweepDocument | Comparison | Ablation) -> Page:

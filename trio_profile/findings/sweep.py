@@ -3,13 +3,16 @@
 from collections.abc import Callable
 
 from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.findings import break_even, cell_tables, doubts, sweep_charts, verdict
+from trio_profile.findings import break_even, cell_tables, doubts, pareto, recommendation, sweep_charts, verdict
 from trio_profile.findings.answers import answers_page
 from trio_profile.findings.blocks import Block, Page, Report, Sentences
 from trio_profile.findings.cells import any_finished, finished, finished_cells
 from trio_profile.findings.charts import colour_of
 from trio_profile.findings.definitions import numbers_page
 from trio_profile.findings.study_page import report_of, study_page
+
+MOST_CARDS = 4
+"""A sweep of more methods has one table of them, instead of sentences and a table for each."""
 
 
 def report(document: SweepDocument) -> Report:
@@ -18,17 +21,12 @@ def report(document: SweepDocument) -> Report:
 
 
 def verdict_page(document: SweepDocument) -> Page:
-    """What was found: sentences, the speed-ups of each method, and the break-even of every quantity."""
-    methods = document.study.methods
-    blocks: list[Block] = [
-        Sentences("", lines, colour=colour_of(document, method))
-        for method in methods
-        if (lines := verdict.findings(document, method))
-    ]
-    if not blocks:
-        blocks.append(Sentences("", ["No cell of this study finished: there is nothing to conclude yet."]))
-    seen = {cell.method for cell in document.cells}
-    blocks += [cell_tables.summary(document, method) for method in methods if method in seen]
+    """What was found: what to do, each method in sentences and in a table, and the break-even of every quantity."""
+    blocks: list[Block] = [recommendation.block(document.recommendation)]
+    reference = "trio" if "trio" in document.study.methods else document.study.methods[0]
+    if (speed := pareto.chart(document.cells, document.study.methods, reference, document.dense)) is not None:
+        blocks.append(speed)
+    blocks += _many_methods(document) if len(document.study.methods) > MOST_CARDS else _few_methods(document)
     if document.dense is not None and any_finished(document):
         blocks.append(break_even.table(document))
     if reminders := verdict.doubts(document):
@@ -37,14 +35,30 @@ def verdict_page(document: SweepDocument) -> Page:
         "verdict",
         "Verdict",
         "Brackets are 95 % intervals. Break-even is the retention above which pruning costs more than it saves. Each "
-        "quantity has its own: a method may pay by formula where it does not pay by the clock.",
+        f"quantity has its own: a method may pay by formula where it does not pay by the clock. {pareto.NOTE}",
         blocks,
     )
 
 
+def _few_methods(document: SweepDocument) -> list[Block]:
+    """For each method its findings and a table of its cells."""
+    methods, seen = document.study.methods, {cell.method for cell in document.cells}
+    told = [
+        Sentences(method, lines, colour=colour_of(document, method))
+        for method in methods
+        if (lines := verdict.findings(document, method))
+    ]
+    return [*told, *(cell_tables.summary(document, method) for method in methods if method in seen)]
+
+
+def _many_methods(document: SweepDocument) -> list[Block]:
+    """One table of all methods."""
+    return [cell_tables.methods_table(document)]
+
+
 def doubts_page(document: SweepDocument) -> Page:
     """The reasons not to trust numbers of this study."""
-    return doubts.page(document.doubts, finished_cells(document))
+    return doubts.page(document.doubts, finished_cells(document), document.pairs, document.study.methods)
 
 
 def speedup_page(document: SweepDocument) -> Page:
@@ -52,8 +66,8 @@ def speedup_page(document: SweepDocument) -> Page:
     return Page(
         "speed-up",
         "Speed-up",
-        "Each point is the median of paired ratios, dense time over pruned time, in its 95 % interval. Above the line "
-        "at 1× pruning is faster. The upright band is break-even with its interval: to the right of it pruning no "
+        "Each point is the median of paired ratios, dense time over pruned time, in its 95 % interval. Higher is better: "
+        "above the line at 1× pruning is faster. The upright band is break-even with its interval: to the right of it pruning no "
         "longer pays. A hollow point stopped before its interval was as narrow as asked. Both charts have the same "
         "axis.",
         [sweep_charts.prefill_speedup(document), sweep_charts.total_speedup(document)]
@@ -68,7 +82,7 @@ def work_page(document: SweepDocument) -> Page:
     return Page(
         "work",
         "Work",
-        "Cost as a ratio to dense: lower is cheaper. The dotted line is what the paper's formula claims, for visual "
+        "Cost as a ratio to dense: lower is better here, and higher is better on the page Speed-up. The dotted line is what the paper's formula claims, for visual "
         "tokens alone. The solid grey line is what the counter saw, with text, head and selection. The dashed line is "
         "the same without selection. The coloured line is the time that prefill took. The gap between dotted and grey "
         "is work that the formula leaves out or counts otherwise. The gap between grey and coloured is time that does "

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from trio_profile import units
+from trio_profile.analysis.recommendation import fastest
 from trio_profile.analysis.sweep import CellSummary, SweepDocument
 from trio_profile.findings import answers, break_even
 from trio_profile.findings.cells import any_finished, finished, finished_cells, realised
@@ -15,17 +16,20 @@ from trio_profile.records.estimate import Measured, Ratio
 
 
 def findings(document: SweepDocument, method: str) -> list[str]:
-    """One method: its speed at the least retention, where it stops paying, its work, its cache and its answers."""
+    """One method: its speed and its answers, where it stops paying, its work and its cache.
+
+    They are about its fastest cell that keeps the answers. If none does, they are about the lowest retention.
+    """
     cells = finished(document, method)
     if not cells:
         return []
-    found = [_speed(document, cells[0]), *_retentions(cells[0])]
+    cell = fastest(cells) or cells[0]
+    found = [_speed(document, cell), *answers.sentences(document, cell), *answers.kept_sentences(document, method)]
     for quantity, name in (("prefill_ms", "prefill"), ("total_ms", "total time")):
         found.append(break_even.sentence(document, method, quantity, name))
     if document.dense is not None:
-        found += [*_work(document, cells[0]), _work_break_even(document, method), *_cache(document, cells[0])]
-        found += [*answers.sentences(document, cells[0]), *answers.kept_sentences(document, method)]
-    return found
+        found += [*_work(document, cell), _work_break_even(document, method), *_cache(document, cell)]
+    return [*found, *_retentions(cell)]
 
 
 def doubts(document: SweepDocument) -> list[str]:

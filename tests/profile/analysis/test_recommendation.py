@@ -1,0 +1,119 @@
+"""What is recommended: hand-worked cells."""
+
+import pytest
+
+from trio_core import methods
+from trio_profile.analysis.cells import CellSummary
+from trio_profile.analysis.doubt import Doubt, Kind
+from trio_profile.analysis.recommendation import CONTROL, Recommendation, keeps_answers, recommend
+from trio_profile.records.estimate import Difference, Ratio
+from trio_profile.records.schema import Cell
+
+
+def cell(
+    method: str,
+    retention: float,
+    speedup: float,
+    lost: float | None = None,
+    *,
+    width: float = 0.05,
+    questions: int = 200,
+    processes: int = 4,
+    remark: str = "",
+) -> CellSummary:
+    """A finished cell. lost: the points of right answers that it loses; None if no answers are known."""
+    low, high = speedup - width, speedup + width
+    difference = None
+    if lost is not None:
+        reach = 300 / questions
+        ends = (-lost - reach) / 100, (-lost + reach) / 100
+        difference = Difference(value=-lost / 100, ci95=ends, samples=questions)
+    return CellSummary(
+        method=method,
+        status="done",
+        remark=remark,
+        nominal_retention=retention,
+        prefill_speedup=Ratio(value=speedup, ci95=(low, high), samples=48, stopped="converged", sessions=processes),
+        accuracy_difference=difference,
+    )
+
+
+def doubt(kind: Kind, about: Cell | None = None) -> Doubt:
+    return Doubt(cell=about, kind=kind, sentence="something was found", next_step="look", found=2, threshold=1)
+
+
+def picked(found: Recommendation) -> tuple[str, float]:
+    assert found.pick is not None
+    return found.pick.method, found.pick.retention
+
+
+def test_the_fastest_cell_that_keeps_the_answers_is_recommended():
+    """At 11 % it is faster, but it loses fourteen points."""
+    cells = [cell("trio", 0.11, 1.7, 14.0), cell("trio", 0.22, 1.4, 0.5), cell("trio", 0.33, 1.2, 0.0)]
+    found = recommend(cells, [])
+    assert (found.status, picked(found)) == ("use", ("trio", 0.22))
+    assert found.below is not None and found.below.retention == 0.11
+    assert found.lowest == 0.11
+
+
+def test_two_points_may_be_lost_and_no_more():
+    assert keeps_answers(cell("trio", 0.2, 1.5, 2.0))
+    assert not keeps_answers(cell("trio", 0.2, 1.5, 2.5))
+
+
+def test_a_control_is_never_recommended():
+    cells = [cell("downsample", 0.11, 2.7, 0.0, remark="control"), cell("trio", 0.22, 1.4, 0.0)]
+    assert picked(recommend(cells, [])) == ("trio", 0.22)
+    assert recommend(cells[:1], []) == Recommendation(status="unmeasured")
+
+
+def test_every_control_of_the_registry_says_so_in_its_remark():
+    for name in methods.names():
+        reference = methods.find(name).reference
+        assert (reference.kind == "control") == (reference.remark == CONTROL), name
+
+
+def test_methods_that_these_measurements_cannot_tell_apart_are_named_together():
+    cells = [
+        cell("trio", 0.22, 1.40, 0.0),
+        cell("fastv", 0.22, 1.38, 1.0),
+        cell("scope", 0.33, 1.20, 0.0),
+        cell("dart", 0.11, 1.41, 30.0),
+    ]
+    found = recommend(cells, [])
+    assert picked(found) == ("trio", 0.22)
+    assert [tie.method for tie in found.ties] == ["fastv"]
+
+
+def test_without_answers_only_the_cost_is_judged():
+    found = recommend([cell("trio", 0.11, 1.7), cell("trio", 0.22, 1.4)], [])
+    assert (found.status, picked(found), found.below) == ("cost_alone", ("trio", 0.11), None)
+
+
+def test_nothing_is_recommended_if_no_interval_lies_above_1():
+    found = recommend([cell("trio", 0.11, 1.04), cell("trio", 0.9, 0.8)], [])
+    assert found == Recommendation(status="slower")
+
+
+def test_if_every_faster_cell_loses_answers_the_one_that_loses_least_is_named():
+    found = recommend([cell("trio", 0.11, 1.7, 20.0), cell("trio", 0.22, 1.3, 8.0), cell("trio", 0.9, 0.9, 0.0)], [])
+    assert (found.status, picked(found)) == ("answers_lost", ("trio", 0.22))
+
+
+@pytest.mark.parametrize(
+    ("changed", "doubts", "level", "reason"),
+    [
+        ({}, [], "high", "4 processes agree"),
+        ({"processes": 1}, [], "low", "one process measured it"),
+        ({"questions": 50}, [], "medium", "50 questions cannot exclude a loss of 6.0 points"),
+        ({"questions": 20}, [], "low", "20 questions cannot exclude a loss of 15.0 points"),
+        ({}, [doubt("budget", Cell(method="trio", retention=0.22))], "medium", "this cell is doubted: budget"),
+        ({}, [doubt("busy", Cell(method="trio", retention=0.22))], "low", "this cell is doubted: busy"),
+        ({}, [doubt("machine")], "low", "the study is doubted: machine"),
+        ({}, [doubt("busy", Cell(method="trio", retention=0.33))], "high", "4 processes agree"),
+    ],
+)
+def test_confidence_falls_with_each_weakness_of_the_recommended_cell(changed, doubts, level, reason):
+    found = recommend([cell("trio", 0.22, 1.4, 0.0, **changed)], doubts).confidence
+    assert found is not None and found.level == level
+    assert found.reasons[0].startswith(reason)

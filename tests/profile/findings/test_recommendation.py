@@ -1,0 +1,63 @@
+"""The recommendation in words."""
+
+import pytest
+
+from tests.profile import examples
+from tests.profile.analysis.test_recommendation import cell
+from trio_profile.analysis.recommendation import Recommendation, recommend
+from trio_profile.findings import recommendation
+from trio_profile.records.session import FileDigest
+
+
+def said(*cells) -> list[str]:
+    return list(recommendation.block(recommend(cells, [])).lines)
+
+
+def test_the_first_sentence_says_what_to_use_and_the_others_what_to_avoid():
+    first, floor, confidence = said(cell("trio", 0.11, 1.7, 14.0), cell("trio", 0.22, 1.4, 0.5))
+    lost = "0.5 [−1.0, 2.0] points of right answers lost"
+    assert first == f"Use trio at 22.0 %: prefill 1.40× faster [1.35, 1.45], {lost}."
+    assert floor == "Do not go below 22.0 %: at 11.0 % trio loses 14.0 [12.5, 15.5] points of right answers."
+    why = "4 processes agree, no doubt about this cell and 200 questions"
+    assert confidence == f"Confidence: high, because {why}."
+
+
+def test_the_lowest_retention_has_no_limit_below():
+    assert "Lower retentions of trio than 22.0 % were not measured." in said(cell("trio", 0.22, 1.4, 0.0))
+
+
+def test_ties_are_named_with_their_speed():
+    told = said(cell("trio", 0.22, 1.4, 0.0), cell("fastv", 0.33, 1.38, 0.0))
+    assert "As fast, as far as these intervals tell: fastv at 33.0 % (1.38×)." in told
+
+
+def test_without_answers_it_speaks_of_cost_alone():
+    first, second, *_ = said(cell("trio", 0.11, 1.7))
+    assert first.startswith("By cost alone, trio at 11.0 % is fastest: prefill 1.70× faster")
+    assert second.startswith("No answers are known here, so this says nothing about quality.")
+
+
+def test_where_nothing_is_faster_it_says_so():
+    assert said(cell("trio", 0.9, 0.8))[0].startswith("Do not prune here: no method is measurably faster")
+    assert said(cell("trio", 0.1, 1.8, 30.0))[0].startswith("Do not prune here: every cell that is faster")
+    assert said()[0].startswith("Nothing can be recommended yet")
+
+
+def test_a_badge_stands_only_where_something_is_recommended():
+    badge = recommendation.badge(recommend([cell("trio", 0.22, 1.4, 0.0)], []))
+    assert badge is not None and badge.level == "high"
+    assert recommendation.badge(Recommendation(status="slower")) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "start"),
+    [
+        ("pocket", {}, "pocket is a toy model"),
+        ("llava-1.5-7b", {}, "The weights of llava-1.5-7b are random numbers."),
+        ("llava-hf/llava-1.5-7b-hf", {}, ""),
+        ("checkpoint", {"model/config.json": FileDigest(bytes=2, sha256="0" * 16)}, ""),
+    ],
+)
+def test_a_banner_says_what_a_built_in_model_is(model: str, inputs: dict, start: str):
+    told = recommendation.banner(model, [examples.session(inputs=inputs)])
+    assert told.startswith(start) and bool(told) == bool(start)
