@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table, Terms, Waterfall
+from trio_profile.render import tex
 from trio_profile.render.cleaning import clean_report
 
 _TEX = {
+    **tex.SYMBOLS,
     **{char: rf"\{char}" for char in "&%$#_{}"},
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -94,7 +96,7 @@ def _table(block: Table) -> list[str]:
     if block.groups:
         heads.insert(0, " & ".join(rf"\multicolumn{{{span}}}{{c}}{{{_tex(text)}}}" for text, span in block.groups))
     rows = [" & ".join(map(_entry, row)) for row in block.rows]
-    return [*_heading(block.caption), *_grid(shape, heads, rows)]
+    return _grid(shape, heads, rows, block.caption)
 
 
 def _entry(entry: Entry) -> str:
@@ -108,12 +110,15 @@ def _waterfall(block: Waterfall) -> list[str]:
     return [*_heading(block.caption), _tex(block.label), *_grid("lrr", ["step & adds & exactly"], rows)]
 
 
-def _grid(shape: str, heads: Sequence[str], rows: Sequence[str]) -> list[str]:
-    head = " ".join(rf"{line} \\" for line in heads)
-    lines = [rf"\begin{{longtable}}{{{shape}}}", rf"\toprule {head} \midrule \endhead"]
-    return [*lines, *(rf"{row} \\" for row in rows), r"\bottomrule", r"\end{longtable}"]
+def _grid(shape: str, heads: Sequence[str], rows: Sequence[str], caption: str = "") -> list[str]:
+    """A table over as many pages as it needs. The caption stands on the first one, and the heads on each."""
+    lines = " ".join(rf"{line} \\" for line in heads)
+    head = rf"\toprule {lines} \midrule"
+    first = [rf"\caption{{{_tex(caption)}}} \\", rf"{head} \endfirsthead"] if caption else []
+    begin = [rf"\begin{{longtable}}{{{shape}}}", *first, rf"{head} \endhead"]
+    return [*begin, *(rf"{row} \\" for row in rows), r"\bottomrule", r"\end{longtable}"]
 
 
 def _tex(text: str) -> str:
     """Text that stays text."""
-    return "".join(_TEX.get(char, char) for char in text).replace("--", "-{}-")
+    return "".join(_TEX.get(char) or tex.known(char) for char in text).replace("--", "-{}-")
