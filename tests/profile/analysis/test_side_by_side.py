@@ -3,29 +3,13 @@
 import numpy as np
 import pytest
 
-from tests.profile.examples import answered, dense, document, environment, measurement, session, study
+from tests.profile.documents import swept
+from tests.profile.examples import answered, document, environment, measurement, session, study
 from trio_profile.analysis.side_by_side import SideBySide, side_by_side
-from trio_profile.analysis.sweep import SweepDocument, summarise
+from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import StudyError
 from trio_profile.records.session import FileDigest
 from trio_profile.stats.sessions import known_spread, log_mean, pooled_spread, quotient
-
-
-def swept(
-    *, factor: float = 1.0, processes: int = 4, retentions=(0.11, 0.55), seed: int = 0, **fields
-) -> SweepDocument:
-    """A sweep in several processes. factor: how many times as long the pruned prefill takes."""
-    asked = study(retentions=retentions, **fields)
-    cells = []
-    for retention in retentions:
-        timings = []
-        for number in range(processes):
-            one = measurement(retention=retention, pairs=12, seed=10 * seed + number)
-            pairs = [pair.model_copy(update={"prefill_ms": factor * pair.prefill_ms}) for pair in one.pairs]
-            timings.append(one.timings[0].model_copy(update={"session": f"{number}", "pairs": tuple(pairs)}))
-        cells.append(measurement(retention=retention).model_copy(update={"timings": tuple(timings)}))
-    sessions = [session(id=f"{number}", environment=environment(cpu_threads=16)) for number in range(processes)]
-    return summarise(asked, environment(), dense(), cells, sessions=sessions)
 
 
 def unlike(found: SideBySide) -> dict[str, tuple]:
