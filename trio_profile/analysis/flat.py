@@ -28,24 +28,17 @@ Flat = dict[str, Value]
 """A row: the value of each column."""
 
 _OF_THE_STUDY = ("model", "device", "dtype", "attention", "batch", "new_tokens", "seed")
-_LISTS = {
-    "Evaluation": "tasks",
-    "FlopsDocument": "terms",
-    "LayersDocument": "layers",
-    "AuditDocument": "claims",
-    "TheoryDocument": "layers",
-}
-"""The list that becomes the rows of a document without cells, by the name of its class."""
 
 
-def rows_of(document: Document) -> list[Flat]:
-    """Return a document as rows: one for each cell, task, term, layer or claim. All rows have the same columns.
+def rows_of(document: Document, entries: str = "") -> list[Flat]:
+    """Return a document as rows: one for each cell, or for each entry of a list. All rows have the same columns.
 
-    Raises StudyError for a document without such a list.
+    entries: name of the list, for a document without cells.
+    Raises StudyError for a document that has neither.
     """
     if isinstance(document, SweepDocument | Comparison | Ablation):
         return _filled([{**group, **_cell_row(document, cell)} for group, cell in _cells(document)])
-    records: Sequence[BaseModel] = getattr(document, _LISTS.get(type(document).__name__, ""), ())
+    records: Sequence[BaseModel] = getattr(document, entries, ()) if entries else ()
     if not records:
         raise StudyError("this study has no rows for a table: choose --format json, md or latex")
     return _filled([flat(type(record), record) for record in records])

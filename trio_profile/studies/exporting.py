@@ -45,7 +45,7 @@ def exported(
     from trio_profile.analysis.flat import pair_rows, rows_of
     from trio_profile.render.tabular import csv_text, parquet_bytes
 
-    rows = pair_rows(Store(directory).read()) if pairs else rows_of(found.document)
+    rows = pair_rows(Store(directory).read()) if pairs else rows_of(found.document, found.kind.rows)
     return csv_text(rows) if format == "csv" else parquet_bytes(rows), found
 
 

@@ -94,12 +94,16 @@ def test_a_comparison_and_an_ablation_have_rows_too():
 
 
 @pytest.mark.parametrize(
-    ("made", "column", "count"),
-    [(evaluation, "task", 2), (layers_document, "forward_ms_high", 4), (theory_document, "top_overlap_low", 4)],
+    ("made", "entries", "column", "count"),
+    [
+        (evaluation, "tasks", "task", 2),
+        (layers_document, "layers", "forward_ms_high", 4),
+        (theory_document, "layers", "top_overlap_low", 4),
+    ],
     ids=["eval", "layers", "theory"],
 )
-def test_other_kinds_have_a_row_for_each_entry_of_their_list(made, column, count):
-    rows = rows_of(made())
+def test_other_kinds_have_a_row_for_each_entry_of_their_list(made, entries, column, count):
+    rows = rows_of(made(), entries)
     assert len(rows) == count and column in rows[0]
 
 
