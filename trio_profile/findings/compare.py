@@ -51,8 +51,6 @@ def comparison_page(document: Comparison, retention: float) -> Page:
     blocks: list[Block] = []
     if rows:
         blocks = [Sentences("", sentences(document, retention)), _table(document, rows)]
-    if rows and document.doubts:
-        blocks.append(Sentences("Keep in mind", [doubts.summary(document.doubts, _cells(rows))], tone="doubt"))
     if remarks := [(row.method, row.remark) for row in rows if row.remark]:
         blocks.append(Terms("Remarks", remarks))
     return Page(

@@ -71,7 +71,7 @@ def page(doubts: Sequence[Doubt], cells: Collection[Cell], pairs: Sequence[CellP
     cells: the finished cells of the study.
     methods: in the study's order, which gives them their colours.
     """
-    blocks: list[Block] = [Sentences("", [summary(doubts, cells), _SCOPE])]
+    blocks: list[Block] = [Sentences("", [summary(doubts, cells), _SCOPE], detail=True)]
     if whole := [_sentence(doubt) for doubt in doubts if doubt.cell is None]:
         blocks.append(Sentences(cell_name(None), whole, tone="doubt"))
     about = [doubt for doubt in doubts if doubt.cell is not None]
