@@ -3,10 +3,10 @@
     python -m tests.benchmarks.fresh_processes --processes 7 --threads 1 --out runs/fresh-processes.json
 
 Each process loads `pocket`, warms up, and measures pairs of a dense and a pruned run (TRIO at 22 %). One variant is
-left alone: no variable says how threads wait. In the second, waiting threads sleep. In the third, malloc keeps its
-memory too, as trio-profile does it (trio_profile/process.py). The variants take turns, and each round begins with
-another one. Printed are the range of the processes' medians, and the page faults
-of a dense run.
+left alone: no variable says how threads wait. In the second, waiting threads sleep at once. In the third, they spin for
+a moment before they sleep. In the last, malloc keeps its memory too, as trio-profile does it (trio_profile/process.py).
+The variants take turns, and each round begins with another one. With --loops, so many busy loops run beside them.
+Printed are the range of the processes' medians, and the page faults of a dense run.
 """
 
 import argparse
@@ -19,12 +19,14 @@ import sys
 import time
 from pathlib import Path
 
+from tests.benchmarks.busy_machine import busy_loops
 from trio_profile.process import PASSIVE
 
 VARIANTS = {
     "left alone": {},
-    "passive threads": PASSIVE,
-    "passive threads, kept memory": {**PASSIVE, "KEEP_MEMORY": "1"},
+    "threads sleep at once": {"OMP_WAIT_POLICY": "PASSIVE"},
+    "threads spin, then sleep": PASSIVE,
+    "the same, kept memory": {**PASSIVE, "KEEP_MEMORY": "1"},
 }
 WAIT_VARIABLES = ("OMP_WAIT_POLICY", "KMP_BLOCKTIME", "KMP_LIBRARY", "GOMP_SPINCOUNT")
 """The variables that say how threads wait. Those of the caller are removed."""
@@ -82,6 +84,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=7, help="processes of each variant")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch")
     parser.add_argument("--pairs", type=int, default=25, help="pairs in a process")
+    parser.add_argument("--loops", type=int, default=0, help="busy loops beside the processes (default: 0)")
     parser.add_argument("--out", type=Path, help="a JSON file")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -90,24 +93,31 @@ def main() -> None:
         return
     start = time.monotonic()
     found: dict[str, list[dict[str, float]]] = {variant: [] for variant in VARIANTS}
-    for number in range(given.processes):
-        first = number % len(VARIANTS)
-        for variant in [*VARIANTS][first:] + [*VARIANTS][:first]:
-            found[variant].append(in_fresh_process(variant, given.threads, given.pairs))
-    print(f"{given.processes} processes of {given.pairs} pairs, threads: {given.threads}")
+    with busy_loops(given.loops):
+        for number in range(given.processes):
+            first = number % len(VARIANTS)
+            for variant in [*VARIANTS][first:] + [*VARIANTS][:first]:
+                found[variant].append(in_fresh_process(variant, given.threads, given.pairs))
+    print(f"{given.processes} processes of {given.pairs} pairs, threads: {given.threads}, busy loops: {given.loops}")
     for variant, seen in found.items():
-        ratios = sorted(one["speedup"] for one in seen)
-        faults = sorted(one["dense_faults"] for one in seen)
-        dense = statistics.median(one["dense_ms"] for one in seen)
-        print(
-            f"{variant:30} speed-up {ratios[0]:.3f} … {ratios[-1]:.3f} (range {ratios[-1] / ratios[0] - 1:.1%}, "
-            f"standard deviation {statistics.stdev(ratios) / statistics.mean(ratios):.1%}), dense {dense:.0f} ms, "
-            f"page faults {faults[0]:.0f} … {faults[-1]:.0f}"
-        )
+        print(f"{variant:26} {_told(seen)}")
     print(f"{time.monotonic() - start:.0f} s")
     if given.out is not None:
         given.out.parent.mkdir(parents=True, exist_ok=True)
-        given.out.write_text(json.dumps({"threads": given.threads, "pairs": given.pairs, "variants": found}, indent=2))
+        asked = {"threads": given.threads, "loops": given.loops, "pairs": given.pairs}
+        given.out.write_text(json.dumps({**asked, "variants": found}, indent=2))
+
+
+def _told(seen: list[dict[str, float]]) -> str:
+    """What the processes of one variant found, in one line."""
+    ratios = sorted(one["speedup"] for one in seen)
+    faults = sorted(one["dense_faults"] for one in seen)
+    dense, pruned = (statistics.median(one[name] for one in seen) for name in ("dense_ms", "pruned_ms"))
+    spread = statistics.stdev(ratios) / statistics.mean(ratios)
+    return (
+        f"speed-up {ratios[0]:.3f} … {ratios[-1]:.3f} (range {ratios[-1] / ratios[0] - 1:.1%}, standard deviation "
+        f"{spread:.1%}), dense {dense:.0f} ms, pruned {pruned:.0f} ms, page faults {faults[0]:.0f} … {faults[-1]:.0f}"
+    )
 
 
 if __name__ == "__main__":

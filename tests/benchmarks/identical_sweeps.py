@@ -13,8 +13,9 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import log, sqrt
 from pathlib import Path
-from statistics import median
+from statistics import mean, median, stdev
 from typing import Any
 
 from rich.console import Console
@@ -22,6 +23,8 @@ from rich.table import Table
 
 from tests.benchmarks.program import SLOWED_MS, Call, call, call_once, contains, half_width, machine, parser, write
 from trio_profile import units
+from trio_profile.analysis.sweep import from_store
+from trio_profile.records.store import Store
 
 RETENTION = "0.22"
 SPEEDUPS = ("prefill_speedup", "total_speedup", "cpu_speedup")
@@ -36,19 +39,22 @@ def main() -> None:
     start, before = time.monotonic(), machine()
     sweeps = [sweep for number in range(1, options.sweeps, 2) for sweep in _measure_pair(options, number)]
     gates = [_gate(options, number) for number in range(1, options.sweeps, 2)]
+    same = range(1, options.sweeps + 1, 2 if options.slower else 1)
+    cells = [_cell(_directory(options, number)) for number in range(1, options.sweeps + 1)]
     result = {
         "machine": before | {"environment": sweeps[0].document["environment"]},
         "options": {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()},
         "seconds": time.monotonic() - start,
-        **summary([_cell(sweep) for sweep in sweeps], [gate.document["verdicts"] for gate in gates], options.slower),
+        **summary(cells, [gate.document["verdicts"] for gate in gates], options.slower),
+        "alike": alike([_medians(options, number) for number in same]),
         "sweeps": [
             {
                 "command": sweep.command,
                 "seconds": sweep.seconds,
-                "cell": _cell(sweep),
+                "cell": cell,
                 "doubts": sweep.document["doubts"],
             }
-            for sweep in sweeps
+            for sweep, cell in zip(sweeps, cells, strict=True)
         ],
         "gates": [{"command": gate.command, "verdicts": gate.document["verdicts"]} for gate in gates],
     }
@@ -101,6 +107,18 @@ def cover(quantities: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
+def alike(medians: Sequence[Sequence[float]]) -> float | None:
+    """Return how much the sweeps differ / how much they should by the spread between their processes.
+
+    medians: of each sweep the logarithms of its processes' median speed-ups.
+    Returns None if a sweep has one process only.
+    """
+    if any(len(one) < 2 for one in medians):
+        return None
+    expected = mean(stdev(one) ** 2 / len(one) for one in medians)
+    return stdev(map(mean, medians)) / sqrt(expected)
+
+
 def caught(pairs: Sequence[Sequence[Mapping[str, Any]]], quantity: str) -> int:
     """Return in how many pairs the quantity's verdict was `regression`."""
     return sum(
@@ -117,12 +135,18 @@ def milliseconds_of(share: float, cell: Mapping[str, Any], threads: int) -> floa
     return share * cell["cpu_ms" if threads == 1 else "prefill_ms"]["median"]
 
 
+def _medians(options: argparse.Namespace, number: int) -> list[float]:
+    """Return the logarithm of each process's median speed-up of the prefill."""
+    [cell] = Store(_directory(options, number)).read().measurements
+    return [log(median(pair.dense_prefill_ms / pair.prefill_ms for pair in timing.pairs)) for timing in cell.timings]
+
+
 def _measure_pair(options: argparse.Namespace, number: int) -> tuple[Call, Call]:
     """Measure the sweeps `number` and `number` + 1. With --slower the second one is slowed."""
     first = _sweep(options, number, {})
     if not options.slower:
         return first, _sweep(options, number + 1, {})
-    milliseconds = milliseconds_of(options.slower, _cell(first), options.threads)
+    milliseconds = milliseconds_of(options.slower, _cell(_directory(options, number)), options.threads)
     return first, _sweep(options, number + 1, {SLOWED_MS: units.plain(milliseconds)})
 
 
@@ -146,11 +170,11 @@ def _directory(options: argparse.Namespace, number: int) -> Path:
     return options.out / f"sweep-{number:03d}"
 
 
-def _cell(sweep: Call) -> dict[str, Any]:
-    """Return the one cell of a sweep. Raises SystemExit if it was not measured."""
-    [cell] = sweep.document["cells"]
+def _cell(directory: Path) -> dict[str, Any]:
+    """Return the one cell of a sweep, with the intervals of today's code. Raises SystemExit if it was not measured."""
+    [cell] = from_store(Store(directory).read()).model_dump(mode="json")["cells"]
     if cell["status"] != "done":
-        raise SystemExit(f"{sweep.command}: {cell['reason']}")
+        raise SystemExit(f"{directory}: {cell['reason']}")
     return cell
 
 
@@ -181,6 +205,12 @@ def _print(result: Mapping[str, Any]) -> None:
         planted = f"{units.percent(options['slower'])} slower"
         console.print(
             f"{planted}: caught in {number} of {len(result['gates'])} pairs by {quantity}{measured}", soft_wrap=True
+        )
+    if result["alike"] is not None:
+        console.print(
+            f"The sweeps' prefill speed-ups differ {units.factor(result['alike'])} times as much as they should by the "
+            "spread between their processes.",
+            soft_wrap=True,
         )
     each = median(sweep["seconds"] for sweep in sweeps)
     console.print(

@@ -91,6 +91,7 @@ TESTS = Path(__file__).parent
 ABOUT_MORE_THAN_A_MODULE = {
     "cli/test_cli.py",  # every verb, and cli/__init__.py
     "profilers/test_on_gpu.py",  # what only a GPU can show
+    "render/test_browser.py",  # what a browser makes of a page
     "render/test_every_block.py",  # every block in every renderer
 }
 

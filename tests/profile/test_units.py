@@ -93,7 +93,7 @@ def test_a_difference_in_points_has_its_sign():
 
 
 def test_tiny_differences_show_their_size():
-    assert units.tiny(2.886e-07) == "2.9e-07"
+    assert units.tiny(2.886e-07) == "2.9 × 10⁻⁷"
 
 
 def test_factors_have_up_to_three_digits():
@@ -111,7 +111,7 @@ def test_a_duration_has_a_unit_that_suits_its_size():
 
 def test_short_values_have_three_digits_at_any_size():
     assert units.short(0.012345) == "0.0123"
-    assert units.short(1.2345e-7) == "1.23e-07"
+    assert units.short(1.2345e-7) == "1.23 × 10⁻⁷"
 
 
 def test_a_change_of_a_whole_number_is_never_rounded():
@@ -164,3 +164,16 @@ def test_a_score_has_one_decimal():
 )
 def test_a_share_gets_digits_until_it_differs_from_another(share: float, other: float, text: str):
     assert units.percent_beside(share, other) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.1834, "0.183"), (0.000213, "2.1 × 10⁻⁴"), (-2e-5, "−2.0 × 10⁻⁵"), (0, "0")]
+)
+def test_small_values_are_powers_of_ten(value: float, text: str):
+    assert units.power(value) == text
+
+
+def test_points_lost_are_a_loss_and_never_minus_zero():
+    assert units.points_lost(-0.14, (-0.188, -0.089)) == "14.0 [8.9, 18.8]"
+    assert units.points_lost(0.0, (-0.019, 0.0001)) == "0.0 [0.0, 1.9]"
+    assert units.points_lost(0.02, (0.01, 0.03)) == "−2.0 [−3.0, −1.0]"

@@ -22,7 +22,14 @@ from trio_profile.records.schema import (
     Study,
 )
 from trio_profile.stats.estimates import median_of, ratio_of
-from trio_profile.stats.intervals import Groups, mean_interval, median, median_interval, quantile_interval
+from trio_profile.stats.intervals import (
+    Groups,
+    machine_spread,
+    mean_interval,
+    median,
+    median_interval,
+    quantile_interval,
+)
 from trio_profile.stats.stopping import half_width
 
 MEASURED = ("prefill_ms", "total_ms")
@@ -191,12 +198,12 @@ def summarise_cell(measurement: Measurement, study: Study, dense: Dense | None) 
         reason=measurement.reason,
         nominal_retention=measurement.cell.retention,
     )
-    counted, stopped = measurement.counted, _why_stopped(measurement, study.precision)
+    counted, stopped = measurement.counted, _why_stopped(measurement, study)
     if measurement.status != "done" or counted is None or stopped is None:
         return summary
     return summary.model_copy(
         update={
-            **_summarise_times(by_session(measurement), stopped, study.new_tokens),
+            **_summarise_times(by_session(measurement), stopped, study),
             **_summarise_fidelity(measurement.fidelity, () if dense is None else dense.pictures),
             **_summarise_answers(measurement, dense),
             **{name: getattr(measurement, name) for name in _OF_A_CELL},
@@ -207,13 +214,10 @@ def summarise_cell(measurement: Measurement, study: Study, dense: Dense | None) 
     )
 
 
-def _why_stopped(measurement: Measurement, precision: float) -> Stopped | None:
-    """Return why sampling ended: `converged` if the sessions together reached the precision, or the sessions' reason.
-
-    precision: the relative half width that the study wants.
-    """
-    sessions = by_session(measurement)
-    if len(sessions) > 1 and half_width([speedups(pairs, "prefill_ms") for pairs in sessions]) <= precision:
+def _why_stopped(measurement: Measurement, study: Study) -> Stopped | None:
+    """Return why sampling ended: `converged` if the interval of all sessions is narrow enough, or their own reason."""
+    ratios = [speedups(pairs, "prefill_ms") for pairs in by_session(measurement)]
+    if len(ratios) > 1 and half_width(ratios, machine_spread(study.device)) <= study.precision:
         return "converged"
     return measurement.stopped
 
@@ -228,18 +232,19 @@ def _summarise_counts(counted: Counted) -> dict[str, Any]:
 
 
 def _summarise_times(
-    sessions: Sequence[Sequence[Pair]], stopped: Stopped, new_tokens: int
+    sessions: Sequence[Sequence[Pair]], stopped: Stopped, study: Study
 ) -> dict[str, Milliseconds | Ratio]:
     """Return the median of each time and speed-up that was measured in all pairs."""
     found: dict[str, Milliseconds | Ratio] = {}
+    machine = machine_spread(study.device)
     for side in ("", "dense_"):
         for quantity in (*MEASURED, *_PARTS, "tpot_ms"):
-            groups = [[_time(pair, side, quantity, new_tokens) for pair in pairs] for pairs in sessions]
+            groups = [[_time(pair, side, quantity, study.new_tokens) for pair in pairs] for pairs in sessions]
             if all(value is not None for group in groups for value in group):
-                found[f"{side}{quantity}"] = median_of(Milliseconds, cast(Groups, groups), stopped)
+                found[f"{side}{quantity}"] = median_of(Milliseconds, cast(Groups, groups), stopped, machine)
     for quantity in (*MEASURED, *(("cpu_ms",) if {"cpu_ms", "dense_cpu_ms"} <= found.keys() else ())):
         ratios = [speedups(pairs, quantity) for pairs in sessions]
-        found[f"{quantity.removesuffix('_ms')}_speedup"] = ratio_of(ratios, stopped)
+        found[f"{quantity.removesuffix('_ms')}_speedup"] = ratio_of(ratios, stopped, machine)
     return found
 
 

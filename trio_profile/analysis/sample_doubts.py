@@ -23,6 +23,7 @@ from trio_profile.analysis.doubt import (
     speedup_groups,
 )
 from trio_profile.records.schema import Measurement, Study
+from trio_profile.stats.intervals import machine_spread
 from trio_profile.stats.modes import chance_of_two_modes, two_modes
 from trio_profile.stats.resampling import autocorrelation
 from trio_profile.stats.stopping import LEAST_SAMPLES, MOST_SAMPLES, half_width
@@ -85,7 +86,7 @@ def samples(measurement: Measurement) -> Iterator[Doubt]:
 def budget(measurement: Measurement, study: Study) -> Iterator[Doubt]:
     """Test whether the interval is as narrow as the study wants."""
     groups = speedup_groups(measurement)
-    width = half_width(groups)
+    width = half_width(groups, machine_spread(study.device))
     if (len(groups) == 1 and measurement.stopped == "converged") or width <= study.precision:
         return
     told = (
@@ -110,6 +111,8 @@ def _narrower(width: float, groups: Sequence[Sequence[float]], study: Study) -> 
     """Return how to get a narrower interval. Its width falls as 1 / √n of the pairs, and of the sessions."""
     reachable = units.plain(ceil(100 * width) / 100)
     factor = (width / study.precision) ** 2
+    if study.precision < 2 * machine_spread(study.device) and len(groups) > 1:
+        return f"raise --precision to {reachable}, because the state of this machine changes by more, {_ANEW}"
     if len(groups) > 1:
         return f"raise --processes to {min(2 * len(groups), 16)} or --precision to {reachable}, {_ANEW}"
     if factor * len(groups[0]) <= MOST_SAMPLES:

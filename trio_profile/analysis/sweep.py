@@ -23,7 +23,7 @@ from trio_profile.records.contents import Contents
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.schema import Dense, Environment, Measurement, Session, Study
 from trio_profile.stats.crossing import BreakEven, exact_break_even, measured_break_even
-from trio_profile.stats.intervals import centre
+from trio_profile.stats.intervals import centre, machine_spread
 
 EXACT = ("fastv_macs", "counted_macs", "kv_bytes")
 QUANTITIES = (*MEASURED, *EXACT)
@@ -131,7 +131,7 @@ def _break_evens(dense: Dense | None, done: list[Measurement], study: Study) -> 
             [[1 / speedup for speedup in session] for session in _speedups(measurement, quantity)]
             for measurement in done
         ]
-        found[quantity] = measured_break_even(retentions, ratios)
+        found[quantity] = measured_break_even(retentions, ratios, machine_spread(study.device))
     summary = None if dense is None else summarise_dense(dense)
     for quantity in EXACT:
         costs = [getattr(cell, quantity) for cell in cells]

@@ -26,10 +26,10 @@ DEFINITIONS = (
         "Speed-up",
         "The median of paired ratios, dense time / pruned time. Dense and pruned run in turn in one process, in a "
         "balanced order, on the same input. With several processes: the geometric mean of their medians, with "
-        "Student's t interval over them: it holds the mean over many processes on this machine, not another machine. "
-        "With one process: an interval that allows for similar neighbours; another run may differ by more. Sampling in "
-        "a process ends when its interval is as narrow as asked (converged), when it no longer narrows (plateau), or "
-        "when time is up (budget).",
+        "Student's t interval over them. On a CPU it allows for the state of the machine too, which all processes of a "
+        "study share. It covers another run on this machine, not another machine. With one process: an interval that "
+        "allows for similar neighbours; another run may differ by more. Sampling in a process ends when its interval "
+        "is as narrow as asked (converged), when it no longer narrows (plateau), or when time is up (budget).",
     ),
     (
         "Break-even",

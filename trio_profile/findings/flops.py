@@ -207,8 +207,8 @@ def numbers_page(document: FlopsDocument, unit: Unit) -> Page:
     return Page(
         "numbers",
         "Retention, γ and decoding",
-        "Several numbers are called retention, and several are called γ. Each row names one of them. Elements are those of "
-        "the decoder's layers.",
+        "Several numbers are called retention, and several are called γ. Each row names one of them. Elements are "
+        "those of the decoder's layers.",
         blocks,
     )
 

@@ -66,10 +66,10 @@ def speedup_page(document: SweepDocument) -> Page:
     return Page(
         "speed-up",
         "Speed-up",
-        "Each point is the median of paired ratios, dense time over pruned time, in its 95 % interval. Higher is better: "
-        "above the line at 1× pruning is faster. The upright band is break-even with its interval: to the right of it pruning no "
-        "longer pays. A hollow point stopped before its interval was as narrow as asked. Both charts have the same "
-        "axis.",
+        "Each point is the median of paired ratios, dense time over pruned time, in its 95 % interval. Higher is "
+        "better: above the line at 1× pruning is faster. The upright band is break-even with its interval: to the "
+        "right of it pruning no longer pays. A hollow point stopped before its interval was as narrow as asked. Both "
+        "charts have the same axis.",
         [sweep_charts.prefill_speedup(document), sweep_charts.total_speedup(document)]
         if any_finished(document)
         else [],
@@ -82,11 +82,11 @@ def work_page(document: SweepDocument) -> Page:
     return Page(
         "work",
         "Work",
-        "Cost as a ratio to dense: lower is better here, and higher is better on the page Speed-up. The dotted line is what the paper's formula claims, for visual "
-        "tokens alone. The solid grey line is what the counter saw, with text, head and selection. The dashed line is "
-        "the same without selection. The coloured line is the time that prefill took. The gap between dotted and grey "
-        "is work that the formula leaves out or counts otherwise. The gap between grey and coloured is time that does "
-        "not follow work.",
+        "Cost as a ratio to dense: lower is better here, and higher is better on the page Speed-up. The dotted line is "
+        "what the paper's formula claims, for visual tokens alone. The solid grey line is what the counter saw, with "
+        "text, head and selection. The dashed line is the same without selection. The coloured line is the time that "
+        "prefill took. The gap between dotted and grey is work that the formula leaves out or counts otherwise. The "
+        "gap between grey and coloured is time that does not follow work.",
         [*charts, sweep_charts.selection(document)] if charts else [],
     )
 

@@ -68,10 +68,10 @@ def measure(
 ) -> Iterator[tuple[int, Latency]]:
     """Measure rounds, and yield (index of the method, its pairs) as soon as a method has enough pairs.
 
-    A round runs the dense model and every remaining method once. Its order is balanced: over a block of rounds each of
-    them follows each other one equally often. A method has enough pairs when the interval of its prefill speed-up is
-    narrow enough, or when its time is spent; then a new block begins for the rest. Rounds with a GPU clock below three
-    quarters are discarded if the GPU gives a reason. After two such rounds in a row the GPU gets time to cool.
+    A round runs the dense model and every remaining method once, in a balanced order. A method has enough pairs when
+    the interval of its prefill speed-up is narrow enough, or when its time is spent; then a new block of rounds begins
+    for the rest. Rounds with a GPU clock below three quarters are discarded if the GPU gives a reason. After two such
+    rounds in a row the GPU gets time to cool.
 
     precision: half width of the median's 95 % interval, divided by the median.
     seconds: measured time of each method without warm-up. The dense runs are divided among the methods.
@@ -107,12 +107,10 @@ def measure(
             if report is not None:
                 report({which: (len(sampled[which]), spent_ms[which] / 1000) for which in pairs})
             for which in pairs:
-                ratios = [p.dense_prefill_ms / p.prefill_ms for p in sampled[which]]
-                spent = spent_ms[which] / 1000
+                ratios, spent = [p.dense_prefill_ms / p.prefill_ms for p in sampled[which]], spent_ms[which] / 1000
                 if stopped := decide(ratios, spent, precision=precision, seconds=seconds[which], least=least):
-                    found = tuple(sampled.pop(which))
+                    found, why = tuple(sampled.pop(which)), tuple(sorted(reasons))
                     orders = _orders(sampled, seed)
-                    why = tuple(sorted(reasons))
                     yield which, Latency(found, warmups, stopped, spent, discarded, why, len(strangers))
 
 

@@ -79,7 +79,7 @@ class Study(Record):
     attention: str = "sdpa"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     gamma: Annotated[float, Field(gt=0, le=1000)] = 1.0
-    precision: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    precision: Annotated[float, Field(gt=0, lt=1)] = 0.05
     cell_seconds: Annotated[float, Field(gt=0, le=1_000_000)] = 5.0
     processes: Annotated[int, Field(ge=1, le=64)] | None = None
     preroll_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0

@@ -1,6 +1,7 @@
 """A report without control characters. Names in it may come from files of other people."""
 
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any, TypeVar
 
 from trio_profile.findings.blocks import Report
@@ -18,13 +19,26 @@ def clean_report(report: Report) -> Report:
 
 
 def _cleaned(part: _Part) -> _Part:
-    """A part of a report with printable texts: a block, a sequence or a text. Numbers stay."""
+    """A part of a report with printable texts: a block, a sequence or a text. Numbers stay.
+
+    A part that is clean is returned as it is: a large table has some ten thousand of them.
+    """
     found: Any = part
     if isinstance(part, str):
-        found = printable(part)
+        clean = printable(part)
+        found = part if clean == part else clean
     elif isinstance(part, tuple | list):
-        found = type(part)(_cleaned(one) for one in part)
+        cleaned = [_cleaned(one) for one in part]
+        if any(new is not old for new, old in zip(cleaned, part, strict=True)):
+            found = type(part)(cleaned)
     elif is_dataclass(part) and not isinstance(part, type):
-        changed = {field.name: _cleaned(getattr(part, field.name)) for field in fields(part)}
-        found = replace(part, **changed)
+        values = ((name, getattr(part, name)) for name in _names_of(type(part)))
+        changed = {name: new for name, old in values if (new := _cleaned(old)) is not old}
+        found = replace(part, **changed) if changed else part
     return found
+
+
+@cache
+def _names_of(block: type) -> tuple[str, ...]:
+    """The names of the fields of a class of blocks."""
+    return tuple(field.name for field in fields(block))

@@ -1,18 +1,22 @@
 """Charts and waterfalls as plotly figures: transparent, quiet, with the legend above.
 
-plotly reads a little HTML in the texts that it draws. All text is escaped here.
+A figure is plain data, `{"data": […], "layout": {…}}`, as plotly.js takes it. `plotly.graph_objects` would check each
+number of it, which takes longer than everything else on a page. plotly reads a little HTML in the texts that it draws,
+so all text is escaped here.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from itertools import accumulate
-from math import log10
+from math import isfinite, log10
 from typing import Any
 
-import plotly.graph_objects as go
-
 from trio_profile.findings.blocks import Axis, Chart, Series, Upright, Waterfall
-from trio_profile.render.palette import INK, PALETTE, hex_colour, see_through
+from trio_profile.render.palette import INK, PALETTE, hex_colour, see_through, symbol
+
+Figure = dict[str, Any]
+Trace = dict[str, Any]
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _AXIS = {
@@ -23,77 +27,130 @@ _AXIS = {
     "ticklabelstandoff": 6,
 }
 _TITLE = {"size": 13}
-_SYMBOLS = {"circle": "circle", "diamond": "diamond", "square": "square", "ring": "circle-open"}
+_MARKERS = {"diamond": "diamond", "square": "square", "ring": "circle-open"}
 _LONGEST_NAME = 40
+_BAR, _NAMED_BAR = 34, 52
+"""Pixels that a bar of a waterfall takes: with its name beside it, and with its name above it."""
 
 
-def figure(chart: Chart) -> go.Figure:
-    """The figure of a chart."""
-    drawn = _figure(chart.height)
-    drawn.update_xaxes(_axis(chart.x))
-    drawn.update_yaxes(_axis(chart.y), title={"text": escape(chart.y.title), "standoff": 14, "font": _TITLE})
-    for level in chart.levels:
-        drawn.add_hline(y=level, line={"color": INK, "width": 1.5})
+@dataclass(frozen=True)
+class Group:
+    """The series of a chart that are chosen together in its picker.
+
+    colour: number of the colour and of the symbol of its first series with a marker.
+    quiet: whether it is drawn in the ink of the axes at first.
+    """
+
+    name: str
+    colour: int | None
+    quiet: bool
+
+
+def figure(chart: Chart) -> Figure:
+    """The figure of a chart.
+
+    Each trace names its group in `meta`, and says whether that group is quiet at first.
+    """
+    layout = _layout(chart.height)
+    layout["xaxis"] |= _axis(chart.x)
+    layout["yaxis"] |= _axis(chart.y)
+    layout["yaxis"]["title"]["standoff"] = 14
+    layout["shapes"] = [_level(level) for level in chart.levels]
+    traces: list[Trace] = []
+    quiet = {group.name for group in groups(chart) if group.quiet}
     for upright in chart.uprights:
-        _add_upright(drawn, upright, _span(chart))
+        if upright.text or upright.group:
+            traces += _upright(upright, _span(chart), quiet=upright.group in quiet)
+        else:
+            traces += _upright_band(upright, _span(chart), quiet=False)
+            layout["shapes"].append(_upright_line(upright))
     for series in chart.series:
-        _add_series(drawn, series)
+        traces += _series(series, listed=chart.picker and bool(series.group))
     if chart.together:
-        drawn.update_layout(hovermode="x unified", legend={"entrywidth": 0.48, "entrywidthmode": "fraction"})
-    return drawn
+        layout |= {"hovermode": "x unified"}
+        layout["legend"] |= {"entrywidth": 0.48, "entrywidthmode": "fraction"}
+    return {"data": traces, "layout": layout}
 
 
-def waterfall(block: Waterfall) -> go.Figure:
+def groups(chart: Chart) -> list[Group]:
+    """The groups of a chart's series, each once, in the order of the series."""
+    found: dict[str, Group] = {}
+    for series in chart.series:
+        if series.group and (series.group not in found or found[series.group].colour is None):
+            found[series.group] = Group(series.group, series.colour, series.quiet)
+    return list(found.values())
+
+
+def waterfall(block: Waterfall) -> Figure:
     """The figure of a waterfall: a bar for each step, top to bottom."""
     bars = (block.first, *block.steps, block.last)
     values = [block.first.value, *(step.value for step in block.steps)]
     places = list(range(len(bars)))
-    drawn = _figure(90 + 34 * len(bars))
-    drawn.add_waterfall(
-        orientation="h",
-        y=places,
-        x=[*values, 0],
-        measure=["absolute", *("relative" for _ in block.steps), "total"],
-        connector={"line": {"color": INK, "width": 1}},
-        increasing={"marker": {"color": PALETTE[1]}},
-        decreasing={"marker": {"color": PALETTE[0]}},
-        totals={"marker": {"color": INK}},
-        text=[escape(bar.text) for bar in bars],
-        textposition="outside",
-        cliponaxis=False,
-        customdata=[[escape(bar.name), escape(bar.exact or bar.text)] for bar in bars],
-        hovertemplate="%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
-        showlegend=False,
-    )
+    trace = {
+        "type": "waterfall",
+        "orientation": "h",
+        "y": places,
+        "x": _numbers([*values, 0]),
+        "measure": ["absolute", *("relative" for _ in block.steps), "total"],
+        "connector": {"line": {"color": INK, "width": 1}},
+        "increasing": {"marker": {"color": PALETTE[1]}},
+        "decreasing": {"marker": {"color": PALETTE[0]}},
+        "totals": {"marker": {"color": INK}},
+        "text": [escape(bar.text) for bar in bars],
+        "textposition": "outside",
+        "cliponaxis": False,
+        "customdata": [[escape(bar.name), escape(bar.exact or bar.text)] for bar in bars],
+        "hovertemplate": "%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
+        "showlegend": False,
+    }
     sums = list(accumulate(values))
     low, high = min(0, *sums), max(sums)
-    drawn.update_xaxes(range=[low, low + 1.2 * (high - low)])
-    drawn.update_yaxes(
-        range=[len(bars) - 0.5, -0.5],
-        tickvals=places,
-        ticktext=[escape(_shortened(bar.name)) for bar in bars],
-        gridcolor="rgba(0,0,0,0)",
-    )
-    drawn.update_layout(margin={"r": 24})
-    return drawn
+    layout = _layout(90 + _BAR * len(bars))
+    layout["xaxis"]["range"] = [low, low + 1.2 * (high - low)]
+    layout["yaxis"] |= {"range": [len(bars) - 0.5, -0.5], "tickvals": places, "ticktext": _names(block)}
+    layout["yaxis"]["gridcolor"] = "rgba(0,0,0,0)"
+    layout["margin"]["r"] = 24
+    return {"data": [trace], "layout": layout}
 
 
-def _figure(height: int) -> go.Figure:
-    """An empty figure in the page's style."""
-    drawn = go.Figure()
-    drawn.update_layout(
-        template="none",
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": _FONT, "size": 13, "color": INK},
-        margin={"l": 12, "r": 12, "t": 12, "b": 12},
-        height=height,
-        legend={"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom", "traceorder": "normal"},
-        hoverlabel={"align": "left", "font": {"family": _FONT, "size": 13}},
-        xaxis=_AXIS,
-        yaxis=_AXIS,
-    )
-    return drawn
+def narrow_layout(block: Waterfall) -> dict[str, Any]:
+    """Where the layout of a narrow waterfall differs. Names stand above their bars, so that bars keep their width."""
+    names = _names(block)
+    style = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "middle", "showarrow": False, "align": "left"}
+    labels = [{**style, "y": place - 0.46, "text": name, "font": {"size": 12}} for place, name in enumerate(names)]
+    return {
+        "height": 60 + _NAMED_BAR * len(names),
+        "bargap": 0.55,
+        "annotations": labels,
+        "yaxis": {"showticklabels": False, "showgrid": False, "zeroline": False, "range": [len(names) - 0.5, -0.9]},
+    }
+
+
+def _names(block: Waterfall) -> list[str]:
+    """The names of a waterfall's bars."""
+    return [escape(_shortened(bar.name)) for bar in (block.first, *block.steps, block.last)]
+
+
+def _layout(height: int) -> dict[str, Any]:
+    """The layout of an empty figure in the page's style."""
+    return {
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": _FONT, "size": 13, "color": INK},
+        "margin": {"l": 12, "r": 12, "t": 12, "b": 12},
+        "height": height,
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "y": 1.02,
+            "xanchor": "left",
+            "yanchor": "bottom",
+            "traceorder": "normal",
+        },
+        "hoverlabel": {"align": "left", "font": {"family": _FONT, "size": 13}},
+        "xaxis": dict(_AXIS),
+        "yaxis": dict(_AXIS),
+    }
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
@@ -114,6 +171,19 @@ def _place(axis: Axis, end: float | None) -> float | None:
     return log10(end) if axis.log and end is not None else end
 
 
+# Lines across the chart
+
+
+def _level(value: float) -> dict[str, Any]:
+    ends = {"xref": "x domain", "x0": 0, "x1": 1, "y0": value, "y1": value}
+    return {"type": "line", **ends, "line": {"color": INK, "width": 1.5}}
+
+
+def _upright_line(upright: Upright) -> dict[str, Any]:
+    line = {"color": hex_colour(upright.colour), "width": 1, "dash": upright.dash}
+    return {"type": "line", "x0": upright.x, "x1": upright.x, "yref": "y domain", "y0": 0, "y1": 1, "line": line}
+
+
 def _span(chart: Chart) -> tuple[float, float]:
     """From where to where an upright line reaches: the ends of the y axis, or else of the data."""
     values = [value for series in chart.series for value in (*series.y, *series.low, *series.high)] or [0.0, 1.0]
@@ -121,59 +191,82 @@ def _span(chart: Chart) -> tuple[float, float]:
     return (min(values) if low is None else low, max(values) if high is None else high)
 
 
-def _add_upright(drawn: go.Figure, upright: Upright, span: tuple[float, float]) -> None:
-    """Add an upright line. One that belongs to a series is a trace, so that the legend hides it with that series."""
-    colour = hex_colour(upright.colour)
-    if upright.low is not None and upright.high is not None:
-        low, high = upright.low, upright.high
-        x, y = [low, high, high, low], [span[0], span[0], span[1], span[1]]
-        _add_area(drawn, x, y, see_through(colour, 0.13), upright.group)
-    if not upright.text and not upright.group:
-        drawn.add_vline(x=upright.x, line={"color": colour, "width": 1, "dash": upright.dash})
-        return
-    drawn.add_scatter(
-        x=[upright.x, upright.x],
-        y=[*span],
-        mode="lines",
-        line={"color": colour, "dash": upright.dash, "width": 2},
-        legendgroup=upright.group or None,
-        showlegend=False,
+def _upright(upright: Upright, span: tuple[float, float], *, quiet: bool) -> list[Trace]:
+    """An upright line that belongs to a series, as traces: so the legend hides it with that series."""
+    line = {
+        "x": [upright.x, upright.x],
+        "y": [*span],
+        "mode": "lines",
+        "line": {"color": hex_colour(upright.colour), "dash": upright.dash, "width": 2},
         **_hover([upright.text] * 2 if upright.text else []),
-    )
+        **_member(upright.group, upright.group, quiet=quiet),
+    }
+    return [*_upright_band(upright, span, quiet=quiet), line]
 
 
-def _add_series(drawn: go.Figure, series: Series) -> None:
-    """Add a series with its intervals."""
+def _upright_band(upright: Upright, span: tuple[float, float], *, quiet: bool) -> list[Trace]:
+    """The interval of an upright line; nothing if it has none."""
+    if upright.low is None or upright.high is None:
+        return []
+    low, high = upright.low, upright.high
+    x, y = [low, high, high, low], [span[0], span[0], span[1], span[1]]
+    colour = see_through(hex_colour(upright.colour), 0.13)
+    return [_area(x, y, colour) | _member(upright.group, upright.group, quiet=quiet)]
+
+
+# Series
+
+
+def _series(series: Series, *, listed: bool) -> list[Trace]:
+    """A series as traces: its intervals as a band, if it has one, and its points.
+
+    listed: whether the picker of the chart names its group, so that the legend need not.
+    """
     if not series.x:
-        return
+        return []
     colour = hex_colour(series.colour)
-    if series.band and series.low:
-        _add_band(drawn, series, colour)
+    member = _member(series.group, series.group or series.name, quiet=series.quiet)
+    bands = [_band(series, colour) | member] if series.band and series.low else []
     modes = {"lines": series.line, "markers": series.marker, "text": series.labels}
-    drawn.add_scatter(
-        x=list(series.x),
-        y=list(series.y),
-        name=escape(series.name),
-        mode="+".join(mode for mode, wanted in modes.items() if wanted),
-        line={"color": colour, "dash": series.line or "solid", "width": series.width},
-        marker=_marker(series, colour),
-        error_x=_bars(series.x, series.x_low, series.x_high, colour),
-        error_y=None if series.band else _bars(series.y, series.low, series.high, colour),
-        textposition="top center",
-        textfont={"size": 11},
-        legendgroup=series.group or None,
-        showlegend=series.legend,
-        cliponaxis=series.line is not None,
+    points = {
+        "x": _numbers(series.x),
+        "y": _numbers(series.y),
+        "name": escape(series.name),
+        "mode": "+".join(mode for mode, wanted in modes.items() if wanted),
+        "line": {"color": colour, "dash": series.line or "solid", "width": series.width},
+        "marker": _marker(series, colour),
+        "textposition": "top center",
+        "textfont": {"size": 11},
+        "cliponaxis": series.line is not None,
         **_hover(series.text, [escape(label) for label in series.labels]),
-    )
+        **member,
+        "showlegend": series.legend and not listed,
+    }
+    if series.x_low:
+        points["error_x"] = _bars(series.x, series.x_low, series.x_high, colour)
+    if series.low and not series.band:
+        points["error_y"] = _bars(series.y, series.low, series.high, colour)
+    return [*bands, points]
+
+
+def _member(legend: str, group: str, *, quiet: bool) -> dict[str, Any]:
+    """What makes a trace a part of its group. legend: the group in the legend; empty for none."""
+    found = {"type": "scatter", "showlegend": False, "meta": {"group": group, "quiet": quiet}}
+    return {**found, "legendgroup": legend} if legend else found
+
+
+def _numbers(values: Sequence[float]) -> list[float | None]:
+    """Numbers as JSON has them: it has no infinity, and nothing that is not a number."""
+    return [value if isfinite(value) else None for value in map(float, values)]
 
 
 def _hover(shown: Sequence[str], labels: Sequence[str] = ()) -> dict[str, Any]:
     """What the pointer shows at each point, and the labels beside the points. Without text it shows nothing."""
+    beside = {"text": list(labels)} if labels else {}
     if not shown:
-        return {"hoverinfo": "skip", "text": list(labels) or None}
+        return {"hoverinfo": "skip", **beside}
     told = [_markup(text) for text in shown]
-    return {"text": list(labels) or None, "customdata": told, "hovertemplate": "%{customdata}<extra></extra>"}
+    return {"customdata": told, "hovertemplate": "%{customdata}<extra></extra>", **beside}
 
 
 def _markup(text: str) -> str:
@@ -183,58 +276,47 @@ def _markup(text: str) -> str:
 
 
 def _marker(series: Series, colour: str) -> dict[str, Any]:
-    """How points are drawn."""
-    symbol = _SYMBOLS[series.marker or "circle"]
-    symbols = [f"{symbol}-open" if hollow else symbol for hollow in series.hollow]
-    found = {"symbol": symbols if any(series.hollow) else symbol, "size": series.size, "color": colour}
-    return {**found, "opacity": series.opacity, "line": {"width": 1.5 if series.marker == "ring" else None}}
+    """How points are drawn. The usual marker, a circle, gives way to the symbol that belongs to the colour."""
+    name = _MARKERS.get(series.marker or "circle") or symbol(series.colour)
+    symbols = [f"{name}-open" if hollow else name for hollow in series.hollow]
+    found = {"symbol": symbols if any(series.hollow) else name, "size": series.size, "color": colour}
+    return {**found, "opacity": series.opacity} | ({"line": {"width": 1.5}} if series.marker == "ring" else {})
 
 
-def _bars(middle: Sequence[float], low: Sequence[float], high: Sequence[float], colour: str) -> dict[str, Any] | None:
-    """Intervals as error bars; None where there are none."""
-    if not low:
-        return None
+def _bars(middle: Sequence[float], low: Sequence[float], high: Sequence[float], colour: str) -> dict[str, Any]:
+    """Intervals as error bars."""
     return {
         "type": "data",
         "symmetric": False,
-        "array": [end - value for value, end in zip(middle, high, strict=True)],
-        "arrayminus": [value - end for value, end in zip(middle, low, strict=True)],
+        "array": _numbers([end - value for value, end in zip(middle, high, strict=True)]),
+        "arrayminus": _numbers([value - end for value, end in zip(middle, low, strict=True)]),
         "color": colour,
         "thickness": 1,
         "width": 0,
     }
 
 
-def _add_band(drawn: go.Figure, series: Series, colour: str) -> None:
-    """Draw the intervals as a band along the line. The interval of a single point is an upright line."""
-    x, group = list(series.x), series.group
+def _band(series: Series, colour: str) -> Trace:
+    """The intervals as a band along the line. The interval of a single point is an upright line."""
+    x = _numbers(series.x)
     if len(x) > 1:
-        outline = [*series.low, *reversed(series.high)]
-        _add_area(drawn, [*x, *reversed(x)], outline, see_through(colour, 0.22), group)
-        return
-    drawn.add_scatter(
-        x=[*x, *x],
-        y=[*series.low, *series.high],
-        mode="lines",
-        line={"color": colour, "width": 2},
-        hoverinfo="skip",
-        legendgroup=group or None,
-        showlegend=False,
-    )
+        outline = _numbers([*series.low, *reversed(series.high)])
+        return _area([*x, *reversed(x)], outline, see_through(colour, 0.22))
+    ends = _numbers([*series.low, *series.high])
+    return {"x": [*x, *x], "y": ends, "mode": "lines", "line": {"color": colour, "width": 2}, "hoverinfo": "skip"}
 
 
-def _add_area(drawn: go.Figure, x: list[float], y: list[float], colour: str, group: str) -> None:
-    drawn.add_scatter(
-        x=x,
-        y=y,
-        mode="lines",
-        fill="toself",
-        fillcolor=colour,
-        line={"width": 0},
-        hoverinfo="skip",
-        legendgroup=group or None,
-        showlegend=False,
-    )
+def _area(x: Sequence[float | None], y: Sequence[float | None], colour: str) -> Trace:
+    line = {"width": 0, "color": colour}
+    return {
+        "x": list(x),
+        "y": list(y),
+        "mode": "lines",
+        "fill": "toself",
+        "fillcolor": colour,
+        "line": line,
+        "hoverinfo": "skip",
+    }
 
 
 def _shortened(name: str) -> str:

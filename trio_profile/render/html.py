@@ -1,39 +1,44 @@
 """A report as one self-contained HTML file: data, style, plotly and figures inside, nothing loaded from anywhere."""
 
+import json
 from pathlib import Path
+from pkgutil import get_data
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from trio_profile.findings.blocks import Chart, Report, Waterfall
 from trio_profile.records.files import REPORT
 from trio_profile.records.schema import FORMAT, VERSION
 from trio_profile.records.writing import write_whole
-from trio_profile.render.cleaning import clean_report
+from trio_profile.render import drawing, rows
+from trio_profile.render.columns import doubted, has_others
 from trio_profile.render.palette import hex_colour
+from trio_profile.render.preparing import prepare
 from trio_profile.render.signature import require_ours
 from trio_profile.render.wrapping import unbroken
 from trio_profile.text import printable_json
 
 _HERE = Path(__file__).parent
-_CONFIG = {
-    "displaylogo": False,
-    "responsive": True,
-    "showSendToCloud": False,  # plotly offers to upload the data unless told not to
-    "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
-}
+STYLES = ("page.css", "tables.css", "figures.css", "paper.css")
+SCRIPTS = ("tables.js", "tips.js", "figures.js")
+"""Files beside this one that each page holds. A script runs in a function of its own."""
+DOUBTS = "doubts"
+"""Id of the section that the marks of doubted entries link to."""
 
 
 def render(report: Report) -> str:
     """The report as HTML text. The document itself stands in it as JSON, in `<script id="data">`."""
-    report = clean_report(report)
+    report = prepare(report)
     drawn = any(isinstance(block, Chart | Waterfall) for page in report.pages for block in page.blocks)
     return _template().render(
         report=report,
         format=f"{FORMAT} format {VERSION}",
-        css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
+        styles=[_file(name) for name in STYLES],
+        scripts=[_file(name) for name in SCRIPTS],
         plotly=_plotly() if drawn else "",
         data=Markup(embeddable(report.data)),
+        doubts=DOUBTS if any(page.id == DOUBTS for page in report.pages) else "",
     )
 
 
@@ -52,38 +57,50 @@ def write_page(report: Report, path: Path) -> Path:
     return path
 
 
-def embeddable(json: str) -> str:
+def embeddable(text: str) -> str:
     """JSON that can stand inside a script element: without `<` no name in it can end the element."""
-    return printable_json(json).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return printable_json(text).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _file(name: str) -> Markup:
+    """A file beside this one, as it is."""
+    return Markup((_HERE / name).read_text(encoding="utf-8"))
 
 
 def _plotly() -> Markup:
-    """plotly's script. It is five megabytes, so a report without figures does not load it."""
-    from plotly.offline import get_plotlyjs
+    """plotly's script. It is five megabytes, so a report without figures does not load it.
 
-    return Markup(get_plotlyjs())
+    This is what `plotly.offline.get_plotlyjs` returns. Importing that takes longer than drawing a page.
+    """
+    return Markup((get_data("plotly", "package_data/plotly.min.js") or b"").decode())
 
 
-def _template():
+def _template() -> Template:
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"drawn": _drawn, "unbroken": unbroken, "hex": hex_colour}
+    environment.filters |= {
+        "figure": _figure,
+        "json": _json,
+        "groups": drawing.groups,
+        "unbroken": unbroken,
+        "hex": hex_colour,
+        "dot": rows.dot,
+        "head": rows.head,
+        "body": rows.body,
+        "has_others": has_others,
+        "doubted": doubted,
+    }
     return environment.get_template("page.html")
 
 
-def _drawn(block: Chart | Waterfall) -> Markup:
-    """A figure's element and the script that draws it."""
-    from trio_profile.render import drawing
+def _figure(block: Chart | Waterfall) -> drawing.Figure:
+    """The figure of a block. `narrow` is what differs in the layout of a narrow one."""
+    if isinstance(block, Chart):
+        return drawing.figure(block)
+    return {**drawing.waterfall(block), "narrow": drawing.narrow_layout(block)}
 
-    figure = drawing.figure(block) if isinstance(block, Chart) else drawing.waterfall(block)
-    return Markup(
-        figure.to_html(
-            full_html=False,
-            include_plotlyjs=False,
-            include_mathjax=False,
-            div_id=f"figure-{block.id}",
-            config={**_CONFIG, "toImageButtonOptions": {"format": "svg", "filename": block.id}},
-            default_height=f"{figure.layout.height}px",
-        )
-    )
+
+def _json(figure: drawing.Figure) -> Markup:
+    """A figure as JSON, for the script that draws it."""
+    return Markup(embeddable(json.dumps(figure, ensure_ascii=False, allow_nan=False, separators=(",", ":"))))

@@ -1,11 +1,13 @@
 """A report as LaTeX, for a paper. It needs the packages booktabs and longtable."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table, Terms, Waterfall
 from trio_profile.render import tex
-from trio_profile.render.cleaning import clean_report
+from trio_profile.render.columns import MARK, doubted, first_columns, other_columns
+from trio_profile.render.preparing import prepare
 
 _TEX = {
     **tex.SYMBOLS,
@@ -33,6 +35,7 @@ _TEX = {
     "²": r"\textsuperscript{2}",
     "⁶": r"\textsuperscript{6}",
     "…": r"\ldots{}",
+    MARK: r"\textdagger{}",
     "\N{NARROW NO-BREAK SPACE}": r"\,",
     "\N{NO-BREAK SPACE}": "~",
     "\n": " ",
@@ -41,11 +44,15 @@ _TEX = {
 
 def latex(report: Report) -> str:
     """The whole report, blocks with `detail=True` included. A figure is told by its label."""
-    report = clean_report(report)
+    report = prepare(report)
     heading = f"{report.subject} {report.joint} {report.model}"
     lines = [r"% written by trio-profile; \usepackage{booktabs, longtable}", rf"\section*{{{_tex(heading)}}}"]
     if report.facts:
         lines += [_tex(" · ".join(report.facts)), ""]
+    if report.banner:
+        lines += [rf"\textbf{{{_tex(report.banner)}}}", ""]
+    if report.confidence is not None:
+        lines += [rf"\textbf{{Confidence: {report.confidence.level}.}} {_tex(report.confidence.why)}", ""]
     for page in report.pages:
         lines += _page(page)
     return "\n".join(lines).rstrip() + "\n"
@@ -88,6 +95,15 @@ def _list(kind: str, items: Iterator[str]) -> list[str]:
 
 
 def _table(block: Table) -> list[str]:
+    """The table. The columns that the page hides at first stand in a second one, which names the rows again."""
+    doubts, others = doubted(block), other_columns(block)
+    found = _part(first_columns(block))
+    found += ["", *_part(replace(others, caption=""))] if others is not None else []
+    return [*found, *(["", _tex(doubts)] if doubts else [])]
+
+
+def _part(block: Table) -> list[str]:
+    """The columns of a table side by side."""
     width = len(block.columns)
     shape = "l" * block.keys + "r" * (width - block.keys)
     if block.prose:
@@ -95,12 +111,11 @@ def _table(block: Table) -> list[str]:
     heads = [" & ".join(map(_tex, block.columns))]
     if block.groups:
         heads.insert(0, " & ".join(rf"\multicolumn{{{span}}}{{c}}{{{_tex(text)}}}" for text, span in block.groups))
-    rows = [" & ".join(map(_entry, row)) for row in block.rows]
-    return _grid(shape, heads, rows, block.caption)
+    return _grid(shape, heads, [" & ".join(map(_entry, row)) for row in block.rows], block.caption)
 
 
 def _entry(entry: Entry) -> str:
-    text = _tex(f"{entry.text} {entry.note}".strip())
+    text = _tex(f"{entry.text}{MARK if entry.doubt else ''} {entry.note}".strip())
     return rf"\multicolumn{{{entry.span}}}{{l}}{{{text}}}" if entry.span > 1 else text
 
 

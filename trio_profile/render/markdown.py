@@ -4,17 +4,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
 from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table, Terms, Waterfall
-from trio_profile.render.cleaning import clean_report
+from trio_profile.render.columns import MARK, doubted
+from trio_profile.render.preparing import prepare
 
 _SPECIAL = "\\|`*_[]!#~$"
 
 
 def markdown(report: Report) -> str:
     """The whole report, blocks with `detail=True` included. A figure is told by its label."""
-    report = clean_report(report)
+    report = prepare(report)
     lines = [f"## {_plain(f'{report.subject} {report.joint} {report.model}')}", ""]
     if report.facts:
         lines += [_plain(" · ".join(report.facts)), ""]
+    if report.banner:
+        lines += [f"> **{_plain(report.banner)}**", ""]
+    if report.confidence is not None:
+        lines += [f"**Confidence: {report.confidence.level}.** {_plain(report.confidence.why)}", ""]
     for page in report.pages:
         lines += _page(page)
     return "\n".join(lines).rstrip() + "\n"
@@ -55,12 +60,14 @@ def _table(block: Table) -> list[str]:
     groups += [""] * (len(block.columns) - len(groups))
     names = [": ".join(part for part in pair if part) for pair in zip(groups, block.columns, strict=True)]
     rows = ([field for entry in row for field in _fields(entry)] for row in block.rows)
-    return [*_heading(block.caption), *_grid(names, rows)]
+    doubts = doubted(block)
+    return [*_heading(block.caption), *_grid(names, rows), *(["", _plain(doubts)] if doubts else [])]
 
 
 def _fields(entry: Entry) -> list[str]:
     """The text of an entry, and an empty field for each further column that it fills."""
-    return [f"{entry.text} {entry.note}".strip(), *[""] * (entry.span - 1)]
+    text = f"{entry.text}{MARK}" if entry.doubt else entry.text
+    return [f"{text} {entry.note}".strip(), *[""] * (entry.span - 1)]
 
 
 def _waterfall(block: Waterfall) -> list[str]:

@@ -1,9 +1,15 @@
-"""The colours of methods. Blocks hold a colour's number; only the page knows the colour itself.
+"""The colours and the symbols of methods. Blocks hold a number; only the page knows what is drawn for it.
 
-They are mid-tones that stand on white and on near-black alike.
+The hues are those of Okabe and Ito, which people with any kind of colour blindness can tell apart (Color Universal
+Design, 2008, jfly.uni-koeln.de/color). Orange, sky blue and yellow are darker here, and black is left out: each colour
+has a contrast of at least 3 to white and to the page's near-black. Seven colours are not enough for twenty methods, so
+each method has a symbol too. A colour and a symbol occur together only once in 56 numbers.
 """
 
-PALETTE = ("#0e8f8a", "#d0702a", "#7d6bd0", "#c94f7c", "#3b82c4", "#7f8f2a", "#a06a4a")
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b87f00", "#3a8fc4", "#8a8400")
+"""Blue, vermillion, bluish green, reddish purple, orange, sky blue, yellow."""
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down", "star")
+"""Names of plotly's symbols, and of the marks in page.css."""
 INK = "#7c828c"
 """The quiet colour of axes, and of series that belong to no method."""
 
@@ -11,6 +17,11 @@ INK = "#7c828c"
 def hex_colour(number: int | None) -> str:
     """The colour with this number; numbers past the last colour begin again. None is the quiet ink."""
     return INK if number is None else PALETTE[number % len(PALETTE)]
+
+
+def symbol(number: int | None) -> str:
+    """The symbol with this number; numbers past the last symbol begin again. None is a circle."""
+    return SYMBOLS[0] if number is None else SYMBOLS[number % len(SYMBOLS)]
 
 
 def see_through(colour: str, opacity: float) -> str:

@@ -18,11 +18,13 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Step, Table, Terms, Waterfall
-from trio_profile.render.cleaning import clean_report
+from trio_profile.render.columns import MARK, doubted, first_columns
+from trio_profile.render.preparing import prepare
 from trio_profile.render.wrapping import lines
 
 HINT = "trio-profile show DIR --all prints every table."
 _STYLES = {"gain": "green", "loss": "red", "absent": "dim"}
+_CONFIDENCE = {"high": "green", "medium": "yellow", "low": "red"}
 _NARROWEST = 20
 """A terminal that says it is narrower gets lines of this many columns."""
 _LONG = 30
@@ -30,22 +32,39 @@ _LONG = 30
 
 
 def show(report: Report, *, everything: bool = False, hint: str = HINT, console: Console | None = None) -> None:
-    """Print a report. Blocks with `detail=True` are printed only if `everything` is asked for.
+    """Print a report. Details are printed only if `everything` is asked for.
 
-    hint: the last line where such a block is left out.
+    A detail is a block with `detail=True`, or a column that is not among the first ones of its table.
+    hint: the last line where a detail is left out.
     """
-    report = clean_report(report)
+    report = prepare(report)
     console = console or Console(highlight=False)
     console.width = max(console.width, _NARROWEST)
+    _show_head(report, console)
+    left_out = False
+    for page in report.pages:
+        blocks = list(page.blocks) if everything else [_first(block) for block in page.blocks if not block.detail]
+        left_out = left_out or blocks != list(page.blocks)
+        if blocks or (everything and not page.blocks):
+            _show_page(page, blocks, console)
+    if left_out:
+        console.print("", Text(hint, style="dim"), sep="\n")
+
+
+def _show_head(report: Report, console: Console) -> None:
+    """The heading, the facts, the banner and the confidence."""
     console.print(_text(f"{report.subject} {report.joint} {report.model}", console.width, "bold"))
     if report.facts:
         console.print(_text(" · ".join(report.facts), console.width, "dim"))
-    for page in report.pages:
-        blocks = [block for block in page.blocks if everything or not block.detail]
-        if blocks or (everything and not page.blocks):
-            _show_page(page, blocks, console)
-    if not everything and any(block.detail for page in report.pages for block in page.blocks):
-        console.print("", Text(hint, style="dim"), sep="\n")
+    if report.banner:
+        console.print(_text(report.banner, console.width, "bold yellow"))
+    if (found := report.confidence) is not None:
+        console.print(_text(f"Confidence: {found.level}. {found.why}", console.width, _CONFIDENCE[found.level]))
+
+
+def _first(block: Block) -> Block:
+    """The block without the columns that are not always in sight."""
+    return first_columns(block) if isinstance(block, Table) else block
 
 
 def _show_page(page: Page, blocks: Sequence[Block], console: Console) -> None:
@@ -109,9 +128,9 @@ def _table(block: Table, width: int) -> list[RenderableType]:
     for row in block.rows:
         name = " ".join(key.text for key in row[: block.keys])
         for entry in (one for one in row if one.span > 1):
-            said = "\n".join(lines(f"{name}: {entry.text} {entry.note}".strip(), width - 2))
+            said = "\n".join(lines(f"{name}: {_marked(entry)} {entry.note}".strip(), width - 2))
             found.append(Padding(Text(said, style=_STYLES.get(entry.tone, "")), (0, 0, 0, 2)))
-    return found
+    return [*found, *_heading(doubted(block), width, "dim")]
 
 
 @dataclass(frozen=True)
@@ -144,7 +163,7 @@ class _Column:
 
     def cell(self, entry: Entry) -> Text:
         """An entry of it."""
-        parts = [part for part in (entry.text, entry.note) if part]
+        parts = [part for part in (_marked(entry), entry.note) if part]
         return Text(("\n" if self.stacked else " ").join(parts), style=_STYLES.get(entry.tone, ""))
 
 
@@ -169,8 +188,13 @@ def _columns(block: Table) -> list[_Column]:
 
 def _widest(entries: Sequence[Entry], *, stacked: bool) -> int:
     if stacked:
-        return max((cell_len(part) for entry in entries for part in (entry.text, entry.note)), default=0)
-    return max((cell_len(f"{entry.text} {entry.note}".strip()) for entry in entries), default=0)
+        return max((cell_len(part) for entry in entries for part in (_marked(entry), entry.note)), default=0)
+    return max((cell_len(f"{_marked(entry)} {entry.note}".strip()) for entry in entries), default=0)
+
+
+def _marked(entry: Entry) -> str:
+    """The text of an entry, with a mark if it is doubted."""
+    return f"{entry.text}{MARK}" if entry.doubt else entry.text
 
 
 def _parts(columns: Sequence[_Column], keys: int, width: int, gap: int) -> list[list[_Column]]:

@@ -32,7 +32,7 @@ class BreakEven(Record):
     measured: tuple[float, float] | None = None
 
 
-def measured_break_even(retentions: Sequence[float], ratios: Sequence[Groups]) -> BreakEven:
+def measured_break_even(retentions: Sequence[float], ratios: Sequence[Groups], machine: float = 0.0) -> BreakEven:
     """Break-even of a timed quantity from the paired ratios (pruned / dense) of each retention.
 
     The ratios' medians are fitted by a sequence that never falls, because keeping more tokens never costs less. Between
@@ -41,6 +41,7 @@ def measured_break_even(retentions: Sequence[float], ratios: Sequence[Groups]) -
     share the deviation of a session or each has its own.
 
     ratios: of each retention by session, each session in the order of measurement.
+    machine: the spread of the machine's state, see `intervals.machine_spread`.
     """
     order = np.argsort(retentions)
     x = np.asarray(retentions, dtype=float)[order]
@@ -48,7 +49,7 @@ def measured_break_even(retentions: Sequence[float], ratios: Sequence[Groups]) -
         return BreakEven(status="inconclusive")
     groups = [ratios[i] for i in order]
     medians = np.array([centre(one) for one in groups])
-    below, above = np.array([ratio_interval(one) for one in groups]).T - medians
+    below, above = np.array([ratio_interval(one, machine=machine) for one in groups]).T - medians
     fit = _fit(medians, [sum(len(session) for session in one) for one in groups])
     return _place(x, fit - 1, fit + below - 1, fit + above - 1)
 

@@ -10,25 +10,26 @@ from trio_profile.stats.intervals import Groups, centre, ratio_interval
 M = TypeVar("M", bound=Measured)
 
 
-def median_of(kind: type[M], groups: Groups, stopped: Stopped) -> M:
+def median_of(kind: type[M], groups: Groups, stopped: Stopped, machine: float = 0.0) -> M:
     """The median of samples with its interval. With several sessions it is the geometric mean of their medians.
 
     kind: the class of the result.
     groups: the samples by session, each in the order of measurement.
+    machine: the spread of the machine's state, see `intervals.machine_spread`.
     Raises MeasurementError if a session has no samples, or if one is not finite.
     """
     return kind(
         value=centre(groups),
-        ci95=ratio_interval(groups),
+        ci95=ratio_interval(groups, machine=machine),
         samples=sum(len(group) for group in groups),
         sessions=len(groups),
         stopped=stopped,
     )
 
 
-def ratio_of(groups: Groups, stopped: Stopped) -> Ratio:
+def ratio_of(groups: Groups, stopped: Stopped, machine: float = 0.0) -> Ratio:
     """The median of paired ratios. See `median_of`."""
-    return median_of(Ratio, groups, stopped)
+    return median_of(Ratio, groups, stopped, machine)
 
 
 def difference_between(first: Accuracy, other: Accuracy) -> Difference:

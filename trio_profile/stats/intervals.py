@@ -5,16 +5,22 @@ Samples that belong together are treated together: neighbours in time, questions
 """
 
 from collections.abc import Sequence
-from math import comb, sqrt
+from math import comb, hypot, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
-from scipy.stats import rankdata
 
 from trio_profile.errors import MeasurementError
 from trio_profile.stats.resampling import are_alone, block_length, block_spread, cluster_spread
 
+MACHINE_SPREAD = 0.0125
+"""How much the state of a CPU machine moves the speed-ups of two runs apart, as a standard deviation on the logarithmic
+scale. The sessions of one study run within minutes and share this state, so they cannot show it. Measured on two shared
+cores with one and two threads: of 120 intervals of alike sweeps 101 held the median of all sweeps without it, and 115
+with it (tests/benchmarks/identical_sweeps.py). On a GPU it is not known."""
+_MACHINE_FREEDOM = 30
+"""The degrees of freedom of MACHINE_SPREAD: it is known from forty sweeps."""
 Interval = tuple[float, float]
 Groups = Sequence[Sequence[float]]
 """Samples by session, each session in the order of measurement."""
@@ -53,7 +59,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95, clusters:
     exact = _sign_test(values, confidence)
     if are_alone(clusters):
         return exact
-    signs, count = _signs(rankdata(values)), len(set(clusters))
+    signs, count = _signs(ranks_of(values)), len(set(clusters))
     spread = max(cluster_spread(signs, clusters), sqrt(len(signs)) / 2)
     low, high = _order_statistics(values, float(stdtrit(count - 1, (1 + confidence) / 2)) * spread)
     return min(low, exact[0]), max(high, exact[1])
@@ -149,24 +155,45 @@ def quantile_interval(
     return float(low), float(high)
 
 
-def ratio_interval(groups: Groups, *, confidence: float = 0.95) -> Interval:
+def machine_spread(device: str) -> float:
+    """Return MACHINE_SPREAD for a CPU, and 0 for a GPU, where it is not known."""
+    return MACHINE_SPREAD if device.startswith("cpu") else 0.0
+
+
+def ratio_interval(groups: Groups, *, confidence: float = 0.95, machine: float = 0.0) -> Interval:
     """The interval of the median of paired ratios or of times.
 
     Several sessions: Student's t interval on the logarithms of the sessions' medians. It allows for the spread between
-    sessions. Values that are not positive have no logarithm; then the medians themselves are used.
+    sessions, and for the state of the machine, which all sessions share. Values that are not positive have no
+    logarithm; then the medians themselves are used.
     One session: see `session_interval`. Another session may differ by more.
 
     groups: by session, each in the order of measurement.
+    machine: the spread of the machine's state, see `machine_spread`.
     Raises MeasurementError if a session has no samples, or if one is not finite.
     """
     medians = _medians(groups)
     if len(groups) == 1:
         return session_interval(groups[0], confidence)
-    scaled = np.log(medians) if (medians > 0).all() else medians
-    reach = float(stdtrit(len(scaled) - 1, (1 + confidence) / 2)) * scaled.std(ddof=1) / sqrt(len(scaled))
+    is_positive = bool((medians > 0).all())
+    scaled = np.log(medians) if is_positive else medians
+    error, freedom = float(scaled.std(ddof=1)) / sqrt(len(scaled)), float(len(scaled) - 1)
+    if machine and is_positive:
+        error, freedom = sum_of_errors(error, freedom, machine, _MACHINE_FREEDOM)
+    reach = float(stdtrit(freedom, (1 + confidence) / 2)) * error
     ends = scaled.mean() - reach, scaled.mean() + reach
-    low, high = np.exp(ends) if (medians > 0).all() else ends
+    low, high = np.exp(ends) if is_positive else ends
     return float(low), float(high)
+
+
+def sum_of_errors(first: float, first_freedom: float, second: float, second_freedom: float) -> tuple[float, float]:
+    """The standard error of a sum of two independent values, with its degrees of freedom (Satterthwaite 1946).
+
+    first, second: the standard errors of the two values, each with its degrees of freedom.
+    """
+    both = hypot(first, second)
+    parts = first**4 / first_freedom + second**4 / second_freedom
+    return both, both**4 / parts if parts else first_freedom
 
 
 def centre(groups: Groups) -> float:
@@ -198,7 +225,7 @@ def session_interval(values: Sequence[float], confidence: float = 0.95) -> Inter
     confidence = 1 - (1 - confidence) * (_ERROR_AFTER_LOOK if n >= FIRST_LOOK else 1)
     ends = min(values), max(values)
     if n >= _LEAST_RANKED:
-        ranks = rankdata(values)
+        ranks = ranks_of(values)
         block = block_length(ranks)
         spread = max(block_spread(_signs(ranks), block), sqrt(n) / 2)
         ends = _order_statistics(values, _reach(n, block, confidence) * spread)
@@ -210,7 +237,7 @@ def session_interval(values: Sequence[float], confidence: float = 0.95) -> Inter
 
 def session_freedom(values: Sequence[float]) -> float:
     """The degrees of freedom of one session's interval: its number of blocks, less one."""
-    return max(len(values) / block_length(rankdata(values)) - 1, 1.0)
+    return max(len(values) / block_length(ranks_of(values)) - 1, 1.0)
 
 
 def _medians(groups: Groups) -> NDArray[np.float64]:
@@ -233,6 +260,15 @@ def _sign_test(values: Sequence[float], confidence: float) -> Interval:
         k += 1
     low = max(k - 1, 0)
     return ordered[low], ordered[n - 1 - low]
+
+
+def ranks_of(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """The rank of each value, from 1. Equal values share the mean of their ranks.
+
+    It equals `scipy.stats.rankdata`. That module takes half a second to import, in each measuring process.
+    """
+    _, places, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
 
 def _signs(ranks: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -5,13 +5,20 @@ ratio, ci95 = quotient(log_mean(base_groups), log_mean(new_groups))
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import exp, hypot, log, sqrt
+from math import exp, log, sqrt
 
 import numpy as np
 from scipy.special import stdtrit
 
 from trio_profile.errors import MeasurementError
-from trio_profile.stats.intervals import Groups, Interval, centre, session_freedom, session_interval
+from trio_profile.stats.intervals import (
+    Groups,
+    Interval,
+    centre,
+    session_freedom,
+    session_interval,
+    sum_of_errors,
+)
 
 Spread = tuple[float, float]
 """A standard deviation between sessions on the logarithmic scale, with its degrees of freedom."""
@@ -47,7 +54,7 @@ class LogMean:
         """
         if self.session_spread is not None:
             return replace(self, error=session_spread / sqrt(self.sessions), freedom=freedom)
-        error, freedom = _sum_of_errors(self.error, self.freedom, session_spread, freedom)
+        error, freedom = sum_of_errors(self.error, self.freedom, session_spread, freedom)
         return replace(self, error=error, freedom=freedom)
 
 
@@ -75,7 +82,7 @@ def log_mean(groups: Groups) -> LogMean:
 def quotient(base: LogMean, new: LogMean, confidence: float = 0.95) -> tuple[float, Interval]:
     """The ratio new / base of two independent sides, with its interval (Welch 1947, Satterthwaite 1946)."""
     difference = new.centre - base.centre
-    error, freedom = _sum_of_errors(base.error, base.freedom, new.error, new.freedom)
+    error, freedom = sum_of_errors(base.error, base.freedom, new.error, new.freedom)
     reach = float(stdtrit(freedom, (1 + confidence) / 2)) * error
     return exp(difference), (exp(difference - reach), exp(difference + reach))
 
@@ -108,13 +115,3 @@ def known_spread(sides: Sequence[Groups], pooled: Spread | None = None) -> Sprea
     if own is None:
         return pooled or USUAL_SPREAD
     return own if pooled is None else (max(own[0], pooled[0]), pooled[1])
-
-
-def _sum_of_errors(first: float, first_freedom: float, second: float, second_freedom: float) -> tuple[float, float]:
-    """The standard error of a sum of two independent values, with its degrees of freedom.
-
-    first, second: the standard errors of the two values, each with its degrees of freedom.
-    """
-    both = hypot(first, second)
-    parts = first**4 / first_freedom + second**4 / second_freedom
-    return both, both**4 / parts if parts else first_freedom

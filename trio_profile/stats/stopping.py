@@ -65,12 +65,13 @@ def is_look(pairs: int) -> bool:
     return rest == 0 and looks.bit_count() == 1
 
 
-def half_width(groups: Groups) -> float:
+def half_width(groups: Groups, machine: float = 0.0) -> float:
     """Half the width of the interval of the ratios, divided by their median.
 
     groups: by session, each in the order of measurement.
+    machine: the spread of the machine's state, see `intervals.machine_spread`.
     """
-    low, high = ratio_interval(groups)
+    low, high = ratio_interval(groups, machine=machine)
     return (high - low) / 2 / centre(groups)
 
 

@@ -82,11 +82,11 @@ def count_everything(workload: Workload) -> None:
 
 
 def seconds_of_cells(plan: Plan, pace: Pace) -> float:
-    """Return the seconds of a study of cells. Each process loads the model and times cells; the first one counts."""
+    """Return the seconds of a study of cells. Each process loads the model and times cells; one more only counts."""
     study, shape = plan.study, plan.workload.shape
     processes = sessions.choose_processes(study, pace.load)
     least = sessions.least_pairs(processes)
-    once, each = pace.dense(), pace.load
+    once, each = pace.dense() + pace.load * (processes > 1), pace.load
     for planned in plan.cells:
         counts, questions, times = pace.parts(planned, shape, study.cell_seconds / processes, least)
         once += counts + questions

@@ -41,9 +41,9 @@ def measure(
 ) -> Contents:
     """Open a session in this process, and measure each unfinished cell in it. Return the contents of the store.
 
-    A cell is counted in its first session, and timed in every session. Cells of one block, such as all methods at one
-    retention, are timed in turn with the same dense runs. A cell that runs out of memory is recorded as failed. Whether
-    a refused cell is recorded too, or raises, is a fact of the kind.
+    A study of one process counts and times in it. Of several processes the first one only counts, and the others time.
+    Cells of one block, such as all methods at one retention, are timed in turn with the same dense runs. A cell that
+    runs out of memory is recorded as failed. Whether a refused cell is recorded too, or raises, is a fact of the kind.
 
     watch: called with each step.
     command: the command line that the user gave; empty for that of this process.
@@ -74,9 +74,9 @@ def measure(
     if contents.dense is None:
         watch(Step("dense: counting and timing"))
         save(measure_dense(plan.workload, study.seed, setup.clock, reference=setup.reference))
-    parts = setup.parts(cells)
+    parts, sampling = setup.parts(cells), setup.sampling(cells)
     followers = sessions.sessions_left(study, contents) - 1
-    later = followers * (load_seconds + sum(sampling for _, _, sampling in parts.values()))
+    later = followers * (load_seconds + sum(sampling.values()))
     steps = Steps(watch, cells, parts, later)
     settled_ms = None
     for block in _blocks(study, cells):
@@ -95,6 +95,7 @@ class Setup:
     session: id of the session.
     seed: of the order of runs. Each session has another one.
     counted: ids of the cells whose exact quantities are known.
+    only_counts: whether other processes time the cells.
     seconds: for how long each cell is sampled, by its id.
     least_pairs: the least number of pairs of each cell.
     pace: the seconds that the dense model needs.
@@ -107,19 +108,31 @@ class Setup:
     session: str
     seed: int
     counted: frozenset[str]
+    only_counts: bool
     seconds: dict[str, float]
     least_pairs: int
     pace: Pace
     reference: fidelity.Reference | None
 
     def parts(self, cells: Sequence[PlannedCell]) -> dict[str, Parts]:
-        """Return the expected seconds of each cell by part. A cell that is counted already has only its times left."""
+        """Return the expected seconds of each cell in this session by part: its counts, its questions, its pairs."""
         found: dict[str, Parts] = {}
         for planned in cells:
-            name = planned.cell.id
-            parts = self.pace.parts(planned, self.workload.shape, self.seconds[name], self.least_pairs)
-            found[name] = (0.0, 0.0, parts[2]) if name in self.counted else parts
+            counts, questions, sampling = self._parts(planned)
+            is_counted = planned.cell.id in self.counted
+            found[planned.cell.id] = (
+                0.0 if is_counted else counts,
+                0.0 if is_counted else questions,
+                0.0 if self.only_counts else sampling,
+            )
         return found
+
+    def sampling(self, cells: Sequence[PlannedCell]) -> dict[str, float]:
+        """Return the expected seconds of each cell in a session that only times."""
+        return {planned.cell.id: self._parts(planned)[2] for planned in cells}
+
+    def _parts(self, planned: PlannedCell) -> Parts:
+        return self.pace.parts(planned, self.workload.shape, self.seconds[planned.cell.id], self.least_pairs)
 
 
 def measure_block(
@@ -147,7 +160,10 @@ def measure_block(
         except (MemoryError, RuntimeError) as error:
             steps.finish(planned)
             yield memory_failure(planned.cell, error)
-    if counted:
+    if setup.only_counts:
+        for planned in counted:
+            steps.finish(planned)
+    elif counted:
         yield from _time(setup, counted, steps, settled_ms)
 
 
@@ -226,7 +242,7 @@ def _prepare(plan: Plan, cells: Sequence[PlannedCell], contents: Contents, clock
     """
     study, workload = plan.study, plan.workload
     clock = clock or clock_for(workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
-    counted = frozenset(name for name, cell in contents.cells.items() if cell.status in ("counted", "done"))
+    counted = frozenset(planned.cell.id for planned in cells if sessions.is_counted(contents, planned.cell))
     watch(Step("warming up"))
     latency.run(workload, clock)
     generation = _seconds(lambda: latency.run(workload, clock))
@@ -243,6 +259,7 @@ def _prepare(plan: Plan, cells: Sequence[PlannedCell], contents: Contents, clock
         contents.sessions[-1].id,
         study.seed + len(contents.sessions) - 1,
         counted,
+        sessions.only_counts(study, contents, [planned.cell for planned in cells]),
         sessions.seconds_by_cell(study, contents, [planned.cell for planned in cells]),
         sessions.least_pairs(contents.sessions[-1].processes),
         Pace(generation=generation, count=COUNT_OVER_GENERATION * generation, questions=questions),

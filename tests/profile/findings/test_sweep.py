@@ -43,17 +43,25 @@ def test_every_chart_can_be_told_without_being_seen(several: SweepDocument):
 
 def test_the_verdict_has_sentences_a_table_for_each_method_and_the_break_even(several: SweepDocument):
     blocks = sweep.verdict_page(several).blocks
-    assert [type(block) for block in blocks] == [Sentences, Sentences, Table, Table, Table, Sentences]
-    assert [block.colour for block in blocks[:2] if isinstance(block, Sentences)] == [0, 1]
+    assert [type(block) for block in blocks] == [Sentences, Sentences, Sentences, Table, Table, Table, Sentences]
+    assert [block.colour for block in blocks[:3] if isinstance(block, Sentences)] == [None, 0, 1]
     doubts = blocks[-1]
     assert isinstance(doubts, Sentences) and doubts.tone == "doubt"
 
 
 def test_a_study_without_a_finished_cell_has_a_verdict():
     first, *_ = sweep.verdict_page(document(measurements=[failed()])).blocks
-    assert isinstance(first, Sentences) and first.lines == [
-        "No cell of this study finished: there is nothing to conclude yet."
-    ]
+    assert isinstance(first, Sentences)
+    assert first.lines == ["Nothing can be recommended yet: no cell of a method is finished. Controls do not count."]
+
+
+def test_a_sweep_of_many_methods_has_one_table_of_them():
+    asked = study(methods=("trio", "fastv", "grid", "scope", "vtw"), retentions=(0.33, 0.66))
+    blocks = sweep.verdict_page(document(asked)).blocks
+    [table] = [block for block in blocks if isinstance(block, Table) and "Each method" in block.caption]
+    assert [row[0].text for row in table.rows] == list(asked.methods)
+    assert {sum(entry.span for entry in row) for row in table.rows} == {len(table.columns)}
+    assert list(table.columns[:6]) == ["Method", "at", "prefill", "total", "pays up to", "MACs"]
 
 
 def test_every_row_is_as_wide_as_its_table(several: SweepDocument):
@@ -102,7 +110,7 @@ def test_the_terminal_shows_the_verdict_and_its_tables_in_80_columns(quizzed: Sw
     assert "Pruning with trio pays in prefill up to" in text and "pruning pays below this retention" in text
     summary = text[text.index("trio: speed-up") : text.index("Break-even:")].splitlines()
     header = next(line for line in summary if line.startswith("Retention"))
-    assert header.split() == ["Retention", "prefill", "total", "MACs", "f(n)", "KV", "right"]
+    assert header.split() == ["Retention", "right", "points", "lost", "prefill", "total", "MACs", "KV"]
     assert "All cells" not in text and text.rstrip().endswith(terminal.HINT)
 
 

@@ -7,12 +7,17 @@ import pytest
 from tests.profile import reading
 from tests.profile.examples import document, failed, measurement, study
 from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.findings import break_even, sweep
+from trio_profile.findings import break_even, sweep, verdict
 
 
 def sentences(document: SweepDocument) -> list[str]:
     """All sentences of a sweep's report."""
     return reading.sentences(sweep.report(document))
+
+
+def first_finding(document: SweepDocument) -> str:
+    """The first sentence about the study's first method."""
+    return verdict.findings(document, document.study.methods[0])[0]
 
 
 @pytest.fixture(scope="module")
@@ -30,16 +35,16 @@ def test_prefill_and_total_time_have_a_sentence_on_their_break_even(quantity: st
 
 def test_the_first_sentence_has_both_speedups_with_intervals():
     pattern = r"trio at 11\.0 % retention: prefill [\d.]+× faster \[[\d., ]+\], .* [\d.]+× faster \[[\d., ]+\]\."
-    assert re.fullmatch(pattern, sentences(document())[0])
+    assert re.fullmatch(pattern, first_finding(document()))
 
 
 def test_a_loss_is_called_a_loss():
-    first = sentences(document(measurements=[measurement(overhead_ms=60)]))[0]
+    first = first_finding(document(measurements=[measurement(overhead_ms=60)]))
     assert "prefill slower than dense, at 0.3" in first and "faster" not in first
 
 
 def test_what_the_noise_hides_is_not_claimed():
-    first = sentences(document(measurements=[measurement(retention=0.44, overhead_ms=8.5, noise=0.2)]))[0]
+    first = first_finding(document(measurements=[measurement(retention=0.44, overhead_ms=8.5, noise=0.2)]))
     assert "no measurable speed-up of prefill, 1." in first or "no measurable speed-up of prefill, 0." in first
     assert "faster" not in first
 

@@ -14,6 +14,7 @@ from trio_profile.findings.blocks import (
     Axis,
     Block,
     Chart,
+    Confidence,
     Entry,
     Page,
     Report,
@@ -25,8 +26,7 @@ from trio_profile.findings.blocks import (
     Upright,
     Waterfall,
 )
-from trio_profile.render import drawing, html, latex, markdown, terminal
-from trio_profile.render.palette import PALETTE, hex_colour
+from trio_profile.render import html, latex, markdown, terminal
 
 HOSTILE = "<b>bold</b> [red]hot[/red] a|b R&D $x_1$ 5%"
 
@@ -48,8 +48,12 @@ def says(text: str) -> list[tuple[Block, list[str]]]:
         (Sentences(f"heading {text}", [f"one {text}.", "two."]), [f"heading {text}", f"one {text}.", "two."]),
         (Terms("terms", [(f"term {text}", f"meaning {text}")]), ["terms", f"term {text}", f"meaning {text}"]),
         (
-            Table("caption", ["name", f"speed {text}"], [[Entry(f"trio {text}"), Entry("1.5×", f"note {text}")]]),
-            ["caption", "name", "speed", f"trio {text}", "1.5×", f"note {text}"],
+            Table(
+                "caption",
+                ["name", f"speed {text}"],
+                [[Entry(f"trio {text}"), Entry("1.5×", f"note {text}", doubt=f"why {text}")]],
+            ),
+            ["caption", "name", "speed", f"trio {text}", "1.5×", f"note {text}", f"† why {text}"],
         ),
         (chart, [f"caption {text}", f"label {text}"]),
         (
@@ -83,7 +87,7 @@ def in_markdown(report: Report) -> str:
 def in_latex(report: Report) -> str:
     names = {r"\textless{}": "<", r"\textgreater{}": ">", r"\textbar{}": "|", "{[}": "[", "{]}": "]"}
     text = latex.latex(report)
-    for name, char in {**names, r"$\times$": "×", "$-$": "−"}.items():
+    for name, char in {**names, r"$\times$": "×", "$-$": "−", r"\textdagger{}": "†"}.items():
         text = text.replace(name, char)
     return re.sub(r"\\([&%$#_{}])", r"\1", text)
 
@@ -140,12 +144,56 @@ def test_no_markup_leaves_a_renderer_unescaped():
     assert "[red]" not in text and r"R\&D" in text and r"\$x\_1\$" in text and r"5\%" in text
 
 
-def test_markup_in_a_figure_is_escaped_once():
-    chart = next(block for block, _ in says(HOSTILE) if isinstance(block, Chart))
-    figure = drawing.figure(chart)
-    line = next(trace for trace in figure.data if trace.name)
-    assert line.name == "name &lt;b&gt;bold&lt;/b&gt; [red]hot[/red] a|b R&amp;D $x_1$ 5%"
-    assert line.customdata[0].startswith("<b>first &lt;b&gt;") and line.customdata[0].endswith("</b><br>second")
+# The head of a report
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_every_renderer_shows_the_banner_and_the_confidence(renderer: str):
+    report = replace(
+        report_of(), banner=f"The model is a toy {HOSTILE}.", confidence=Confidence("low", f"Few pairs {HOSTILE}.")
+    )
+    page = html.render(report)
+    assert "<b>bold" not in page
+    text = unescape(re.sub("<[^>]*>", " ", page)) if renderer == "html" else RENDERERS[renderer](report)
+    said = in_one_line(text)
+    assert f"The model is a toy {HOSTILE}." in said
+    assert "Confidence: low" in said and f"Few pairs {HOSTILE}." in said
+
+
+def test_a_report_without_banner_and_confidence_has_neither():
+    for text in (html.render(report_of()), *(RENDERERS[name](report_of()) for name in RENDERERS)):
+        assert "Confidence" not in text and 'class="banner"' not in text
+
+
+# Columns that are not always in sight
+
+
+def folded() -> Report:
+    """A table of three columns, of which the last one is not always in sight."""
+    return report_of(
+        Table("", ["Method", "prefill", "peak"], [[Entry("trio"), Entry("1.5×"), Entry("9 GiB")]], first=2)
+    )
+
+
+def test_the_terminal_leaves_columns_out_and_says_so():
+    text = in_terminal(folded(), everything=False)
+    assert "1.5×" in text and "peak" not in text and "9 GiB" not in text and text.rstrip().endswith(terminal.HINT)
+    text = in_terminal(folded())
+    assert "9 GiB" in text and terminal.HINT not in text
+
+
+def test_markdown_has_all_columns_and_latex_puts_the_others_into_a_second_table():
+    assert "| Method | prefill | peak |" in markdown.markdown(folded())
+    text = latex.latex(folded())
+    assert text.count(r"\begin{longtable}") == 2
+    assert r"trio & 1.5$\times$ \\" in text and r"trio & 9 GiB \\" in text
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_no_renderer_draws_a_column_without_values(renderer: str):
+    rows = [[Entry("trio"), Entry("–"), Entry("1.5×")], [Entry("fastv"), Entry("–"), Entry("–")]]
+    text = RENDERERS[renderer](report_of(Table("", ["Method", "energy", "prefill"], rows)))
+    assert "energy" not in text and "prefill" in text and "–" in text
 
 
 # Details
@@ -211,58 +259,3 @@ def test_groups_stand_above_their_columns():
     )
     assert "| Prefill: dense | Prefill: pruned |" in markdown.markdown(report_of(table))
     assert r"\multicolumn{2}{c}{Prefill}" in latex.latex(report_of(table))
-
-
-# Figures
-
-
-def test_numbers_of_colours_begin_again_after_the_last_one():
-    assert hex_colour(0) == hex_colour(len(PALETTE)) == PALETTE[0]
-    assert hex_colour(None) not in PALETTE
-
-
-def test_intervals_are_a_band_or_bars():
-    line = Series("a", [1, 2], [2, 3], low=[1, 2], high=[3, 5])
-    band, drawn = drawing.figure(chart_of(line)).data
-    assert band.fill == "toself" and list(band.y) == [1, 2, 5, 3] and drawn.error_y.array is None
-    (drawn,) = drawing.figure(chart_of(replace(line, band=False, line=None))).data
-    assert list(drawn.error_y.array) == [1, 2] and list(drawn.error_y.arrayminus) == [1, 1]
-    assert drawn.mode == "markers"
-
-
-def test_a_single_point_shows_its_interval_upright():
-    upright, _ = drawing.figure(chart_of(Series("a", [1], [2], low=[1], high=[3]))).data
-    assert (list(upright.x), list(upright.y)) == ([1, 1], [1, 3])
-
-
-def test_a_logarithmic_axis_has_exponents_as_its_ends():
-    chart = replace(chart_of(Series("a", [1], [10])), y=Axis("nats", 1, 100, log=True))
-    assert drawing.figure(chart).layout.yaxis.range == (0, 2)
-
-
-def test_an_axis_of_names_has_a_place_for_each():
-    chart = replace(chart_of(Series("a", [0, 1], [1, 2])), x=Axis("", names=["tail", "<b>"]))
-    axis = drawing.figure(chart).layout.xaxis
-    assert axis.ticktext == ("tail", "&lt;b&gt;") and axis.range == (-0.5, 1.5)
-
-
-def test_hollow_points_are_open():
-    (drawn,) = drawing.figure(chart_of(Series("a", [1, 2], [1, 2], hollow=[False, True]))).data
-    assert drawn.marker.symbol == ("circle", "circle-open")
-
-
-def test_an_upright_line_of_a_series_is_hidden_with_it():
-    chart = replace(chart_of(Series("a", [1, 2], [1, 2], group="a")), uprights=[Upright(1.5, 1, 2, "even", 0, "a")])
-    assert {trace.legendgroup for trace in drawing.figure(chart).data} == {"a"}
-    chart = replace(chart, uprights=[Upright(1.5)])
-    assert len(drawing.figure(chart).layout.shapes) == 1
-
-
-def test_a_waterfall_ends_at_the_sum():
-    block = next(block for block, _ in says("") if isinstance(block, Waterfall))
-    (trace,) = drawing.waterfall(block).data
-    assert list(trace.x) == [100, -30, 0] and list(trace.measure) == ["absolute", "relative", "total"]
-
-
-def chart_of(series: Series) -> Chart:
-    return Chart("id", "caption", "label", Axis("x"), Axis("y"), [series])

@@ -1,9 +1,7 @@
-"""The page: what the file holds, that nothing in it is loaded or breaks out, and what a browser draws."""
+"""The page: what the file holds, and that nothing in it is loaded or breaks out."""
 
 import json
 import re
-import shutil
-import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,10 +14,9 @@ from tests.profile.reading import sentences
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import ProfileError
 from trio_profile.findings import sweep
-from trio_profile.findings.blocks import Axis, Chart, Page, Report, Series, Step, Upright, Waterfall
-from trio_profile.render import drawing, html
+from trio_profile.findings.blocks import Chart, Confidence, Page, Report, Sentences
+from trio_profile.render import html
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = "</script ><img src=x onerror=\"throw Error('in')\"><a href='http://x.test'>&amp;"
 
 
@@ -62,10 +59,6 @@ def ours(text: str) -> str:
     return text.replace(get_plotlyjs(), "")
 
 
-def charts_of(found: SweepDocument) -> list[Chart]:
-    return [block for page in sweep.report(found).pages for block in page.blocks if isinstance(block, Chart)]
-
-
 def render(found: SweepDocument) -> str:
     return html.render(sweep.report(found))
 
@@ -97,7 +90,8 @@ def test_every_page_is_a_section_and_named_at_the_top(several: SweepDocument, se
     pages = [page.id for page in sweep.report(several).pages]
     elements = Parsed(several_html).elements
     assert [attributes["id"] for tag, attributes in elements if tag == "section"] == pages
-    assert [attributes["href"] for tag, attributes in elements if tag == "a"] == [f"#{id}" for id in pages]
+    links = [attributes["href"] for tag, attributes in elements if tag == "a"]
+    assert links[: len(pages)] == [f"#{id}" for id in pages] and set(links) == set(links[: len(pages)])
 
 
 def test_failed_cells_stand_with_their_reason(several_html: str):
@@ -124,14 +118,48 @@ def test_the_page_loads_nothing_from_elsewhere(several_html: str):
     assert "default-src 'none'" in text
 
 
-def test_plotly_stands_in_the_head_once(several_html: str):
+def test_plotly_stands_at_the_end_once_and_waits_to_be_run(several_html: str):
+    assert html._plotly() == get_plotlyjs()
     assert several_html.count("* plotly.js v") == 1
-    assert several_html.index("* plotly.js v") < several_html.index("<body>")
+    start = several_html.index('<script type="text/plain" id="plotly">')
+    assert several_html.index('id="data">') < start and several_html.index("</main>") < start
+    assert several_html.rstrip().endswith("</script>\n</body>\n</html>")
+
+
+def test_a_page_without_figures_does_not_hold_plotly():
+    text = html.render(Report("a", "b", [], [Page("page", "Page", "", [Sentences("", ["one"])])]))
+    assert "plotly.js v" not in text and len(text) < 100_000
 
 
 def test_plotly_is_told_not_to_offer_an_upload(several_html: str):
-    text = ours(several_html)
-    assert text.count('"showSendToCloud": false') == text.count("Plotly.newPlot(") >= 5
+    assert ours(several_html).count("showSendToCloud: false") == 1
+
+
+def test_figures_are_json_that_a_script_reads(several: SweepDocument, several_html: str):
+    charts = [block for page in sweep.report(several).pages for block in page.blocks if isinstance(block, Chart)]
+    found = re.findall(r'id="figure-([^"]+)".*?<script type="application/json">(.*?)</script>', ours(several_html))
+    assert [name for name, _ in found] == [chart.id for chart in charts] and len(charts) >= 5
+    assert all(json.loads(figure)["layout"]["height"] for _, figure in found)
+
+
+def test_a_default_sweep_is_smaller_than_six_megabytes(several_html: str):
+    assert len(several_html.encode()) < 6_000_000
+
+
+# The head
+
+
+def test_the_confidence_leads_to_the_doubts_if_the_report_has_them():
+    blocks = [Sentences("", ["one"])]
+    report = Report("a", "b", [], [Page("page", "Page", "", blocks)], confidence=Confidence("low", "few pairs"))
+    assert 'href="#doubts"' not in html.render(report)
+    report = replace(report, pages=[*report.pages, Page("doubts", "Doubts", "", blocks)])
+    assert html.render(report).count('href="#doubts"') == 2  # one of them in the list of pages
+
+
+def test_every_id_of_a_page_is_unique(several_html: str):
+    ids = [attributes["id"] for _, attributes in Parsed(several_html).elements if attributes.get("id")]
+    assert len(ids) == len(set(ids))
 
 
 def test_markup_in_names_stays_text():
@@ -184,64 +212,3 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ProfileError, match=r"cannot write .*file.*; choose another directory"):
         write(document(measurements=[]), tmp_path / "file")
-
-
-# In a browser
-
-
-def browse(path: Path, profile: Path) -> tuple[str, list[str]]:
-    """The page after its scripts ran, and what the console said."""
-    assert CHROMIUM is not None
-    switches = (
-        "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-        "--disable-component-update --disable-sync --enable-logging=stderr --window-size=1280,2000 "
-        "--virtual-time-budget=3000"
-    )
-    command = [CHROMIUM, *switches.split(), f"--user-data-dir={profile}", "--dump-dom", path.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: chromium, chromium-browser or google-chrome")
-def test_a_browser_draws_every_figure_without_an_error(tmp_path: Path):
-    asked = study(methods=("trio", HOSTILE), model=HOSTILE, retentions=(0.11, 0.55, 0.99))
-    found = document(asked)
-    dom, console = browse(write(found, tmp_path), tmp_path / "profile")
-    assert console == []
-    assert "x.test" not in "".join(re.findall(r"href=\"[^\"]*\"", dom))
-    charts = charts_of(found)
-    drawn = dict(re.findall(r'<div id="figure-([\w-]+)"(.*?)</figure>', dom, flags=re.DOTALL))
-    assert list(drawn) == [chart.id for chart in charts]
-    for chart in charts:
-        assert drawn[chart.id].count('<g class="trace scatter') == len(drawing.figure(chart).data), chart.id
-        assert "main-svg" in drawn[chart.id] and "NaN" not in drawn[chart.id]
-    # Two columns: each figure has the width of its own, though it was drawn when it stood alone.
-    widths = [float(width) for width in re.findall(r'<svg class="main-svg"[^>]* width="([\d.]+)"', drawn["prefill"])]
-    assert widths and all(400 < width < 640 for width in widths)
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: chromium, chromium-browser or google-chrome")
-def test_a_browser_draws_every_kind_of_axis_mark_and_waterfall(tmp_path: Path):
-    points = Series("points", [0, 1], [0.01, 10], ["one\ntwo"] * 2, [0.005, 5], [0.02, 20], band=False, line=None)
-    marked = [replace(points, marker=marker, labels=["a", "b"]) for marker in ("diamond", "square", "ring")]
-    blocks = [
-        Chart("names", "", "", Axis("", names=["a", HOSTILE]), Axis("nats", 0.001, 100, log=True), [points, *marked]),
-        Chart(
-            "free", "", "", Axis("x"), Axis("y", log=True), [points], levels=[1], uprights=[Upright(0.5, text="here")]
-        ),
-        Waterfall("walk", "", "", Step("first", 100, "100"), [Step(HOSTILE, -30, "-30")], Step("last", 70, "70")),
-    ]
-    path = html.write(Report("all", "kinds", [], [Page("page", "Page", "", blocks)]), tmp_path)
-    dom, console = browse(path, tmp_path / "profile")
-    assert console == [] and "NaN" not in dom[dom.index("<main>") :]
-    assert "x.test" not in "".join(re.findall(r"href=\"[^\"]*\"", dom))
-    drawn = dict(re.findall(r'<div id="figure-([\w-]+)"(.*?)</figure>', dom, flags=re.DOTALL))
-    assert list(drawn) == ["names", "free", "walk"]
-    assert [drawn[name].count('<g class="trace ') for name in drawn] == [4, 2, 1]
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: chromium, chromium-browser or google-chrome")
-def test_the_browser_test_notices_an_error(tmp_path: Path):
-    (tmp_path / "page.html").write_text("<script>throw Error('seen')</script>")
-    _, console = browse(tmp_path / "page.html", tmp_path / "profile")
-    assert any("seen" in line for line in console)

@@ -130,7 +130,7 @@ def test_variants_are_kept_and_not_measured_again(contents: Contents, study: Stu
     measured = []
     whole = measuring.measure_block
     monkeypatch.setattr(
-        measuring, "measure_block", lambda desk, block, progress: measured.append(block) or whole(desk, block, progress)
+        measuring, "measure_block", lambda setup, block, *more: measured.append(block) or whole(setup, block, *more)
     )
     gone_on = ablations.run(study, tmp_path)
     assert {cell.id for cell in study.cells()} == {m.cell.id for m in gone_on.measurements}

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 import trio_profile
 from trio_core.errors import RetentionError, UnknownName
@@ -59,20 +58,6 @@ def test_an_error_of_the_process_keeps_its_class_and_its_line(error, kind, says,
 def test_an_error_of_the_system_keeps_its_number():
     found = fresh._error(fresh._described(FileNotFoundError(errno.ENOENT, "No such file", "x")))
     assert isinstance(found, FileNotFoundError) and found.filename == "x"
-
-
-def test_the_process_uses_as_many_threads_as_the_caller(tiny_study, tmp_path):
-    """A second call finds its own study again."""
-    threads = torch.get_num_threads()
-    other = 2 if threads == 1 else 1
-    study = tiny_study.model_copy(update={"processes": 2, "fidelity_inputs": 0})
-    try:
-        torch.set_num_threads(other)
-        found = [sweep.run(study, tmp_path / "out") for _ in range(2)]
-    finally:
-        torch.set_num_threads(threads)
-    assert [session.environment.cpu_threads for session in found[0].sessions] == [other, other]
-    assert found[1] == found[0]
 
 
 def _no_process(*_: object) -> Contents:

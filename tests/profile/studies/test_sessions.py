@@ -8,6 +8,7 @@ import time
 
 import psutil
 import pytest
+import torch
 
 from tests.profile import examples
 from trio_core.errors import RetentionError
@@ -30,23 +31,40 @@ def contents(study: Study, *cells: Measurement) -> Contents:
     return Contents(study, sessions=[examples.session(processes=4)], cells={cell.cell.id: cell for cell in cells})
 
 
+OTHER_THREADS = 2 if torch.get_num_threads() == 1 else 1
+"""A number of threads that is not torch's default here."""
+
+
 @pytest.fixture(scope="module")
 def two_processes(tiny_study: Study, tmp_path_factory) -> tuple[Contents, list[Step]]:
-    """A small study in two fresh processes, and its steps."""
+    """A small study in two fresh processes, and its steps. The caller uses OTHER_THREADS."""
     steps: list[Step] = []
-    study = tiny_study.model_copy(update={"processes": 2, "fidelity_inputs": 2})
-    return sweep.run(study, tmp_path_factory.mktemp("two") / "out", steps.append), steps
+    study, out = tiny_study.model_copy(update={"processes": 2, "fidelity_inputs": 2}), tmp_path_factory.mktemp("two")
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(OTHER_THREADS)
+        found = sweep.run(study, out / "out", steps.append)
+        assert sweep.run(study, out / "out") == found, "a second call measured again"
+    finally:
+        torch.set_num_threads(threads)
+    return found, steps
 
 
-def test_each_process_times_each_cell_and_the_first_one_counts(two_processes):
+def test_one_process_counts_and_each_other_one_times_each_cell(two_processes):
+    """A process that has counted and asked questions is slower than a fresh one, so it times nothing."""
     found, _ = two_processes
-    first, second = found.sessions
-    assert first.id != second.id and len({first.pid, second.pid, os.getpid()}) == 3
-    assert (first.processes, second.processes) == (2, 2) and first.load_seconds > 0
+    counting, *timing = found.sessions
+    assert len({session.pid for session in found.sessions} | {os.getpid()}) == 4
+    assert {session.processes for session in found.sessions} == {2} and counting.load_seconds > 0
     for cell in found.measurements:
-        assert cell.status == "done" and cell.session == first.id and cell.fidelity is not None
-        assert [timing.session for timing in cell.timings] == [first.id, second.id]
-        assert all(len(timing.pairs) >= 3 and timing.seconds > 0 for timing in cell.timings)
+        assert cell.status == "done" and cell.session == counting.id and cell.fidelity is not None
+        assert [one.session for one in cell.timings] == [session.id for session in timing]
+        assert all(len(one.pairs) >= 3 and one.seconds > 0 for one in cell.timings)
+
+
+def test_the_processes_use_as_many_threads_as_the_caller(two_processes):
+    found, _ = two_processes
+    assert [session.environment.cpu_threads for session in found.sessions] == [OTHER_THREADS] * 3
 
 
 def test_a_session_records_the_command_that_the_user_gave(two_processes):
@@ -68,8 +86,8 @@ def test_the_time_left_falls_over_all_processes(two_processes):
     known = [step for step in steps if step.total]
     assert {step.total for step in known} == {known[0].total}
     assert [step.done for step in known] == sorted(step.done for step in known)
-    halves = [max(step.done for step in known if step.text.startswith(f"process {n}")) for n in (1, 2)]
-    assert halves[0] < halves[1] == pytest.approx(known[0].total, rel=0.2)
+    parts = [max(step.done for step in known if step.text.startswith(f"process {n}")) for n in (1, 2, 3)]
+    assert parts[0] < parts[1] < parts[2] == pytest.approx(known[0].total, rel=0.2)
 
 
 def test_an_error_of_the_fresh_process_is_raised_here(tiny_study, tmp_path):

@@ -1,0 +1,78 @@
+"""Opens pages in Chromium through Playwright. The browser is the system's own: nothing is downloaded.
+
+with chromium() as browser, opened(browser, path, width=390) as view:
+    view.page      Playwright's page
+    view.errors    what the console complained about
+    view.requests  addresses that the page asked for, itself left out
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+MISSING = "no Chromium here: chromium, chromium-browser or google-chrome"
+
+
+@dataclass
+class View:
+    """A page that is open in a browser."""
+
+    page: Any
+    errors: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def scroll_through(self) -> None:
+        """Scroll to the end of the page, as a reader does, until every figure is drawn."""
+        for place in self.page.query_selector_all(".drawing"):
+            place.scroll_into_view_if_needed()
+        self.page.wait_for_function(
+            "[...document.querySelectorAll('.drawing')].every((place) => place.querySelector('.main-svg'))"
+        )
+
+    def findings(self) -> list[str]:
+        """Serious and critical findings of axe: rule, help, and the first elements."""
+        from axe_playwright_python.sync_playwright import Axe
+
+        found = Axe().run(self.page).response["violations"]
+        return [
+            f"{one['id']}: {one['help']}: {[node['html'][:120] for node in one['nodes'][:3]]}"
+            for one in found
+            if one["impact"] in ("serious", "critical")
+        ]
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A browser without a window. Playwright must be installed, and CHROMIUM must be a path."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--disable-gpu", "--disable-quic"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def opened(browser: Any, path: Path, *, width: int = 1280, height: int = 900, **settings: Any) -> Iterator[View]:
+    """A page of a file.
+
+    width, height: of the window, in pixels.
+    settings: of Playwright's context, such as color_scheme="dark" or has_touch=True.
+    """
+    context = browser.new_context(viewport={"width": width, "height": height}, **settings)
+    try:
+        view = View(context.new_page())
+        view.page.on("console", lambda said: view.errors.append(said.text) if said.type == "error" else None)
+        view.page.on("pageerror", lambda error: view.errors.append(str(error)))
+        view.page.on("request", lambda request: view.requests.append(request.url))
+        view.page.goto(path.as_uri())
+        view.requests.remove(path.as_uri())
+        yield view
+    finally:
+        context.close()
