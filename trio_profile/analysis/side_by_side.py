@@ -19,7 +19,7 @@ from trio_profile.records.documents import Document
 from trio_profile.records.estimate import Difference, Estimate
 from trio_profile.records.schema import Environment, Record, Session, Study
 from trio_profile.stats.estimates import difference_between
-from trio_profile.stats.intervals import Groups
+from trio_profile.stats.intervals import Groups, machine_spread
 from trio_profile.stats.sessions import Spread, known_spread, log_mean, pooled_spread, quotient
 from trio_profile.stats.stopping import LEAST_SAMPLES
 
@@ -213,13 +213,20 @@ def _cells(documents: Several) -> Iterator[SideCell]:
     by_study = [{(cell.method, cell.nominal_retention): cell for cell in _of(document)} for document in documents]
     pairs = [{(cell.method, cell.retention): cell for cell in document.pairs} for document in documents]
     spreads = {quantity: _spread(pairs, quantity) for quantity in ("prefill_ms", "total_ms")}
+    machines = [machine_spread(document.study.device) for document in documents]
     methods = list(dict.fromkeys(method for document in documents for method in document.study.methods))
     keys = {key for cells in by_study for key in cells}
     for method, retention in sorted(keys, key=lambda key: (methods.index(key[0]), key[1])):
         cells = [cells.get((method, retention)) for cells in by_study]
         timed = [found.get((method, retention)) for found in pairs]
         ratios = {
-            quantity: (None, *(_ratio(timed[0], one, quantity, spread) for one in timed[1:]))
+            quantity: (
+                None,
+                *(
+                    _ratio(timed[0], one, quantity, spread, (machines[0], machine))
+                    for one, machine in zip(timed[1:], machines[1:], strict=True)
+                ),
+            )
             for quantity, spread in spreads.items()
         }
         yield SideCell(
@@ -243,14 +250,19 @@ def _spread(pairs: Sequence[dict[tuple[str, float], CellPairs]], quantity: str) 
 
 
 def _ratio(
-    first: CellPairs | None, other: CellPairs | None, quantity: str, pooled: Spread | None
+    first: CellPairs | None, other: CellPairs | None, quantity: str, pooled: Spread | None, machines: Sequence[float]
 ) -> SpeedupRatio | None:
-    """The speed-up of the other study over that of the first one, with Welch's interval over processes."""
+    """The speed-up of the other study over that of the first one, with Welch's interval over processes.
+
+    pooled: the spread between processes, over all cells of all studies.
+    machines: the spread of the state of each of the two machines.
+    """
     if first is None or other is None or min(len(first.session), len(other.session)) < LEAST_SAMPLES:
         return None
     sides: list[Groups] = [speedups_by_session(cell, quantity) for cell in (first, other)]
     known = known_spread(sides, pooled)
-    value, ci95 = quotient(*(log_mean(side).with_spread(*known) for side in sides))
+    means = [log_mean(side).with_spread(*known) for side in sides]
+    value, ci95 = quotient(*(mean.with_machine(machine) for mean, machine in zip(means, machines, strict=True)))
     return SpeedupRatio(
         value=value,
         ci95=ci95,

@@ -12,6 +12,7 @@ from scipy.special import stdtrit
 
 from trio_profile.errors import MeasurementError
 from trio_profile.stats.intervals import (
+    MACHINE_FREEDOM,
     Groups,
     Interval,
     centre,
@@ -55,6 +56,13 @@ class LogMean:
         if self.session_spread is not None:
             return replace(self, error=session_spread / sqrt(self.sessions), freedom=freedom)
         error, freedom = sum_of_errors(self.error, self.freedom, session_spread, freedom)
+        return replace(self, error=error, freedom=freedom)
+
+    def with_machine(self, machine: float) -> "LogMean":
+        """The same side with the spread of the machine's state, which its sessions share. 0 leaves it as it is."""
+        if not machine:
+            return self
+        error, freedom = sum_of_errors(self.error, self.freedom, machine, MACHINE_FREEDOM)
         return replace(self, error=error, freedom=freedom)
 
 

@@ -72,6 +72,15 @@ def test_a_ratio_is_welchs_over_the_processes_with_the_pooled_spread():
     assert ratio.ci95[1] < 1 and ratio.value == pytest.approx(1 / 1.5, rel=0.03)
 
 
+def test_two_studies_on_a_cpu_may_differ_by_the_state_of_the_machine():
+    on_gpu, on_cpu = (
+        side_by_side(["A", "B"], [swept(device=device), swept(device=device, seed=1)]).cells[0].prefill_ratios[1]
+        for device in ("cuda", "cpu")
+    )
+    assert on_cpu.value == on_gpu.value
+    assert on_cpu.ci95[0] < on_gpu.ci95[0] and on_gpu.ci95[1] < on_cpu.ci95[1]
+
+
 def test_a_cell_that_one_study_lacks_has_no_ratio():
     found = side_by_side(["A", "B"], [swept(retentions=(0.11,)), swept(retentions=(0.11, 0.55))])
     assert [(cell.method, cell.nominal_retention) for cell in found.cells] == [("trio", 0.11), ("trio", 0.55)]

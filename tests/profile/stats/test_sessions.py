@@ -66,6 +66,12 @@ def test_two_equal_sides_differ_as_rarely_as_the_interval_says(model: str, count
     assert held / 200 >= 0.92
 
 
+def test_the_state_of_the_machine_widens_a_side():
+    side = log_mean([[1.0], [1.1], [1.2]])
+    assert side.with_machine(0.0) == side
+    assert side.with_machine(0.01).error == pytest.approx(np.hypot(side.error, 0.01))
+
+
 def test_the_known_spread_is_the_larger_one_of_the_cell_and_of_all_cells():
     narrow, wide = [[1.0], [np.exp(0.02)]], [[1.0], [np.exp(0.08)]]
     assert known_spread([narrow, narrow], (0.05, 9)) == (0.05, 9)
