@@ -2,10 +2,13 @@
 
 import os
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 from trio_profile.errors import StudyError
 from trio_profile.findings.blocks import Chart, Report, Waterfall
+from trio_profile.render import drawing
 from trio_profile.render.cleaning import clean_report
 
 Picture = Literal["svg", "pdf", "png"]
@@ -31,31 +34,43 @@ def picture(report: Report, name: str, form: Picture) -> bytes:
     if found is None:
         known = ", ".join(names(report)) or "none: this study has no figures"
         raise StudyError(f"no figure is called {name!r}; choose one of {known}")
-    _require_drawing(form)
-    from plotly import io
-
-    from trio_profile.render import drawing
-
-    drawn = drawing.figure(found) if isinstance(found, Chart) else drawing.waterfall(found)
+    draw, browser = _kaleido(form), _browser(form)
+    figure = drawing.figure(_still(found)) if isinstance(found, Chart) else drawing.waterfall(found)
+    size = {"width": WIDTH, "height": figure["layout"]["height"], "scale": _SHARPER if form == "png" else 1}
     try:
-        return io.to_image(drawn, format=form, width=WIDTH, scale=_SHARPER if form == "png" else 1)
+        return draw(
+            {"data": figure["data"], "layout": figure["layout"]},
+            opts={"format": form, **size},
+            kopts={"path": browser, "mathjax": False},  # MathJax would be loaded from the network
+        )
     except Exception as error:  # kaleido and the browser raise errors of many classes
         raise StudyError(f"the figure {name!r} could not be drawn: {type(error).__name__}: {error}") from error
 
 
-def _require_drawing(form: Picture) -> None:
-    """Raise StudyError unless kaleido and a browser are there. A browser that is found is named to kaleido."""
+def _still(chart: Chart) -> Chart:
+    """A chart as nobody points at it: quiet series are grey, and the legend stands where the page has a picker."""
+    series = [replace(one, colour=None, opacity=0.5, legend=False) if one.quiet else one for one in chart.series]
+    return replace(chart, series=series, picker=False)
+
+
+def _kaleido(form: Picture) -> Callable[..., bytes]:
+    """kaleido's function that draws a figure. Raises StudyError if it is not installed."""
     try:
-        import kaleido  # noqa: F401 # pyright: ignore[reportMissingImports]
+        import kaleido  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError as error:
         raise StudyError(
             f"a figure as {form} needs the extra 'figures' ({error}): pip install 'trio-profile[figures]'"
         ) from error
-    if os.environ.get("BROWSER_PATH"):
-        return
-    path = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
+    return kaleido.calc_fig_sync
+
+
+def _browser(form: Picture) -> str:
+    """The path of a browser. Raises StudyError if there is none."""
+    named = os.environ.get("BROWSER_PATH")
+    found = (path for name in _BROWSERS if (path := shutil.which(name)))
+    path = named or next(found, None)
     if path is None:
         raise StudyError(
             f"a figure as {form} needs Chrome or Chromium, and none is on the PATH: install one, or set BROWSER_PATH"
         )
-    os.environ["BROWSER_PATH"] = path
+    return path

@@ -40,13 +40,14 @@ _TEX = {
     "\N{NO-BREAK SPACE}": "~",
     "\n": " ",
 }
+_NEEDS = r"% written by trio-profile; \usepackage{booktabs, longtable}"
 
 
 def latex(report: Report) -> str:
     """The whole report, blocks with `detail=True` included. A figure is told by its label."""
     report = prepare(report)
     heading = f"{report.subject} {report.joint} {report.model}"
-    lines = [r"% written by trio-profile; \usepackage{booktabs, longtable}", rf"\section*{{{_tex(heading)}}}"]
+    lines = [_NEEDS, rf"\section*{{{_tex(heading)}}}"]
     if report.facts:
         lines += [_tex(" · ".join(report.facts)), ""]
     if report.banner:
@@ -56,6 +57,13 @@ def latex(report: Report) -> str:
     for page in report.pages:
         lines += _page(page)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def tables(report: Report) -> str:
+    """The tables of a report alone, without headings: what a paper inputs."""
+    blocks = (block for page in prepare(report).pages for block in page.blocks)
+    lines = [line for block in blocks if isinstance(block, Table) for line in drawn(block)]
+    return "\n".join([_NEEDS, *lines]) + "\n"
 
 
 def drawn(block: Block) -> list[str]:

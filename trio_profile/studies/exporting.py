@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Literal
 
 from trio_profile.errors import StudyError
-from trio_profile.findings.blocks import Report
 from trio_profile.records.files import MEASUREMENTS, WRITTEN
 from trio_profile.records.store import Store
 from trio_profile.records.writing import write_whole
@@ -84,20 +83,15 @@ def _json(found: Finished, *, pairs: bool) -> str:
 
 
 def _text(found: Finished, format: Format, *, cells: bool) -> str:
-    from trio_profile.render.latex import latex
-    from trio_profile.render.markdown import markdown
-
-    report = _with_cells(found, only=cells)
-    return latex(report) if format == "latex" else markdown(report)
-
-
-def _with_cells(found: Finished, *, only: bool) -> Report:
-    """The report with the table of all cells first. only: without its other pages."""
+    """The report with the table of all cells first, or this table alone."""
     from trio_profile.findings.paper import page
+    from trio_profile.render import latex, markdown
 
     report, first = running.findings(found), page(found.document)
-    if first is None:
-        if only:
-            raise StudyError(f"a study of kind {found.kind.name!r} has no cells: leave --cells out")
-        return report
-    return replace(report, pages=[first] if only else [first, *report.pages])
+    if first is None and cells:
+        raise StudyError(f"a study of kind {found.kind.name!r} has no cells: leave --cells out")
+    pages = [] if first is None else [first]
+    whole = replace(report, pages=pages if cells else [*pages, *report.pages])
+    if format == "latex":
+        return latex.tables(whole) if cells else latex.latex(whole)
+    return markdown.tables(whole) if cells else markdown.markdown(whole)

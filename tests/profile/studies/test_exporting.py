@@ -44,9 +44,14 @@ def test_the_table_of_all_cells_comes_first_or_alone(kept):
     directory = kept("sweep")
     whole, alone = text_of(directory, "md"), text_of(directory, "md", cells=True)
     assert whole.index("Table of all cells") < whole.index("### Verdict")
-    assert "Verdict" not in alone and "averaged over all decoder layers" in alone and "[" in alone
+    assert "Verdict" not in alone and "##" not in alone and "averaged over all decoder layers" in alone and "[" in alone
     latex = text_of(directory, "latex", cells=True)
-    assert latex.count("\\begin{longtable}") == 1 and "\\caption{" in latex and "\\toprule" in latex
+    assert (
+        latex.count("\\begin{longtable}") == 1
+        and "\\section" not in latex
+        and "\\caption{" in latex
+        and "\\toprule" in latex
+    )
 
 
 def test_pairs_are_rows_or_columns_of_the_document(kept):
