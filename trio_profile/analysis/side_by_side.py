@@ -6,7 +6,7 @@ speed-ups of two studies can be divided by each other, even if the studies ran o
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -16,7 +16,7 @@ from trio_profile.analysis.pairs import CellPairs, speedups_by_session
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import StudyError
 from trio_profile.records.documents import Document
-from trio_profile.records.estimate import Difference, Estimate
+from trio_profile.records.estimate import Difference, SpeedupRatio
 from trio_profile.records.schema import Environment, Record, Session, Study
 from trio_profile.stats.estimates import difference_between
 from trio_profile.stats.intervals import Groups, machine_spread
@@ -67,17 +67,6 @@ class Side(Record):
     study: Study
     dense: DenseSummary | None
     code: tuple[str, ...]
-
-
-class SpeedupRatio(Estimate):
-    """The speed-up in one study, divided by the speed-up in the first study. Above 1 pruning pays more than there.
-
-    samples: pairs of the study that has fewer. sessions: of the study that has fewer processes.
-    """
-
-    unit: ClassVar[str] = "×"
-
-    sessions: int
 
 
 class SideCell(Record):
@@ -261,8 +250,10 @@ def _ratio(
         return None
     sides: list[Groups] = [speedups_by_session(cell, quantity) for cell in (first, other)]
     known = known_spread(sides, pooled)
-    means = [log_mean(side).with_spread(*known) for side in sides]
-    value, ci95 = quotient(*(mean.with_machine(machine) for mean, machine in zip(means, machines, strict=True)))
+    base, new = (
+        log_mean(side).with_spread(*known).with_machine(machine) for side, machine in zip(sides, machines, strict=True)
+    )
+    value, ci95 = quotient(base, new)
     return SpeedupRatio(
         value=value,
         ci95=ci95,

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from trio_profile import units
 from trio_profile.analysis.cells import CellSummary
-from trio_profile.analysis.side_by_side import About, SideBySide, SideCell, SpeedupRatio, Unlike
+from trio_profile.analysis.side_by_side import About, SideBySide, SideCell, Unlike
 from trio_profile.findings import entries
 from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Series, Table, Terms
 from trio_profile.findings.cells import realised
 from trio_profile.findings.charts import RETENTION, RIGHT_ANSWERS, ends, percents
 from trio_profile.findings.definitions import numbers_page
-from trio_profile.records.estimate import Accuracy, Estimate, Measured
+from trio_profile.records.estimate import Accuracy, Estimate, Measured, SpeedupRatio
 from trio_profile.text import listed
 
 MOST_CHARTS = 6

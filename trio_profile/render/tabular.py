@@ -23,8 +23,8 @@ def csv_text(rows: Rows) -> str:
 def parquet_bytes(rows: Rows) -> bytes:
     """The rows as a Parquet file. Raises StudyError if the extra `export` is not installed."""
     try:
-        import pyarrow
-        from pyarrow import parquet
+        import pyarrow  # pyright: ignore[reportMissingImports]
+        from pyarrow import parquet  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError as error:
         raise StudyError(f"parquet needs the extra 'export' ({error}): pip install 'trio-profile[export]'") from error
     file = io.BytesIO()
