@@ -220,7 +220,8 @@ def _methods_table(document: Comparison, rows: Sequence[CellSummary], caption: s
         "MACs",
         "KV",
     ]
-    in_sight = len(columns)
+    # 80 columns hold the retention or the cache, not both.
+    in_sight = len(columns) - places
     columns += ["selection", "MACs without selection", "changed answers" if known else "changed tokens"]
     columns += [*entries.NATS_COLUMNS, *([f"right, to {document.reference}"] if known else []), "remark"]
     table = [

@@ -1,6 +1,8 @@
 """One chart of all methods and retentions: what is gained in speed against what is lost."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import floor
 
 from trio_profile import units
 from trio_profile.analysis.cells import CellSummary, DenseSummary, loss
@@ -49,7 +51,7 @@ def chart(
         "Speed and answers" if answered else "Speed and closeness to dense",
         _label([placed[index][0] for index in best], answered),
         _speedup_axis([speedup for _, speedup, _ in placed]),
-        RIGHT_ANSWERS if answered else _nats_axis([y for _, _, y in placed]),
+        _answers_axis([cell for cell, _, _ in placed]) if answered else _nats_axis([y for _, _, y in placed]),
         [_front_line([placed[index] for index in best]), *(one for one in series if one.x)],
         levels=(100 * dense.accuracy.value,) if dense is not None and dense.accuracy is not None else (),
         picker=len({cell.method for cell, _, _ in placed}) > 1,
@@ -95,7 +97,7 @@ def _series(
         band=False,
         colour=methods.index(method),
         hollow=[id(cell) not in on_front for cell, _, _ in shown],
-        labels=[_point_label(cell, on_front, reference) for cell, _, _ in shown],
+        labels=_labels([cell for cell, _, _ in shown], on_front, method if len(methods) > 1 else "", reference),
         size=9,
         group=method,
         legend=stands_out,
@@ -103,11 +105,15 @@ def _series(
     )
 
 
-def _point_label(cell: CellSummary, on_front: set[int], reference: str) -> str:
-    """The method and the retention of a point on the front or of the reference method; empty for others."""
-    if id(cell) not in on_front and cell.method != reference:
-        return ""
-    return f"{cell.method} {units.percent(realised(cell), 0)}"
+def _labels(cells: Sequence[CellSummary], on_front: set[int], method: str, reference: str) -> list[str]:
+    """The label of each point of one method: of those on the front; of the reference method at least of its first.
+
+    method: its name; empty in a chart of one method, which needs no name.
+    """
+    named = {id(cell) for cell in cells if id(cell) in on_front}
+    if not named and method == reference and cells:
+        named = {id(cells[0])}
+    return [f"{method} {units.percent(realised(cell), 0)}".strip() if id(cell) in named else "" for cell in cells]
 
 
 def _text(cell: CellSummary, speedup: Measured, _: float) -> str:
@@ -125,6 +131,12 @@ def _text(cell: CellSummary, speedup: Measured, _: float) -> str:
 def _speedup_axis(found: Sequence[Measured]) -> Axis:
     bounds = [bound for speedup in found for bound in speedup.ci95] or [1.0]
     return Axis("Prefill speed-up over dense", min(bounds) - 0.1, max(bounds) + 0.1, "×")
+
+
+def _answers_axis(cells: Sequence[CellSummary]) -> Axis:
+    """From below all intervals, in steps of ten percent, to above 100 %."""
+    least = min((cell.accuracy.ci95[0] for cell in cells if cell.accuracy is not None), default=0.0)
+    return replace(RIGHT_ANSWERS, low=max(10 * floor(10 * least) - 5, 0))
 
 
 def _nats_axis(nats: Sequence[float]) -> Axis:

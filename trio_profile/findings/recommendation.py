@@ -1,4 +1,4 @@
-"""The recommendation in words: it stands first on the page and in the terminal."""
+"""The recommendation in words: it stands first on the page and in the terminal. The badge says how sure it is."""
 
 from collections.abc import Iterator, Sequence
 
@@ -60,8 +60,6 @@ def _sentences(found: Recommendation) -> Iterator[str]:
     yield from _ties(found.ties)
     if found.status == "use":
         yield _floor(found, found.pick)
-    if found.confidence is not None:
-        yield f"Confidence: {found.confidence.level}, because {listed(found.confidence.reasons)}."
 
 
 def _named(pick: Pick) -> str:

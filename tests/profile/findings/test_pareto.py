@@ -43,9 +43,19 @@ def test_methods_off_the_front_are_quiet_but_for_the_reference():
     assert {one.name: one.quiet for one in drawn(*CELLS).series[1:]} == {"trio": False, "grid": False, "fastv": True}
 
 
-def test_only_the_front_and_the_reference_are_labelled():
+def test_only_the_front_is_labelled():
     labels = {one.name: list(one.labels) for one in drawn(*CELLS).series[1:]}
-    assert labels == {"trio": ["trio 10 %", "trio 30 %"], "grid": ["grid 30 %"], "fastv": [""]}
+    assert labels == {"trio": ["trio 10 %", ""], "grid": ["grid 30 %"], "fastv": [""]}
+
+
+def test_a_reference_that_is_beaten_everywhere_has_a_label_too():
+    beaten = drawn(placed("trio", 0.3, 1.2, 0.9), placed("grid", 0.3, 1.6, 0.1)).series
+    assert {one.name: list(one.labels) for one in beaten[1:]} == {"trio": ["trio 30 %"], "grid": ["grid 30 %"]}
+
+
+def test_a_chart_of_one_method_names_retentions_only():
+    [_, trio] = drawn(*CELLS[:2]).series
+    assert list(trio.labels) == ["10 %", "30 %"]
 
 
 def test_up_is_better_so_the_axis_of_divergence_is_turned_round():

@@ -14,12 +14,10 @@ def said(*cells) -> list[str]:
 
 
 def test_the_first_sentence_says_what_to_use_and_the_others_what_to_avoid():
-    first, floor, confidence = said(cell("trio", 0.11, 1.7, 14.0), cell("trio", 0.22, 1.4, 0.5))
+    first, floor = said(cell("trio", 0.11, 1.7, 14.0), cell("trio", 0.22, 1.4, 0.5))
     lost = "0.5 [−1.0, 2.0] points of right answers lost"
     assert first == f"Use trio at 22.0 %: prefill 1.40× faster [1.35, 1.45], {lost}."
     assert floor == "Do not go below 22.0 %: at 11.0 % trio loses 14.0 [12.5, 15.5] points of right answers."
-    why = "4 processes agree, no doubt about this cell and 200 questions"
-    assert confidence == f"Confidence: high, because {why}."
 
 
 def test_the_lowest_retention_has_no_limit_below():
@@ -46,6 +44,7 @@ def test_where_nothing_is_faster_it_says_so():
 def test_a_badge_stands_only_where_something_is_recommended():
     badge = recommendation.badge(recommend([cell("trio", 0.22, 1.4, 0.0)], []))
     assert badge is not None and badge.level == "high"
+    assert badge.why == "4 processes agree; no doubt about this cell; 200 questions"
     assert recommendation.badge(Recommendation(status="slower")) is None
 
 
