@@ -30,7 +30,7 @@ About = Literal["machine", "versions", "code", "model", "input", "options", "fil
 EXACT = ("counted_macs", "selection_macs", "fastv_macs", "kv_bytes", "budgets")
 """The exact quantities that are compared."""
 _FIELDS: dict[About, tuple[str, ...]] = {
-    "machine": ("device_name", "device_memory_bytes", "cpu", "cpu_threads", "hostname", "memory_bytes", "system"),
+    "machine": ("device_name", "cpu", "cpu_threads", "hostname", "system"),
     "versions": ("python", "torch", "transformers", "fvcore", "cuda", "driver", "sdpa", "wait_policy", "allocator"),
     "model": ("model", "device", "dtype", "attention", "seed"),
     "input": ("image", "prompt", "questions", "text_tokens", "new_tokens", "batch"),

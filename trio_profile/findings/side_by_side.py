@@ -16,8 +16,8 @@ from trio_profile.text import listed
 MOST_CHARTS = 6
 """Each of the first methods has a chart. The table has all of them."""
 _ABOUT: dict[About, str] = {
-    "machine": "Two machines. A speed-up is measured against dense on the same machine, so it can be compared; times "
-    "cannot.",
+    "machine": "Another machine, or another part of it. A speed-up is measured against dense in the same place, so it can "
+    "be compared; times cannot.",
     "versions": "Other versions of the libraries.",
     "code": "Other versions of the code.",
     "model": "Another model, or another form of it. Exact counts and answers cannot be compared.",
