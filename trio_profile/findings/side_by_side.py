@@ -1,9 +1,11 @@
 """The report of several studies side by side: what is unlike, the speed-ups, the answers, and the exact counts."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from trio_profile import units
 from trio_profile.analysis.cells import CellSummary
+from trio_profile.analysis.recommendation import CONTROL
 from trio_profile.analysis.side_by_side import About, SideBySide, SideCell, Unlike
 from trio_profile.findings import entries
 from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Series, Table, Terms
@@ -11,13 +13,14 @@ from trio_profile.findings.cells import realised
 from trio_profile.findings.charts import RETENTION, RIGHT_ANSWERS, ends, percents
 from trio_profile.findings.definitions import numbers_page
 from trio_profile.records.estimate import Accuracy, Estimate, Measured, SpeedupRatio
+from trio_profile.records.schema import Environment
 from trio_profile.text import listed
 
 MOST_CHARTS = 6
-"""Each of the first methods has a chart. The table has all of them."""
+"""So many methods have a chart. The table has all of them."""
 _ABOUT: dict[About, str] = {
-    "machine": "Another machine, or another part of it. A speed-up is measured against dense in the same place, so it can "
-    "be compared; times cannot.",
+    "machine": "Another machine, or another part of it. A speed-up is measured against dense in the same place, so it "
+    "can be compared; times cannot.",
     "versions": "Other versions of the libraries.",
     "code": "Other versions of the code.",
     "model": "Another model, or another form of it. Exact counts and answers cannot be compared.",
@@ -39,7 +42,7 @@ _Points = Sequence[tuple[CellSummary, Estimate]]
 def report(document: SideBySide) -> Report:
     """All pages of several studies."""
     models = list(dict.fromkeys(side.study.model for side in document.sides))
-    facts = [f"{side.name}: {side.environment.device_name}" for side in document.sides]
+    facts = [f"{side.name}: {_device(side.environment)}" for side in document.sides]
     pages = [speedup_page(document)]
     if any(cell is not None and cell.accuracy is not None for one in document.cells for cell in one.cells):
         pages.append(answers_page(document))
@@ -57,8 +60,8 @@ def speedup_page(document: SideBySide) -> Page:
     """What is unlike, and the speed-ups with their ratios."""
     blocks: list[Block] = [*_unlike(document), Sentences("", [*_ratio_sentences(document)])]
     methods = _charted(document)
-    blocks += [_chart(document, method, "prefill", "Prefill", lambda cell: cell.prefill_speedup) for method in methods]
     blocks.append(_speedup_table(document))
+    blocks += [_chart(document, method, "prefill", "Prefill", lambda cell: cell.prefill_speedup) for method in methods]
     first = document.sides[0].name
     return Page(
         "side-by-side",
@@ -165,7 +168,7 @@ def _facts(document: SideBySide, number: int) -> Iterator[tuple[str, str]]:
     study, where = side.study, side.environment
     yield "model", study.model
     yield "methods", ", ".join(study.methods)
-    yield "device", f"{where.device_name}, {study.dtype}, {study.attention} attention"
+    yield "device", f"{_device(where)}, {study.dtype}, {study.attention} attention"
     yield "host", where.hostname
     yield "torch, transformers", f"{where.torch}, {where.transformers}"
     if side.code:
@@ -174,13 +177,25 @@ def _facts(document: SideBySide, number: int) -> Iterator[tuple[str, str]]:
         yield "tokens", f"{side.dense.visual_tokens} visual, {side.dense.text_tokens} of text"
 
 
+def _device(where: Environment) -> str:
+    return where.cpu if where.device_name == "cpu" else where.device_name
+
+
 # Charts
 
 
 def _charted(document: SideBySide) -> list[str]:
-    """The first methods that at least one study has finished."""
-    done = {one.method for one in document.cells for cell in one.cells if cell is not None and cell.status == "done"}
-    return [method for method in document.methods if method in done][:MOST_CHARTS]
+    """The methods with charts: trio, then those that most studies have finished at most retentions, controls last."""
+    finished: Counter[str] = Counter()
+    controls: set[str] = set()
+    for one in document.cells:
+        for cell in one.cells:
+            if cell is not None and cell.status == "done":
+                finished[one.method] += 1
+                controls |= {one.method} if cell.remark == CONTROL else set()
+    found = [method for method in document.methods if finished[method]]
+    found.sort(key=lambda method: (method != "trio", method in controls, -finished[method]))
+    return found[:MOST_CHARTS]
 
 
 def _chart(

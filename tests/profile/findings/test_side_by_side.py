@@ -52,10 +52,13 @@ def test_a_chart_has_a_line_for_each_study():
     assert len({series.colour for series in chart.series}) == 3
 
 
-def test_only_the_first_methods_have_charts_and_the_table_has_all():
-    asked = study([f"method {number}" for number in range(MOST_CHARTS + 2)], retentions=(0.11,))
-    found = report(side_by_side(["A", "B"], [document(asked)] * 2))
-    assert len(blocks(found, "side-by-side", Chart)) == MOST_CHARTS
+def test_charts_are_of_trio_and_of_methods_rather_than_controls():
+    asked = study(["random", *(f"method {number}" for number in range(MOST_CHARTS)), "trio"], retentions=(0.11,))
+    cells = [measurement(cell.method) for cell in asked.cells()]
+    cells[0] = cells[0].model_copy(update={"remark": "control"})
+    found = report(side_by_side(["A", "B"], [document(asked, cells)] * 2))
+    captions = [chart.caption for chart in blocks(found, "side-by-side", Chart)]
+    assert captions == ["Prefill: trio", *(f"Prefill: method {number}" for number in range(MOST_CHARTS - 1))]
     assert len(blocks(found, "side-by-side", Table)[0].rows) == MOST_CHARTS + 2
 
 
