@@ -16,6 +16,7 @@ from trio_profile.render import drawing, rows
 from trio_profile.render.columns import doubted, has_others
 from trio_profile.render.palette import hex_colour
 from trio_profile.render.preparing import prepare
+from trio_profile.render.signature import require_ours
 from trio_profile.render.token_data import token_data
 from trio_profile.render.wrapping import unbroken
 from trio_profile.text import printable_json
@@ -47,9 +48,14 @@ def render(report: Report) -> str:
 def write(report: Report, directory: Path) -> Path:
     """Write `report.html` into `directory`, whole or not at all, and return its path.
 
-    Raises StoreError when it cannot be written.
+    Raises StoreError when it cannot be written, or when another program's page has this name.
     """
-    path = directory / REPORT
+    return write_page(report, directory / REPORT)
+
+
+def write_page(report: Report, path: Path) -> Path:
+    """Write a report into a file, whole or not at all, and return its path. Raises StoreError as `write` does."""
+    require_ours(path)
     write_whole(path, render(report))
     return path
 
