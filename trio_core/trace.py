@@ -1,5 +1,6 @@
 """What pruning did in the latest prefill: Trace and StageTrace."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -18,6 +19,8 @@ class StageTrace:
     kept[b]: [K], the numbers that sample b kept, ascending.
     scores[b]: [V0], the method's scores, NaN for a token that an earlier stage dropped. None where the method does not
         score, or where nothing was to be dropped.
+    merges: whether the kept tokens are merged ones, which other tokens went into.
+    destinations: returns `merged_into`; None where that is not known.
     """
 
     layer: int
@@ -25,6 +28,17 @@ class StageTrace:
     tokens_after: int
     kept: tuple[Tensor, ...]
     scores: tuple[Tensor, ...] | None
+    merges: bool = False
+    destinations: Callable[[], tuple[Tensor, ...]] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def merged_into(self) -> tuple[Tensor, ...] | None:
+        """For each sample [V0], the number of the kept token that each token went into at this stage.
+
+        It is a kept token's own number, and −1 for a token that went into none. None where nothing merged, or where the
+        method cannot say: its tokens went into several, or it does not tell.
+        """
+        return None if self.destinations is None else self.destinations()
 
 
 @dataclass

@@ -8,10 +8,13 @@ The work is exact (the cost model at integer schedules); times are that work plu
     document(measurements=[measurement(overhead_ms=60)])    never pays
 """
 
+import io
+from base64 import b64encode
 from collections.abc import Sequence
 from zlib import crc32
 
 import numpy as np
+from PIL import Image
 
 from trio_profile.analysis.ablate import Ablation, ablate
 from trio_profile.analysis.sweep import SweepDocument, summarise
@@ -22,14 +25,18 @@ from trio_profile.records.schema import (
     Dense,
     Environment,
     Fidelity,
+    KeptTokens,
     Measurement,
     Pair,
+    Picture,
     Retention,
     Session,
     Shape,
+    StageTokens,
     Stopped,
     Study,
     Timing,
+    TokenGrid,
 )
 
 LAYERS = {"fastv": (2,), "pyramiddrop": (8, 16, 24)}
@@ -189,6 +196,32 @@ def in_processes(cell: Measurement, count: int = 4) -> Measurement:
     """The same cell, measured in several processes that saw the same times."""
     timings = [cell.timings[0].model_copy(update={"session": str(number)}) for number in range(count)]
     return cell.model_copy(update={"timings": tuple(timings)})
+
+
+_PNG = io.BytesIO()
+Image.new("RGB", (1, 1), "red").save(_PNG, format="PNG")
+PIXEL = f"data:image/png;base64,{b64encode(_PNG.getvalue()).decode()}"
+"""A picture of one red pixel."""
+
+
+def picture(**fields) -> Picture:
+    """A picture of nine tokens in a square; any field of Picture can be set."""
+    known = {"visual_tokens": 9, "grids": (TokenGrid(rows=3, columns=3),), "image": PIXEL, "prompt": "Which digit?"}
+    return Picture(**{**known, "session": SESSION, **fields})
+
+
+def kept(*counts: int, tokens: int = 9, merges: bool = False, scored: bool = True) -> KeptTokens:
+    """The first tokens stay at each stage: `counts` of them (6, 3 and 1), after the paper's layers.
+
+    merges: whether the others of the first stage go into token 0. scored: whether the first stage has falling scores.
+    """
+    stages: list[StageTokens] = []
+    for layer, count in zip((1, 10, 15), counts or (6, 3, 1), strict=False):
+        into = [number if number < count else 0 for number in range(tokens)] if merges and layer == 1 else None
+        scores = range(tokens, 0, -1) if scored and layer == 1 else None
+        numbers = range(min(count, tokens))
+        stages.append(StageTokens.of(layer, tokens, numbers, scores, merges=into is not None, merged_into=into))
+    return KeptTokens(visual_tokens=tokens, stages=tuple(stages))
 
 
 QUESTIONS = 300

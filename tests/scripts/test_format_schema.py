@@ -22,7 +22,7 @@ def test_the_schemas_are_up_to_date(name):
 
 def test_a_line_has_the_fields_of_its_schema():
     schema = json.loads(TEXTS["measurements.schema.json"])
-    lines = (ROOT / "tests" / "profile" / "data" / "version-1.1" / "sweep" / "measurements.jsonl").read_text()
+    lines = (ROOT / "tests" / "profile" / "data" / f"version-{VERSION}" / "sweep" / "measurements.jsonl").read_text()
     records = [json.loads(line) for line in lines.splitlines()]
     assert {record["record"] for record in records} == set(RECORDS)
     for record in records:

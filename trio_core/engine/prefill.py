@@ -1,6 +1,6 @@
 """A prefill: at each stage the method selects, its selection is checked, and the tokens that it drops leave."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import Context
 from dataclasses import replace
 from functools import partial
@@ -105,7 +105,7 @@ class Prefill(Pass):
                 for sample, (picture, merged) in enumerate(zip(self.pictures, selection.features, strict=True)):
                     hidden[sample, picture.rows] = self._without_gradient(merged.to(hidden.dtype), hidden)
         numbers = tuple(p.number[kept] for p, kept in zip(pictures, selection.kept, strict=True))
-        self._record(boundary, before, max(p.budget for p in pictures), numbers, selection.scores, pictures)
+        self._record(boundary, before, max(p.budget for p in pictures), numbers, selection, pictures)
         return hidden, smaller
 
     def _view(
@@ -184,10 +184,18 @@ class Prefill(Pass):
         before: int,
         after: int,
         kept: tuple[Tensor, ...],
-        scores: tuple[Tensor, ...] | None,
+        selection: Selection | None,
         pictures: Sequence[Picture],
     ) -> None:
-        """Write the stage into the trace. Scores are laid out on the picture's own numbering."""
+        """Write the stage into the trace. Scores are laid out on the picture's own numbering.
+
+        selection: None where nothing was to be dropped.
+        """
+        scores, merges, merged = None, False, None
+        if selection is not None:
+            scores, merges = selection.scores, selection.features is not None
+            if selection.merged is not None:
+                merged = partial(_on_picture, selection.merged, pictures)
         if scores is not None:
             scores = tuple(
                 values.new_full((picture.schedule.visual_tokens,), torch.nan).index_copy(
@@ -195,7 +203,7 @@ class Prefill(Pass):
                 )
                 for values, picture in zip(scores, pictures, strict=True)
             )
-        self.trace.stages.append(StageTrace(layer, before, after, kept, scores))
+        self.trace.stages.append(StageTrace(layer, before, after, kept, scores, merges, merged))
 
     def _call(self, layer: nn.Module, hidden: HiddenBSD, kwargs: Kwargs) -> LayerCall:
         """The layer on its input, to be run again or taken apart, past its hooks and its cache."""
@@ -221,6 +229,19 @@ class _NoGradient(torch.autograd.Function):
     def backward(ctx: Any, *_slopes: Tensor) -> Any:
         """Always raises."""
         raise UnsupportedInput(ctx.message)
+
+
+def _on_picture(merged: Callable[[], tuple[Tensor, ...]], pictures: Sequence[Picture]) -> tuple[Tensor, ...]:
+    """What `Selection.merged` returns, on the picture's own numbering: for each sample [V0], −1 for a token in none.
+
+    pictures: those that the selection saw.
+    """
+    found = []
+    for indices, picture in zip(merged(), pictures, strict=True):
+        number = picture.number.to(indices.device)
+        numbers = number[indices.clamp_min(0)].where(indices >= 0, -1)
+        found.append(number.new_full((picture.schedule.visual_tokens,), -1).index_copy(0, number, numbers))
+    return tuple(found)
 
 
 def _run(layer: nn.Module, kwargs: Kwargs, hidden: HiddenBSD) -> HiddenBSD:

@@ -6,6 +6,7 @@ between the rows of the tiles.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from torch import Tensor
 from trio_core.errors import OptionError
 from trio_core.methods.view import Sample, Selection, View
 from trio_core.models.encoder import Encoder
+from trio_core.rules.merging import joined
 from trio_core.rules.schedule import shares
 from trio_core.tensors import AttentionHN, FeaturesND, KeptK, KeysNE
 
@@ -62,9 +64,26 @@ class Crop:
         return self.encoder.attention[self.number][:, self.patches]
 
 
-CropRule = Callable[[Crop], tuple[Tensor, Tensor]]
-"""A merging rule for one crop with a budget K ≥ 1. It returns [K] indices into the crop's n tokens, in any order, and
-the [K, D] features of the tower that stand there from now on."""
+@dataclass(frozen=True)
+class MergedCrop:
+    """What a merging rule makes of one crop.
+
+    indices: [K], into the crop's n tokens, in any order.
+    features: [K, D], of the tower, that stand there from now on.
+    labels: returns [n], for each token the place in `indices` of the token that it went into; −1 for none. None if a
+        token goes into several, or if nobody can say.
+    """
+
+    indices: KeptK
+    features: FeaturesND
+    labels: Callable[[], Tensor] | None = None
+
+
+_Part = tuple[Tensor, KeptK, Callable[[], Tensor]]
+"""The tokens of a crop, as indices into those of the sample, with `indices` and `labels` of its MergedCrop."""
+
+CropRule = Callable[[Crop], MergedCrop]
+"""A merging rule for one crop with a budget K ≥ 1."""
 
 
 def crops_of(sample: Sample) -> list[Crop]:
@@ -114,22 +133,42 @@ def merge_by_crop(view: View, rule: CropRule) -> Selection:
 
     Raises OptionError for a budget larger than the number of patches.
     """
-    kept, features = [], []
+    kept, features, parts = [], [], []
     for sample in view.samples:
         if sample.keeps_all:
             kept.append(all_tokens(sample))
             features.append(sample.features)
+            parts.append(())
             continue
-        tokens, merged = [], []
-        for crop in crops_of(sample):
-            if crop.budget:
-                indices, states = rule(crop)
-                tokens.append(crop.tokens[indices])
-                merged.append(states)
+        crops = [crop for crop in crops_of(sample) if crop.budget]
+        made = [rule(crop) for crop in crops]
+        tokens = [crop.tokens[one.indices] for crop, one in zip(crops, made, strict=True)]
         indices, order = torch.cat(tokens).sort()
         kept.append(indices)
-        features.append(view.encoder.project(torch.cat(merged))[order])
-    return Selection(tuple(kept), features=tuple(features))
+        features.append(view.encoder.project(torch.cat([one.features for one in made]))[order])
+        parts.append(tuple((crop.tokens, one.indices, one.labels) for crop, one in zip(crops, made, strict=True)))
+    known = all(labels is not None for sample in parts for _, _, labels in sample)
+    counts = tuple(len(picture.rows) for picture in view.pictures)
+    destinations = partial(_destinations, counts, tuple(parts)) if known else None
+    return Selection(tuple(kept), features=tuple(features), merged=destinations)
+
+
+def _destinations(counts: Sequence[int], parts: Sequence[Sequence[_Part]]) -> tuple[Tensor, ...]:
+    """For each sample [N], the index of the kept token that each token is part of; −1 for none.
+
+    counts: N of each sample.
+    parts: of each sample, its crops. A sample without crops kept all of its tokens.
+    """
+    found = []
+    for count, crops in zip(counts, parts, strict=True):
+        if not crops:
+            found.append(torch.arange(count))
+            continue
+        into = crops[0][0].new_full((count,), -1)
+        for tokens, indices, labels in crops:
+            into[tokens] = joined(tokens[indices], labels())
+        found.append(into)
+    return tuple(found)
 
 
 def all_tokens(sample: Sample) -> KeptK:

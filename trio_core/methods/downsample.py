@@ -5,9 +5,8 @@ from math import ceil, sqrt
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
-from trio_core.methods.crops import Crop, merge_by_crop
+from trio_core.methods.crops import Crop, MergedCrop, merge_by_crop
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.checks import check_budget, check_finite
@@ -54,8 +53,8 @@ class Downsample(Method):
         return pairs * shape.vision_hidden + sizes.budget * (shape.vision_hidden + shape.hidden) * shape.hidden
 
 
-def _crop(crop: Crop) -> tuple[Tensor, Tensor]:
-    """[K] the first patch of each cell, as indices into the crop's tokens, and [K, D] the cells' means."""
+def _crop(crop: Crop) -> MergedCrop:
+    """The first patch of each cell, and the cells' means."""
     hidden = crop.hidden
     check_finite("hidden states", hidden)
     columns = crop.encoder.grid[1]
@@ -65,7 +64,7 @@ def _crop(crop: Crop) -> tuple[Tensor, Tensor]:
     cell = grid_cells(height, width, crop.budget) if is_rectangle else grid_cells(1, len(positions), crop.budget)
     first_patch = [cell.index(number) for number in range(crop.budget)]
     indices, labels = (to_device(torch.tensor(numbers), hidden.device) for numbers in (first_patch, cell))
-    return indices, cluster_means(hidden, labels, crop.budget)
+    return MergedCrop(indices, cluster_means(hidden, labels, crop.budget), lambda: labels)
 
 
 def grid_cells(rows: int, columns: int, budget: int) -> list[int]:

@@ -1,6 +1,7 @@
 """PACT: pruning and clustering-based token reduction (arXiv 2504.08966)."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -12,7 +13,7 @@ from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.attention import rotate
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.merging import cluster_means
+from trio_core.rules.merging import cluster_means, joined_all
 from trio_core.rules.schedule import Layers, default_layers
 from trio_core.rules.selection import cosine, top_k
 from trio_core.tensors import KeptK, KeysNE
@@ -127,7 +128,7 @@ class Pact(Method):
         query, keys = layer.query(normed), layer.key(normed)
         rotated = rotate(keys, *call.rotary).flatten(2)
         places = torch.arange(view.valid.shape[1], device=view.valid.device)
-        kept, scores, features = [], [], []
+        kept, scores, features, clusters = [], [], [], []
         for sample in view.samples:
             counts = view.valid[sample.index] & (places <= sample.rows[-1])
             score_S = importance(query[sample.index], keys[sample.index], call.hidden[sample.index], counts)
@@ -137,7 +138,10 @@ class Pact(Method):
             kept.append(centres)
             if self.merge:
                 features.append(cluster_means(sample.features, labels, sample.budget))
-        return Selection(tuple(kept), tuple(scores), tuple(features) if self.merge else None)
+                clusters.append(labels)
+        if not self.merge:
+            return Selection(tuple(kept), tuple(scores))
+        return Selection(tuple(kept), tuple(scores), tuple(features), partial(joined_all, kept, clusters))
 
     def _survivors(self, visual: int, budget: int) -> int:
         """How many of `visual` tokens are clustered."""

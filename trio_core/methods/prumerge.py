@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.errors import OptionError, UnsupportedModel
-from trio_core.methods.crops import GAPS, Crop, merge_by_crop
+from trio_core.methods.crops import GAPS, Crop, MergedCrop, merge_by_crop
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.checks import check_finite
@@ -63,8 +63,8 @@ class PruMerge(Method):
         """
         return merge_by_crop(view, self._crop)
 
-    def _crop(self, crop: Crop) -> tuple[Tensor, Tensor]:
-        """[K] indices into the crop's tokens, and the [K, D] features that stand there: centres, then the sum."""
+    def _crop(self, crop: Crop) -> MergedCrop:
+        """Centres, then the sum. A patch may go into several of them, so there are no labels."""
         if crop.encoder.last is None:
             raise UnsupportedModel(
                 "prumerge ranks patches by what the CLS token attends to in the tower's last layer, and this vision "
@@ -77,7 +77,7 @@ class PruMerge(Method):
         places = torch.cat([centres, last])
         if self.positions == "compact":
             places = places.sort().values
-        return places, merge_neighbours(attention, keys, crop.hidden, centres)
+        return MergedCrop(places, merge_neighbours(attention, keys, crop.hidden, centres))
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the CLS rows, of comparing keys, of the sums, and of projecting what is left.

@@ -1,6 +1,7 @@
 """PruneVid: visual token pruning for efficient video large language models (arXiv 2412.16117)."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -11,7 +12,7 @@ from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.checks import check_finite
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.merging import cluster_means
+from trio_core.rules.merging import cluster_means, joined_all
 from trio_core.rules.schedule import Layers, default_layers
 from trio_core.rules.selection import top_k
 from trio_core.tensors import FeaturesND, KeptK, ScoresN
@@ -115,12 +116,13 @@ class PruneVid(Method):
         return self._merge(view) if view.layer == 0 else self._rank(view)
 
     def _merge(self, view: View) -> Selection:
-        kept, merged = [], []
+        kept, merged, clusters = [], [], []
         for sample in view.samples:
             centres, labels = dpc_knn(sample.features, sample.budget)
             kept.append(centres)
             merged.append(cluster_means(sample.features, labels, sample.budget))
-        return Selection(tuple(kept), features=tuple(merged))
+            clusters.append(labels)
+        return Selection(tuple(kept), features=tuple(merged), merged=partial(joined_all, kept, clusters))
 
     def _rank(self, view: View) -> Selection:
         call = view.probed("current")

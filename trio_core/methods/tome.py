@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.methods.crops import Crop, merge_by_crop
+from trio_core.methods.crops import Crop, MergedCrop, merge_by_crop
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.checks import check_budget, check_finite
@@ -66,8 +66,9 @@ class ToMe(Method):
         return merging + (0 if shape.merged else sizes.budget * (shape.vision_hidden + shape.hidden) * shape.hidden)
 
 
-def _crop(crop: Crop) -> tuple[Tensor, Tensor]:
-    return merge_to(crop.keys, crop.hidden, crop.budget)
+def _crop(crop: Crop) -> MergedCrop:
+    indices, features, groups = merge_to(crop.keys, crop.hidden, crop.budget)
+    return MergedCrop(indices, features, lambda: groups)
 
 
 @torch.no_grad()
@@ -99,10 +100,11 @@ def bipartite_matching(keys: KeysNE, merges: int) -> KeptK:
 
 
 @torch.no_grad()
-def merge_to(keys: KeysNE, hidden: FeaturesND, budget: int) -> tuple[KeptK, MergedKD]:
+def merge_to(keys: KeysNE, hidden: FeaturesND, budget: int) -> tuple[KeptK, MergedKD, Tensor]:
     """Merge tokens in rounds of `bipartite_matching` until K are left.
 
-    Returns the indices of those K, [K] ascending, and their features, [K, D] in hidden's dtype.
+    Returns the indices of those K, [K] ascending; their features, [K, D] in hidden's dtype; and the labels, [N], the
+    place among the K of the token that each token went into.
     Each round merges half of the tokens, and the last round as many as are too many. A merged token is the mean of all
     patches behind it. That is the size-weighted mean of the tokens that merged.
 
@@ -128,4 +130,4 @@ def merge_to(keys: KeysNE, hidden: FeaturesND, budget: int) -> tuple[KeptK, Merg
         indices = indices[unmerged.int().argsort(descending=True, stable=True)[:left]]
         if left > budget:
             group_keys = cluster_means(keys, group, left)
-    return indices, hidden if left == len(hidden) else cluster_means(hidden, group, left)
+    return indices, hidden if left == len(hidden) else cluster_means(hidden, group, left), group

@@ -243,8 +243,12 @@ class Selection:
     kept[b]: [K], indices into sample b's N visual tokens, ascending. K is the budget.
     scores[b]: [N], the scores behind the selection. None if the method does not score.
     features[b]: [K, D], what a merging method puts at the kept places. None if the kept tokens stay as they are.
+    merged: returns for each sample [N], the index of the kept token that each token is part of now: its own index for a
+        kept token, −1 for a token that merged into none. It is called only when someone asks the trace, so that a
+        prefill does not pay for it. None if the method merges nothing, or if a token merges into several.
     """
 
     kept: tuple[Tensor, ...]
     scores: tuple[Tensor, ...] | None = None
     features: tuple[Tensor, ...] | None = None
+    merged: Callable[[], tuple[Tensor, ...]] | None = None

@@ -1,13 +1,14 @@
 """VisionZip: longer is better but not necessary (arXiv 2412.04467)."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.methods.crops import GAPS, TILES, Crop, merge_by_crop
+from trio_core.methods.crops import GAPS, TILES, Crop, MergedCrop, merge_by_crop
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.checks import check_finite
@@ -57,23 +58,26 @@ class VisionZip(Method):
         """Select and merge crop by crop in the tower's features, then project what is left."""
         return merge_by_crop(view, self._crop)
 
-    def _crop(self, crop: Crop) -> tuple[Tensor, Tensor]:
-        """[K] indices into the crop's tokens, and the [K, D] features that stand there: CLS, dominant, merged."""
+    def _crop(self, crop: Crop) -> MergedCrop:
+        """CLS, dominant, merged."""
         cls, hidden, attention = crop.encoder.cls, crop.hidden, crop.attention.sum(dim=0)
         check_finite("attention or hidden states", attention, hidden)
         merges = self._merges(crop.budget)
         count = crop.budget - merges - (cls is not None)
         ranked = attention.argsort(descending=True, stable=True)
         dominant, rest = ranked[:count].sort().values, ranked[count:].sort().values
-        targets, merged = contextual(crop.keys[rest], hidden[rest], merges) if merges else (rest[:0], hidden[:0])
+        targets, merged, labels = rest[:0], hidden[:0], None
+        if merges:
+            targets, merged, labels = contextual(crop.keys[rest], hidden[rest], merges)
         places, features = torch.cat([dominant, rest[targets]]), torch.cat([hidden[dominant], merged])
+        first = None
         if cls is not None:
             leaves = torch.ones_like(rest).index_fill(0, targets, 0)
             first = rest[leaves.argmax(dim=0, keepdim=True)]
             places, features = torch.cat([first, places]), torch.cat([cls[crop.number, None], features])
         if self.positions == "compact":
-            places = places.sort().values
-        return places, features
+            return MergedCrop(places.sort().values, features)  # no longer the places of what stands there
+        return MergedCrop(places, features, partial(_labels, len(attention), dominant, rest, labels, first))
 
     def _merges(self, budget: int) -> int:
         """How many of a crop's kept tokens stand for merged patches. The CLS token is not one of them."""
@@ -96,3 +100,21 @@ class VisionZip(Method):
                 merging += rest * merges * (shape.vision_hidden // shape.vision_heads + width)
         projecting = 0 if shape.merged else budget * (shape.vision_hidden + shape.hidden) * shape.hidden
         return shape.encoder_attention_macs(sizes.visual) + merging + projecting
+
+
+def _labels(count: int, dominant: Tensor, rest: Tensor, labels: Tensor | None, first: Tensor | None) -> Tensor:
+    """[n]: the place of the token that each of a crop's tokens went into, among CLS, dominant and merged ones.
+
+    dominant, rest: indices of the dominant tokens and of all others, both ascending.
+    labels: what `contextual` returned for `rest`; None where nothing merges, and all others are dropped.
+    first: [1], the index at which the CLS token stands; None without one. The patch itself went into a merged token.
+    """
+    before = 0 if first is None else 1
+    found = torch.full((count,), -1, device=dominant.device)
+    found[dominant] = torch.arange(len(dominant), device=dominant.device) + before
+    if labels is not None:
+        own = (labels < 0).cumsum(dim=0) - 1  # the targets are ascending, so the i-th of them has the place i
+        found[rest] = labels.where(labels >= 0, own) + len(dominant) + before
+    if first is not None:
+        found[first] = 0
+    return found

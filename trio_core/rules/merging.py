@@ -1,5 +1,7 @@
 """Merging rules: tokens that a selection drops are folded into a few tokens that stay."""
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -9,7 +11,7 @@ from trio_core.rules.checks import check_finite
 from trio_core.tensors import FeaturesND, KeptK, KeysNE, MergedKD
 
 
-def contextual(keys: KeysNE, hidden: FeaturesND, count: int) -> tuple[KeptK, MergedKD]:
+def contextual(keys: KeysNE, hidden: FeaturesND, count: int) -> tuple[KeptK, MergedKD, Tensor]:
     """VisionZip's contextual tokens: the indices of C targets, and each target plus the mean of the tokens nearest it.
 
     The targets are the first C of the indices 0, s, 2s, … with s = ⌊N / C⌋. Every other token joins the target of the
@@ -19,8 +21,9 @@ def contextual(keys: KeysNE, hidden: FeaturesND, count: int) -> tuple[KeptK, Mer
     hidden: [N, D], in raster order. Both are of the tokens that are not dominant.
     count: C, 1 … N.
 
-    Returns the targets, [C] ascending, and the merged tokens, [C, D] in hidden's dtype. Means are taken in float32, or
-    in float64 for float64 inputs. The host waits only for the check of the inputs.
+    Returns the targets, [C] ascending; the merged tokens, [C, D] in hidden's dtype; and the labels, [N], the place of
+    the target that each token joins, −1 for a target. Means are taken in float32, or in float64 for float64 inputs. The
+    host waits only for the check of the inputs.
     Raises OptionError for a count out of range, and for NaN or infinity.
     Source: CVPR 2025, dvlab-research/VisionZip at 3151f6d. Its merged token is a sum too, not an average.
     """
@@ -32,8 +35,23 @@ def contextual(keys: KeysNE, hidden: FeaturesND, count: int) -> tuple[KeptK, Mer
     unit = F.normalize(keys.to(torch.promote_types(keys.dtype, torch.float32)), dim=-1)
     nearest = (unit @ unit[targets].T).argmax(dim=1)
     wide = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
-    mean = cluster_means(wide, nearest.index_fill(0, targets, -1), count)
-    return targets, (wide[targets] + mean).to(hidden.dtype)
+    labels = nearest.index_fill(0, targets, -1)
+    mean = cluster_means(wide, labels, count)
+    return targets, (wide[targets] + mean).to(hidden.dtype), labels
+
+
+def joined(kept: KeptK, labels: Tensor) -> Tensor:
+    """[N]: the index of the kept token that each token is part of; −1 for a token in no cluster.
+
+    kept: [K] indices, one for each cluster.
+    labels: [N], as in `cluster_means`.
+    """
+    return kept[labels.clamp_min(0)].where(labels >= 0, -1)
+
+
+def joined_all(kept: Sequence[KeptK], labels: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """`joined` for each sample of a batch."""
+    return tuple(joined(indices, of_tokens) for indices, of_tokens in zip(kept, labels, strict=True))
 
 
 def cluster_means(hidden: FeaturesND, labels: Tensor, count: int) -> MergedKD:

@@ -10,6 +10,7 @@ from pydantic import Field
 from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, DenseSummary, summarise_cell, summarise_dense
 from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.kept import TokenMaps, token_maps
 from trio_profile.analysis.pairs import CellPairs, pairs_of
 from trio_profile.analysis.stability import doubts
 from trio_profile.records.contents import Contents
@@ -64,6 +65,8 @@ class Ablation(StudyDocument):
 
     groups: the ablations. The unchanged method is measured once and is a row of each group.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
+    tokens: the tokens that each cell keeps of the picture; None if the study has no picture. `--json` leaves them out,
+        because they have hundreds of numbers for each stage; measurements.jsonl has them (docs/format.md).
     pairs: the raw pairs of each cell. `--json` leaves them out; the page's data and `export --pairs` have them.
     report: path of report.html.
     """
@@ -71,6 +74,7 @@ class Ablation(StudyDocument):
     dense: DenseSummary | None
     groups: list[Group]
     doubts: list[Doubt] = Field(default_factory=list)
+    tokens: TokenMaps | None = Field(default=None, exclude=True)
     pairs: list[CellPairs] = Field(default_factory=list, exclude=True)
     report: str | None = None
 
@@ -134,4 +138,5 @@ def ablate(
 
 def from_store(contents: Contents) -> Ablation:
     """Make the document from the contents of a store."""
-    return ablate(contents.study, contents.environment, contents.dense, contents.measurements, contents.sessions)
+    document = ablate(contents.study, contents.environment, contents.dense, contents.measurements, contents.sessions)
+    return document.model_copy(update={"tokens": token_maps(contents)})

@@ -7,6 +7,7 @@ from pydantic import Field
 from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, DenseSummary, loss
 from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.kept import TokenMaps, token_maps
 from trio_profile.analysis.pairs import CellPairs
 from trio_profile.analysis.pareto import front
 from trio_profile.analysis.recommendation import Recommendation
@@ -37,6 +38,8 @@ class Comparison(StudyDocument):
     rows: sorted by retention, then by prefill speed-up, the fastest first. Cells that failed or were refused follow.
     recommendation: the cell to deploy, if any.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
+    tokens: the tokens that each cell keeps of the picture; None if the study has no picture. `--json` leaves them out,
+        because they have hundreds of numbers for each stage; measurements.jsonl has them (docs/format.md).
     pairs: the raw pairs of each cell. `--json` leaves them out; the page's data and `export --pairs` have them.
     report: path of report.html.
     """
@@ -46,6 +49,7 @@ class Comparison(StudyDocument):
     rows: list[Row]
     recommendation: Recommendation
     doubts: list[Doubt] = Field(default_factory=list)
+    tokens: TokenMaps | None = Field(default=None, exclude=True)
     pairs: list[CellPairs] = Field(default_factory=list, exclude=True)
     report: str | None = None
 
@@ -128,4 +132,5 @@ def _speedup(cell: CellSummary) -> float:
 
 def from_store(contents: Contents) -> Comparison:
     """Make the document from the contents of a store."""
-    return compare(contents.study, contents.environment, contents.dense, contents.measurements, contents.sessions)
+    document = compare(contents.study, contents.environment, contents.dense, contents.measurements, contents.sessions)
+    return document.model_copy(update={"tokens": token_maps(contents)})

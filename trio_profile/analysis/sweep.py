@@ -16,6 +16,7 @@ from trio_profile.analysis.cells import (
     summarise_dense,
 )
 from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.kept import TokenMaps, token_maps
 from trio_profile.analysis.pairs import CellPairs, pairs_of
 from trio_profile.analysis.recommendation import Recommendation, recommend
 from trio_profile.analysis.stability import doubts
@@ -41,6 +42,8 @@ class SweepDocument(StudyDocument):
     accuracy_kept_by_method: the same for each method.
     recommendation: the cell to deploy, if any.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
+    tokens: the tokens that each cell keeps of the picture; None if the study has no picture. `--json` leaves them out,
+        because they have hundreds of numbers for each stage; measurements.jsonl has them (docs/format.md).
     pairs: the raw pairs of each cell. `--json` leaves them out; the page's data and `export --pairs` have them.
     report: path of report.html.
     """
@@ -53,6 +56,7 @@ class SweepDocument(StudyDocument):
     accuracy_kept: dict[str, AccuracyKept] = Field(default_factory=dict)
     accuracy_kept_by_method: dict[str, dict[str, AccuracyKept]] = Field(default_factory=dict)
     doubts: list[Doubt] = Field(default_factory=list)
+    tokens: TokenMaps | None = Field(default=None, exclude=True)
     pairs: list[CellPairs] = Field(default_factory=list, exclude=True)
     report: str | None = None
 
@@ -74,7 +78,9 @@ def summarise(
     ordered = [by_cell[cell.id] for cell in study.cells() if cell.id in by_cell]
     done = {method: [m for m in ordered if m.cell.method == method and m.status == "done"] for method in study.methods}
     cells = [summarise_cell(measurement, study, dense) for measurement in ordered]
-    break_even = {method: _break_evens(study, dense, found, cells) for method, found in done.items()}
+    break_even = {
+        method: _break_evens(dense, found, cells, machine_spread(study.device)) for method, found in done.items()
+    }
     accuracy_kept = {method: _accuracies_kept(dense, found) for method, found in done.items()}
     found = doubts(study, ordered, dense, sessions)
     return SweepDocument(
@@ -119,12 +125,13 @@ def _accuracies_kept(dense: Dense | None, done: list[Measurement]) -> dict[str, 
 
 
 def _break_evens(
-    study: Study, dense: Dense | None, done: Sequence[Measurement], summaries: Sequence[CellSummary]
+    dense: Dense | None, done: Sequence[Measurement], summaries: Sequence[CellSummary], machine: float
 ) -> dict[str, BreakEven]:
     """Return the break-even of one method for each quantity, over its realised retentions.
 
     done: the finished cells of the method.
     summaries: those of all cells of the study.
+    machine: the spread of the machine's state, see `intervals.machine_spread`.
     """
     methods = {measurement.cell.method for measurement in done}
     cells = [cell for cell in summaries if cell.method in methods and cell.status == "done"]
@@ -135,7 +142,7 @@ def _break_evens(
             [[1 / speedup for speedup in session] for session in _speedups(measurement, quantity)]
             for measurement in done
         ]
-        found[quantity] = measured_break_even(retentions, ratios, machine_spread(study.device))
+        found[quantity] = measured_break_even(retentions, ratios, machine)
     summary = None if dense is None else summarise_dense(dense)
     for quantity in EXACT:
         costs = [getattr(cell, quantity) for cell in cells]
@@ -159,6 +166,7 @@ def _speedups(measurement: Measurement, quantity: str) -> list[list[float]]:
 
 def from_store(contents: Contents) -> SweepDocument:
     """Make the document from the contents of a store."""
-    return summarise(
+    document = summarise(
         contents.study, contents.environment, contents.dense, contents.measurements, sessions=contents.sessions
     )
+    return document.model_copy(update={"tokens": token_maps(contents)})

@@ -116,6 +116,14 @@ OPTIONS: dict[str, Option] = {
     # Input
     "image": Option(INPUT, Path, "A picture file, for a model that has a processor.", read=absolute),
     "prompt": Option(INPUT, str, "The question about the picture."),
+    "picture": Option(
+        INPUT,
+        bool,
+        "Keep a small copy of the picture and the scores of its tokens, for the page. --no-picture keeps a private "
+        "picture out of the study and its page.",
+        "--picture",
+        names=("--picture/--no-picture",),
+    ),
     "questions": Option(
         INPUT,
         Path,

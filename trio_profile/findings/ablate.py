@@ -9,6 +9,7 @@ from trio_profile.findings import ablate_charts, doubts, entries
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table
 from trio_profile.findings.definitions import numbers_page
 from trio_profile.findings.study_page import report_of, study_page
+from trio_profile.findings.tokens import tokens_page
 from trio_profile.records.schema import Cell
 
 GROUPS = {
@@ -46,6 +47,7 @@ GROUPS = {
 def report(document: Ablation) -> Report:
     """All pages of the report of ablations."""
     pages = [group_page(document, group) for group in document.groups]
+    pages += [tokens] if (tokens := tokens_page(document)) is not None else []
     pages += [refusals_page(document), doubts_page(document), study_page(document), numbers_page()]
     return report_of(document, f"Ablations of {document.study.methods[0]}", pages)
 

@@ -218,8 +218,86 @@ class Waterfall:
     detail: bool = False
 
 
-Block = Sentences | Chart | Waterfall | Table | Terms
-BLOCKS: tuple[type[Block], ...] = (Sentences, Chart, Waterfall, Table, Terms)
+@dataclass(frozen=True)
+class Grid:
+    """Tokens that lie on the whole picture in rows. In row r and column c is token first + r · (columns + newline) + c.
+
+    newline: whether one more token follows each row, which lies on no part of the picture.
+    """
+
+    name: str
+    rows: int
+    columns: int
+    first: int = 0
+    newline: bool = False
+
+
+@dataclass(frozen=True)
+class TokenStage:
+    """The tokens that stay at one stage.
+
+    layer: after this layer; 0 is before the first.
+    text: how many stay, as a caption says it.
+    kept: one byte for each token: 1 if it stays, otherwise 0.
+    scores: one byte for each token: 0 is the lowest score, 254 the highest, 255 none. Empty if there are no scores.
+    low, high: the lowest and the highest score, as text.
+    merges: whether other tokens went into those that stay.
+    merged_into: for each token the number of the one that it went into, −1 for none. Empty if that is not known.
+    """
+
+    layer: int
+    text: str
+    kept: bytes
+    scores: bytes = b""
+    low: str = ""
+    high: str = ""
+    merges: bool = False
+    merged_into: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class TokenMap:
+    """The tokens that one method keeps at one retention.
+
+    retention: a share of 0 to 1. where: the same as text.
+    text: how many tokens stay at each stage, in one sentence.
+    stages: in the order of their layers.
+    """
+
+    method: str
+    retention: float
+    where: str
+    text: str
+    stages: Sequence[TokenStage]
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The picture with the tokens that stay, and with their scores. Readers choose stage, retention and methods.
+
+    id: unique in the report.
+    label: describes the drawing for readers who cannot see it.
+    note: what readers must know of the picture: its question, or why it is not shown.
+    picture: a `data:` address; empty if there is nothing to show.
+    count: the number of the picture's tokens.
+    shown: the names of the methods that are drawn at first, four at most.
+    """
+
+    kind: ClassVar[str] = "tokens"
+    id: str
+    caption: str
+    label: str
+    count: int
+    grids: Sequence[Grid]
+    maps: Sequence[TokenMap]
+    shown: Sequence[str]
+    note: str = ""
+    picture: str = ""
+    detail: bool = False
+
+
+Block = Sentences | Chart | Waterfall | Table | Terms | Tokens
+BLOCKS: tuple[type[Block], ...] = (Sentences, Chart, Waterfall, Table, Terms, Tokens)
 """Every kind of block. Each renderer draws each of them: tests/profile/render/test_every_block.py."""
 
 

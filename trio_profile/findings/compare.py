@@ -12,6 +12,7 @@ from trio_profile.findings.cells import realised, without_selection
 from trio_profile.findings.charts import colour_of
 from trio_profile.findings.definitions import numbers_page
 from trio_profile.findings.study_page import report_of, study_page
+from trio_profile.findings.tokens import tokens_page
 from trio_profile.records.estimate import Measured
 from trio_profile.records.schema import Cell
 from trio_profile.text import listed
@@ -22,6 +23,7 @@ def report(document: Comparison) -> Report:
     pages = [verdict_page(document)]
     pages += [comparison_page(document, retention) for retention in sorted(set(document.study.retentions))]
     pages += [answers_page(document, document.dense)] if document.answered and document.dense else []
+    pages += [tokens] if (tokens := tokens_page(document)) is not None else []
     pages += [refusals_page(document), doubts_page(document), study_page(document), numbers_page()]
     return report_of(document, f"{len(document.study.methods)} methods", pages)
 

@@ -10,6 +10,7 @@ from trio_profile.findings.cells import any_finished, finished, finished_cells
 from trio_profile.findings.charts import colour_of
 from trio_profile.findings.definitions import numbers_page
 from trio_profile.findings.study_page import report_of, study_page
+from trio_profile.findings.tokens import tokens_page
 
 MOST_CARDS = 4
 """A sweep of more methods has one table of them, instead of sentences and a table for each."""
@@ -17,7 +18,8 @@ MOST_CARDS = 4
 
 def report(document: SweepDocument) -> Report:
     """All pages of a sweep's report."""
-    return report_of(document, ", ".join(document.study.methods), [page(document) for page in PAGES])
+    pages = [found for page in PAGES if (found := page(document)) is not None]
+    return report_of(document, ", ".join(document.study.methods), pages)
 
 
 def verdict_page(document: SweepDocument) -> Page:
@@ -104,10 +106,11 @@ def cache_page(document: SweepDocument) -> Page:
     )
 
 
-PAGES: tuple[Callable[[SweepDocument], Page], ...] = (
+PAGES: tuple[Callable[[SweepDocument], Page | None], ...] = (
     verdict_page,
     speedup_page,
     answers_page,
+    tokens_page,
     work_page,
     cache_page,
     cell_tables.cells_page,

@@ -44,6 +44,7 @@ class Workload:
     new_tokens: the exact number of tokens that are generated.
     processor: None for a model without one.
     questions: fidelity is measured on them; empty if it is measured on random pictures.
+    random_pixels: whether the pictures of `inputs` are noise.
     """
 
     model: PreTrainedModel
@@ -53,6 +54,7 @@ class Workload:
     new_tokens: int
     processor: Any = None
     questions: tuple[Question, ...] = ()
+    random_pixels: bool = False
 
     @property
     def device(self) -> torch.device:
@@ -124,12 +126,13 @@ def prepare(study: Study, loaded: Loaded) -> Workload:
     adapter = adapter_for(loaded.model)
     generator = torch.Generator().manual_seed(study.seed)
     questions = questions_of(study, loaded)
+    random_pixels = False
     if (own := own_questions(study)) and study.text_tokens is None:
         inputs = _longest(own, study.batch, loaded.processor)
     elif study.image is None and study.prompt is None and loaded.builtin is not None:
-        inputs = _synthetic(study, loaded, adapter, generator)
+        inputs, random_pixels = _synthetic(study, loaded, adapter, generator), True
     else:
-        inputs = _processed(study, loaded, generator)
+        inputs, random_pixels = _processed(study, loaded, generator), study.image is None
     inputs = placed(inputs, loaded.model)
     visual = adapter.visual_tokens(inputs["input_ids"]).sum(dim=1).tolist()
     if min(visual) == 0:
@@ -137,7 +140,7 @@ def prepare(study: Study, loaded: Loaded) -> Workload:
     length = inputs["input_ids"].shape[1]
     last = int(adapter.visual_tokens(inputs["input_ids"][:1])[0].nonzero()[-1])
     shape = shape_for(adapter, study, visual[0], length - visual[0], length - 1 - last)
-    return Workload(loaded.model, adapter, inputs, shape, study.new_tokens, loaded.processor, questions)
+    return Workload(loaded.model, adapter, inputs, shape, study.new_tokens, loaded.processor, questions, random_pixels)
 
 
 def placed(inputs: Inputs, model: PreTrainedModel) -> Inputs:

@@ -4,7 +4,17 @@ from dataclasses import dataclass, field
 
 from trio_profile.errors import StoreError
 from trio_profile.records.record import VERSION, Version
-from trio_profile.records.schema import Cell, Dense, Environment, Measurement, Session, Study, Timing, TimingLine
+from trio_profile.records.schema import (
+    Cell,
+    Dense,
+    Environment,
+    Measurement,
+    Picture,
+    Session,
+    Study,
+    Timing,
+    TimingLine,
+)
 
 
 @dataclass
@@ -15,6 +25,7 @@ class Contents:
     version: format version of the file.
     sessions: in the order in which they began.
     dense: the dense model's quantities; None if they are not measured yet.
+    picture: the picture whose kept tokens the cells have; None in old files, and before the first cell is counted.
     cells: one record for each cell that was begun, by the id of the cell.
     dropped: one sentence for each line that could not be read.
     """
@@ -23,6 +34,7 @@ class Contents:
     version: Version = VERSION
     sessions: list[Session] = field(default_factory=list)
     dense: Dense | None = None
+    picture: Picture | None = None
     cells: dict[str, Measurement] = field(default_factory=dict)
     dropped: list[str] = field(default_factory=list)
 
@@ -38,7 +50,7 @@ class Contents:
         """The cells that are measured, failed or refused. Cells that are only counted are left out."""
         return [measurement for measurement in self.cells.values() if measurement.status != "counted"]
 
-    def add(self, record: Session | Dense | Measurement | TimingLine) -> None:
+    def add(self, record: Session | Dense | Picture | Measurement | TimingLine) -> None:
         """Add a record, as it is in the file. A later record of a cell replaces its earlier ones.
 
         Raises StoreError, and adds nothing, if the record contradicts the earlier ones.
@@ -50,6 +62,9 @@ class Contents:
             case Dense():
                 self._require_session("dense", record.session)
                 self.dense = record
+            case Picture():
+                self._require_session("picture", record.session)
+                self.picture = record
             case Measurement():
                 self._require_session("measurement", record.session, *(timing.session for timing in record.timings))
                 _require_counts(record)

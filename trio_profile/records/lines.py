@@ -7,14 +7,15 @@ from pydantic import ValidationError
 from trio_profile.errors import StoreError
 from trio_profile.reading import parse_json
 from trio_profile.records.record import FORMAT, first_problem
-from trio_profile.records.schema import Dense, Header, Measurement, Session, TimingLine
+from trio_profile.records.schema import Dense, Header, Measurement, Picture, Session, TimingLine
 from trio_profile.records.versions import is_newer_minor
 
-Line = Header | Session | Dense | Measurement | TimingLine
+Line = Header | Session | Dense | Picture | Measurement | TimingLine
 RECORDS: dict[str, type[Line]] = {
     "header": Header,
     "session": Session,
     "dense": Dense,
+    "picture": Picture,
     "measurement": Measurement,
     "timing": TimingLine,
 }

@@ -1,4 +1,4 @@
-"""The records of a study: its sessions, the dense model (Dense), each cell (Measurement) and its times (TimingLine).
+"""The records of a study: sessions, the dense model, the picture, each cell (Measurement) and its times (TimingLine).
 
 The file `measurements.jsonl` starts with a header line. Each further line is one record, appended when it is measured.
 The records keep the raw samples; every statistic is derived from them. Units are in the names of the fields:
@@ -22,6 +22,7 @@ from trio_profile.records.record import FORMAT, VERSION, Record, Version, ZeroOr
 from trio_profile.records.session import Environment, Session
 from trio_profile.records.study import Cell, Options, Study
 from trio_profile.records.timing import Disturbance, Pair, Stopped, Timing
+from trio_profile.records.tokens import KeptTokens, Picture, StageTokens, TokenGrid
 
 __all__ = [
     "FORMAT",
@@ -34,19 +35,23 @@ __all__ = [
     "Environment",
     "Fidelity",
     "Header",
+    "KeptTokens",
     "Measurement",
     "Options",
     "Pair",
+    "Picture",
     "Record",
     "Removal",
     "Retention",
     "Session",
     "Shape",
+    "StageTokens",
     "Status",
     "Stopped",
     "Study",
     "Timing",
     "TimingLine",
+    "TokenGrid",
 ]
 
 Status = Literal["done", "counted", "failed", "refused"]
@@ -131,6 +136,7 @@ class Measurement(Record):
     gamma_counted: counted work of the selections, divided by one forward of each layer that they look at.
     counted … energy: as in `Dense`, for the pruned model.
     fidelity: the comparison of the output with the dense model's output.
+    kept: the tokens of the study's picture that stay. None in old records, and if the model's tokens cannot be placed.
     session: id of the session that counted the cell, or in which it failed.
     timings: the times, one entry for each session. In the file each entry is a line of its own.
     """
@@ -156,6 +162,7 @@ class Measurement(Record):
     host_waits: ZeroOrMore | None = None
     energy: Energy | None = None
     fidelity: Fidelity | None = None
+    kept: KeptTokens | None = None
     session: str = ""
     timings: tuple[Timing, ...] = ()
 

@@ -17,7 +17,7 @@ from trio_profile.records.contents import Contents
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
 from trio_profile.records.files import MEASUREMENTS, STUDY
 from trio_profile.records.lines import HeaderError, Line, LineReader, is_cut_off_header
-from trio_profile.records.schema import Dense, Environment, Header, Measurement, Session, Study, TimingLine
+from trio_profile.records.schema import Dense, Environment, Header, Measurement, Picture, Session, Study, TimingLine
 from trio_profile.records.session import FileDigest
 from trio_profile.records.versions import is_newer_minor, is_older
 from trio_profile.records.writing import append_line, cannot_write, make_directory, require_regular, write_whole
@@ -116,7 +116,7 @@ class Store:
 
         Raises StoreError if it cannot be written. What was written before is kept.
         """
-        if isinstance(record, Dense | Measurement | TimingLine) and not record.session:
+        if isinstance(record, Dense | Picture | Measurement | TimingLine) and not record.session:
             record = record.model_copy(update={"session": self.session})
         try:
             append_line(self.path, _line(record).encode())

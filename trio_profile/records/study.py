@@ -34,6 +34,8 @@ class Study(Record):
     batch: samples in a batch.
     questions: a file of questions about pictures (docs/questions.md). Without it: the model's own questions, or random
         pictures if it has no questions.
+    picture: whether the study keeps a small copy of the picture and the scores of its tokens. Kept tokens are always
+        recorded.
     fidelity_inputs: how many questions or pictures the pruned model and the dense model both answer. None: all
         questions of a file; 200 of the model's own questions; otherwise no drawn pictures.
 
@@ -85,6 +87,7 @@ class Study(Record):
     preroll_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
     cold_l2: bool = False
     questions: str | None = None
+    picture: bool = True
     fidelity_inputs: Annotated[int, Field(ge=0, le=10_000)] | None = None
     ablations: dict[str, dict[str, Options]] = Field(default_factory=dict)
     tasks: tuple[str, ...] = ()

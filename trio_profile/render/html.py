@@ -8,7 +8,7 @@ from pkgutil import get_data
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from trio_profile.findings.blocks import Chart, Report, Waterfall
+from trio_profile.findings.blocks import Chart, Report, Tokens, Waterfall
 from trio_profile.records.files import REPORT
 from trio_profile.records.schema import FORMAT, VERSION
 from trio_profile.records.writing import write_whole
@@ -16,13 +16,14 @@ from trio_profile.render import drawing, rows
 from trio_profile.render.columns import doubted, has_others
 from trio_profile.render.palette import hex_colour
 from trio_profile.render.preparing import prepare
+from trio_profile.render.signature import require_ours
 from trio_profile.render.wrapping import unbroken
 from trio_profile.text import printable_json
 
 _HERE = Path(__file__).parent
 _OPTION = re.compile(r"(?<!\w)--[a-z][a-z-]*")
-STYLES = ("page.css", "tables.css", "figures.css", "paper.css")
-SCRIPTS = ("tables.js", "tips.js", "figures.js")
+STYLES = ("page.css", "tables.css", "figures.css", "tokens.css", "paper.css")
+SCRIPTS = ("tables.js", "tips.js", "figures.js", "tokens.js")
 """Files beside this one that each page holds. A script runs in a function of its own."""
 FIGURES = "figures.js"
 """The script that a page without figures does not need."""
@@ -48,9 +49,14 @@ def render(report: Report) -> str:
 def write(report: Report, directory: Path) -> Path:
     """Write `report.html` into `directory`, whole or not at all, and return its path.
 
-    Raises StoreError when it cannot be written.
+    Raises StoreError when it cannot be written, or when another program's page has this name.
     """
-    path = directory / REPORT
+    return write_page(report, directory / REPORT)
+
+
+def write_page(report: Report, path: Path) -> Path:
+    """Write a report into a file, whole or not at all, and return its path. Raises StoreError as `write` does."""
+    require_ours(path)
     write_whole(path, render(report))
     return path
 
@@ -79,6 +85,7 @@ def _template() -> Template:
     )
     environment.filters |= {
         "figure": _figure,
+        "token_data": _token_data,
         "json": _json,
         "groups": drawing.groups,
         "unbroken": _unbroken,
@@ -101,6 +108,13 @@ def _figure(block: Chart | Waterfall) -> drawing.Figure:
     """The figure of a block. `narrow` is what differs in the layout of a narrow one."""
     figure = drawing.figure(block) if isinstance(block, Chart) else drawing.waterfall(block)
     return {**figure, "narrow": drawing.narrow_layout(block)}
+
+
+def _token_data(block: Tokens) -> Markup:
+    """The tokens of a block as JSON, for the script that draws them."""
+    from trio_profile.render.token_data import token_data  # imports numpy, which most pages do not need
+
+    return Markup(embeddable(token_data(block)))
 
 
 def _json(figure: drawing.Figure) -> Markup:

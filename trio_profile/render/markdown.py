@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
-from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table, Terms, Waterfall
+from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table, Terms, Tokens, Waterfall
 from trio_profile.render.columns import MARK, doubted
 from trio_profile.render.preparing import prepare
 
@@ -25,6 +25,14 @@ def markdown(report: Report) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def tables(report: Report) -> str:
+    """The tables of a report alone, without headings."""
+    blocks = (block for page in prepare(report).pages for block in page.blocks)
+    return (
+        "\n".join(line for block in blocks if isinstance(block, Table) for line in (*drawn(block), "")).rstrip() + "\n"
+    )
+
+
 def drawn(block: Block) -> list[str]:
     """The lines of one block."""
     match block:
@@ -38,6 +46,9 @@ def drawn(block: Block) -> list[str]:
             return [*_heading(block.caption), _plain(block.label)]
         case Waterfall():
             return _waterfall(block)
+        case Tokens():
+            told = [_plain(text) for text in (block.label, block.note) if text]
+            return [*_heading(block.caption), *told, "", *(f"- {_plain(one.text)}" for one in block.maps)]
     assert_never(block)
 
 

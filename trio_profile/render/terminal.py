@@ -17,9 +17,22 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Step, Table, Terms, Waterfall
+from trio_profile.findings.blocks import (
+    Block,
+    Chart,
+    Entry,
+    Page,
+    Report,
+    Sentences,
+    Step,
+    Table,
+    Terms,
+    Tokens,
+    Waterfall,
+)
 from trio_profile.render.columns import MARK, doubted, first_columns
 from trio_profile.render.preparing import prepare
+from trio_profile.render.token_map import character_map
 from trio_profile.render.wrapping import lines
 
 HINT = "trio-profile show DIR --all prints every table."
@@ -86,6 +99,8 @@ def drawn(block: Block, width: int = 80) -> list[RenderableType]:
             return _table(block, width)
         case Waterfall():
             return _waterfall(block, width)
+        case Tokens():
+            return _tokens(block, width)
         case Chart():
             return [_text(f"chart: {block.caption}. {block.label} (on the page)", width)]
     assert_never(block)
@@ -110,6 +125,16 @@ def _terms(block: Terms, width: int) -> list[RenderableType]:
     for term, text in block.items:
         grid.add_row(Text(term), _text(text, max(room, _LONG)))
     return [*_heading(block.heading, width), grid]
+
+
+def _tokens(block: Tokens, width: int) -> list[RenderableType]:
+    """How many tokens stay, and a coarse map of those that the first method keeps at the lowest retention."""
+    texts = [text for text in (block.label, block.note, *(one.text for one in block.maps)) if text]
+    return [
+        *_heading(block.caption, width, "italic"),
+        *(_text(text, width) for text in texts),
+        *(Text(line) for line in character_map(block, width)),
+    ]
 
 
 # Tables

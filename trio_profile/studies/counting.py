@@ -7,7 +7,7 @@ import torch
 from trio_core.methods.method import Method
 from trio_profile.cost import formula
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers import fidelity, flops_counted, kv_cache, latency, launches, memory, power
+from trio_profile.profilers import fidelity, flops_counted, kept_tokens, kv_cache, latency, launches, memory, power
 from trio_profile.profilers.clock import Clock
 from trio_profile.records.schema import Cell, Dense, Measurement, Shape, Study
 from trio_profile.studies.plan import PlannedCell
@@ -46,7 +46,7 @@ def measure_dense(
 
 
 def count(workload: Workload, planned: PlannedCell, study: Study) -> Counts:
-    """Return the exact quantities of a cell."""
+    """Return the exact quantities of a cell, and the tokens that it keeps."""
     shape, schedule = workload.shape, planned.schedule
     counted, trace = flops_counted.measure(workload, planned.method)
     assert trace is not None
@@ -59,6 +59,7 @@ def count(workload: Workload, planned: PlannedCell, study: Study) -> Counts:
         "fastv_overhead_macs": planned.fastv_overhead_macs(shape, study.gamma),
         "gamma_counted": _gamma_counted(planned, shape, counted.selection_flops),
         "counted": counted,
+        "kept": kept_tokens.measure(workload, planned.method, trace, keep_scores=study.picture),
         "kv_bytes_predicted": kv_cache.predicted_bytes(shape, schedule.tokens_by_layer),
         **_count_memory_and_launches(workload, planned.method),
     }

@@ -11,13 +11,14 @@ from trio_core.errors import TrioError
 from trio_profile.errors import StoreError
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
+from trio_profile.inputs.picture import picture_of
 from trio_profile.inputs.questions import hash_questions
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers import fidelity, latency, power
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.contents import Contents
-from trio_profile.records.schema import Dense, Measurement, Study, TimingLine
+from trio_profile.records.schema import Dense, Measurement, Picture, Study, TimingLine
 from trio_profile.records.store import Store
 from trio_profile.studies import sessions
 from trio_profile.studies.counting import count, measure_dense, memory_failure
@@ -63,7 +64,7 @@ def measure(
     contents = store.open(study, session.model_copy(update=opened))
     todo = sessions.unfinished(study, contents, skip)
 
-    def save(line: Dense | Measurement | TimingLine) -> None:
+    def save(line: Dense | Picture | Measurement | TimingLine) -> None:
         contents.add(store.append(line))
 
     for refusal in plan.refused:
@@ -74,6 +75,8 @@ def measure(
     if contents.dense is None:
         watch(Step("dense: counting and timing"))
         save(measure_dense(plan.workload, study.seed, setup.clock, reference=setup.reference))
+    if contents.picture is None and any(planned.cell.id not in setup.counted for planned in cells):
+        save(picture_of(plan.workload, keep=study.picture))
     parts, sampling = setup.parts(cells), setup.sampling(cells)
     followers = sessions.sessions_left(study, contents) - 1
     later = followers * (load_seconds + sum(sampling.values()))

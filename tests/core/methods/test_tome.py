@@ -47,19 +47,21 @@ def test_what_the_cards_rounds_leave():
         (3, [1, 3, 5], [0.5, 3, 11 / 3]),
         (6, [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]),
     ):
-        kept, made = merge_to(CARD, hidden, budget)
+        kept, made, groups = merge_to(CARD, hidden, budget)
         assert kept.tolist() == places
+        assert groups[kept].tolist() == list(range(budget))
         assert made[:, 0].tolist() == pytest.approx(values)
 
 
 def test_a_second_round_weighs_by_size():
     """Of three left, the first and the last are even: both are nearest to the one between, the stronger link merges."""
     keys = torch.tensor([(1.0, 0), (1, 0.1), (0, 1), (0.9, 0.1), (0.5, 0.5), (0.2, 1)])
-    kept, made = merge_to(keys, torch.arange(6.0)[:, None], 2)
+    kept, made, groups = merge_to(keys, torch.arange(6.0)[:, None], 2)
     # Groups {0, 1}, {3}, {2, 4, 5}: the first joins 3, and its two patches count twice.
     assert kept.tolist() == [3, 5]
     assert made[:, 0].tolist() == pytest.approx([(0 + 1 + 3) / 3, 11 / 3])
-    kept, made = merge_to(keys, torch.arange(6.0)[:, None], 1)
+    assert groups.tolist() == [0, 0, 1, 0, 1, 1]
+    kept, made, _ = merge_to(keys, torch.arange(6.0)[:, None], 1)
     assert kept.tolist() == [5] and made.tolist() == [[2.5]]
 
 
@@ -109,9 +111,12 @@ def by_loop(keys: Tensor, budget: int) -> dict[int, list[int]]:
 def test_rounds_are_the_loop(count, seed, data):
     budget = data.draw(st.integers(1, count))
     made = torch.randn(2, count, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    kept, merged = merge_to(made[0], made[1], budget)
+    kept, merged, labels = merge_to(made[0], made[1], budget)
     groups = by_loop(made[0], budget)
     assert kept.tolist() == list(groups)
+    assert [kept[label].item() for label in labels] == [
+        next(place for place, members in groups.items() if token in members) for token in range(count)
+    ]
     assert torch.allclose(merged, torch.stack([made[1][members].mean(dim=0) for members in groups.values()]))
 
 

@@ -13,7 +13,7 @@ from tests.core.engine.test_leaves_no_trace import same, snapshot
 from tests.core.models.test_families import extended, listening, shortened, stages_of
 from trio_core import OptionError, UnsupportedInput, UnsupportedModel, prune
 from trio_core.methods.view import Picture, Signal, View
-from trio_core.methods.visionzip import VisionZip
+from trio_core.methods.visionzip import VisionZip, _labels
 from trio_core.models import adapter_for, toy
 from trio_core.models.adapter import families
 from trio_core.models.encoder import Encoder
@@ -479,3 +479,17 @@ def test_a_small_picture_that_keeps_all_is_left_alone_beside_a_large_one(family)
     assert trace.stages[0].kept[0].tolist() == list(range(budget))
     dense = whole(model, small)
     assert torch.allclose(calls[0][0][0][0, -len(dense) :], dense, rtol=1e-5, atol=1e-6)
+
+
+# --- where each patch goes -------------------------------------------------------------------------------------------
+
+
+def test_the_card_s_patches_go_into_their_targets():
+    """methods.md, card 6: 1 and 3 are dominant, 0 and 5 are targets. The CLS token takes the place of patch 2."""
+    dominant, rest = torch.tensor([1, 3]), torch.tensor([0, 2, 4, 5, 6, 7])
+    labels = torch.tensor([-1, 0, 1, -1, 0, 1])
+    places = torch.tensor([2, 1, 3, 0, 5])
+    found = _labels(8, dominant, rest, labels, torch.tensor([2]))
+    assert places[found].tolist() == [0, 1, 2, 3, 5, 5, 0, 5]
+    assert places[1:][_labels(8, dominant, rest, labels, None)].tolist() == [0, 1, 0, 3, 5, 5, 0, 5]
+    assert _labels(8, dominant, rest, None, None).tolist() == [-1, 0, -1, 1, -1, -1, -1, -1]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from trio_core import OptionError
-from trio_core.rules.merging import contextual
+from trio_core.rules.merging import cluster_means, contextual, joined
 from trio_core.rules.selection import top_k
 
 
@@ -19,8 +19,9 @@ def test_the_card_s_example(dtype):
     assert dominant.tolist() == [1, 3]
     remaining = torch.tensor([0, 2, 4, 5, 6, 7])
     keys = torch.tensor([[1, 0], [1, 0.1], [0, 1], [0.2, 1], [1, 0], [0.1, 1]], dtype=dtype)
-    targets, merged = contextual(keys, remaining[:, None].to(dtype), 2)
+    targets, merged, labels = contextual(keys, remaining[:, None].to(dtype), 2)
     assert remaining[targets].tolist() == [0, 5]
+    assert labels.tolist() == [-1, 0, 1, -1, 0, 1]
     assert merged.dtype == dtype and merged.flatten().tolist() == [4, 10.5]
 
 
@@ -42,23 +43,25 @@ def test_it_is_its_loop(sizes, seed):
     keys = torch.randn(sizes[0], 5, generator=generator, dtype=torch.float64)
     hidden = torch.randn(sizes[0], 3, generator=generator, dtype=torch.float64)
     before = keys.clone(), hidden.clone()
-    targets, merged = contextual(keys, hidden, sizes[1])
+    targets, merged, labels = contextual(keys, hidden, sizes[1])
     expected_targets, expected = contextual_in_a_loop(keys, hidden, sizes[1])
     assert targets.tolist() == expected_targets and (targets.diff() > 0).all()
     torch.testing.assert_close(merged, expected)
+    assert (labels < 0).nonzero().flatten().tolist() == expected_targets
+    torch.testing.assert_close(merged, hidden[targets] + cluster_means(hidden, labels, sizes[1]))
     assert torch.equal(keys, before[0]) and torch.equal(hidden, before[1])
 
 
 def test_equal_cosines_go_to_the_lower_target_and_a_lonely_target_stays_itself():
     hidden = torch.tensor([[1.0], [10.0], [100.0], [1000.0]])
-    targets, merged = contextual(torch.ones(4, 2), hidden, 2)
+    targets, merged, _ = contextual(torch.ones(4, 2), hidden, 2)
     assert targets.tolist() == [0, 2]
     assert merged.flatten().tolist() == [1 + (10 + 1000) / 2, 100]
 
 
 def test_as_many_as_there_are_stay_as_they_are():
     hidden = torch.randn(5, 3)
-    targets, merged = contextual(torch.randn(5, 2), hidden, 5)
+    targets, merged, _ = contextual(torch.randn(5, 2), hidden, 5)
     assert targets.tolist() == [0, 1, 2, 3, 4] and torch.equal(merged, hidden)
 
 
@@ -74,3 +77,7 @@ def test_broken_keys_or_hidden_states_are_refused(broken):
     for keys, hidden in ((good, bad), (bad, good)):
         with pytest.raises(OptionError, match="NaN or infinity"):
             contextual(keys, hidden, 2)
+
+
+def test_a_token_of_a_cluster_joins_the_kept_token_of_that_cluster():
+    assert joined(torch.tensor([2, 5]), torch.tensor([1, -1, 0, 0, 1, 1])).tolist() == [5, -1, 2, 2, 5, 5]

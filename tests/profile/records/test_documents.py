@@ -47,7 +47,7 @@ def test_further_fields_of_a_newer_minor_version_are_ignored(kept):
     ("fields", "says"),
     [
         ({"version": None}, "version None is no format version"),
-        ({"version": 2}, "format version 2 is newer than 1.1: upgrade trio-profile"),
+        ({"version": 2}, f"format version 2 is newer than {VERSION}: upgrade trio-profile"),
         ({"version": 0}, "format version 0 is unknown"),
         ({"version": "new"}, "version 'new' is no format version"),
         ({"format": "other"}, "format: input should be 'trio-profile'"),

@@ -3,12 +3,13 @@
 import pytest
 
 from trio_profile.errors import StoreError
+from trio_profile.records.record import VERSION
 from trio_profile.records.versions import is_newer_minor, is_older
 
 
 @pytest.mark.parametrize(
     ("version", "newer", "older"),
-    [(1, False, True), ("1", False, True), ("1.1", False, False), ("1.2", True, False), ("1.10", True, False)],
+    [(1, False, True), ("1", False, True), ("1.1", False, True), (VERSION, False, False), ("1.10", True, False)],
 )
 def test_minor_versions_are_compared_as_numbers(version, newer, older):
     assert (is_newer_minor(version), is_older(version)) == (newer, older)
@@ -17,7 +18,7 @@ def test_minor_versions_are_compared_as_numbers(version, newer, older):
 @pytest.mark.parametrize(
     ("version", "says"),
     [
-        (2, "format version 2 is newer than 1.1: upgrade trio-profile"),
+        (2, f"format version 2 is newer than {VERSION}: upgrade trio-profile"),
         ("99.0", "newer than"),
         (0, "format version 0 is unknown"),
         (None, "is no format version"),

@@ -6,6 +6,7 @@ from shutil import copy, copytree
 
 import pytest
 import torch
+from plotly.offline import get_plotlyjs
 
 from trio_core.methods.grid import Grid
 from trio_profile.analysis.sweep import summarise
@@ -14,7 +15,7 @@ from trio_profile.profilers import latency
 from trio_profile.progress import Step
 from trio_profile.records.schema import Header
 from trio_profile.records.store import Store
-from trio_profile.studies import measuring, plan, sessions, sweep
+from trio_profile.studies import measuring, plan, running, sessions, sweep
 
 
 def test_every_step_says_what_runs_and_how_far_it_is(tiny_study, tmp_path):
@@ -213,3 +214,47 @@ def test_an_exchanged_checkpoint_is_refused_before_it_is_loaded(tiny_study, chec
     monkeypatch.setattr(plan, "build", lambda *_, **__: pytest.fail("the model was loaded for nothing"))
     with pytest.raises(StoreError, match=r"model has changed since .*out was measured \(model\.safetensors: other"):
         sweep.run(study, tmp_path / "out")
+
+
+# --- kept tokens -----------------------------------------------------------------------------------------------------
+
+
+def test_a_study_keeps_its_picture_once_and_the_tokens_of_each_cell(tiny_study, tmp_path):
+    contents = sweep.run(tiny_study, tmp_path)
+    assert contents.picture.image.startswith("data:image/") and contents.picture.session == contents.sessions[0].id
+    lines = (tmp_path / "measurements.jsonl").read_text().splitlines()
+    assert [json.loads(line)["record"] for line in lines].count("picture") == 1
+    for cell in contents.measurements:
+        assert tuple(stage.layer for stage in cell.kept.stages) == cell.layers
+        assert tuple(int(stage.mask(36).sum()) for stage in cell.kept.stages) == cell.budgets
+        assert cell.kept.stages[-1].scores  # a stage that drops nothing has none
+
+
+def test_a_private_picture_is_in_no_file_and_in_no_document(tiny_study, tmp_path):
+    study = tiny_study.model_copy(update={"picture": False, "retentions": (0.4,)})
+    found = running.run(study, tmp_path)
+    assert found.document.tokens.picture.image == ""
+    (cell,) = found.document.tokens.cells
+    assert all(stage.scores == b"" and stage.kept for stage in cell.kept.stages)
+    texts = [path.read_text() for path in tmp_path.iterdir() if path.suffix in (".jsonl", ".toml", ".html")]
+    texts.append(found.document.model_dump_json())
+    assert len(texts) == 4
+    for text in texts:
+        assert "data:image/" not in text.replace(get_plotlyjs(), "")
+    with pytest.raises(StoreError, match=r"picture \(False there, True here\)"):
+        running.run(tiny_study.model_copy(update={"retentions": (0.4,)}), tmp_path)
+
+
+def test_an_old_study_that_goes_on_gets_its_picture_with_its_next_new_cell(tiny_study, tmp_path):
+    contents = sweep.run(tiny_study, tmp_path / "new")
+    out = tmp_path / "old"
+    out.mkdir()
+    lines = [json.loads(line) for line in (tmp_path / "new" / "measurements.jsonl").read_text().splitlines()]
+    old = [line for line in lines if line["record"] != "picture" and line.get("cell", {}).get("retention") != 0.8]
+    for line in old:
+        line.pop("kept", None)
+    (out / "measurements.jsonl").write_text("".join(json.dumps(line) + "\n" for line in old))
+    assert Store(out).read().picture is None
+    found = sweep.run(tiny_study, out)
+    assert found.picture.image == contents.picture.image
+    assert [cell.kept is None for cell in found.measurements] == [True, False]

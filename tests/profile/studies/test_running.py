@@ -242,7 +242,7 @@ def test_a_document_of_a_newer_version_is_refused(tmp_path):
     running.run(study, tmp_path)
     text = (tmp_path / "audit.json").read_text()
     (tmp_path / "audit.json").write_text(text.replace(f'"version": "{VERSION}"', '"version": "9.0"', 1))
-    with pytest.raises(StoreError, match=r"format version 9\.0 is newer than 1\.1: upgrade trio-profile"):
+    with pytest.raises(StoreError, match=rf"format version 9\.0 is newer than {VERSION}: upgrade trio-profile"):
         running.read(tmp_path)
 
 

@@ -1,0 +1,138 @@
+"""The page of the kept tokens: what it says, and which methods it shows first."""
+
+from dataclasses import replace
+
+from tests.profile.examples import dense, document, environment, kept, measurement, picture, study
+from tests.profile.reading import in_terminal, sentences
+from trio_profile.analysis.ablate import ablate
+from trio_profile.analysis.compare import compare
+from trio_profile.analysis.kept import CellTokens, TokenMaps
+from trio_profile.analysis.sweep import SweepDocument
+from trio_profile.findings import ablate as ablate_pages
+from trio_profile.findings import compare as compare_pages
+from trio_profile.findings import sweep
+from trio_profile.findings.blocks import Page, Report, Tokens
+from trio_profile.findings.tokens import tokens_page
+from trio_profile.inputs.picture import NOISE, PRIVATE, UNPLACED
+from trio_profile.records.schema import Cell, KeptTokens
+from trio_profile.studies.compare import CONTROLS
+
+
+def of_cell(method: str, retention: float, found: KeptTokens, **options) -> CellTokens:
+    return CellTokens(cell=Cell(method=method, retention=retention, options=options), realised=retention, kept=found)
+
+
+def shown(*cells: CellTokens, **fields) -> SweepDocument:
+    methods = tuple(dict.fromkeys(one.cell.method for one in cells)) or ("trio",)
+    maps = TokenMaps(picture=picture(**fields), cells=cells)
+    return document(study(methods), []).model_copy(update={"tokens": maps})
+
+
+def page_of(found: SweepDocument) -> Page:
+    page = tokens_page(found)
+    assert page is not None
+    return page
+
+
+def block_of(found: SweepDocument) -> Tokens:
+    block = page_of(found).blocks[0]
+    assert isinstance(block, Tokens)
+    return block
+
+
+def test_each_map_says_how_many_tokens_stay_at_each_stage():
+    block = block_of(shown(of_cell("trio", 0.11, kept(6, 3, 1)), of_cell("trio", 0.22, kept(9, 9, 9))))
+    assert [one.text for one in block.maps] == [
+        "trio at 11.0 %: kept 6 after layer 1, 3 after layer 10, 1 after layer 15, of 9 tokens.",
+        "trio at 22.0 %: kept 9 after layer 1, 9 after layer 10, 9 after layer 15, of 9 tokens.",
+    ]
+    first = block.maps[0].stages[0]
+    assert (first.text, first.kept, first.low, first.high) == (
+        "kept 6 of 9 after layer 1",
+        b"\1" * 6 + b"\0" * 3,
+        "1",
+        "9",
+    )
+    assert first.scores[0] == 254 and first.scores[8] == 0
+    assert block.maps[0].stages[1].scores == b""
+
+
+def test_what_merged_is_said_and_also_that_it_is_not_recorded():
+    known = kept(6, merges=True)
+    assert block_of(shown(of_cell("tome", 0.5, known))).maps[0].text.endswith("of 9 tokens; 3 merged into them.")
+    stage = known.stages[0].model_copy(update={"merged_into": b""})
+    unknown = known.model_copy(update={"stages": (stage,)})
+    text = block_of(shown(of_cell("prumerge", 0.5, unknown))).maps[0].text
+    assert text.endswith("; others merged into them, and into which ones is not recorded.")
+
+
+def test_a_stage_before_the_decoder_is_named():
+    stage = kept(6).stages[0].model_copy(update={"layer": 0})
+    found = KeptTokens(visual_tokens=9, stages=(stage,))
+    assert block_of(shown(of_cell("grid", 0.5, found))).maps[0].stages[0].text == "kept 6 of 9 before the first layer"
+
+
+def test_the_note_is_the_question_or_why_there_is_no_picture():
+    cell = of_cell("trio", 0.11, kept())
+    assert block_of(shown(cell)).note == "The question, as the model reads it: Which digit?"
+    for reason in (NOISE, PRIVATE):
+        block = block_of(shown(cell, image="", prompt="", reason=reason))
+        assert block.note == f"There is no picture: {reason}." and block.picture == ""
+
+
+def test_a_study_without_grids_says_why_and_an_old_study_has_no_page():
+    page = page_of(shown(image="", grids=(), reason=UNPLACED))
+    assert page.blocks == [] and UNPLACED in page.empty
+    assert tokens_page(document(study(), [])) is None
+    assert "tokens" not in [page.id for page in sweep.report(document(study(), [])).pages]
+
+
+def test_methods_that_keep_the_same_tokens_share_them():
+    found = shown(
+        of_cell("trio", 0.11, kept(6, 4, 3)), of_cell("fastv", 0.11, kept(6, 2)), of_cell("fastv", 0.22, kept())
+    )
+    (said,) = sentences(Report("", "", [], [page_of(found)]))
+    assert said == (
+        "At 11.0 %, fastv keeps 2 of the 3 tokens that trio keeps in the end. A random selection as large would keep "
+        "0.7."
+    )
+
+
+def test_a_comparison_shows_the_reference_first_and_controls_last():
+    asked = study(("fastv", "random", "trio", "downsample", "grid"), retentions=(0.3,), verb="compare")
+    found = compare(asked, environment(), dense(), [measurement(method, 0.3) for method in asked.methods])
+    maps = TokenMaps(picture=picture(), cells=tuple(of_cell(method, 0.3, kept()) for method in asked.methods))
+    found = found.model_copy(update={"tokens": maps})
+    (page,) = [page for page in compare_pages.report(found).pages if page.id == "tokens"]
+    assert page.blocks[0].shown == ["trio", "fastv", "grid", "random"]
+    assert set(CONTROLS) == {"random", "downsample"}
+
+
+def test_a_method_that_misses_the_lowest_retention_is_not_among_the_first():
+    cells = [of_cell(method, 0.11, kept()) for method in "acde"]
+    found = shown(of_cell("b", 0.22, kept()), *cells)
+    assert block_of(found).shown == ["a", "c", "d", "e"]
+
+
+def test_an_ablation_shows_its_probes_first():
+    groups = {
+        "k_pos": {"1": {"k_pos": 1}, "4": {}},
+        "probe": {"next, last": {}, "current, last": {"probe": "current"}},
+    }
+    asked = study(verb="ablate", retentions=(0.11,), ablations=groups)
+    cells = [measurement().model_copy(update={"cell": cell}) for cell in asked.cells()]
+    maps = TokenMaps(
+        picture=picture(),
+        cells=tuple(CellTokens(cell=cell, realised=0.11, kept=kept()) for cell in asked.cells()),
+    )
+    found = ablate(asked, environment(), dense(), cells).model_copy(update={"tokens": maps})
+    (page,) = [page for page in ablate_pages.report(found).pages if page.id == "tokens"]
+    assert page.blocks[0].shown == ["trio", "trio (probe = current)", "trio (k_pos = 1)"]
+
+
+def test_the_terminal_shows_the_page_only_if_everything_is_asked_for():
+    found = shown(of_cell("trio", 0.11, kept()))
+    report = Report("trio", "model", [], [replace(page_of(found))])
+    assert "Tokens" not in in_terminal(report)
+    text = in_terminal(report, everything=True)
+    assert "trio at 11.0 %: kept 6 after layer 1" in text and max(map(len, text.splitlines())) <= 80

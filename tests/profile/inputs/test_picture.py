@@ -1,0 +1,169 @@
+"""The study's picture: what is kept of it, and that each token lies where the grid says."""
+
+import io
+from base64 import b64decode
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+from trio_core.models import adapter_for, families, toy
+from trio_core.models.adapter import Adapter
+from trio_profile.inputs import picture
+from trio_profile.inputs.questions import open_picture
+from trio_profile.inputs.workload import build
+from trio_profile.records.schema import Study
+
+# --- where the tokens lie --------------------------------------------------------------------------------------------
+
+TILED = LlavaNextImageProcessorPil(
+    size={"shortest_edge": 16}, crop_size={"height": 16, "width": 16}, image_grid_pinpoints=toy.PINPOINTS
+)
+SQUARE = CLIPImageProcessorPil(size={"shortest_edge": 16}, crop_size={"height": 16, "width": 16})
+MERGED = Qwen2VLImageProcessorPil(patch_size=4, merge_size=2, size={"shortest_edge": 64, "longest_edge": 4096})
+CASES = [
+    ("LLaVA-1.5", SQUARE, (16, 16), [(4, 4)]),
+    ("LLaVA-NeXT", TILED, (24, 32), [(4, 4), (6, 8)]),  # four tiles, of which two rows are padding
+    ("LLaVA-NeXT", TILED, (32, 16), [(4, 4), (8, 4)]),  # two tiles, one below the other
+    ("Qwen2-VL", MERGED, (24, 40), [(3, 5)]),
+    ("Qwen2.5-VL", MERGED, (24, 40), [(3, 5)]),
+    ("Qwen3-VL", MERGED, (40, 16), [(5, 2)]),
+]
+"""Family, its processor at toy size, height and width of a picture, and rows and columns of its grids."""
+
+
+def inputs_of(adapter: Adapter, processor: Any, pixels: np.ndarray, tokens: int) -> dict[str, Tensor]:
+    """The inputs of the toy for a picture, with a text around it."""
+    found = processor(images=[Image.fromarray(pixels)], return_tensors="pt")
+    ids = torch.tensor([adapter.toy_prompt([1, 2, 3], [toy.IMAGE] * tokens, [4, 5, 6, 7])])
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **found, **adapter.toy_token_types(ids)}
+
+
+@torch.no_grad()
+def entering(adapter: Adapter, inputs: dict[str, Tensor]) -> Tensor:
+    """[V, D], the visual tokens as they enter the decoder."""
+    heard: list[Tensor] = []
+
+    def catch(_module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        heard.append(args[0] if args else kwargs["hidden_states"])
+
+    handle = adapter.layers[0].register_forward_pre_hook(catch, with_kwargs=True)
+    try:
+        adapter.model(**inputs)
+    finally:
+        handle.remove()
+    return heard[0][0][adapter.visual_tokens(inputs["input_ids"])[0]]
+
+
+def tokens_of(grids: list[tuple[int, int]]) -> int:
+    """The number of tokens. The second grid's rows end with newlines."""
+    return sum(rows * (columns + (place > 0)) for place, (rows, columns) in enumerate(grids))
+
+
+@pytest.mark.parametrize(("family", "processor", "size", "grids"), CASES, ids=[f"{c[0]} {c[2]}" for c in CASES])
+def test_the_token_whose_features_change_lies_where_the_grid_says(family, processor, size, grids):
+    adapter = adapter_for(families[family].toy())
+    grey = np.full((*size, 3), 100, dtype=np.uint8)
+    before = entering(adapter, first := inputs_of(adapter, processor, grey, tokens_of(grids)))
+    layout = picture.lay_out(adapter, first)
+    assert [(grid.rows, grid.columns) for grid in layout.grids] == grids
+    rows, columns = grids[-1]
+    high, wide = size[0] // rows, size[1] // columns
+    for row, column in ((0, 0), (0, columns - 1), (rows - 1, 0), (rows - 2, columns - 2), (1, columns - 1)):
+        bright = grey.copy()
+        bright[row * high : (row + 1) * high, column * wide : (column + 1) * wide] = 255
+        changed = inputs_of(adapter, processor, bright, tokens_of(grids))
+        moved = (entering(adapter, changed) - before).norm(dim=-1)
+        for grid in layout.grids:
+            across = grid.columns + grid.newline
+            own = moved[grid.first : grid.first + grid.tokens].view(grid.rows, across)[:, : grid.columns]
+            found = divmod(int(own.argmax()), grid.columns)
+            # The middle of the bright patch, as a share of the picture.
+            middle = (row + 0.5) / rows, (column + 0.5) / columns
+            assert found == (int(middle[0] * grid.rows), int(middle[1] * grid.columns)), (grid, row, column)
+        shown = np.asarray(picture._image(picture.lay_out(adapter, changed).pixels, processor), dtype=int)
+        assert np.abs(shown - bright).max() <= 1
+
+
+@pytest.mark.parametrize("family", [name for name in families if name not in picture._LAYOUTS])
+def test_other_families_have_no_grid(family):
+    adapter = families[family]
+    one = adapter.toy_sample("small")
+    assert picture.lay_out(adapter_for(adapter.toy(adapter.toy_attention[-1])), one) is None
+
+
+@pytest.mark.parametrize("family", ["LLaVA-1.5", "LLaVA-NeXT", "Qwen2-VL"])
+def test_several_pictures_in_a_sample_and_text_alone_have_no_grid(family):
+    adapter = adapter_for(families[family].toy())
+    one = families[family].toy_sample("small")
+    assert picture.lay_out(adapter, one) is not None
+    of_pictures = ("pixel_values", "image_sizes", "image_grid_thw")
+    double = {name: torch.cat([value, value]) if name in of_pictures else value for name, value in one.items()}
+    assert picture.lay_out(adapter, double) is None
+    assert picture.lay_out(adapter, {"input_ids": one["input_ids"]}) is None
+
+
+# --- what is kept ----------------------------------------------------------------------------------------------------
+
+
+def decoded(address: str) -> Image.Image:
+    return Image.open(io.BytesIO(b64decode(address.partition(",")[2])))
+
+
+def test_a_photograph_is_kept_as_the_model_sees_it(tiny_workload, photograph):
+    found = picture.picture_of(tiny_workload)
+    assert (found.visual_tokens, [grid.tokens for grid in found.grids]) == (36, [36])
+    assert found.prompt == "USER: What is this? ASSISTANT:"
+    kept = decoded(found.image)
+    assert kept.size == (48, 48)
+    whole = open_picture(photograph)
+    scale = 48 / min(whole.size)
+    small = whole.resize((round(whole.width * scale), 48), Image.Resampling.BICUBIC)
+    left = (small.width - 48) // 2
+    expected = np.asarray(small.crop((left, 0, left + 48, 48)), dtype=int)
+    assert np.abs(np.asarray(kept.convert("RGB"), dtype=int) - expected).mean() < 4
+
+
+def test_a_drawn_picture_of_pocket_is_kept_with_its_question():
+    workload = build(Study(fidelity_inputs=10))
+    found = picture.picture_of(workload)
+    assert decoded(found.image).size == (192, 192) and len(found.image) < 62_000
+    assert (found.grids[0].rows, found.grids[0].columns, found.reason) == (24, 24, "")
+    assert "?" in found.prompt and "<image>" not in found.prompt
+
+
+def test_a_private_picture_leaves_neither_pixels_nor_words(tiny_workload):
+    found = picture.picture_of(tiny_workload, keep=False)
+    assert (found.image, found.prompt, found.reason) == ("", "", picture.PRIVATE)
+    assert found.grids[0].tokens == 36
+
+
+def test_noise_is_not_kept():
+    found = picture.picture_of(build(Study(text_tokens=60, fidelity_inputs=0)))
+    assert (found.image, found.reason) == ("", picture.NOISE)
+    assert found.grids[0].tokens == 576
+
+
+def test_the_first_question_takes_the_place_of_noise():
+    workload = build(Study(text_tokens=60, fidelity_inputs=10))
+    found = picture.picture_of(workload)
+    assert workload.random_pixels and found.image
+    assert workload.questions[0].text in found.prompt
+    kept = np.asarray(decoded(found.image).convert("RGB"), dtype=int)
+    asked = [np.asarray(question.picture(), dtype=int) for question in workload.questions[:2]]
+    first, second = (np.abs(kept - shown).mean() for shown in asked)
+    assert first < 12 < 25 < second  # JPEG blurs the patterned ground
+
+
+def test_a_large_picture_becomes_small():
+    noise = np.random.default_rng(0).integers(0, 256, (900, 1200, 3), dtype=np.uint8)
+    address = picture.encoded(Image.fromarray(noise))
+    assert decoded(address).size == (448, 336) and len(address) <= 61_000
+    assert address.startswith("data:image/jpeg")
+    assert picture.encoded(Image.new("RGB", (30, 20), "red")).startswith("data:image/png")

@@ -1,0 +1,140 @@
+"""The page of the kept tokens: the picture, which of its tokens each method keeps, and with which scores."""
+
+from collections.abc import Sequence
+
+from trio_profile import units
+from trio_profile.analysis.ablate import Ablation
+from trio_profile.analysis.compare import Comparison
+from trio_profile.analysis.kept import CellTokens, TokenMaps
+from trio_profile.analysis.sweep import SweepDocument
+from trio_profile.findings.blocks import Block, Grid, Page, Sentences, TokenMap, Tokens, TokenStage
+from trio_profile.records.schema import Cell, StageTokens
+
+MOST_SHOWN = 4
+"""Methods that are drawn side by side."""
+_CONTROLS = ("random", "downsample")
+_HOW = (
+    "One picture, the first sample of the study's input. Kept tokens are bright, and all others are dimmed. A stage "
+    "works with the tokens that the stages before it kept. With scores, each stage has a scale of its own: its colours "
+    "compare tokens of one method at one stage, not methods. One picture shows what a method does, and not how well it "
+    "answers."
+)
+
+
+def tokens_page(document: SweepDocument | Comparison | Ablation) -> Page | None:
+    """The kept tokens of each method on the study's picture. None for a study that keeps no picture, as old ones."""
+    found = document.tokens
+    if found is None:
+        return None
+    blocks: list[Block] = []
+    if found.cells:
+        shown = _shown(document, found)
+        maps = [_token_map(one) for one in found.cells]
+        blocks = [_block(found, maps, shown)]
+        if sentences := _agreement(found, shown):
+            blocks.append(Sentences("Which tokens they share", sentences, detail=True))
+    empty = found.picture.reason or "no finished cell has kept tokens"
+    return Page("tokens", "Tokens", _HOW, blocks, empty=f"No tokens can be drawn: {empty}.")
+
+
+def _block(found: TokenMaps, maps: Sequence[TokenMap], shown: Sequence[str]) -> Tokens:
+    picture = found.picture
+    methods = len(dict.fromkeys(one.method for one in maps))
+    retentions = len({one.retention for one in maps})
+    parts = [f"There is no picture: {picture.reason}."] if not picture.image else []
+    parts += [f"The question, as the model reads it: {picture.prompt}"] if picture.prompt else []
+    return Tokens(
+        id="tokens",
+        caption="Tokens that stay",
+        label=f"A picture of {units.number_of(picture.visual_tokens, 'token')}, with those that stay: "
+        f"{units.number_of(methods, 'method')} at {units.number_of(retentions, 'retention')}. The numbers follow as "
+        "text.",
+        count=picture.visual_tokens,
+        grids=[Grid(grid.name, grid.rows, grid.columns, grid.first, grid.newline) for grid in picture.grids],
+        maps=maps,
+        shown=shown,
+        note=" ".join(parts),
+        picture=picture.image,
+        detail=True,
+    )
+
+
+def _token_map(found: CellTokens) -> TokenMap:
+    """The tokens that one cell keeps, as plain data."""
+    count, where = found.kept.visual_tokens, units.percent(found.cell.retention)
+    stages = [_stage(stage, count) for stage in found.kept.stages]
+    counts = [f"{units.exact(sum(stage.kept))} {_after(stage.layer)}" for stage in stages]
+    kept = f"kept {', '.join(counts)}, of {units.number_of(count, 'token')}" if counts else "kept all tokens"
+    return TokenMap(
+        method=found.cell.variant,
+        retention=found.cell.retention,
+        where=where,
+        text=f"{found.cell.variant} at {where}: {kept}{_merging(stages)}.",
+        stages=stages,
+    )
+
+
+def _stage(stage: StageTokens, count: int) -> TokenStage:
+    kept = stage.mask(count)
+    destinations = stage.destinations()
+    has_scores = stage.low is not None and stage.high is not None
+    return TokenStage(
+        layer=stage.layer,
+        text=f"kept {units.exact(int(kept.sum()))} of {units.exact(count)} {_after(stage.layer)}",
+        kept=kept.tobytes(),
+        scores=stage.scores if has_scores else b"",
+        low=units.short(stage.low) if stage.low is not None else "",
+        high=units.short(stage.high) if stage.high is not None else "",
+        merges=stage.merges,
+        merged_into=() if destinations is None else tuple(destinations.tolist()),
+    )
+
+
+def _after(layer: int) -> str:
+    return f"after layer {layer}" if layer else "before the first layer"
+
+
+def _merging(stages: Sequence[TokenStage]) -> str:
+    """What became of the tokens that merged, as the end of a sentence. Empty if none did."""
+    merging = [stage for stage in stages if stage.merges]
+    if not merging:
+        return ""
+    if not all(stage.merged_into for stage in merging):
+        return "; others merged into them, and into which ones is not recorded"
+    numbers = (sum(1 for number, into in enumerate(stage.merged_into) if into not in (-1, number)) for stage in merging)
+    return f"; {' and '.join(map(units.exact, numbers))} merged into them"
+
+
+def _shown(document: SweepDocument | Comparison | Ablation, found: TokenMaps) -> list[str]:
+    """The methods that are drawn at first: the probes of an ablation; otherwise the reference and those that follow."""
+    # A method that cannot reach the lowest retention, which is drawn first, comes later.
+    by_retention = sorted(found.cells, key=lambda one: one.cell.retention)
+    names = list(dict.fromkeys(one.cell.variant for one in by_retention))
+    first: list[str] = []
+    if isinstance(document, Ablation):
+        method = document.study.methods[0]
+        probes = document.study.ablations.get("probe", {}).values()
+        first = [Cell(method=method, retention=0, options=options).variant for options in probes]
+    elif isinstance(document, Comparison):
+        first = [document.reference, *(name for name in names if name not in _CONTROLS)]
+    return [name for name in dict.fromkeys((*first, *names)) if name in names][:MOST_SHOWN]
+
+
+def _agreement(found: TokenMaps, shown: Sequence[str]) -> list[str]:
+    """How many of the first method's last tokens each other shown method keeps, at the lowest retention of all."""
+    least = min(one.cell.retention for one in found.cells)
+    last = {
+        one.cell.variant: one.kept.stages[-1].mask(one.kept.visual_tokens)
+        for one in found.cells
+        if one.cell.retention == least and one.kept.stages and one.cell.variant in shown
+    }
+    names = [name for name in shown if name in last]
+    if len(names) < 2 or not last[names[0]].any():
+        return []
+    first, where = last[names[0]], units.percent(least)
+    return [
+        f"At {where}, {name} keeps {units.exact(int((last[name] & first).sum()))} of the "
+        f"{units.number_of(int(first.sum()), 'token')} that {names[0]} keeps in the end. A random selection as large "
+        f"would keep {units.score(float(first.sum() * last[name].mean()))}."
+        for name in names[1:]
+    ]

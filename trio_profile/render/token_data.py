@@ -1,0 +1,46 @@
+"""The tokens of a block as the page's script reads them."""
+
+import json
+from base64 import b64encode
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from trio_profile.findings.blocks import Tokens, TokenStage
+
+
+def token_data(block: Tokens) -> str:
+    """JSON with the picture, the grids and the stages of each map. Bytes are base64, kept tokens are one bit each."""
+    found = {
+        "picture": block.picture,
+        "count": block.count,
+        "shown": list(block.shown),
+        "grids": [asdict(grid) for grid in block.grids],
+        "maps": [
+            {
+                "method": one.method,
+                "retention": one.retention,
+                "where": one.where,
+                "stages": [_stage(stage) for stage in one.stages],
+            }
+            for one in block.maps
+        ],
+    }
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+
+
+def _stage(stage: TokenStage) -> dict[str, Any]:
+    """One stage. What it does not have is left out."""
+    kept = np.packbits(np.frombuffer(stage.kept, dtype=np.uint8))
+    into = np.asarray(stage.merged_into, dtype="<i4")
+    parts: dict[str, Any] = {"layer": stage.layer, "text": stage.text, "kept": _base64(kept.tobytes())}
+    if stage.scores:
+        parts |= {"scores": _base64(stage.scores), "low": stage.low, "high": stage.high}
+    if stage.merges:
+        parts |= {"merges": True, "into": _base64(into.tobytes())}
+    return parts
+
+
+def _base64(data: bytes) -> str:
+    return b64encode(data).decode()
