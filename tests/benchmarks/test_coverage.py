@@ -99,7 +99,10 @@ def test_coverage_of_the_quotient_of_two_sides(benchmark, model: str, count: int
 @pytest.mark.parametrize("each", [1, 4, 16])
 @pytest.mark.parametrize("alike", [0.0, 0.5, 1.0])
 def test_coverage_of_shares_and_differences_where_questions_share_a_picture(benchmark, each: int, alike: float):
-    """Each of 40 pictures has `each` questions. With probability `alike` all its answers are equal."""
+    """Each of 40 pictures has `each` questions. With probability `alike` all its answers are equal.
+
+    Of 40 single questions Wilson's interval holds a share of 80 % with exactly 92.8 %: it can take 41 values only.
+    """
     pictures = np.repeat(np.arange(40), each).tolist()
 
     def share(draw: Draw) -> Interval:
@@ -110,7 +113,9 @@ def test_coverage_of_shares_and_differences_where_questions_share_a_picture(benc
         return difference_interval(answers - others, clusters=pictures)
 
     found = {"share": _coverage(share, 0.8, seed=9), "difference": _coverage(difference, 0.1, seed=9)}
-    _report(benchmark, f"questions, {each} a picture, alike with probability {alike:g}", found)
+    _report(
+        benchmark, f"questions, {each} a picture, alike with probability {alike:g}", found, 92.0 if each == 1 else LEAST
+    )
 
 
 def _samplers(model: str, fixed: Sequence[int] = FIXED, precisions: Sequence[float] = PRECISIONS) -> dict[str, Sampler]:

@@ -29,9 +29,18 @@ class View:
         """Scroll to the end of the page, as a reader does, until every figure is drawn."""
         for place in self.page.query_selector_all(".drawing"):
             place.scroll_into_view_if_needed()
-        self.page.wait_for_function(
-            "[...document.querySelectorAll('.drawing')].every((place) => place.querySelector('.main-svg'))"
-        )
+        self.wait("[...document.querySelectorAll('.drawing')].every((place) => place.querySelector('.main-svg'))")
+
+    def wait(self, expression: str, seconds: float = 10) -> None:
+        """Wait until a JavaScript expression is true. Raises TimeoutError if it does not become true.
+
+        Playwright's own `wait_for_function` evaluates text in the page, which the page's policy forbids.
+        """
+        for _ in range(round(20 * seconds)):
+            if self.page.evaluate(expression):
+                return
+            self.page.wait_for_timeout(50)
+        raise TimeoutError(f"not true within {seconds} s: {expression}")
 
     def findings(self) -> list[str]:
         """Serious and critical findings of axe: rule, help, and the first elements."""

@@ -3,6 +3,7 @@
 layers_document()      a prefill of four layers, with a stage after the second
 evaluation()           two tasks, one with paired scores and times
 theory_document()      one stage, ten questions
+swept()                a sweep in four processes
 keep(DIR, study, cells)  keeps cells in the sessions that they name
 KEPT["audit"](DIR)     puts a small study of this kind into a directory, as `--out` does
 """
@@ -19,6 +20,7 @@ from trio_profile.analysis import theory
 from trio_profile.analysis.attribution import Part, attribute
 from trio_profile.analysis.eval import Evaluation, Score, TaskSummary
 from trio_profile.analysis.layers import Bounds, LayersDocument, LayerTimes, PartTimes, StageTimes, Totals
+from trio_profile.analysis.sweep import SweepDocument, summarise
 from trio_profile.analysis.theory import TheoryDocument
 from trio_profile.records.documents import write_document
 from trio_profile.records.estimate import Measured, MeasuredShare, Milliseconds, Ratio, Share, Tokens
@@ -183,6 +185,26 @@ def theory_document() -> TheoryDocument:
         layers=theory.by_depth(saliency, saliency),
         agreement_trend=theory.agreement_trend(saliency, saliency),
     )
+
+
+# --- several processes -----------------------------------------------------------------------------------------------
+
+
+def swept(
+    *, factor: float = 1.0, processes: int = 4, retentions=(0.11, 0.55), seed: int = 0, **fields
+) -> SweepDocument:
+    """A sweep in several processes. factor: how many times as long the pruned prefill takes."""
+    asked = examples.study(retentions=retentions, **fields)
+    cells = []
+    for retention in retentions:
+        timings = []
+        for number in range(processes):
+            one = examples.measurement(retention=retention, pairs=12, seed=10 * seed + number)
+            pairs = [pair.model_copy(update={"prefill_ms": factor * pair.prefill_ms}) for pair in one.pairs]
+            timings.append(one.timings[0].model_copy(update={"session": f"{number}", "pairs": tuple(pairs)}))
+        cells.append(examples.measurement(retention=retention).model_copy(update={"timings": tuple(timings)}))
+    sessions = [examples.session(id=f"{number}", environment=examples.environment()) for number in range(processes)]
+    return summarise(asked, examples.environment(), examples.dense(), cells, sessions=sessions)
 
 
 # --- a kept study of every kind --------------------------------------------------------------------------------------

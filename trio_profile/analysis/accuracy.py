@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from trio_profile.records.estimate import Accuracy, Difference, Estimate
 from trio_profile.records.schema import Dense, Measurement, Record
-from trio_profile.stats.crossing import isotonic
 from trio_profile.stats.intervals import difference_interval, share_interval
 from trio_profile.stats.resampling import draws, percentile_interval
 
@@ -139,7 +138,7 @@ def accuracy_kept(
     if len(ascending) == 0 or dense.sum() == 0:
         return AccuracyKept(status="inconclusive")
     answers = np.stack([pruned[i] for i in order])
-    found = _first_index(answers.mean(axis=1), dense.mean(), share)
+    found = int(_first_indices(answers.mean(axis=1, keepdims=True), dense.mean(keepdims=True), share)[0])
     first = _resampled_first_indices(answers, dense, share, pictures, seed)
     always, never = (first == 0).mean(), (first == len(ascending)).mean()
     if always >= _CERTAIN:
@@ -159,7 +158,7 @@ def accuracy_kept(
 def _resampled_first_indices(
     answers: NDArray[np.float64], dense: NDArray[np.float64], share: float, pictures: Sequence[int], seed: int
 ) -> NDArray[np.intp]:
-    """Return `_first_index` for each resample of the questions. The added questions fill two pictures of usual size.
+    """Return `_first_indices` for each resample of the questions. The added questions fill two pictures of usual size.
 
     answers: [R, Q], by ascending retention.
     dense: [Q].
@@ -170,13 +169,19 @@ def _resampled_first_indices(
     more_dense = np.append(dense, added)
     clusters = (*pictures, *[max(pictures) + 1] * each, *[max(pictures) + 2] * each) if pictures else ()
     drawn = draws(len(more_dense), _RESAMPLES, seed, clusters)
-    return np.array([_first_index(more_answers[:, q].mean(axis=1), more_dense[q].mean(), share) for q in drawn])
+    accuracies = np.stack([row[drawn].mean(axis=1) for row in more_answers])
+    return _first_indices(accuracies, more_dense[drawn].mean(axis=1), share)
 
 
-def _first_index(accuracies: NDArray[np.float64], dense: float, share: float) -> int:
+def _first_indices(accuracies: NDArray[np.float64], dense: NDArray[np.float64], share: float) -> NDArray[np.intp]:
     """Return the first index at which the fitted accuracy reaches `share` of the dense one; the length if none does.
 
-    accuracies: [R], by ascending retention.
+    The fit is the one that never falls and is nearest (isotonic regression). It reaches a level where the sum of all
+    accuracies before, each less the level, is least. So the fit itself is not needed.
+
+    accuracies: [R, S], by ascending retention, of S resamples.
+    dense: [S].
     """
-    enough = np.asarray(isotonic(accuracies.tolist())) >= share * dense - 1e-12
-    return int(enough.argmax()) if dense and enough.any() else len(accuracies)
+    above = accuracies - (share * dense - 1e-12)
+    sums = np.concatenate([np.zeros((1, above.shape[1])), above.cumsum(axis=0)])
+    return np.where(dense > 0, sums.argmin(axis=0), len(accuracies))

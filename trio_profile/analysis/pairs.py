@@ -81,3 +81,16 @@ def json_with_pairs(document: Document) -> str:
     found: dict[str, Any] = document.model_dump(mode="json")
     found["pairs"] = [cell.model_dump(mode="json", exclude_none=True) for cell in pairs]
     return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+
+
+def speedups_by_session(cell: CellPairs, quantity: str) -> list[list[float]]:
+    """Return the ratio dense / pruned of each pair, by session, each session in the order of measurement.
+
+    quantity: `prefill_ms` or `total_ms`.
+    """
+    found: dict[int, list[float]] = {}
+    for session, dense, pruned in zip(
+        cell.session, getattr(cell, f"dense_{quantity}"), getattr(cell, quantity), strict=True
+    ):
+        found.setdefault(session, []).append(dense / pruned)
+    return list(found.values())

@@ -77,9 +77,11 @@ def summarise(
     by_cell = {measurement.cell.id: measurement for measurement in measurements}
     ordered = [by_cell[cell.id] for cell in study.cells() if cell.id in by_cell]
     done = {method: [m for m in ordered if m.cell.method == method and m.status == "done"] for method in study.methods}
-    break_even = {method: _break_evens(dense, cells, study) for method, cells in done.items()}
-    accuracy_kept = {method: _accuracies_kept(dense, cells) for method, cells in done.items()}
     cells = [summarise_cell(measurement, study, dense) for measurement in ordered]
+    break_even = {
+        method: _break_evens(dense, found, cells, machine_spread(study.device)) for method, found in done.items()
+    }
+    accuracy_kept = {method: _accuracies_kept(dense, found) for method, found in done.items()}
     found = doubts(study, ordered, dense, sessions)
     return SweepDocument(
         sessions=tuple(sessions),
@@ -122,12 +124,17 @@ def _accuracies_kept(dense: Dense | None, done: list[Measurement]) -> dict[str, 
     }
 
 
-def _break_evens(dense: Dense | None, done: list[Measurement], study: Study) -> dict[str, BreakEven]:
+def _break_evens(
+    dense: Dense | None, done: Sequence[Measurement], summaries: Sequence[CellSummary], machine: float
+) -> dict[str, BreakEven]:
     """Return the break-even of one method for each quantity, over its realised retentions.
 
     done: the finished cells of the method.
+    summaries: those of all cells of the study.
+    machine: the spread of the machine's state, see `intervals.machine_spread`.
     """
-    cells = [summarise_cell(measurement, study, None) for measurement in done]
+    methods = {measurement.cell.method for measurement in done}
+    cells = [cell for cell in summaries if cell.method in methods and cell.status == "done"]
     retentions = [cell.retention.realised for cell in cells if cell.retention is not None]
     found: dict[str, BreakEven] = {}
     for quantity in MEASURED:
@@ -135,7 +142,7 @@ def _break_evens(dense: Dense | None, done: list[Measurement], study: Study) -> 
             [[1 / speedup for speedup in session] for session in _speedups(measurement, quantity)]
             for measurement in done
         ]
-        found[quantity] = measured_break_even(retentions, ratios, machine_spread(study.device))
+        found[quantity] = measured_break_even(retentions, ratios, machine)
     summary = None if dense is None else summarise_dense(dense)
     for quantity in EXACT:
         costs = [getattr(cell, quantity) for cell in cells]

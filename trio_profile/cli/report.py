@@ -1,14 +1,72 @@
-"""`trio-profile report`: rebuild report.html from what a directory holds, on any machine, without torch."""
+"""`trio-profile report`: write the page of a study again, or one page of several studies. It needs no torch."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.options import DIRECTORY, JSON, LATEX, MARKDOWN
+from trio_profile.cli.options import CLAIM, JSON, LATEX, MARKDOWN, OUTPUT
+
+DIRECTORIES = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DIRECTORY...",
+        help="A directory in which a study was kept (--out). Two or more: their studies side by side.",
+    ),
+]
+OUT = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        help="Write the page to this file. Default: report.html of the directory; of several studies report-A-B.html "
+        "in the working directory.",
+        show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
+]
+CLAIMS = Annotated[
+    str | None,
+    typer.Option(
+        "--claims",
+        help="Show the figures of a claims file beside the measured ones: a file, or a name such as trio-2026.",
+        rich_help_panel=CLAIM,
+    ),
+]
 
 
-def command(directory: DIRECTORY, json: JSON = False, markdown: MARKDOWN = False, latex: LATEX = False) -> None:
-    """Write report.html of a directory again, from its measurements or its document, and print the study."""
+def command(
+    directories: DIRECTORIES,
+    out: OUT = None,
+    claims: CLAIMS = None,
+    json: JSON = False,
+    markdown: MARKDOWN = False,
+    latex: LATEX = False,
+) -> None:
+    """Write the page of a study again, from its measurements or its document, and print the study.
+
+    With two or more directories: one page with their studies side by side, and what is unlike on top.
+    """
     form = printing.form(json=json, markdown=markdown, latex=latex)
+    if len(directories) > 1:
+        if claims is not None:
+            raise typer.BadParameter("--claims stands beside one study: name one directory")
+        _several(directories, out, form)
+        return
     from trio_profile.studies import running
 
-    found = running.write_report_again(directory)
+    found = running.write_report_again(directories[0], out, claims)
     printing.warn(found.warnings)
-    printing.show_study(found, form, directory)
+    printing.show_study(found, form, directories[0])
+
+
+def _several(directories: list[Path], out: Path | None, form: printing.Form) -> None:
+    """Write and print the page of several studies."""
+    from trio_profile.findings.side_by_side import report
+    from trio_profile.studies import side_by_side
+
+    document, warnings = side_by_side.write(directories, out)
+    printing.warn(warnings)
+    printing.show(form, lambda: document.model_dump_json(indent=2), lambda: report(document))
+    if form == "terminal":
+        printing.write(f"\nreport: {document.report}")

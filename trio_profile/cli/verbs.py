@@ -11,12 +11,12 @@ from typing import Annotated, get_args
 
 import typer
 
-from trio_profile.cli import audit, check, env, gate, methods, models, report, show, study_verbs
+from trio_profile.cli import audit, check, env, export, gate, methods, models, report, show, study_verbs
 from trio_profile.studies.kinds import KINDS, Group
 
 VERBS: dict[Group, tuple[ModuleType, ...]] = {
     "Judge": (check, gate, audit),
-    "Look": (show, report, methods, models, env),
+    "Look": (show, report, export, methods, models, env),
 }
 """Verbs that have a file each, by their heading in the help."""
 

@@ -16,14 +16,14 @@ from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 from trio_profile.analysis.cells import MEASURED, by_session, speedups
 from trio_profile.analysis.gate import Command
 from trio_profile.errors import MeasurementError, StoreError
-from trio_profile.gate.verdict import MAX_RATIO, Evidence, Samples, Spread, Summary, Verdict, judge
+from trio_profile.gate.verdict import MAX_RATIO, Evidence, Samples, Summary, Verdict, judge
 from trio_profile.reading import parse_json
 from trio_profile.records.contents import Contents
 from trio_profile.records.differences import changed_input
 from trio_profile.records.files import STUDY
 from trio_profile.records.schema import Dense, Measurement, Session, Study
 from trio_profile.stats.intervals import Groups, median
-from trio_profile.stats.sessions import pooled_spread
+from trio_profile.stats.sessions import Spread, pooled_spread
 from trio_profile.studies.sessions import processes_of, unfinished
 
 RUN_MS = "run_ms"

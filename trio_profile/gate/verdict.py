@@ -28,17 +28,14 @@ from trio_profile.analysis.gate import Outcome, Verdict
 from trio_profile.errors import MeasurementError
 from trio_profile.records.schema import Stopped
 from trio_profile.records.study import PROCESSES
-from trio_profile.stats.intervals import Groups, centre, median, ratio_interval
-from trio_profile.stats.sessions import log_mean, pooled_spread, quotient
+from trio_profile.stats.intervals import centre, median, ratio_interval
+from trio_profile.stats.sessions import Spread, known_spread, log_mean, quotient
 from trio_profile.stats.stopping import LEAST_SAMPLES
 
 MAX_RATIO = 1.03
 CONFIDENCE, ALARM_CONFIDENCE = 0.95, 0.99
 NOT_INTERLEAVED = "not interleaved: a change of the machine between the two would look the same"
 
-SPREAD, SPREAD_FREEDOM = 0.03, 6
-"""The standard deviation between processes of the same program, as a share, if a study does not say it. Its source:
-seven sweeps of `pocket` with two threads, whose medians lay between 1.385 and 1.517."""
 MOST_PROCESSES = 64
 
 _WIDER_WHEN_SURE = 2.576 / 1.960
@@ -75,10 +72,6 @@ class Summary:
 
 Evidence: TypeAlias = int | Samples | Summary
 """The measurement of a quantity on one side. An int is exact."""
-
-
-Spread: TypeAlias = tuple[float, float]
-"""A standard deviation between processes on the logarithmic scale, with its degrees of freedom."""
 
 
 def judge(
@@ -247,22 +240,6 @@ def _judge_samples(
         processes_needed=_processes_needed(known[0], distance, max(sessions)) if outcome == "inconclusive" else None,
         note=alone if min(sessions) == 1 else None,
     )
-
-
-def known_spread(sides: Sequence[Groups], pooled: Spread | None = None) -> Spread:
-    """The spread between sessions: of this cell or of all cells, whichever is larger.
-
-    All cells together know the spread better than one cell: a slowdown is found more often, with as few false alarms
-    (simulated in tests/profile/gate/test_verdict.py). A cell that spreads more than the others keeps its own spread.
-    If no side has several sessions, it is the spread that was found with this tool.
-
-    sides: samples of the base and of the new side, by session.
-    pooled: over all cells of both studies; None if it is not known.
-    """
-    own = pooled_spread(list(sides))
-    if own is None:
-        return pooled or (SPREAD, SPREAD_FREEDOM)
-    return own if pooled is None else (max(own[0], pooled[0]), pooled[1])
 
 
 def _processes_needed(spread: float, distance: float, measured: int) -> int | None:

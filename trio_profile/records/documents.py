@@ -1,5 +1,6 @@
 """Documents: what a verb prints with `--json`, and the file of a study that is measured in one go."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -13,6 +14,9 @@ from trio_profile.records.study import Study
 from trio_profile.records.versions import is_newer_minor
 from trio_profile.records.writing import write_whole
 
+IN_A_NOTEBOOK = "trio_profile.studies.notebook:html_of"
+"""The function that draws a document for a notebook. It is imported when a notebook asks for it."""
+
 
 class Document(Record):
     """The beginning of every document.
@@ -24,6 +28,11 @@ class Document(Record):
     format: Literal["trio-profile"] = FORMAT
     version: Version = VERSION
     sessions: tuple[Session, ...] = ()
+
+    def _repr_html_(self) -> str | None:
+        """The first sentences and the first table, for a notebook. None if the document has no report."""
+        module, _, name = IN_A_NOTEBOOK.partition(":")
+        return getattr(import_module(module), name)(self)
 
 
 class StudyDocument(Document):

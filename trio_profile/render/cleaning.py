@@ -24,6 +24,8 @@ def _cleaned(part: _Part) -> _Part:
     A part that is clean is returned as it is: a large table has some ten thousand of them.
     """
     found: Any = part
+    if isinstance(part, float):  # most parts of a chart
+        return part
     if isinstance(part, str):
         clean = printable(part)
         found = part if clean == part else clean

@@ -26,6 +26,14 @@ _AXIS = {
     "automargin": True,
     "ticklabelstandoff": 6,
 }
+_LEGEND = {
+    "orientation": "h",
+    "x": 0,
+    "y": 1.02,
+    "xanchor": "left",
+    "yanchor": "bottom",
+    "traceorder": "normal",
+}
 _TITLE = {"size": 13}
 _MARKERS = {"diamond": "diamond", "square": "square", "ring": "circle-open"}
 _LONGEST_NAME = 40
@@ -113,16 +121,22 @@ def waterfall(block: Waterfall) -> Figure:
     return {"data": [trace], "layout": layout}
 
 
-def narrow_layout(block: Waterfall) -> dict[str, Any]:
-    """Where the layout of a narrow waterfall differs. Names stand above their bars, so that bars keep their width."""
+def narrow_layout(block: Chart | Waterfall) -> dict[str, Any]:
+    """Where the layout of a narrow figure differs.
+
+    The entries of a legend stand below one another. The names of a waterfall stand above their bars, so that the bars
+    keep their width.
+    """
+    if isinstance(block, Chart):
+        return {"legend": {**_LEGEND, "entrywidth": 1, "entrywidthmode": "fraction"}} if block.together else {}
     names = _names(block)
     style = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "middle", "showarrow": False, "align": "left"}
-    labels = [{**style, "y": place - 0.46, "text": name, "font": {"size": 12}} for place, name in enumerate(names)]
+    labels = [{**style, "y": place - 0.56, "text": name, "font": {"size": 12}} for place, name in enumerate(names)]
     return {
         "height": 60 + _NAMED_BAR * len(names),
         "bargap": 0.55,
         "annotations": labels,
-        "yaxis": {"showticklabels": False, "showgrid": False, "zeroline": False, "range": [len(names) - 0.5, -0.9]},
+        "yaxis": {"showticklabels": False, "showgrid": False, "zeroline": False, "range": [len(names) - 0.5, -1]},
     }
 
 
@@ -139,14 +153,7 @@ def _layout(height: int) -> dict[str, Any]:
         "font": {"family": _FONT, "size": 13, "color": INK},
         "margin": {"l": 12, "r": 12, "t": 12, "b": 12},
         "height": height,
-        "legend": {
-            "orientation": "h",
-            "x": 0,
-            "y": 1.02,
-            "xanchor": "left",
-            "yanchor": "bottom",
-            "traceorder": "normal",
-        },
+        "legend": dict(_LEGEND),
         "hoverlabel": {"align": "left", "font": {"family": _FONT, "size": 13}},
         "xaxis": dict(_AXIS),
         "yaxis": dict(_AXIS),
@@ -237,7 +244,7 @@ def _series(series: Series, *, listed: bool) -> list[Trace]:
         "marker": _marker(series, colour),
         "textposition": "top center",
         "textfont": {"size": 11},
-        "cliponaxis": series.line is not None,
+        "cliponaxis": series.line is not None and not series.labels,
         **_hover(series.text, [escape(label) for label in series.labels]),
         **member,
         "showlegend": series.legend and not listed,

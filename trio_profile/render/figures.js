@@ -56,6 +56,8 @@ function draw(place) {
   describe(figure.drawing);
   figure.drawing.on("plotly_hover", ({ points }) => paint(figure, points[0].data.meta?.group));
   figure.drawing.on("plotly_unhover", () => paint(figure));
+  figure.drawing.on("plotly_afterplot", () => thinOut(figure.drawing));
+  thinOut(figure.drawing);
   if (figure.picker) listen(figure);
   widths.observe(place);
 }
@@ -80,8 +82,8 @@ function fit(place) {
 /** Draw a figure as wide as paper. */
 function drawForPaper(place) {
   draw(place);
-  const { drawing, data, layout, narrow } = figures.get(place);
-  const height = narrow ? layout.height : PAPER.height; // each bar of a waterfall keeps its height
+  const { drawing, data, layout } = figures.get(place);
+  const height = data[0]?.type === "waterfall" ? layout.height : PAPER.height; // each bar keeps its height
   Plotly.react(drawing, data, structuredClone({ ...layout, ...PAPER, height }));
 }
 
@@ -90,6 +92,18 @@ function describe(drawing) {
   for (const svg of drawing.querySelectorAll(".main-svg")) svg.setAttribute("aria-hidden", "true");
   for (const button of drawing.querySelectorAll(".modebar-btn")) {
     button.setAttribute("aria-label", button.dataset.title ?? "");
+  }
+}
+
+/** Hide labels of points that lie upon other labels. Each point still tells its name when it is pointed at. */
+function thinOut(drawing) {
+  const kept = [];
+  for (const label of drawing.querySelectorAll(".textpoint text")) {
+    const box = label.getBoundingClientRect();
+    const covers = ({ left, right, top, bottom }) => left < box.right && box.left < right && top < box.bottom && box.top < bottom;
+    const hidden = kept.some(covers);
+    label.style.visibility = hidden ? "hidden" : "";
+    if (!hidden) kept.push(box);
   }
 }
 

@@ -1,11 +1,12 @@
 """A report as one self-contained HTML file: data, style, plotly and figures inside, nothing loaded from anywhere."""
 
 import json
+import re
 from pathlib import Path
 from pkgutil import get_data
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from trio_profile.findings.blocks import Chart, Report, Tokens, Waterfall
 from trio_profile.records.files import REPORT
@@ -15,11 +16,13 @@ from trio_profile.render import drawing, rows
 from trio_profile.render.columns import doubted, has_others
 from trio_profile.render.palette import hex_colour
 from trio_profile.render.preparing import prepare
+from trio_profile.render.signature import require_ours
 from trio_profile.render.token_data import token_data
 from trio_profile.render.wrapping import unbroken
 from trio_profile.text import printable_json
 
 _HERE = Path(__file__).parent
+_OPTION = re.compile(r"(?<!\w)--[a-z][a-z-]*")
 STYLES = ("page.css", "tables.css", "figures.css", "tokens.css", "paper.css")
 SCRIPTS = ("tables.js", "tips.js", "figures.js", "tokens.js")
 """Files beside this one that each page holds. A script runs in a function of its own."""
@@ -45,9 +48,14 @@ def render(report: Report) -> str:
 def write(report: Report, directory: Path) -> Path:
     """Write `report.html` into `directory`, whole or not at all, and return its path.
 
-    Raises StoreError when it cannot be written.
+    Raises StoreError when it cannot be written, or when another program's page has this name.
     """
-    path = directory / REPORT
+    return write_page(report, directory / REPORT)
+
+
+def write_page(report: Report, path: Path) -> Path:
+    """Write a report into a file, whole or not at all, and return its path. Raises StoreError as `write` does."""
+    require_ours(path)
     write_whole(path, render(report))
     return path
 
@@ -79,7 +87,7 @@ def _template() -> Template:
         "token_data": _token_data,
         "json": _json,
         "groups": drawing.groups,
-        "unbroken": unbroken,
+        "unbroken": _unbroken,
         "hex": hex_colour,
         "dot": rows.dot,
         "head": rows.head,
@@ -90,11 +98,15 @@ def _template() -> Template:
     return environment.get_template("page.html")
 
 
+def _unbroken(text: str) -> Markup:
+    """Text whose lines do not end inside an interval, before a unit or inside an option such as `--out`."""
+    return Markup(_OPTION.sub(r'<span class="option">\g<0></span>', str(escape(unbroken(text)))))
+
+
 def _figure(block: Chart | Waterfall) -> drawing.Figure:
     """The figure of a block. `narrow` is what differs in the layout of a narrow one."""
-    if isinstance(block, Chart):
-        return drawing.figure(block)
-    return {**drawing.waterfall(block), "narrow": drawing.narrow_layout(block)}
+    figure = drawing.figure(block) if isinstance(block, Chart) else drawing.waterfall(block)
+    return {**figure, "narrow": drawing.narrow_layout(block)}
 
 
 def _token_data(block: Tokens) -> Markup:

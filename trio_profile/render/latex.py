@@ -1,13 +1,16 @@
 """A report as LaTeX, for a paper. It needs the packages booktabs and longtable."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table, Terms, Tokens, Waterfall
+from trio_profile.render import tex
 from trio_profile.render.columns import MARK, doubted, first_columns, other_columns
 from trio_profile.render.preparing import prepare
 
 _TEX = {
+    **tex.SYMBOLS,
     **{char: rf"\{char}" for char in "&%$#_{}"},
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -37,13 +40,14 @@ _TEX = {
     "\N{NO-BREAK SPACE}": "~",
     "\n": " ",
 }
+_NEEDS = r"% written by trio-profile; \usepackage{booktabs, longtable}"
 
 
 def latex(report: Report) -> str:
     """The whole report, blocks with `detail=True` included. A figure is told by its label."""
     report = prepare(report)
     heading = f"{report.subject} {report.joint} {report.model}"
-    lines = [r"% written by trio-profile; \usepackage{booktabs, longtable}", rf"\section*{{{_tex(heading)}}}"]
+    lines = [_NEEDS, rf"\section*{{{_tex(heading)}}}"]
     if report.facts:
         lines += [_tex(" · ".join(report.facts)), ""]
     if report.banner:
@@ -53,6 +57,13 @@ def latex(report: Report) -> str:
     for page in report.pages:
         lines += _page(page)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def tables(report: Report) -> str:
+    """The tables of a report alone, without headings: what a paper inputs."""
+    blocks = (block for page in prepare(report).pages for block in page.blocks)
+    lines = [line for block in blocks if isinstance(block, Table) for line in drawn(block)]
+    return "\n".join([_NEEDS, *lines]) + "\n"
 
 
 def drawn(block: Block) -> list[str]:
@@ -98,8 +109,8 @@ def _list(kind: str, items: Iterator[str]) -> list[str]:
 def _table(block: Table) -> list[str]:
     """The table. The columns that the page hides at first stand in a second one, which names the rows again."""
     doubts, others = doubted(block), other_columns(block)
-    found = [*_heading(block.caption), *_part(first_columns(block))]
-    found += ["", *_part(others)] if others is not None else []
+    found = _part(first_columns(block))
+    found += ["", *_part(replace(others, caption=""))] if others is not None else []
     return [*found, *(["", _tex(doubts)] if doubts else [])]
 
 
@@ -112,7 +123,7 @@ def _part(block: Table) -> list[str]:
     heads = [" & ".join(map(_tex, block.columns))]
     if block.groups:
         heads.insert(0, " & ".join(rf"\multicolumn{{{span}}}{{c}}{{{_tex(text)}}}" for text, span in block.groups))
-    return _grid(shape, heads, [" & ".join(map(_entry, row)) for row in block.rows])
+    return _grid(shape, heads, [" & ".join(map(_entry, row)) for row in block.rows], block.caption)
 
 
 def _entry(entry: Entry) -> str:
@@ -126,12 +137,15 @@ def _waterfall(block: Waterfall) -> list[str]:
     return [*_heading(block.caption), _tex(block.label), *_grid("lrr", ["step & adds & exactly"], rows)]
 
 
-def _grid(shape: str, heads: Sequence[str], rows: Sequence[str]) -> list[str]:
-    head = " ".join(rf"{line} \\" for line in heads)
-    lines = [rf"\begin{{longtable}}{{{shape}}}", rf"\toprule {head} \midrule \endhead"]
-    return [*lines, *(rf"{row} \\" for row in rows), r"\bottomrule", r"\end{longtable}"]
+def _grid(shape: str, heads: Sequence[str], rows: Sequence[str], caption: str = "") -> list[str]:
+    """A table over as many pages as it needs. The caption stands on the first one, and the heads on each."""
+    lines = " ".join(rf"{line} \\" for line in heads)
+    head = rf"\toprule {lines} \midrule"
+    first = [rf"\caption{{{_tex(caption)}}} \\", rf"{head} \endfirsthead"] if caption else []
+    begin = [rf"\begin{{longtable}}{{{shape}}}", *first, rf"{head} \endhead"]
+    return [*begin, *(rf"{row} \\" for row in rows), r"\bottomrule", r"\end{longtable}"]
 
 
 def _tex(text: str) -> str:
     """Text that stays text."""
-    return "".join(_TEX.get(char, char) for char in text).replace("--", "-{}-")
+    return "".join(_TEX.get(char) or tex.known(char) for char in text).replace("--", "-{}-")

@@ -25,6 +25,14 @@ def markdown(report: Report) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def tables(report: Report) -> str:
+    """The tables of a report alone, without headings."""
+    blocks = (block for page in prepare(report).pages for block in page.blocks)
+    return (
+        "\n".join(line for block in blocks if isinstance(block, Table) for line in (*drawn(block), "")).rstrip() + "\n"
+    )
+
+
 def drawn(block: Block) -> list[str]:
     """The lines of one block."""
     match block:

@@ -54,8 +54,8 @@ def _field(table: Table, start: int, entry: Entry, doubts: str) -> str:
     order = "" if entry.order is None else f' data-order="{entry.order:.9g}"'
     text = f"{dot(entry.colour) if entry.colour is not None else ''}{escape(entry.text)}{_mark(entry, doubts)}"
     note = f" <small>{escape(entry.note)}</small>" if entry.note else ""
-    width = _width(table, start, entry.span)
-    return f"<{tag}{scope}{_classes(classes)}{width}{order}{more}>{text}{note}</{tag}>"
+    shown = f"<span>{text}{note}</span>" if start < table.keys else text + note
+    return f"<{tag}{scope}{_classes(classes)}{_width(table, start, entry.span)}{order}{more}>{shown}</{tag}>"
 
 
 def _mark(entry: Entry, doubts: str) -> str:

@@ -83,6 +83,8 @@ for (const button of document.querySelectorAll("button.others")) {
 /** Hide the columns that are not always in sight, or show them. Entries over several columns shrink with them. */
 function fold(table, folded) {
   table.classList.toggle("folded", folded);
+  const shown = [...table.tHead.rows[table.tHead.rows.length - 1].cells].filter((cell) => !folded || !cell.classList.contains("more"));
+  table.parentElement.style.setProperty("--columns", shown.length);
   for (const entry of table.querySelectorAll("[data-shown]")) {
     entry.dataset.whole ??= entry.colSpan;
     entry.colSpan = folded ? entry.dataset.shown : entry.dataset.whole;

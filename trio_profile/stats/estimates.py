@@ -1,8 +1,9 @@
-"""Make an Estimate from raw samples."""
+"""Make an Estimate from raw samples, or from two other estimates."""
 
+from math import hypot
 from typing import TypeVar
 
-from trio_profile.records.estimate import Measured, Ratio
+from trio_profile.records.estimate import Accuracy, Difference, Measured, Ratio
 from trio_profile.records.schema import Stopped
 from trio_profile.stats.intervals import Groups, centre, ratio_interval
 
@@ -29,3 +30,15 @@ def median_of(kind: type[M], groups: Groups, stopped: Stopped, machine: float = 
 def ratio_of(groups: Groups, stopped: Stopped, machine: float = 0.0) -> Ratio:
     """The median of paired ratios. See `median_of`."""
     return median_of(Ratio, groups, stopped, machine)
+
+
+def difference_between(first: Accuracy, other: Accuracy) -> Difference:
+    """The other accuracy minus the first one, of two independent samples (Newcombe 1998, his method 10).
+
+    The distances to the ends of the two Wilson intervals are added in quadrature. For answers to the same questions the
+    interval is too wide, never too narrow: paired differences vary less.
+    """
+    below = hypot(other.value - other.ci95[0], first.ci95[1] - first.value)
+    above = hypot(other.ci95[1] - other.value, first.value - first.ci95[0])
+    value = other.value - first.value
+    return Difference(value=value, ci95=(value - below, value + above), samples=min(first.samples, other.samples))

@@ -19,7 +19,7 @@ MACHINE_SPREAD = 0.0125
 scale. The sessions of one study run within minutes and share this state, so they cannot show it. Measured on two shared
 cores with one and two threads: of 120 intervals of alike sweeps 101 held the median of all sweeps without it, and 115
 with it (tests/benchmarks/identical_sweeps.py). On a GPU it is not known."""
-_MACHINE_FREEDOM = 30
+MACHINE_FREEDOM = 30
 """The degrees of freedom of MACHINE_SPREAD: it is known from forty sweeps."""
 Interval = tuple[float, float]
 Groups = Sequence[Sequence[float]]
@@ -179,7 +179,7 @@ def ratio_interval(groups: Groups, *, confidence: float = 0.95, machine: float =
     scaled = np.log(medians) if is_positive else medians
     error, freedom = float(scaled.std(ddof=1)) / sqrt(len(scaled)), float(len(scaled) - 1)
     if machine and is_positive:
-        error, freedom = sum_of_errors(error, freedom, machine, _MACHINE_FREEDOM)
+        error, freedom = sum_of_errors(error, freedom, machine, MACHINE_FREEDOM)
     reach = float(stdtrit(freedom, (1 + confidence) / 2)) * error
     ends = scaled.mean() - reach, scaled.mean() + reach
     low, high = np.exp(ends) if is_positive else ends

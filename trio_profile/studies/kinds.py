@@ -54,6 +54,7 @@ class Kind:
     prepare: the function that completes a checked Study, if its defaults depend on the model; otherwise empty.
     keep_refusals: whether a refused cell is recorded and the study continues. Otherwise the whole study is refused.
     out: the default directory; empty if the result is only printed by default.
+    rows: the list of the document that `export` writes as rows; empty for cells, and if there is none.
     extra: the extra of this package that the runner needs; otherwise empty.
     """
 
@@ -71,6 +72,7 @@ class Kind:
     prepare: str = ""
     keep_refusals: bool = False
     out: str = ""
+    rows: str = ""
     extra: str = ""
 
     @property
@@ -132,6 +134,7 @@ KINDS: dict[str, Kind] = {
             document="trio_profile.analysis.eval:Evaluation",
             report="trio_profile.findings.eval:report",
             file=DOCUMENTS["evaluation"],
+            rows="tasks",
             extra="eval",
             defaults={"retentions": (0.333,)},
             prepare="trio_profile.studies.eval:prepare",
@@ -150,6 +153,7 @@ KINDS: dict[str, Kind] = {
             document="trio_profile.analysis.flops:FlopsDocument",
             report="trio_profile.findings.flops:report",
             file=DOCUMENTS["flops"],
+            rows="terms",
             defaults={"methods": (), "retentions": (), "device": "cpu"},
             prepare="trio_profile.studies.flops:prepare",
             several=(),
@@ -166,6 +170,7 @@ KINDS: dict[str, Kind] = {
             document="trio_profile.analysis.layers:LayersDocument",
             report="trio_profile.findings.layers:report",
             file=DOCUMENTS["layers"],
+            rows="layers",
             defaults={"retentions": (0.111,), "cell_seconds": 20.0},
             several=(),
         ),
@@ -178,6 +183,7 @@ KINDS: dict[str, Kind] = {
             document="trio_profile.audit.document:AuditDocument",
             report="trio_profile.findings.audit:report",
             file=DOCUMENTS["audit"],
+            rows="claims",
             prepare="trio_profile.studies.audit:prepare",
             several=(),
         ),
@@ -207,6 +213,7 @@ KINDS: dict[str, Kind] = {
             report="trio_profile.findings.theory:report",
             preview="trio_profile.studies.theory:preview",
             file=DOCUMENTS["theory"],
+            rows="layers",
             defaults={"retentions": (0.05, 0.11, 0.33, 0.66), "fidelity_inputs": 30},
             several=("retentions",),
         ),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -19,6 +19,7 @@ from trio_profile.records.study import Study
 from trio_profile.records.targets import require_writable
 from trio_profile.records.writing import make_directory, require_regular, write_whole
 from trio_profile.render import html
+from trio_profile.render.signature import require_ours
 from trio_profile.studies import asked
 from trio_profile.studies.kinds import KINDS, Kind, find
 
@@ -30,11 +31,13 @@ class Finished:
     kind: its kind.
     document: its document.
     warnings: one sentence for each record that could not be read.
+    claims: a claims file, or the name of a built-in one, whose figures stand beside the measured ones; None for none.
     """
 
     kind: Kind
     document: Any
     warnings: tuple[str, ...] = ()
+    claims: str | None = None
 
 
 def run(study: Study, out: Path | None = None, *, resume: bool = True, watch: Watch = ignore) -> Finished:
@@ -55,6 +58,7 @@ def run(study: Study, out: Path | None = None, *, resume: bool = True, watch: Wa
         raise StoreError(f"{out} holds a study already, and --no-resume was given; choose another --out")
     with _own_directory(out):
         require_writable(out, (kind.file, STUDY, REPORT, TRACE, ANSWERS))
+        require_ours(out / REPORT)  # before anything that takes long
         if kind.file == MEASUREMENTS:
             _refuse_others(out, kind)
             kind.load("runner")(study, out, watch)
@@ -78,19 +82,29 @@ def read(directory: Path) -> Finished:
     return Finished(kind, read_document(directory / kind.file, kind.load("document")))
 
 
-def write_report_again(directory: Path) -> Finished:
-    """Read the study in a directory, and write its report.html again.
+def write_report_again(directory: Path, out: Path | None = None, claims: str | None = None) -> Finished:
+    """Read the study in a directory, and write its page again.
 
-    Raises StoreError if the directory holds no study, or if another process writes to it.
+    out: the file of the page. None: report.html of the directory.
+    claims: a claims file, or the name of one that ships with the package: its figures stand beside the measured ones.
+    Raises StoreError if the directory holds no study, if another process writes to it, or if the file is no page of
+    trio-profile. Raises ClaimsError for claims that cannot be read, StudyError for a kind that has none beside it.
     """
     _study_file(directory)  # no lock is put into a directory without a study
+    if out is not None:
+        return _write_page(replace(read(directory), claims=claims), out)
     with lock_directory(directory):
-        return write_report(read(directory), directory)
+        return _write_page(replace(read(directory), claims=claims), directory / REPORT)
 
 
 def findings(finished: Finished, **display: Any) -> Report:
     """Return the report of a document. display: options of the display, such as `unit="flops"` for the kind `flops`."""
-    return finished.kind.load("report")(finished.document, **display)
+    report = finished.kind.load("report")(finished.document, **display)
+    if finished.claims is None:
+        return report
+    from trio_profile.findings.printed import with_printed
+
+    return with_printed(report, finished.document, finished.claims)
 
 
 def write_report(finished: Finished, directory: Path) -> Finished:
@@ -98,9 +112,13 @@ def write_report(finished: Finished, directory: Path) -> Finished:
 
     The document inside the page has no path, because pages are moved.
     """
-    path = html.write(findings(finished), directory)
-    document = finished.document.model_copy(update={"report": str(path)})
-    return Finished(finished.kind, document, finished.warnings)
+    return _write_page(finished, directory / REPORT)
+
+
+def _write_page(finished: Finished, path: Path) -> Finished:
+    """Write the page of a study, and return the study with the path in its document."""
+    html.write_page(findings(finished), path)
+    return replace(finished, document=finished.document.model_copy(update={"report": str(path)}))
 
 
 def _study_file(directory: Path) -> str:

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from trio_profile.analysis.accuracy import accuracy, accuracy_kept, by_kind, by_question, difference
+from trio_profile.analysis.accuracy import (
+    _first_indices,
+    accuracy,
+    accuracy_kept,
+    by_kind,
+    by_question,
+    difference,
+)
+from trio_profile.stats.crossing import isotonic
 from trio_profile.stats.intervals import share_interval
 
 
@@ -132,3 +140,14 @@ def test_a_share_that_is_always_kept_or_never():
 
 def test_few_questions_are_inconclusive():
     assert accuracy_kept([0.1, 0.9], [np.ones(10)] * 2, np.ones(10), 0.95, [2.0, 1.0]).status == "inconclusive"
+
+
+def test_the_fit_reaches_a_level_where_the_sum_of_what_is_missing_is_least():
+    """Against isotonic regression itself, on random accuracies of which many are equal."""
+    draw = np.random.default_rng(5)
+    accuracies, dense = draw.integers(0, 6, size=(7, 400)) / 5, draw.integers(0, 6, size=400) / 5
+    fits = np.array([isotonic(column.tolist()) for column in accuracies.T])
+    for share in (0.5, 0.9, 1.0):
+        reached = [np.flatnonzero(fit >= share * most - 1e-9) for fit, most in zip(fits, dense, strict=True)]
+        wanted = [int(found[0]) if most and len(found) else 7 for found, most in zip(reached, dense, strict=True)]
+        assert _first_indices(accuracies, dense, share).tolist() == wanted

@@ -1,7 +1,9 @@
 import subprocess
 import sys
 
-from tests.profile.command import document
+import pytest
+
+from tests.profile.command import complaint, document
 from tests.profile.documents import KEPT
 from trio_profile.cli import run
 from trio_profile.studies.kinds import KINDS
@@ -30,6 +32,8 @@ from trio_profile.cli import run
 for directory in sys.argv[1:]:
     assert run(["show", directory]) == 0, directory
     assert run(["report", directory, "--json"]) == 0, directory
+    assert run(["export", directory, "--format", "csv"]) == 0, directory
+assert run(["report", sys.argv[1], sys.argv[2], "--out", sys.argv[1] + "/both.html"]) == 0
 assert run(["show", "nowhere"]) == 2
 """
 
@@ -44,3 +48,47 @@ def test_a_study_of_every_kind_is_shown_and_reported_without_torch(tmp_path):
     assert done.returncode == 0, done.stderr
     assert [directory for directory in directories if not (directory / "report.html").is_file()] == []
     assert done.stderr.startswith("trio-profile: error: nowhere does not exist") and done.stderr.count("\n") == 1
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """A directory that holds a small sweep, and a working directory of its own."""
+    (tmp_path / "study").mkdir()
+    KEPT["sweep"](tmp_path / "study")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "study"
+
+
+def test_a_page_of_somebody_else_is_kept(kept, capsys):
+    page = kept / "report.html"
+    page.write_text("<title>mine</title>")
+    assert "was not written by trio-profile and is kept: move it, or choose another --out" in complaint(
+        capsys, "report", kept
+    )
+    assert page.read_text() == "<title>mine</title>"
+    assert run(["report", str(kept), "--out", str(kept.parent / "mine.html")]) == 0
+    assert "trio-profile" in (kept.parent / "mine.html").read_text() and page.read_text() == "<title>mine</title>"
+
+
+def test_two_directories_make_one_page(kept, tmp_path, capsys):
+    (tmp_path / "other").mkdir()
+    KEPT["compare"](tmp_path / "other")
+    found = document(capsys, "report", kept, tmp_path / "other")
+    assert found["report"] == "report-study-other.html" and (tmp_path / "here" / found["report"]).is_file()
+    assert [side["name"] for side in found["sides"]] == ["study", "other"]
+    assert not (kept / "report.html").exists()
+    assert run(["report", str(kept), str(tmp_path / "other")]) == 0
+    assert "report: report-study-other.html" in capsys.readouterr().out
+
+
+def test_printed_figures_stand_on_the_page(kept, capsys):
+    assert run(["report", str(kept), "--claims", "trio-2026"]) == 0
+    assert "llava-1.5-7b" in capsys.readouterr().out
+    assert "trio as printed, llava-1.5-7b" in (kept / "report.html").read_text()
+
+
+def test_claims_beside_several_studies_are_refused(kept, tmp_path, capsys):
+    assert "--claims stands beside one study" in complaint(
+        capsys, "report", kept, tmp_path / "other", "--claims", "trio-2026"
+    )

@@ -26,6 +26,11 @@ def test_a_file_is_replaced_whole_or_stays_as_it_was(tmp_path, monkeypatch):
     assert [(one.name, one.read_text()) for one in path.parent.iterdir()] == [("file", "first")]
 
 
+def test_bytes_are_written_as_they_are(tmp_path):
+    write_whole(tmp_path / "file", b"\x00\r\n\xff")
+    assert (tmp_path / "file").read_bytes() == b"\x00\r\n\xff"
+
+
 def test_a_line_after_one_that_was_cut_off_is_a_line_of_its_own(tmp_path):
     path = tmp_path / "lines"
     path.write_bytes(b"one\ntw")

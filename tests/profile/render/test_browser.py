@@ -102,7 +102,7 @@ def test_a_figure_follows_the_width_of_its_column(show: Open):
     drawn = view.page.locator("#figure-prefill .main-svg").first
     assert 400 < drawn.bounding_box()["width"] < 640
     view.page.set_viewport_size({"width": 390, "height": 900})
-    view.page.wait_for_function("document.querySelector('#figure-prefill .main-svg').clientWidth < 380")
+    view.wait("document.querySelector('#figure-prefill .main-svg').clientWidth < 380")
 
 
 def test_in_a_narrow_waterfall_the_names_stand_above_the_bars(show: Open):
@@ -116,19 +116,25 @@ def test_in_a_narrow_waterfall_the_names_stand_above_the_bars(show: Open):
     label = view.page.locator("#figure-walk .annotation").first.bounding_box()
     assert bar["width"] > 200 and label["y"] + label["height"] <= bar["y"] + 2
     view.page.set_viewport_size({"width": 1000, "height": 900})
-    view.page.wait_for_function("document.querySelectorAll('#figure-walk .ytick').length === 3")
+    view.wait("document.querySelectorAll('#figure-walk .ytick').length === 3")
     assert view.page.locator("#figure-walk .annotation").count() == 0
 
 
 def test_the_mode_bar_is_seen_while_the_pointer_is_on_the_figure(show: Open):
     view = show(swept("trio"))
     view.scroll_through()
-    bar = "getComputedStyle(document.querySelector('#figure-prefill .modebar-group')).opacity"
-    shown = view.page.locator("#figure-prefill .modebar")
+    opacity = "getComputedStyle(document.querySelector('#figure-prefill .modebar-group')).opacity"
     view.page.locator("h1").hover()
-    assert shown.evaluate("(bar) => getComputedStyle(bar).opacity") == "0", bar
+    view.wait(f"{opacity} === '0'")
     view.page.locator("#figure-prefill").hover()
-    view.page.wait_for_function("getComputedStyle(document.querySelector('#figure-prefill .modebar')).opacity === '1'")
+    view.wait(f"{opacity} === '1'")
+
+
+def test_labels_that_lie_upon_others_are_hidden(show: Open):
+    points = Series("a", [1, 1.01, 50], [1, 1.01, 50], labels=["first", "second", "third"], line=None)
+    view = show(Chart("labels", "", "", Axis("x", 0, 100), Axis("y", 0, 100), [points]))
+    view.scroll_through()
+    assert [label.text_content() for label in view.page.locator(".textpoint text:visible").all()] == ["first", "third"]
 
 
 # The picker
@@ -179,7 +185,7 @@ def test_a_quiet_method_has_its_colour_while_it_is_pointed_at(show: Open):
     view.page.locator("h1").hover()
     assert colours(view) == [PALETTE[0], INK, INK]
     view.page.locator("#figure-pareto .trace").nth(1).locator("path.point").first.hover(force=True)
-    view.page.wait_for_function(
+    view.wait(
         f"getComputedStyle(document.querySelectorAll('#figure-pareto .js-line')[1]).stroke === '{rgb(PALETTE[1])}'"
     )
 
@@ -416,6 +422,14 @@ def test_printing_draws_every_figure(show: Open, tmp_path: Path):
         "(places) => places.map((place) => place.querySelector('.main-svg') !== null)"
     )
     assert all(drawn) and view.errors == []
+
+
+def test_the_head_of_a_table_stands_on_each_sheet(show: Open, tmp_path: Path):
+    pypdfium2 = pytest.importorskip("pypdfium2", reason="reads the PDF")
+    view = show(wide(120))
+    view.page.pdf(path=tmp_path / "page.pdf", format="A4")
+    sheets = [sheet.get_textpage().get_text_range() for sheet in pypdfium2.PdfDocument(tmp_path / "page.pdf")]
+    assert len(sheets) > 2 and all("Retention" in sheet for sheet in sheets if "method-" in sheet)
 
 
 def test_a_page_without_scripts_shows_every_column_and_every_number(show: Open):

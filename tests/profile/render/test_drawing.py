@@ -142,5 +142,12 @@ def test_in_a_narrow_waterfall_each_name_stands_above_its_bar():
     assert not narrow["yaxis"]["showticklabels"]
 
 
+def test_in_a_narrow_chart_the_entries_of_a_wide_legend_stand_below_one_another():
+    together = chart_of(Series("a", [1], [1]), together=True)
+    assert drawing.figure(together)["layout"]["legend"]["entrywidth"] == 0.48
+    assert drawing.narrow_layout(together)["legend"]["entrywidth"] == 1
+    assert drawing.narrow_layout(chart_of()) == {}
+
+
 def test_a_quiet_colour_is_that_of_the_axes():
     assert drawing.figure(chart_of())["layout"]["font"]["color"] == INK

@@ -9,4 +9,4 @@ def test_texts_are_printable_and_empty_columns_are_left_out():
     report = Report("a\x1b", "b", [], [Page("page", "Page", "", [Sentences("", ["one"]), table])])
     found = prepare(report)
     assert found.subject == "a\\x1b"
-    assert found.pages[0].blocks == [Sentences("", ["one"]), Table("", ["Method"], [[Entry("tr\\x1bio")]])]
+    assert found.pages[0].blocks == [Sentences("", ["one"]), Table("", ["Method"], [[Entry("tr\\x1bio")]], groups=[])]

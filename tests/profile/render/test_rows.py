@@ -23,7 +23,7 @@ def test_an_entry_has_its_text_its_note_and_its_tone():
 
 
 def test_columns_that_name_the_row_are_headings_of_it():
-    assert rows.body(table([Entry("trio")])) == '<tr><th scope="row" class="key">trio</th></tr>'
+    assert rows.body(table([Entry("trio")])) == '<tr><th scope="row" class="key"><span>trio</span></th></tr>'
     assert "<td" not in rows.body(table([Entry("trio"), Entry("11 %")], keys=2))
 
 

@@ -7,7 +7,7 @@ from scipy.stats import ttest_ind
 from trio_profile.errors import MeasurementError
 from trio_profile.stats.intervals import session_interval
 from trio_profile.stats.noise import MODELS, sessions
-from trio_profile.stats.sessions import log_mean, pooled_spread, quotient
+from trio_profile.stats.sessions import USUAL_SPREAD, known_spread, log_mean, pooled_spread, quotient
 
 
 def test_sides_of_several_sessions_have_welchs_interval():
@@ -64,3 +64,21 @@ def test_two_equal_sides_differ_as_rarely_as_the_interval_says(model: str, count
         held += low <= 1 <= high
     # 200 comparisons know a coverage of 95 % to ±3 %.
     assert held / 200 >= 0.92
+
+
+def test_the_state_of_the_machine_widens_a_side():
+    side = log_mean([[1.0], [1.1], [1.2]])
+    assert side.with_machine(0.0) == side
+    assert side.with_machine(0.01).error == pytest.approx(np.hypot(side.error, 0.01))
+
+
+def test_the_known_spread_is_the_larger_one_of_the_cell_and_of_all_cells():
+    narrow, wide = [[1.0], [np.exp(0.02)]], [[1.0], [np.exp(0.08)]]
+    assert known_spread([narrow, narrow], (0.05, 9)) == (0.05, 9)
+    assert known_spread([wide, wide], (0.01, 9)) == pytest.approx((0.08 / np.sqrt(2), 9))
+    assert known_spread([wide, wide]) == pytest.approx((0.08 / np.sqrt(2), 2))
+
+
+def test_without_several_sessions_the_spread_is_that_of_this_tool():
+    assert known_spread([[[1.0, 1.1]], [[1.0]]]) == USUAL_SPREAD
+    assert known_spread([[[1.0, 1.1]], [[1.0]]], (0.07, 3)) == (0.07, 3)

@@ -1,0 +1,122 @@
+"""Several studies side by side: what is unlike, and the ratios of their speed-ups."""
+
+import numpy as np
+import pytest
+
+from tests.profile.documents import swept
+from tests.profile.examples import answered, document, environment, measurement, session, study
+from trio_profile.analysis.side_by_side import SideBySide, side_by_side
+from trio_profile.analysis.sweep import SweepDocument
+from trio_profile.errors import StudyError
+from trio_profile.records.session import FileDigest
+from trio_profile.stats.sessions import known_spread, log_mean, pooled_spread, quotient
+
+
+def unlike(found: SideBySide) -> dict[str, tuple]:
+    return {one.name: one.values for one in found.unlike}
+
+
+def test_studies_that_are_alike_have_nothing_unlike():
+    found = side_by_side(["A", "B"], [swept(), swept(seed=1)])
+    assert found.unlike == () and [side.name for side in found.sides] == ["A", "B"]
+
+
+def test_what_is_unlike_is_named_with_both_values():
+    other = swept(model="qwen2.5-vl-7b", dtype="float16")
+    where = environment(device_name="NVIDIA A100", torch="2.12.0", commit="beef")
+    other = other.model_copy(update={"environment": where, "sessions": (session(environment=where),)})
+    found = side_by_side(["A", "B"], [swept(), other])
+    assert unlike(found) == {
+        "device_name": ("NVIDIA H200", "NVIDIA A100"),
+        "torch": ("2.11.0", "2.12.0"),
+        "model": ("llava-1.5-7b", "qwen2.5-vl-7b"),
+        "dtype": ("bfloat16", "float16"),
+        "commit": ("0f3c2a91d7", "beef"),
+    }
+    assert [one.about for one in found.unlike] == ["machine", "versions", "model", "model", "code"]
+
+
+def test_a_field_that_an_old_format_lacks_is_not_unlike():
+    new = swept().model_copy(update={"environment": environment(wait_policy="passive")})
+    assert side_by_side(["old", "new"], [swept(), new]).unlike == ()
+
+
+def test_another_file_of_the_same_name_is_unlike():
+    def with_checkpoint(sha256: str) -> SweepDocument:
+        inputs = {name: FileDigest(bytes=3, sha256=sha256) for name in ("model/model.safetensors",)}
+        inputs["model/config.json"] = FileDigest(bytes=3, sha256="same")
+        return swept().model_copy(update={"sessions": (session(inputs=inputs),)})
+
+    found = side_by_side(["A", "B"], [with_checkpoint("aa"), with_checkpoint("bb")])
+    assert unlike(found) == {"model": ("model/model.safetensors aa", "model/model.safetensors bb")}
+    assert side_by_side(["A", "B"], [with_checkpoint("aa")] * 2).unlike == ()
+
+
+def test_a_ratio_is_welchs_over_the_processes_with_the_pooled_spread():
+    first, other = swept(), swept(factor=1.5, seed=3)
+    found = side_by_side(["A", "B"], [first, other])
+    groups = [
+        [
+            [pair for session, pair in zip(cell.session, ratios, strict=True) if session == number]
+            for number in range(1, 5)
+        ]
+        for cell in (*first.pairs, *other.pairs)
+        if (ratios := (np.array(cell.dense_prefill_ms) / np.array(cell.prefill_ms)).tolist())
+    ]
+    known = known_spread([groups[0], groups[2]], pooled_spread(groups))
+    value, ci95 = quotient(*(log_mean(side).with_spread(*known) for side in (groups[0], groups[2])))
+    ratio = found.cells[0].prefill_ratios[1]
+    assert found.cells[0].prefill_ratios[0] is None
+    assert ratio is not None and (ratio.value, ratio.ci95) == (pytest.approx(value), pytest.approx(ci95))
+    assert (ratio.samples, ratio.sessions) == (48, 4)
+    assert ratio.ci95[1] < 1 and ratio.value == pytest.approx(1 / 1.5, rel=0.03)
+
+
+def test_two_studies_on_a_cpu_may_differ_by_the_state_of_the_machine():
+    on_gpu, on_cpu = (
+        side_by_side(["A", "B"], [swept(device=device), swept(device=device, seed=1)]).cells[0].prefill_ratios[1]
+        for device in ("cuda", "cpu")
+    )
+    assert on_cpu.value == on_gpu.value
+    assert on_cpu.ci95[0] < on_gpu.ci95[0] and on_gpu.ci95[1] < on_cpu.ci95[1]
+
+
+def test_a_cell_that_one_study_lacks_has_no_ratio():
+    found = side_by_side(["A", "B"], [swept(retentions=(0.11,)), swept(retentions=(0.11, 0.55))])
+    assert [(cell.method, cell.nominal_retention) for cell in found.cells] == [("trio", 0.11), ("trio", 0.55)]
+    assert found.cells[1].cells[0] is None and found.cells[1].prefill_ratios == (None, None)
+
+
+def test_unequal_counts_are_named():
+    first, other = swept(), swept()
+    cell = other.cells[0].model_copy(update={"kv_bytes": 1, "budgets": (1, 2, 3)})
+    found = side_by_side(["A", "B"], [first, other.model_copy(update={"cells": [cell, other.cells[1]]})])
+    assert [one.unequal for one in found.cells] == [("kv_bytes", "budgets"), ()]
+
+
+def test_accuracies_are_compared_as_two_samples():
+    asked = study(retentions=(0.11,))
+    unpruned, better = answered([measurement()], needs=0.1)
+    _, worse = answered([measurement()], needs=0.6)
+    documents = [document(asked, cells, unpruned=unpruned) for cells in (better, worse)]
+    [cell] = side_by_side(["A", "B"], documents).cells
+    less = cell.accuracy_differences[1]
+    first, other = (one.accuracy for one in cell.cells)
+    assert less is not None and less.value == pytest.approx(other.value - first.value)
+    assert less.ci95[0] < less.value < less.ci95[1] < 0
+
+
+def test_three_studies_are_compared_with_the_first():
+    found = side_by_side(["A", "B", "C"], [swept(), swept(factor=2), swept(factor=0.5)])
+    _, slower, faster = found.cells[0].prefill_ratios
+    assert slower.ci95[1] < 1 < faster.ci95[0]
+
+
+def test_the_document_survives_json():
+    found = side_by_side(["A", "B"], [swept(), swept(model="other")])
+    assert SideBySide.model_validate_json(found.model_dump_json()) == found
+
+
+def test_one_study_is_refused():
+    with pytest.raises(StudyError, match="1 study is nothing to compare"):
+        side_by_side(["A"], [swept()])

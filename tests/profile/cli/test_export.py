@@ -1,0 +1,80 @@
+import csv
+import io
+import json
+import sys
+
+import pytest
+
+from tests.profile.command import complaint, document
+from tests.profile.documents import KEPT
+from trio_profile.cli import run
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A directory that holds a small sweep."""
+    (tmp_path / "study").mkdir()
+    KEPT["sweep"](tmp_path / "study")
+    return tmp_path / "study"
+
+
+def printed(capsys, *arguments: object) -> str:
+    assert run(["export", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def test_rows_are_printed_and_written(kept, tmp_path, capsys):
+    text = printed(capsys, kept, "--format", "csv")
+    assert len(list(csv.DictReader(io.StringIO(text)))) == 2
+    out = tmp_path / "cells.csv"
+    assert printed(capsys, kept, "--out", out) == f"{out}\n"
+    assert out.read_text() == text
+
+
+def test_json_is_the_document_of_show(kept, capsys):
+    assert json.loads(printed(capsys, kept, "--format", "json")) == document(capsys, "show", kept)
+
+
+def test_the_end_of_the_file_decides_the_format(kept, tmp_path, capsys):
+    for name, begins in (("a.md", "## "), ("a.tex", "% written"), ("a.json", "{"), ("pairs.csv", "model,")):
+        pairs = ["--pairs"] if name == "pairs.csv" else []
+        printed(capsys, kept, "--out", tmp_path / name, *pairs)
+        assert (tmp_path / name).read_text().startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "--format is missing: choose md, latex, csv, parquet, json"),
+        (["--format", "parquet"], "parquet is no text, so it is not printed: name a file with --out"),
+        (["--figure", "prefill", "--to", "png"], "png is no text"),
+        (["--figure", "nonesuch"], "no figure is called 'nonesuch'; choose one of"),
+        (["--figure", "prefill", "--format", "csv"], "--figure takes --to and --out"),
+        (["--format", "csv", "--to", "svg"], "--to is the form of a figure"),
+        (["--format", "csv", "--out", "measurements.jsonl"], "is the name of a file of a study"),
+        (["--format", "docx"], "'docx'"),
+    ],
+)
+def test_what_cannot_be_exported_is_one_line_and_exit_2(arguments, says, kept, capsys, monkeypatch):
+    monkeypatch.chdir(kept)
+    before = (kept / "measurements.jsonl").read_bytes()
+    assert says in complaint(capsys, "export", kept, *arguments)
+    assert (kept / "measurements.jsonl").read_bytes() == before
+
+
+def test_a_missing_extra_is_one_line(kept, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "pip install 'trio-profile[export]'" in complaint(capsys, "export", kept, "--out", tmp_path / "a.parquet")
+    monkeypatch.setitem(sys.modules, "kaleido", None)
+    assert "pip install 'trio-profile[figures]'" in complaint(capsys, "export", kept, "--figure", "prefill")
+
+
+def test_a_record_that_cannot_be_read_is_a_warning(kept, capsys):
+    with (kept / "measurements.jsonl").open("ab") as file:
+        file.write(b'{"record": "measurem')
+    assert run(["export", str(kept), "--format", "csv"]) == 0
+    assert "warning: line" in capsys.readouterr().err
+
+
+def test_a_directory_without_a_study_is_refused(tmp_path, capsys):
+    assert "holds no study" in complaint(capsys, "export", tmp_path, "--format", "csv")

@@ -1,0 +1,161 @@
+"""A paper's printed figures beside the measured ones."""
+
+import pytest
+
+from tests.profile.documents import layers_document
+from tests.profile.examples import answered, document, environment, measurement, study
+from tests.profile.reading import sentences
+from trio_profile.analysis.compare import compare
+from trio_profile.errors import ClaimsError, StudyError
+from trio_profile.findings import compare as comparison
+from trio_profile.findings import sweep
+from trio_profile.findings.blocks import Chart, Report, Table
+from trio_profile.findings.printed import with_printed
+
+CLAIMS = """
+paper: "TRIO: made up"
+source: nowhere
+models:
+  llava-1.5-7b: {layers: 32, hidden: 4096, intermediate: 11008, heads: 32, visual_tokens: 576}
+  other-7b: {layers: 32, hidden: 4096, intermediate: 11008, heads: 32, visual_tokens: 576}
+tables:
+  times:
+    where: Table 1
+    model: llava-1.5-7b
+    baseline_total_s: 600
+    total_s: {0.11: 300, 0.55: 400}
+  ratios:
+    where: Table 2
+    model: llava-1.5-7b
+    rows:
+      trio 11pct: {prefill_speedup: 3.5}
+      fastv 11pct: {prefill_speedup: 9}
+      trio 55pct: {prefill_reduction_pct: 20}
+  answers:
+    where: Table 3
+    model: llava-1.5-7b
+    quantity: accuracy_kept_pct
+    rows: {llava-1.5-7b 64: {trio: 94.7}}
+  elsewhere:
+    where: Table 4
+    model: other-7b
+    rows:
+      trio 11pct: {prefill_speedup: 7}
+"""
+
+
+@pytest.fixture
+def claims(tmp_path) -> str:
+    path = tmp_path / "claims.yaml"
+    path.write_text(CLAIMS)
+    return str(path)
+
+
+def swept(model: str = "llava-1.5-7b"):
+    unpruned, cells = answered([measurement(retention=0.11), measurement(retention=0.55)])
+    return document(study(retentions=(0.11, 0.55), model=model), cells, unpruned=unpruned)
+
+
+def printed(claims: str, model: str = "llava-1.5-7b") -> Report:
+    found = swept(model)
+    return with_printed(sweep.report(found), found, claims)
+
+
+def chart(report: Report, name: str) -> Chart:
+    return next(
+        block for page in report.pages for block in page.blocks if isinstance(block, Chart) and block.id == name
+    )
+
+
+def added(report: Report, name: str) -> list:
+    return [series for series in chart(report, name).series if "as printed" in series.name]
+
+
+def rows(report: Report) -> list[list[str]]:
+    [page] = [page for page in report.pages if page.id == "as-printed"]
+    [table] = [block for block in page.blocks if isinstance(block, Table)]
+    return [[entry.text for entry in row] for row in table.rows]
+
+
+def test_printed_speed_ups_are_a_dotted_line_in_the_chart(claims):
+    [series] = added(printed(claims), "prefill")
+    assert series.name == "trio as printed, llava-1.5-7b" and (series.line, series.marker) == ("dot", "diamond")
+    assert series.x == pytest.approx([100 / 9, 55])  # another row says that 11 % are 64 of 576
+    assert series.y == pytest.approx([3.5, 1.25])
+    assert series.text[0].splitlines()[1:] == ["prefill speed-up: 3.5×", "Table 2"]
+
+
+def test_the_quotient_of_two_printed_times_is_a_speed_up(claims):
+    [series] = added(printed(claims), "total")
+    assert series.y == pytest.approx([2.0, 1.5])
+    assert "600 s / 300 s" in series.text[0] and "Table 1" in series.text[0]
+
+
+def test_a_printed_share_of_the_accuracy_is_drawn_as_that_share_of_ours(claims):
+    [series] = added(printed(claims), "accuracy")
+    dense = swept().dense
+    assert dense is not None and dense.accuracy is not None
+    assert series.x == pytest.approx([100 / 9]) and series.y == pytest.approx([94.7 * dense.accuracy.value])
+    assert series.line is None and "94.7 %" in series.text[0]
+
+
+def test_both_speed_up_charts_keep_one_axis_with_room_for_the_figures(claims):
+    report = printed(claims)
+    prefill, total = chart(report, "prefill"), chart(report, "total")
+    assert prefill.y == total.y and prefill.y.high is not None and prefill.y.high > 3.5
+    assert "As printed: trio as printed, llava-1.5-7b" in prefill.label
+
+
+def test_the_page_puts_printed_and_measured_beside_each_other(claims):
+    found = {(row[1], row[2]): row for row in rows(printed(claims))}
+    assert found["11.1 %", "prefill speed-up"][3] == "3.5×" and "×" in found["11.1 %", "prefill speed-up"][4]
+    assert found["11.1 %", "total speed-up"][3] == "2.00×"
+    assert found["11.1 %", "accuracy kept"][3] == "94.7 %"
+    assert not [row for row in found.values() if row[5] == "other-7b"]
+
+
+def test_claims_of_another_model_say_so(claims):
+    report = printed(claims, model="pocket")
+    names = {series.name for series in added(report, "prefill")}
+    assert names == {"trio as printed, llava-1.5-7b", "trio as printed, other-7b"}
+    said = " ".join(sentences(report))
+    assert "The printed figures are of llava-1.5-7b and other-7b, and this study ran pocket" in said
+
+
+def test_a_repository_of_the_hub_is_the_model_that_its_name_holds(claims):
+    report = printed(claims, model="llava-hf/LLaVA-1.5-7b-hf")
+    assert "this study ran" not in " ".join(sentences(report))
+
+
+def test_the_built_in_claims_have_the_curve_of_the_paper():
+    found = document(study(model="llava-next-7b"))
+    report = with_printed(sweep.report(found), found, "trio-2026")
+    [curve] = [series for series in added(report, "total") if len(series.x) == 7]
+    assert curve.x == pytest.approx([100 / 9, 22, 33, 44, 55, 66, 77], rel=0.02)
+    assert curve.y[0] == pytest.approx(5921 / 2733) and curve.y[-1] == pytest.approx(5921 / 6137)
+
+
+def test_a_comparison_has_the_page(claims):
+    asked = study(("trio", "random"), verb="compare", retentions=(0.11,))
+    cells = [measurement(cell.method, cell.retention) for cell in asked.cells()]
+    found = compare(asked, environment(), None, cells)
+    report = with_printed(comparison.report(found), found, claims)
+    ids = [page.id for page in report.pages]
+    assert ids.index("as-printed") < ids.index("study")
+
+
+def test_claims_without_a_figure_of_the_methods_are_refused(claims):
+    found = document(study(("random",), retentions=(0.11,)))
+    with pytest.raises(StudyError, match="prints no speed-up and no accuracy of random at a retention"):
+        with_printed(sweep.report(found), found, claims)
+
+
+def test_another_kind_of_study_is_refused(claims):
+    with pytest.raises(StudyError, match="--claims: this kind of study has no speed-ups by retention"):
+        with_printed(Report("", "", [], []), layers_document(), claims)
+
+
+def test_a_file_that_is_no_claims_file_is_refused(tmp_path):
+    found = swept()
+    with pytest.raises(ClaimsError, match="not built in"):
+        with_printed(sweep.report(found), found, "nonesuch")

@@ -1,0 +1,57 @@
+"""What a notebook shows of a report."""
+
+from html.parser import HTMLParser
+
+from trio_profile.findings.blocks import Confidence, Entry, Page, Report, Sentences, Table
+from trio_profile.render.snippet import MOST_ROWS, snippet
+
+HOSTILE = "<script>alert(1)</script>\" onload='x' &amp;"
+
+
+def test_the_first_sentences_and_the_first_table_are_shown():
+    blocks = [
+        Sentences("", ["Use trio at 22 %."]),
+        Table("cells", ["Method", "Prefill"], [[Entry("trio"), Entry("1.46×", note="[1.4, 1.5]", tone="gain")]]),
+        Sentences("", ["not this."]),
+    ]
+    text = snippet(Report("trio", "pocket", ["cpu"], [Page("one", "One", "", blocks)], banner="A toy model."))
+    for said in ("trio on pocket", "cpu", "A toy model.", "Use trio at 22\u00a0%.", "1.46×", "cells"):
+        assert said in text
+    assert "not this." not in text and "<script" not in text
+
+
+def test_confidence_is_said():
+    page = Page("one", "One", "", [])
+    text = snippet(Report("trio", "pocket", [], [page], confidence=Confidence("low", "one process")))
+    assert "Confidence: low. one process" in text
+
+
+def test_text_that_looks_like_markup_stays_text():
+    table = Table(HOSTILE, [HOSTILE, "b"], [[Entry(HOSTILE, HOSTILE, HOSTILE), Entry("1", doubt=HOSTILE)]])
+    report = Report(HOSTILE, HOSTILE, [HOSTILE], [Page("one", "", "", [Sentences("", [HOSTILE]), table])])
+    seen: list[tuple[str, list]] = []
+
+    class Tags(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            seen.append((tag, attrs))
+
+    Tags().feed(snippet(report))
+    known = "div p b br small ul li table caption thead tbody tr th td sup"
+    assert [tag for tag, _ in seen if tag not in known.split()] == []
+    assert {name for _, attrs in seen for name, _ in attrs} <= {"style", "class", "title", "colspan"}
+
+
+def test_columns_behind_a_click_and_rows_past_the_limit_are_left_out():
+    rows = [[Entry(f"row {number}"), Entry("1"), Entry("hidden")] for number in range(MOST_ROWS + 3)]
+    table = Table("", ["name", "first", "later"], rows, first=2)
+    text = snippet(Report("a", "b", [], [Page("one", "", "", [table])]))
+    assert "hidden" not in text and "later" not in text and "3 more rows" in text and "row 39<" in text
+
+
+def test_an_entry_over_several_columns_ends_where_the_shown_ones_end():
+    table = Table("", ["name", "a", "b", "c"], [[Entry("trio"), Entry("failed", span=3)]], first=3)
+    assert 'colspan="2"' in snippet(Report("a", "b", [], [Page("one", "", "", [table])]))
+
+
+def test_a_report_without_blocks_is_its_heading():
+    assert "a on b" in snippet(Report("a", "b", [], [Page("one", "", "", [])]))

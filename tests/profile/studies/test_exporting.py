@@ -1,0 +1,99 @@
+"""Kept studies in other forms."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.profile.documents import KEPT
+from trio_profile.errors import StudyError
+from trio_profile.studies import exporting, running
+from trio_profile.studies.exporting import ENDINGS, exported, format_of
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A function that returns a directory with a small study of a kind."""
+
+    def make(kind: str) -> Path:
+        (tmp_path / kind).mkdir()
+        KEPT[kind](tmp_path / kind)
+        return tmp_path / kind
+
+    return make
+
+
+def text_of(directory: Path, format, **options) -> str:
+    content, _ = exported(directory, format, **options)
+    assert isinstance(content, str)
+    return content
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_every_kind_is_exported_as_text_and_as_rows(kind, kept):
+    directory = kept(kind)
+    assert json.loads(text_of(directory, "json")) == json.loads(running.read(directory).document.model_dump_json())
+    assert text_of(directory, "md").startswith("## ")
+    assert "\\section*" in text_of(directory, "latex")
+    assert len(list(csv.reader(io.StringIO(text_of(directory, "csv"))))) > 1
+
+
+def test_the_table_of_all_cells_comes_first_or_alone(kept):
+    directory = kept("sweep")
+    whole, alone = text_of(directory, "md"), text_of(directory, "md", cells=True)
+    assert whole.index("Table of all cells") < whole.index("### Verdict")
+    assert "Verdict" not in alone and "##" not in alone and "averaged over all decoder layers" in alone and "[" in alone
+    latex = text_of(directory, "latex", cells=True)
+    assert (
+        latex.count("\\begin{longtable}") == 1
+        and "\\section" not in latex
+        and "\\caption{" in latex
+        and "\\toprule" in latex
+    )
+
+
+def test_pairs_are_rows_or_columns_of_the_document(kept):
+    directory = kept("compare")
+    rows = list(csv.DictReader(io.StringIO(text_of(directory, "csv", pairs=True))))
+    assert len(rows) == 4 * 12 and {row["method"] for row in rows} == {"trio", "random"}
+    document = json.loads(text_of(directory, "json", pairs=True))
+    assert [len(cell["prefill_ms"]) for cell in document["pairs"]] == [12] * 4
+    assert {float(row["prefill_ms"]) for row in rows} == {ms for cell in document["pairs"] for ms in cell["prefill_ms"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "format", "options", "says"),
+    [
+        ("sweep", "md", {"pairs": True}, "--pairs takes --format csv, parquet, json, not md"),
+        ("sweep", "csv", {"cells": True}, "--cells takes --format md or latex; csv holds every cell anyway"),
+        ("layers", "csv", {"pairs": True}, "holds no pairs: a study of kind 'layers'"),
+        ("layers", "latex", {"cells": True}, "a study of kind 'layers' has no cells"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(kind, format, options, says, kept):
+    with pytest.raises(StudyError, match=says):
+        exported(kept(kind), format, **options)
+
+
+def test_the_end_of_a_file_s_name_says_its_format():
+    assert {ending: format_of(Path(f"x{ending}"), None) for ending in ENDINGS} == ENDINGS
+    assert format_of(Path("x.csv"), "json") == "json"
+    for path in (None, Path("x.doc")):
+        with pytest.raises(StudyError, match="--format is missing: choose md, latex, csv, parquet, json"):
+            format_of(path, None)
+
+
+def test_a_file_of_the_study_is_never_overwritten(kept):
+    directory = kept("sweep")
+    for name in ("measurements.jsonl", "study.toml", "report.html"):
+        with pytest.raises(StudyError, match=f"{name} is the name of a file of a study: choose another --out"):
+            exporting.write(directory / name, "x")
+    exporting.write(directory / "cells.csv", "x")
+    assert (directory / "cells.csv").read_text() == "x"
+
+
+def test_an_unknown_figure_lists_the_figures(kept):
+    with pytest.raises(StudyError, match=r"no figure is called 'x'; choose one of .*prefill"):
+        exporting.figure(kept("sweep"), "x", "svg")

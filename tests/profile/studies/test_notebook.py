@@ -1,0 +1,44 @@
+"""What a notebook shows of each document."""
+
+import json
+
+import pytest
+
+from tests.profile.documents import KEPT, swept
+from tests.profile.examples import environment, study
+from trio_profile.analysis.gate import GateDocument
+from trio_profile.analysis.preview import Preview
+from trio_profile.analysis.side_by_side import side_by_side
+from trio_profile.records.documents import Document, StudyDocument
+from trio_profile.studies import running
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_a_document_of_every_kind_has_a_small_piece_of_html(kind, tmp_path):
+    KEPT[kind](tmp_path)
+    html = running.read(tmp_path).document._repr_html_()
+    assert html.startswith('<div class="trio-profile">') and "<script" not in html
+    assert "<table>" in html or "<li>" in html
+    assert len(html) < 100_000
+
+
+def test_other_documents_have_one_too():
+    several = side_by_side(["A", "B"], [swept(), swept()])
+    assert "A and B" in (several._repr_html_() or "")
+    gate = GateDocument(environment={}, study=None, verdicts=())
+    assert gate._repr_html_()
+
+
+def test_a_document_that_names_no_kind_is_found_by_its_class():
+    document = swept().model_copy(update={"study": study(verb="other", retentions=(0.11, 0.55))})
+    assert "trio" in (document._repr_html_() or "")
+
+
+def test_a_document_without_a_report_is_shown_as_text():
+    assert Document()._repr_html_() is None
+    assert StudyDocument(environment=environment(), study=study())._repr_html_() is None
+
+
+def test_the_piece_is_no_part_of_the_json():
+    assert "_repr_html_" not in json.loads(swept().model_dump_json())
+    assert Preview.model_fields.keys() >= {"cells"}

@@ -1,0 +1,157 @@
+"""A study as one flat table, for spreadsheets and data frames: one row a cell, or one row a pair.
+
+A value with an interval becomes three columns: `prefill_speedup`, `prefill_speedup_low`, `prefill_speedup_high`. A
+record inside a record adds its name: `retention_realised`. Every cell has every column; docs/export.md lists them.
+"""
+
+from collections.abc import Sequence
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from trio_profile.analysis.ablate import Ablation
+from trio_profile.analysis.cells import CellSummary, DenseSummary
+from trio_profile.analysis.compare import Comparison
+from trio_profile.analysis.doubt import Doubt, doubted_cells
+from trio_profile.analysis.machine_doubts import is_disturbed
+from trio_profile.analysis.pairs import TIMES
+from trio_profile.analysis.sweep import SweepDocument
+from trio_profile.errors import StudyError
+from trio_profile.records.contents import Contents
+from trio_profile.records.documents import Document
+from trio_profile.records.estimate import Estimate
+from trio_profile.records.schema import Cell, Disturbance, Study
+
+Value = str | int | float | bool | None
+Flat = dict[str, Value]
+"""A row: the value of each column."""
+
+_OF_THE_STUDY = ("model", "device", "dtype", "attention", "batch", "new_tokens", "seed")
+
+
+def rows_of(document: Document, entries: str = "") -> list[Flat]:
+    """Return a document as rows: one for each cell, or for each entry of a list. All rows have the same columns.
+
+    entries: name of the list, for a document without cells.
+    Raises StudyError for a document that has neither.
+    """
+    if isinstance(document, SweepDocument | Comparison | Ablation):
+        return _filled([{**group, **_cell_row(document, cell)} for group, cell in _cells(document)])
+    records: Sequence[BaseModel] = getattr(document, entries, ()) if entries else ()
+    if not records:
+        raise StudyError("this study has no rows for a table: choose --format json, md or latex")
+    return _filled([flat(type(record), record) for record in records])
+
+
+def pair_rows(contents: Contents) -> list[Flat]:
+    """Return the raw pairs of a store: one row a pair, in the order of measurement within each cell and session."""
+    numbers = {session.id: number for number, session in enumerate(contents.sessions, start=1)}
+    return [
+        {
+            **_of_study(contents.study),
+            "method": measurement.cell.method,
+            "retention": measurement.cell.retention,
+            "options": _text(measurement.cell.options),
+            "session": numbers.get(timing.session, 0),
+            "session_id": timing.session,
+            "pair": number,
+            "dense_first": pair.dense_first,
+            **{name: getattr(pair, name) for name in TIMES},
+            "clock_mhz": pair.clock_mhz,
+            "disturbed": None if pair.disturbance is None else is_disturbed(pair.disturbance),
+            **flat(Disturbance, pair.disturbance, "disturbance_"),
+        }
+        for measurement in contents.measurements
+        for timing in measurement.timings
+        for number, pair in enumerate(timing.pairs, start=1)
+    ]
+
+
+def flat(kind: type[BaseModel], record: BaseModel | None, prefix: str = "") -> Flat:
+    """Return a record as columns. The columns depend on its class alone, apart from the entries of its tables.
+
+    kind: the class of the record.
+    record: None leaves every column empty.
+    prefix: of the columns' names.
+    """
+    found: Flat = {}
+    for name, field in kind.model_fields.items():
+        value = None if record is None else getattr(record, name)
+        found |= _columns(f"{prefix}{name}", field.annotation, value)
+    return found
+
+
+def _columns(name: str, annotation: Any, value: Any) -> Flat:
+    """The columns of one field. annotation: of the field."""
+    if get_origin(annotation) is dict:
+        _, kind = get_args(annotation)
+        if not (isinstance(kind, type) and issubclass(kind, Estimate)):
+            return {name: _text(value)}
+        entries = [_columns(f"{name}.{key}", kind, part) for key, part in (value or {}).items()]
+        return {column: part for entry in entries for column, part in entry.items()}
+    kind = _class_in(annotation)
+    if kind is None:
+        return {name: _text(value)}
+    if issubclass(kind, Estimate):
+        low, high = (None, None) if value is None else value.ci95
+        return {name: None if value is None else value.value, f"{name}_low": low, f"{name}_high": high}
+    return flat(kind, value, f"{name}_")
+
+
+def _class_in(annotation: Any) -> type[BaseModel] | None:
+    """The record class of an annotation such as `Ratio | None`; None for plain values and for lists."""
+    parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    return next((part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)), None)
+
+
+def _text(value: Any) -> Value:
+    """A value as a table can hold it. Lists become texts: `92 54 22`."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {part}" for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return " ".join(part.model_dump_json() if isinstance(part, BaseModel) else str(_text(part)) for part in value)
+    return value
+
+
+def _cells(document: SweepDocument | Comparison | Ablation) -> list[tuple[Flat, CellSummary]]:
+    """Each cell, with the column that names its group of variants, if there are groups."""
+    if isinstance(document, Ablation):
+        return [({"group": group.name}, row) for group in document.groups for row in group.rows]
+    return [({}, cell) for cell in (document.rows if isinstance(document, Comparison) else document.cells)]
+
+
+def _cell_row(document: SweepDocument | Comparison | Ablation, cell: CellSummary) -> Flat:
+    """One cell: what was asked, where, the cell's own quantities, and the dense model's."""
+    speedup, asked = cell.prefill_speedup, cell.top1_agreement
+    options = getattr(cell, "options", {})
+    return {
+        "kind": document.study.verb,
+        **_of_study(document.study),
+        "device_name": document.environment.device_name,
+        "commit": document.environment.commit,
+        "pairs": None if speedup is None else speedup.samples,
+        "processes": None if speedup is None else speedup.sessions,
+        "stopped": None if speedup is None else speedup.stopped,
+        "questions": None if asked is None else asked.samples,
+        "doubts": _doubts(document.doubts, cell, options),
+        **flat(type(cell), cell),
+        **flat(DenseSummary, document.dense, "dense_"),
+    }
+
+
+def _of_study(study: Study) -> Flat:
+    return {name: getattr(study, name) for name in _OF_THE_STUDY}
+
+
+def _doubts(doubts: Sequence[Doubt], cell: CellSummary, options: Any) -> str:
+    """The kinds of doubt about a cell, and those about the whole study."""
+    key = Cell(method=cell.method, retention=cell.nominal_retention, options=options)
+    own = doubted_cells(doubts, [key]).get(key.id, ())
+    return " ".join(dict.fromkeys([*own, *(doubt.kind for doubt in doubts if doubt.cell is None)]))
+
+
+def _filled(rows: Sequence[Flat]) -> list[Flat]:
+    """The rows with all columns of any row, in the order in which the columns first appear."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [{name: row.get(name) for name in names} for row in rows]

@@ -1,0 +1,273 @@
+"""The document of `trio-profile report A B …`: the cells of several studies side by side, and how the studies differ.
+
+The dense model is the common reference of each study: a speed-up is a ratio of times that were measured in turn. So the
+speed-ups of two studies can be divided by each other, even if the studies ran on two machines.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Literal
+
+from pydantic import Field
+
+from trio_profile.analysis.cells import CellSummary, DenseSummary
+from trio_profile.analysis.compare import Comparison
+from trio_profile.analysis.pairs import CellPairs, speedups_by_session
+from trio_profile.analysis.sweep import SweepDocument
+from trio_profile.errors import StudyError
+from trio_profile.records.documents import Document
+from trio_profile.records.estimate import Difference, SpeedupRatio
+from trio_profile.records.schema import Environment, Record, Session, Study
+from trio_profile.stats.estimates import difference_between
+from trio_profile.stats.intervals import Groups, machine_spread
+from trio_profile.stats.sessions import Spread, known_spread, log_mean, pooled_spread, quotient
+from trio_profile.stats.stopping import LEAST_SAMPLES
+
+Several = Sequence[SweepDocument | Comparison]
+About = Literal["machine", "versions", "code", "model", "input", "options", "files"]
+"""What a difference between studies is about."""
+
+EXACT = ("counted_macs", "selection_macs", "fastv_macs", "kv_bytes", "budgets")
+"""The exact quantities that are compared."""
+_FIELDS: dict[About, tuple[str, ...]] = {
+    "machine": ("device_name", "cpu", "cpu_threads", "hostname", "system"),
+    "versions": ("python", "torch", "transformers", "fvcore", "cuda", "driver", "sdpa", "wait_policy", "allocator"),
+    "model": ("model", "device", "dtype", "attention", "seed"),
+    "input": ("image", "prompt", "questions", "text_tokens", "new_tokens", "batch"),
+    "options": ("layers", "options", "gamma", "preroll_ms", "cold_l2"),
+}
+_OF_THE_DENSE_MODEL = ("visual_tokens", "text_tokens", "num_layers")
+
+
+class Unlike(Record):
+    """One thing in which the studies differ.
+
+    about: what it belongs to.
+    name: name of the field.
+    values: its value in each study, as text; None where it is not known.
+    """
+
+    about: About
+    name: str
+    values: tuple[str | None, ...]
+
+
+class Side(Record):
+    """One of the studies.
+
+    name: of its directory.
+    environment: the machine of its first session.
+    study: what was asked.
+    dense: the dense model; None if it is not measured.
+    code: the commits that measured it, or the versions of trio-profile outside a checkout.
+    """
+
+    name: str
+    environment: Environment
+    study: Study
+    dense: DenseSummary | None
+    code: tuple[str, ...]
+
+
+class SideCell(Record):
+    """One method at one nominal retention. Each list has an entry for each study.
+
+    cells: None where a study does not have the cell.
+    prefill_ratios, total_ratios: the speed-up divided by that of the first study; None for the first study, and where
+        one of the two studies has no times.
+    accuracy_differences: the accuracy minus that of the first study, as of two independent samples of questions.
+    unequal: the exact quantities that are not the same in all studies that have the cell.
+    """
+
+    method: str
+    nominal_retention: float
+    cells: tuple[CellSummary | None, ...]
+    prefill_ratios: tuple[SpeedupRatio | None, ...]
+    total_ratios: tuple[SpeedupRatio | None, ...]
+    accuracy_differences: tuple[Difference | None, ...]
+    unequal: tuple[str, ...] = ()
+
+
+class SideBySide(Document):
+    """What `trio-profile report A B … --json` prints.
+
+    sessions: of all studies, in their order.
+    sides: the studies, in the order in which they were named.
+    unlike: in what they differ.
+    cells: all cells of all studies, by method and retention.
+    report: path of the page.
+    """
+
+    sides: tuple[Side, ...]
+    unlike: tuple[Unlike, ...] = ()
+    cells: tuple[SideCell, ...] = Field(default=())
+    report: str | None = None
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods, in the order of the studies."""
+        return list(dict.fromkeys(cell.method for cell in self.cells))
+
+
+def side_by_side(names: Sequence[str], documents: Several) -> SideBySide:
+    """Put the documents of two or more studies side by side.
+
+    names: of the studies, all different.
+    Raises StudyError for fewer than two studies.
+    """
+    if len(documents) < 2:
+        raise StudyError(f"{len(documents)} study is nothing to compare: name two or more directories")
+    sides = tuple(
+        Side(
+            name=name,
+            environment=document.environment,
+            study=document.study,
+            dense=document.dense,
+            code=_code(document.sessions),
+        )
+        for name, document in zip(names, documents, strict=True)
+    )
+    return SideBySide(
+        sessions=tuple(session for document in documents for session in document.sessions),
+        sides=sides,
+        unlike=tuple(chain(_unlike_fields(sides), _unlike_files(sides, documents))),
+        cells=tuple(_cells(documents)),
+    )
+
+
+# What is unlike
+
+
+def _unlike_fields(sides: Sequence[Side]) -> Iterator[Unlike]:
+    for about, names in _FIELDS.items():
+        for name in names:
+            of_machine = about in ("machine", "versions")
+            yield from _unlike(about, name, [getattr(s.environment if of_machine else s.study, name) for s in sides])
+    yield from _unlike("code", "commit", [", ".join(side.code) for side in sides])
+    for name in _OF_THE_DENSE_MODEL:
+        if name != "text_tokens" or len({side.study.text_tokens for side in sides}) == 1:
+            known = [None if side.dense is None else getattr(side.dense, name) for side in sides]
+            if None not in known:
+                yield from _unlike("input" if name != "num_layers" else "model", name, known)
+
+
+def _unlike(about: About, name: str, values: Sequence[object]) -> Iterator[Unlike]:
+    """One difference, if there is one. An empty text is not known, because the format of its study is older."""
+    known = [value for value in values if value != ""]
+    if any(value != known[0] for value in known[1:]):
+        yield Unlike(about=about, name=name, values=tuple(map(_text, values)))
+
+
+def _text(value: object) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {part}" for name, part in value.items()) or "none"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def _unlike_files(sides: Sequence[Side], documents: Several) -> Iterator[Unlike]:
+    """Files of one name with other content: the checkpoint, the picture, the questions."""
+    for group in ("model", "image", "questions"):
+        if len({getattr(side.study, group) for side in sides}) > 1:
+            continue  # other names are a difference already
+        digests = [_digests(document.sessions, group) for document in documents]
+        if all(digests) and any(digest != digests[0] for digest in digests[1:]):
+            same = frozenset.intersection(*digests)
+            own = [", ".join(f"{name} {sha256}" for name, sha256 in sorted(digest - same)) for digest in digests]
+            yield Unlike(about="files", name=group, values=tuple(map(_text, own)))
+
+
+def _digests(sessions: Sequence[Session], group: str) -> frozenset[tuple[str, str]]:
+    """The files of a group with the digest of each. Empty if no session has one."""
+    found = (
+        frozenset((name, one.sha256) for name, one in session.inputs.items() if name.partition("/")[0] == group)
+        for session in sessions
+    )
+    return next((digests for digests in found if digests), frozenset())
+
+
+def _code(sessions: Sequence[Session]) -> tuple[str, ...]:
+    named = (session.environment.commit or session.version for session in sessions)
+    return tuple(dict.fromkeys(name for name in named if name))
+
+
+# Cells
+
+
+def _cells(documents: Several) -> Iterator[SideCell]:
+    """All cells that any study has, by method in the order of the studies, and by retention."""
+    by_study = [{(cell.method, cell.nominal_retention): cell for cell in _of(document)} for document in documents]
+    pairs = [{(cell.method, cell.retention): cell for cell in document.pairs} for document in documents]
+    spreads = {quantity: _spread(pairs, quantity) for quantity in ("prefill_ms", "total_ms")}
+    machines = [machine_spread(document.study.device) for document in documents]
+    methods = list(dict.fromkeys(method for document in documents for method in document.study.methods))
+    keys = {key for cells in by_study for key in cells}
+    for method, retention in sorted(keys, key=lambda key: (methods.index(key[0]), key[1])):
+        cells = [cells.get((method, retention)) for cells in by_study]
+        timed = [found.get((method, retention)) for found in pairs]
+        ratios = {
+            quantity: (
+                None,
+                *(
+                    _ratio(timed[0], one, quantity, spread, (machines[0], machine))
+                    for one, machine in zip(timed[1:], machines[1:], strict=True)
+                ),
+            )
+            for quantity, spread in spreads.items()
+        }
+        yield SideCell(
+            method=method,
+            nominal_retention=retention,
+            cells=tuple(cells),
+            prefill_ratios=ratios["prefill_ms"],
+            total_ratios=ratios["total_ms"],
+            accuracy_differences=(None, *(_difference(cells[0], cell) for cell in cells[1:])),
+            unequal=tuple(name for name in EXACT if _differs(cells, name)),
+        )
+
+
+def _of(document: SweepDocument | Comparison) -> Sequence[CellSummary]:
+    return document.rows if isinstance(document, Comparison) else document.cells
+
+
+def _spread(pairs: Sequence[dict[tuple[str, float], CellPairs]], quantity: str) -> Spread | None:
+    """The spread between processes, pooled over all cells of all studies."""
+    return pooled_spread([speedups_by_session(cell, quantity) for cells in pairs for cell in cells.values()])
+
+
+def _ratio(
+    first: CellPairs | None, other: CellPairs | None, quantity: str, pooled: Spread | None, machines: Sequence[float]
+) -> SpeedupRatio | None:
+    """The speed-up of the other study over that of the first one, with Welch's interval over processes.
+
+    pooled: the spread between processes, over all cells of all studies.
+    machines: the spread of the state of each of the two machines.
+    """
+    if first is None or other is None or min(len(first.session), len(other.session)) < LEAST_SAMPLES:
+        return None
+    sides: list[Groups] = [speedups_by_session(cell, quantity) for cell in (first, other)]
+    known = known_spread(sides, pooled)
+    base, new = (
+        log_mean(side).with_spread(*known).with_machine(machine) for side, machine in zip(sides, machines, strict=True)
+    )
+    value, ci95 = quotient(base, new)
+    return SpeedupRatio(
+        value=value,
+        ci95=ci95,
+        samples=min(len(first.session), len(other.session)),
+        sessions=min(map(len, sides)),
+    )
+
+
+def _difference(first: CellSummary | None, other: CellSummary | None) -> Difference | None:
+    if first is None or other is None or first.accuracy is None or other.accuracy is None:
+        return None
+    return difference_between(first.accuracy, other.accuracy)
+
+
+def _differs(cells: Sequence[CellSummary | None], name: str) -> bool:
+    known = [getattr(cell, name) for cell in cells if cell is not None and cell.status == "done"]
+    return any(value != known[0] for value in known[1:])

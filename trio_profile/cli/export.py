@@ -1,0 +1,97 @@
+"""`trio-profile export`: a kept study for a paper, a spreadsheet or a data frame, or one of its figures."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from trio_profile.cli import printing
+from trio_profile.cli.options import DIRECTORY, OUTPUT
+from trio_profile.text import printable_json
+
+if TYPE_CHECKING:
+    from trio_profile.studies.running import Finished
+
+FIGURE = "Figure"
+"""Panel of the help."""
+
+
+def command(
+    directory: DIRECTORY,
+    format: Annotated[
+        Literal["md", "latex", "csv", "parquet", "json"] | None,
+        typer.Option(
+            "--format",
+            help="The form. Default: by the end of --out: .md, .tex, .csv, .parquet, .json.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write this file, instead of printing.", rich_help_panel=OUTPUT)
+    ] = None,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="The raw pairs, one row a pair: csv, parquet, json.", rich_help_panel=OUTPUT)
+    ] = False,
+    cells: Annotated[
+        bool, typer.Option("--cells", help="The table of all cells alone: md, latex.", rich_help_panel=OUTPUT)
+    ] = False,
+    figure: Annotated[
+        str | None,
+        typer.Option("--figure", metavar="NAME", help="Only this figure of the page.", rich_help_panel=FIGURE),
+    ] = None,
+    to: Annotated[
+        Literal["svg", "pdf", "png"] | None,
+        typer.Option(
+            "--to", help="The form of the figure. Default: by the end of --out, or svg.", rich_help_panel=FIGURE
+        ),
+    ] = None,
+) -> None:
+    """Write a kept study in another form: Markdown, LaTeX, CSV, Parquet, JSON, or one figure as a picture.
+
+    CSV and Parquet have one row for each cell, and each quantity in three columns: the value and its 95 % interval.
+    """
+    from trio_profile.studies import exporting
+
+    if figure is not None:
+        if format is not None or pairs or cells:
+            raise typer.BadParameter("--figure takes --to and --out, not --format, --pairs or --cells")
+        form = to or _picture(out)
+        _require_file(out, form)
+        content, found = exporting.figure(directory, figure, form)
+    else:
+        if to is not None:
+            raise typer.BadParameter("--to is the form of a figure: name one with --figure")
+        form = exporting.format_of(out, format)
+        _require_file(out, form)
+        content, found = exporting.exported(directory, form, pairs=pairs, cells=cells)
+    _deliver(content, found, out, form)
+
+
+def _picture(out: Path | None) -> Literal["svg", "pdf", "png"]:
+    """The form that the name of a file says; svg if it says none."""
+    endings: dict[str, Literal["svg", "pdf", "png"]] = {".pdf": "pdf", ".png": "png"}
+    return endings.get(out.suffix if out is not None else "", "svg")
+
+
+def _require_file(out: Path | None, form: str) -> None:
+    """Raise BadParameter for a form that cannot be printed, unless a file is named."""
+    if out is None and form in ("parquet", "pdf", "png"):
+        raise typer.BadParameter(f"{form} is no text, so it is not printed: name a file with --out")
+
+
+def _deliver(content: str | bytes, found: "Finished", out: Path | None, form: str) -> None:
+    """Write the content to the file, or print it."""
+    from trio_profile.studies import exporting
+
+    printing.warn(found.warnings)
+    if out is not None:
+        exporting.write(out, content)
+        printing.write(str(out))
+        return
+    text = content.decode() if isinstance(content, bytes) else content
+    if form == "json":
+        sys.stdout.write(printable_json(text, sys.stdout.encoding or "utf-8"))
+    else:
+        printing.write(text)

@@ -1,0 +1,238 @@
+"""The figures that a paper prints, beside the measured ones: in the charts, and as a page of their own."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from trio_profile import units
+from trio_profile.analysis.cells import CellSummary
+from trio_profile.analysis.compare import Comparison
+from trio_profile.analysis.sweep import SweepDocument
+from trio_profile.audit.claims import Claims, Row, Table
+from trio_profile.audit.facts import Facts
+from trio_profile.audit.printed import Printed
+from trio_profile.audit.quantities import quantity
+from trio_profile.audit.reader import read
+from trio_profile.errors import StudyError
+from trio_profile.findings import blocks, entries
+from trio_profile.findings.blocks import Axis, Chart, Entry, Page, Report, Sentences, Series
+from trio_profile.findings.cells import realised
+from trio_profile.findings.charts import colour_of
+from trio_profile.text import listed
+
+What = Literal["prefill", "total", "accuracy"]
+_CHARTS: dict[str, What] = {"prefill": "prefill", "total": "total", "accuracy": "accuracy"}
+"""What each chart of a sweep shows, by its id."""
+_WORDS: dict[What, str] = {"prefill": "prefill speed-up", "total": "total speed-up", "accuracy": "accuracy kept"}
+_NEAR = 0.006
+"""Retentions that differ by less count as equal. A percentage without decimals may be off by half a percent."""
+_LAST_PAGES = ("doubts", "study", "numbers")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One printed figure of a method at a retention.
+
+    value: the speed-up, or the share of the dense accuracy that is kept.
+    text: the figure as printed, or the two printed times that it is made of.
+    model: of the claim; empty if it names none.
+    table: name of its table in the claims file. where: its place in the paper.
+    """
+
+    what: What
+    method: str
+    model: str
+    retention: float
+    value: float
+    text: str
+    table: str
+    where: str
+
+
+def with_printed(report: Report, document: Any, claims: str) -> Report:
+    """The report of a sweep or a comparison with the figures of a claims file.
+
+    claims: a file, or the name of one that ships with the package.
+    Raises ClaimsError if the claims cannot be read. Raises StudyError for another kind of study, and for claims that
+    print no speed-up and no accuracy of the study's methods at any retention.
+    """
+    if not isinstance(document, SweepDocument | Comparison):
+        raise StudyError("--claims: this kind of study has no speed-ups by retention; name a sweep or a comparison")
+    found = read(claims)
+    figures = [one for one in _figures(found) if one.method in document.study.methods]
+    if not figures:
+        methods = listed(document.study.methods)
+        raise StudyError(
+            f"{found.name} prints no speed-up and no accuracy of {methods} at a retention: name other claims"
+        )
+    # Figures of the study's own model are what it can be compared with. Others are shown only without these.
+    figures = [one for one in figures if _is_same(one.model, document.study.model)] or figures
+    pages = [replace(page, blocks=[_drawn(block, document, figures) for block in page.blocks]) for page in report.pages]
+    place = next((i for i, page in enumerate(pages) if page.id in _LAST_PAGES), len(pages))
+    return replace(report, pages=[*pages[:place], _page(document, found, figures), *pages[place:]])
+
+
+def _is_same(claimed: str, model: str) -> bool:
+    """Whether a study's model is the model of a claim. A repository of the hub has further words in its name."""
+    return claimed != "" and claimed.casefold() in model.casefold()
+
+
+# Reading the claims
+
+
+def _figures(claims: Claims) -> Iterator[Figure]:
+    facts = Facts.of(claims)
+    for table, row in claims.rows():
+        retention = _retention(facts, row)
+        if row.method is None or retention is None:
+            continue
+        for what, value, text in (*_stated(row), *_quotients(facts, table, row)):
+            where = table.where or table.name
+            yield Figure(what, row.method, row.model or "", retention, value, text, table.name, where)
+
+
+def _retention(facts: Facts, row: Row) -> float | None:
+    """The retention of a row: as it states it, or by its number of tokens."""
+    if (stated := facts.retention(row)) is not None:
+        return float(stated.value)
+    model = facts.model(row)
+    return None if model is None or row.tokens is None else float(Printed.of(row.tokens).value / model.visual_tokens)
+
+
+def _stated(row: Row) -> Iterator[tuple[What, float, str]]:
+    """The speed-ups and the accuracy that a row prints."""
+    for name, text in row.figures.items():
+        meant, value = quantity(name), float(Printed.of(text).value)
+        if name == "accuracy_kept_pct":
+            yield "accuracy", value / 100, f"{text} %"
+        elif meant.base in ("prefill", "total") and meant.form in ("ratio", "reduction", "share"):
+            ratio = {"ratio": value, "reduction": 100 / (100 - value) if value < 100 else 0, "share": 100 / value}
+            yield meant.base, ratio[meant.form], f"{text} {meant.unit}".replace(" ×", "×")
+
+
+def _quotients(facts: Facts, table: Table, row: Row) -> Iterator[tuple[What, float, str]]:
+    """The speed-ups that follow from the printed times of a row and of its dense row."""
+    dense = table.dense(row.model)
+    bases: tuple[Literal["prefill", "total"], ...] = ("prefill", "total")
+    for base in bases:
+        whole, part = facts.amount(dense, base), facts.amount(row, base)
+        if whole is not None and part is not None and base not in {what for what, _, _ in _stated(row)}:
+            ratio = (whole[1].value * whole[0].scale) / (part[1].value * part[0].scale)
+            yield base, float(ratio), f"{whole[1].text} {whole[0].unit} / {part[1].text} {part[0].unit}"
+
+
+# Charts
+
+
+def _drawn(block: blocks.Block, document: SweepDocument | Comparison, figures: Sequence[Figure]) -> blocks.Block:
+    """A block with the printed figures, if it is a chart of one of their quantities."""
+    if not isinstance(block, Chart) or block.id not in _CHARTS:
+        return block
+    series = list(_series(document, [one for one in figures if one.what == _CHARTS[block.id]]))
+    if not series:
+        return block
+    label = f"{block.label}. As printed: {listed(list(dict.fromkeys(one.name for one in series)))}"
+    # The two charts of speed-ups keep one axis.
+    speedups = [one.value for one in figures if one.what != "accuracy"]
+    axis = block.y if _CHARTS[block.id] == "accuracy" else _widened(block.y, speedups)
+    return replace(block, label=label, y=axis, series=[*block.series, *series])
+
+
+def _series(document: SweepDocument | Comparison, figures: Sequence[Figure]) -> Iterator[Series]:
+    """A dotted line for each method, model and table. The legend names each method and model once."""
+    named: set[str] = set()
+    for method, model, table in dict.fromkeys((one.method, one.model, one.table) for one in figures):
+        own = [one for one in figures if (one.method, one.model, one.table) == (method, model, table)]
+        points = [(one, y) for one in sorted(own, key=lambda one: one.retention) if (y := _height(document, one))]
+        name = f"{method} as printed, {model}" if model else f"{method} as printed"
+        if points:
+            yield Series(
+                name,
+                [100 * one.retention for one, _ in points],
+                [y for _, y in points],
+                [_tooltip(name, one) for one, _ in points],
+                colour=colour_of(document, method),
+                line="dot" if len(points) > 1 else None,
+                marker="diamond",
+                hollow=[True] * len(points),
+                size=9,
+                group=name,
+                legend=name not in named,
+            )
+            named.add(name)
+
+
+def _height(document: SweepDocument | Comparison, figure: Figure) -> float | None:
+    """Where a figure lies in its chart. A share of the dense accuracy is drawn as that share of our dense accuracy."""
+    if figure.what != "accuracy":
+        return figure.value
+    dense = document.dense.accuracy if document.dense is not None else None
+    return None if dense is None else 100 * figure.value * dense.value
+
+
+def _tooltip(name: str, figure: Figure) -> str:
+    lines = [f"{name}, at {units.percent(figure.retention)}", f"{_WORDS[figure.what]}: {figure.text}", figure.where]
+    if figure.what == "accuracy":
+        lines.append("drawn as this share of our dense accuracy")
+    return "\n".join(lines)
+
+
+def _widened(axis: Axis, values: Sequence[float]) -> Axis:
+    """The axis with room for further values."""
+    if axis.low is None or axis.high is None:
+        return axis
+    margin = 0.05 * (max(axis.high, *values) - min(axis.low, *values))
+    return replace(axis, low=min(axis.low, min(values) - margin), high=max(axis.high, max(values) + margin))
+
+
+# The page
+
+
+def _page(document: SweepDocument | Comparison, claims: Claims, figures: Sequence[Figure]) -> Page:
+    source = f" ({claims.source})" if claims.source else ""
+    lines = [f"Printed in: {claims.paper}{source}."]
+    if not any(_is_same(one.model, document.study.model) for one in figures):
+        models = [model for model in dict.fromkeys(one.model for one in figures) if model]
+        lines.append(
+            f"The printed figures are of {listed(models) or 'an unnamed model'}, and this study ran "
+            f"{document.study.model}: compare the shape of the curves, not their height."
+        )
+    rows = [_row(document, one) for one in figures]
+    columns = ("Method", "Retention", "quantity", "as printed", "measured", "model of the claim", "place")
+    return Page(
+        "as-printed",
+        "As printed",
+        "What a paper prints for the methods of this study, and what was measured here at the same retention. A "
+        "quotient of two times is computed from the printed times. Printed figures have no intervals.",
+        [
+            Sentences("", lines, tone="doubt" if len(lines) > 1 else "finding"),
+            blocks.Table("Printed and measured", columns, rows, keys=3, detail=True),
+        ],
+    )
+
+
+def _row(document: SweepDocument | Comparison, figure: Figure) -> list[Entry]:
+    derived = figure.what != "accuracy" and not figure.text.endswith("×")
+    return [
+        Entry(figure.method, colour=colour_of(document, figure.method)),
+        Entry(units.percent(figure.retention), order=figure.retention),
+        Entry(_WORDS[figure.what]),
+        Entry(units.times(figure.value), note=figure.text) if derived else Entry(figure.text),
+        _measured(document, figure),
+        Entry(figure.model or "–"),
+        Entry(figure.where),
+    ]
+
+
+def _measured(document: SweepDocument | Comparison, figure: Figure) -> Entry:
+    cells: Sequence[CellSummary] = document.rows if isinstance(document, Comparison) else document.cells
+    near = [one for one in cells if one.method == figure.method and abs(realised(one) - figure.retention) <= _NEAR]
+    if not near:
+        return entries.NOTHING
+    cell = min(near, key=lambda one: abs(realised(one) - figure.retention))
+    if figure.what != "accuracy":
+        return entries.speedup(cell.prefill_speedup if figure.what == "prefill" else cell.total_speedup)
+    dense = document.dense.accuracy if document.dense is not None else None
+    if cell.accuracy is None or dense is None or not dense.value:
+        return entries.NOTHING
+    return Entry(units.percent(cell.accuracy.value / dense.value))

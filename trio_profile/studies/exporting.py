@@ -1,0 +1,97 @@
+"""A kept study in another form: as text for a paper, as rows for a data frame, or one of its figures."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from trio_profile.errors import StudyError
+from trio_profile.records.files import MEASUREMENTS, WRITTEN
+from trio_profile.records.store import Store
+from trio_profile.records.writing import write_whole
+from trio_profile.render.figures import Picture, picture
+from trio_profile.studies import running
+from trio_profile.studies.running import Finished
+
+Format = Literal["md", "latex", "csv", "parquet", "json"]
+ENDINGS: dict[str, Format] = {".md": "md", ".tex": "latex", ".csv": "csv", ".parquet": "parquet", ".json": "json"}
+"""The format of a file, by the end of its name."""
+OF_PAIRS = ("csv", "parquet", "json")
+"""The formats in which the raw pairs can be written."""
+
+
+def exported(
+    directory: Path, format: Format, *, pairs: bool = False, cells: bool = False
+) -> tuple[str | bytes, Finished]:
+    """Return a study in a format, and the study.
+
+    pairs: the raw pairs, one row a pair. As JSON: the document with its pairs.
+    cells: only the table of all cells; md and latex alone.
+    Raises StoreError if the directory holds no study. Raises StudyError if the study has no pairs, no cells or no rows,
+    or if the format needs an extra that is not installed.
+    """
+    if pairs and format not in OF_PAIRS:
+        raise StudyError(f"--pairs takes --format {', '.join(OF_PAIRS)}, not {format}: a page of text cannot hold them")
+    if cells and format not in ("md", "latex"):
+        raise StudyError(f"--cells takes --format md or latex; {format} holds every cell anyway")
+    found = running.read(directory)
+    if pairs and found.kind.file != MEASUREMENTS:
+        raise StudyError(f"{directory} holds no pairs: a study of kind {found.kind.name!r} is not timed cell by cell")
+    if format == "json":
+        return _json(found, pairs=pairs), found
+    if format in ("md", "latex"):
+        return _text(found, format, cells=cells), found
+    from trio_profile.analysis.flat import pair_rows, rows_of
+    from trio_profile.render.tabular import csv_text, parquet_bytes
+
+    rows = pair_rows(Store(directory).read()) if pairs else rows_of(found.document, found.kind.rows)
+    return csv_text(rows) if format == "csv" else parquet_bytes(rows), found
+
+
+def figure(directory: Path, name: str, form: Picture) -> tuple[bytes, Finished]:
+    """Return one figure of a study's page as the content of a picture file, and the study.
+
+    Raises StudyError if no figure has this name, or if it cannot be drawn here.
+    """
+    found = running.read(directory)
+    return picture(running.findings(found), name, form), found
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Write an export. Raises StoreError if it cannot be written, StudyError for the name of a study's own file."""
+    if path.name in WRITTEN:
+        raise StudyError(f"{path} is the name of a file of a study: choose another --out")
+    write_whole(path, content)
+
+
+def format_of(path: Path | None, given: str | None) -> Format:
+    """The format that was given, or that the name of the file says. Raises StudyError if neither says it."""
+    format = given or ENDINGS.get(path.suffix if path is not None else "")
+    known: Sequence[Format] = tuple(ENDINGS.values())
+    for one in known:
+        if one == format:
+            return one
+    raise StudyError(f"--format {format or 'is missing'}: choose {', '.join(known)}")
+
+
+def _json(found: Finished, *, pairs: bool) -> str:
+    if not pairs:
+        return found.document.model_dump_json(indent=2) + "\n"
+    from trio_profile.analysis.pairs import json_with_pairs
+
+    return json_with_pairs(found.document) + "\n"
+
+
+def _text(found: Finished, format: Format, *, cells: bool) -> str:
+    """The report with the table of all cells first, or this table alone."""
+    from trio_profile.findings.paper import page
+    from trio_profile.render import latex, markdown
+
+    report, first = running.findings(found), page(found.document)
+    if first is None and cells:
+        raise StudyError(f"a study of kind {found.kind.name!r} has no cells: leave --cells out")
+    pages = [] if first is None else [first]
+    whole = replace(report, pages=pages if cells else [*pages, *report.pages])
+    if format == "latex":
+        return latex.tables(whole) if cells else latex.latex(whole)
+    return markdown.tables(whole) if cells else markdown.markdown(whole)

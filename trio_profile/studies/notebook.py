@@ -1,0 +1,47 @@
+"""What a notebook shows of a document: its first sentences and its first table."""
+
+from collections.abc import Callable
+from importlib import import_module
+
+from trio_profile.errors import StudyError
+from trio_profile.findings.blocks import Report
+from trio_profile.records.documents import Document, StudyDocument
+from trio_profile.render.snippet import snippet
+from trio_profile.studies.kinds import KINDS
+
+_REPORTS = {
+    "AuditDocument": "trio_profile.findings.audit:report",
+    "GateDocument": "trio_profile.findings.gate:report",
+    "Preview": "trio_profile.findings.preview:report",
+    "SideBySide": "trio_profile.findings.side_by_side:report",
+}
+"""The reports of documents that are no study of a kind, by the name of the class."""
+
+
+def html_of(document: Document) -> str | None:
+    """A document as a piece of HTML; None for a document without a report, which a notebook shows as text."""
+    make = _report_function(document)
+    return None if make is None else snippet(make(document))
+
+
+def _report_function(document: Document) -> Callable[[Document], Report] | None:
+    name = _REPORTS.get(type(document).__name__)
+    if name is not None:
+        module, _, function = name.partition(":")
+        return getattr(import_module(module), function)
+    if not isinstance(document, StudyDocument):
+        return None
+    # A document that was made in Python may name no verb, so the class decides.
+    kinds = [KINDS[document.study.verb]] if document.study.verb in KINDS else []
+    for kind in (*kinds, *KINDS.values()):
+        try:
+            if _class_of(kind.load("document")) is type(document):
+                return kind.load("report")
+        except StudyError:  # the kind's extra is not installed
+            continue
+    return None
+
+
+def _class_of(made: Callable[..., object]) -> object:
+    """The class of a kind's documents: `made` itself, or what it returns."""
+    return made if isinstance(made, type) else made.__annotations__.get("return")
