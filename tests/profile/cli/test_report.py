@@ -16,7 +16,7 @@ def test_report_is_rebuilt_and_says_what_was_dropped(sweep_arguments, tmp_path, 
     with (tmp_path / "measurements.jsonl").open("ab") as file:
         file.write(b'{"record": "measurem')
     assert run(["report", str(tmp_path)]) == 0
-    assert "warning: line 8 dropped" in capsys.readouterr().err
+    assert "warning: line 9 dropped" in capsys.readouterr().err
 
 
 WITHOUT_TORCH = """
