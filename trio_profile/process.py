@@ -15,9 +15,11 @@ PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "2000", "KMP_BLOCKTIM
 
 By default a thread of OpenMP spins for some milliseconds while it waits for work. On a busy machine it then takes the
 CPU from the thread that it waits for. A thread that sleeps at once is slow on a quiet machine: to wake it takes longer
-than a small operation. So it looks 2,000 times (some hundredth of a millisecond), and then sleeps. docs/machine.md has
-the measured times.
+than a small operation. So it looks 2,000 times whether its work is there, and then sleeps. docs/machine.md has the
+measured times.
 """
+_BRIEF = 10_000
+"""A thread that looks no more often than this spins briefly."""
 _OTHER_VARIABLES = ("KMP_LIBRARY",)
 """Further variables that say how threads wait. If the user has set any of them, all stay as they are."""
 
@@ -58,7 +60,7 @@ def prepare() -> None:
 
 
 def wait_policy() -> str:
-    """Return what OpenMP's threads do while they wait: `passive` (they sleep) or `active` (they spin).
+    """Return what OpenMP's threads do while they wait: `brief` (spin, then sleep), `passive` (sleep), `active` (spin).
 
     Empty if the environment does not tell, because a variable was set after this process had started.
     """
@@ -92,12 +94,17 @@ def _known_policy() -> str:
 
 
 def _asked_policy(environment: Mapping[str, str]) -> str:
-    """Return the policy that an environment asks for. Without any variable threads spin."""
+    """Return the policy that an environment asks for. Without any variable threads spin.
+
+    GNU's runtime lets its own variable overrule OpenMP's.
+    """
+    spins = environment.get("GOMP_SPINCOUNT", "").strip()
+    if spins.isdecimal() and len(spins) < 10:
+        return "passive" if int(spins) == 0 else "brief" if int(spins) <= _BRIEF else "active"
     asked = environment.get("OMP_WAIT_POLICY", "").strip().lower()
     if asked in ("passive", "active"):
         return asked
-    never_spins = "0" in (environment.get("GOMP_SPINCOUNT"), environment.get("KMP_BLOCKTIME"))
-    return "passive" if never_spins else "active"
+    return "passive" if environment.get("KMP_BLOCKTIME") == "0" else "active"
 
 
 def _environment_at_start() -> dict[str, str]:

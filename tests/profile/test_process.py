@@ -24,9 +24,9 @@ def printed(code: str, **variables: str) -> str:
     return done.stdout.strip()
 
 
-def test_threads_sleep_and_memory_is_kept_after_the_preparation():
+def test_threads_sleep_soon_and_memory_is_kept_after_the_preparation():
     found = printed(f"from trio_profile import process; process.prepare(); {POLICY}")
-    assert found.startswith("passive")
+    assert found.startswith("brief")
     assert found.endswith("keeps memory") or not process._has_glibc()
 
 
@@ -38,7 +38,7 @@ def test_torch_that_was_imported_before_spins_and_the_environment_says_so():
 def test_fresh_processes_of_one_that_spins_are_described_as_they_will_be():
     code = "import torch; from trio_profile.inputs.environment import collect; "
     found = printed(code + "new = collect(fresh=True); print(new.wait_policy, new.allocator, collect().wait_policy)")
-    assert found in ("passive keeps memory active", "passive system active")
+    assert found in ("brief keeps memory active", "brief system active")
 
 
 def test_a_variable_of_the_user_stays():
@@ -62,12 +62,20 @@ def test_one_thread_never_waits():
         ({"OMP_WAIT_POLICY": "Passive"}, "passive"),
         ({"OMP_WAIT_POLICY": "active", "KMP_BLOCKTIME": "0"}, "active"),
         ({"GOMP_SPINCOUNT": "0"}, "passive"),
+        ({"GOMP_SPINCOUNT": "2000", "OMP_WAIT_POLICY": "active"}, "brief"),
+        ({"GOMP_SPINCOUNT": "300000", "OMP_WAIT_POLICY": "passive"}, "active"),
+        ({"GOMP_SPINCOUNT": "INFINITY"}, "active"),
+        ({"GOMP_SPINCOUNT": "9" * 5000}, "active"),
         ({"KMP_BLOCKTIME": "200"}, "active"),
     ],
 )
 def test_what_an_environment_asks_for(given: dict[str, str], policy: str):
     assert process._asked_policy(given) == policy
     assert process.passive_variables(given) == ({} if given else process.PASSIVE)
+
+
+def test_what_we_set_ourselves_is_brief():
+    assert process._asked_policy(process.PASSIVE) == "brief"
 
 
 def test_a_worker_keeps_what_the_user_has_set():

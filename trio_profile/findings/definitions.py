@@ -3,7 +3,8 @@
 from trio_profile.findings.blocks import Page, Terms
 
 WAIT_POLICIES = {
-    "passive": "sleep (OMP_WAIT_POLICY=PASSIVE)",
+    "brief": "spin for a moment, then sleep (OMP_WAIT_POLICY=PASSIVE, GOMP_SPINCOUNT=2000)",
+    "passive": "sleep at once (OMP_WAIT_POLICY=PASSIVE)",
     "active": "spin: on a busy machine they take the CPU from the thread that they wait for",
     "one thread": "none, there is one thread",
 }

@@ -130,8 +130,7 @@ def _stopped_early(document: SweepDocument) -> Iterator[str]:
     done = [cell.prefill_speedup for cell in document.cells if cell.prefill_speedup is not None]
     reasons = Counter(speedup.stopped for speedup in done)
     asked = units.percent(document.study.precision)
-    several = len(document.sessions) > 1
-    widths = [_half_width(speedup) for speedup in done if speedup.stopped == "converged" and several]
+    widths = [_half_width(speedup) for speedup in done if speedup.stopped == "converged" and speedup.sessions > 1]
     if wide := [width for width in widths if width > document.study.precision]:
         where = _some(len(wide), len(done))
         widest = units.percent_beside(max(wide), document.study.precision)

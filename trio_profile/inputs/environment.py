@@ -73,7 +73,7 @@ def _cpu_ticks() -> tuple[int, int] | None:
 
 
 def _wait_policy(fresh: bool) -> str:
-    """Return what torch's threads do while they wait: `passive`, `active`, or `one thread` if none waits."""
+    """Return what torch's threads do while they wait: see `records.session.Environment`."""
     if torch.get_num_threads() == 1:
         return "one thread"
     if not torch.backends.openmp.is_available():

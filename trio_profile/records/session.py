@@ -18,8 +18,8 @@ class Environment(Record):
     memory_bytes: main memory.
     cuda, driver: versions; None without CUDA.
     device_memory_bytes: the GPU's memory; None without CUDA.
-    wait_policy: what torch's threads do while they wait: `passive` (they sleep), `active` (they spin), or `one thread`
-        (none waits). Empty in old files.
+    wait_policy: what torch's threads do while they wait: `brief` (they spin for a moment, then sleep), `passive` (they
+        sleep at once), `active` (they spin), or `one thread` (none waits). Empty in old files.
     allocator: what the host's malloc does with freed memory: `keeps memory`, `returns memory`, `system`, or the name of
         another allocator. Empty in old files.
     sdpa: on CUDA, the kernels of `scaled_dot_product_attention` in torch's order of preference.
