@@ -13,6 +13,7 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from math import log, sqrt
 from pathlib import Path
 from statistics import mean, median, stdev
@@ -24,6 +25,7 @@ from rich.table import Table
 from tests.benchmarks.program import SLOWED_MS, Call, call, call_once, contains, half_width, machine, parser, write
 from trio_profile import units
 from trio_profile.analysis.sweep import from_store
+from trio_profile.gate.evidence import Subject, compare, of_study
 from trio_profile.records.store import Store
 
 RETENTION = "0.22"
@@ -47,6 +49,7 @@ def main() -> None:
         "seconds": time.monotonic() - start,
         **summary(cells, [gate.document["verdicts"] for gate in gates], options.slower),
         "alike": alike([_medians(options, number) for number in same]),
+        "gated": gated([_subject(options, number) for number in same]),
         "sweeps": [
             {
                 "command": sweep.command,
@@ -127,12 +130,28 @@ def caught(pairs: Sequence[Sequence[Mapping[str, Any]]], quantity: str) -> int:
     )
 
 
+def gated(sweeps: Sequence[Subject]) -> dict[str, tuple[int, int]]:
+    """Return how many of the gate's intervals contain 1, of how many, when each two alike sweeps are compared."""
+    found: dict[str, list[bool]] = {}
+    for base, new in combinations(sweeps, 2):
+        for verdict in compare(base, new):
+            if verdict.ci95 is not None:
+                low, high = verdict.ci95
+                found.setdefault(verdict.quantity, []).append(low <= 1 <= high)
+    return {quantity: (sum(holding), len(holding)) for quantity, holding in found.items()}
+
+
 def milliseconds_of(share: float, cell: Mapping[str, Any], threads: int) -> float:
     """Return the CPU time that one thread must burn to slow a cell's pruned prefill by a share.
 
     With one thread it is that share of the CPU time. With several, CPU time counts each thread, so wall time is used.
     """
     return share * cell["cpu_ms" if threads == 1 else "prefill_ms"]["median"]
+
+
+def _subject(options: argparse.Namespace, number: int) -> Subject:
+    directory = _directory(options, number)
+    return of_study(Store(directory).read(), directory.name)
 
 
 def _medians(options: argparse.Namespace, number: int) -> list[float]:
@@ -194,6 +213,8 @@ def _print(result: Mapping[str, Any]) -> None:
             units.percent(found["half_width"]),
         )
     console.print(verdicts, covered)
+    for quantity, (holding, of) in result["gated"].items():
+        console.print(f"Each two alike sweeps compared: {holding} of {of} intervals of {quantity} contain 1.")
     for quantity, number in (result["caught"] or {}).items():
         ratios = [
             verdict["ratio"]

@@ -22,7 +22,7 @@ from trio_profile.records.contents import Contents
 from trio_profile.records.differences import changed_input
 from trio_profile.records.files import STUDY
 from trio_profile.records.schema import Dense, Measurement, Session, Study
-from trio_profile.stats.intervals import Groups, median
+from trio_profile.stats.intervals import Groups, machine_spread, median
 from trio_profile.stats.sessions import Spread, pooled_spread
 from trio_profile.studies.sessions import processes_of, unfinished
 
@@ -155,7 +155,7 @@ def of_study(contents: Contents, name: str) -> Subject:
         if measurement.status != "done":
             subject.failed[where] = measurement.reason or "no reason was recorded"
         else:
-            subject.evidence[where] = _cell(measurement, one_thread)
+            subject.evidence[where] = _cell(measurement, one_thread, machine_spread(study.device))
     return subject
 
 
@@ -169,18 +169,19 @@ def _dense(dense: Dense) -> dict[str, Evidence]:
     }
 
 
-def _cell(measurement: Measurement, one_thread: bool) -> dict[str, Evidence]:
+def _cell(measurement: Measurement, one_thread: bool, machine: float) -> dict[str, Evidence]:
     """The measurement of each quantity of a cell.
 
     one_thread: whether the model ran on one thread of a CPU. Then its CPU time is judged too: other work on the machine
         hardly changes it. With several threads it contains the time that they wait for each other.
+    machine: the spread of the machine's state, see `intervals.machine_spread`.
     """
     pairs = measurement.pairs
     has_cpu_times = one_thread and all(pair.cpu_ms and pair.dense_cpu_ms for pair in pairs)
     found: dict[str, Evidence] = {}
     for quantity in (*MEASURED, *(("cpu_ms",) if has_cpu_times else ())):
         groups = tuple(tuple(1 / speedup for speedup in speedups(pairs, quantity)) for pairs in by_session(measurement))
-        found[f"{quantity.removesuffix('_ms')}_over_dense"] = Samples(groups, interleaved=True)
+        found[f"{quantity.removesuffix('_ms')}_over_dense"] = Samples(groups, interleaved=True, machine=machine)
     if (counted := measurement.counted) is not None:
         found["counted_macs"] = counted.torch_flops // 2
         found["selection_macs"] = counted.selection_flops // 2

@@ -18,7 +18,7 @@ The verdicts are those of criterion (an interval and a noise threshold) and of n
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp, isfinite, log, sqrt
+from math import exp, hypot, isfinite, log, sqrt
 from typing import TypeAlias
 
 from scipy.special import stdtrit
@@ -28,7 +28,7 @@ from trio_profile.analysis.gate import Outcome, Verdict
 from trio_profile.errors import MeasurementError
 from trio_profile.records.schema import Stopped
 from trio_profile.records.study import PROCESSES
-from trio_profile.stats.intervals import centre, median, ratio_interval
+from trio_profile.stats.intervals import MACHINE_FREEDOM, centre, median, ratio_interval, sum_of_errors
 from trio_profile.stats.sessions import Spread, known_spread, log_mean, quotient
 from trio_profile.stats.stopping import LEAST_SAMPLES
 
@@ -50,10 +50,12 @@ class Samples:
 
     groups: by session, each in the order of measurement.
     interleaved: whether the reference was measured in turn with the samples.
+    machine: the spread of the machine's state, see `intervals.machine_spread`.
     """
 
     groups: tuple[tuple[float, ...], ...]
     interleaved: bool
+    machine: float = 0.0
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -219,14 +221,16 @@ def _judge_samples(
     if not (base.interleaved and new.interleaved):
         return _judge_raw(quantity, where, base, new, max_ratio)
     known = known_spread([base.groups, new.groups], pooled)
-    before, after = (log_mean(side.groups).with_spread(*known) for side in (base, new))
+    before, after = (log_mean(side.groups).with_spread(*known).with_machine(side.machine) for side in (base, new))
     (ratio, reported), (_, sure) = (
         quotient(before, after, confidence) for confidence in (CONFIDENCE, ALARM_CONFIDENCE)
     )
     outcome = decide(reported, sure, max_ratio)
     sessions = [len(side.groups) for side in (base, new)]
-    alone = f"one process on a side: processes of the same code differ by about {units.percent(known[0])}"
-    distance = abs(log(max_ratio / ratio))
+    machine = hypot(base.machine, new.machine)
+    needed = None
+    if outcome == "inconclusive":
+        needed = _processes_needed(known[0], machine, abs(log(max_ratio / ratio)), max(sessions))
     return Verdict(
         quantity=quantity,
         where=where,
@@ -237,22 +241,39 @@ def _judge_samples(
         verdict=outcome,
         samples=min(len(base.values), len(new.values)),
         sessions=min(sessions),
-        processes_needed=_processes_needed(known[0], distance, max(sessions)) if outcome == "inconclusive" else None,
-        note=alone if min(sessions) == 1 else None,
+        processes_needed=needed,
+        note=_note(known[0], machine, min(sessions), is_open=outcome == "inconclusive" and needed is None),
     )
 
 
-def _processes_needed(spread: float, distance: float, measured: int) -> int | None:
+def _note(spread: float, machine: float, sessions: int, *, is_open: bool) -> str | None:
+    """What weakens a verdict on two studies; None if nothing does.
+
+    is_open: whether no number of processes would decide.
+    """
+    if sessions == 1:
+        return f"one process on a side: processes of the same code differ by about {units.percent(spread)}"
+    if is_open and machine:
+        return (
+            f"two studies of the same code differ by about {units.percent(machine)}, because the state of the machine "
+            "changes; more processes do not help, so time both versions in turn (pytest --trio-gate-base)"
+        )
+    return None
+
+
+def _processes_needed(spread: float, machine: float, distance: float, measured: int) -> int | None:
     """The number of processes of each side with which the 99 % interval would not reach the bound.
 
     None if more than 64 would be needed.
 
     spread: between processes, on the logarithmic scale.
+    machine: between two studies of many processes, on the same scale.
     distance: of the ratio from the bound, on the same scale.
     measured: number of processes of the side that has more of them. They did not suffice.
     """
     for count in range(max(PROCESSES, measured + 1), MOST_PROCESSES + 1):
-        if float(stdtrit(2 * (count - 1), (1 + ALARM_CONFIDENCE) / 2)) * spread * sqrt(2 / count) < distance:
+        error, freedom = sum_of_errors(spread * sqrt(2 / count), 2 * (count - 1), machine, 2 * MACHINE_FREEDOM)
+        if float(stdtrit(freedom, (1 + ALARM_CONFIDENCE) / 2)) * error < distance:
             return count
     return None
 

@@ -1,6 +1,7 @@
 """Verdicts from intervals, from pairs under every noise, and the sampling that ends in one."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -166,6 +167,41 @@ def test_a_ratio_on_the_bound_is_decided_by_no_number_of_processes():
     base, new = (Samples(tuple((ratio * one,) * 6 for one in (0.99, 1.0, 1.01)), True) for ratio in (1.0, 1.03))
     found = judge("x", "here", base, new)
     assert (found.verdict, found.processes_needed) == ("inconclusive", None)
+
+
+def with_machine(samples: Samples) -> Samples:
+    return replace(samples, machine=0.0125)
+
+
+def test_the_state_of_the_machine_widens_the_interval_of_two_studies():
+    generator = np.random.default_rng(6)
+    sides = processes(generator, 4, spread=0.003), processes(generator, 4, 1.07, spread=0.003)
+    alone = judge("x", "here", *sides)
+    aware = judge("x", "here", with_machine(sides[0]), with_machine(sides[1]))
+    assert alone.verdict == "regression" and alone.note is None
+    assert (aware.verdict, aware.ratio, aware.processes_needed) == ("inconclusive", alone.ratio, None)
+    assert aware.note is not None and "time both versions in turn" in aware.note
+    assert judge("x", "here", with_machine(sides[0]), processes(generator, 4, 1.2)).verdict == "regression"
+
+
+def test_intervals_of_studies_that_share_no_state_of_the_machine_hold_their_label():
+    """Each study has four processes, which spread by 1 %, and a state of the machine, which spreads by 1.25 %."""
+    generator = np.random.default_rng(7)
+
+    def measured() -> Samples:
+        state = float(np.exp(0.0125 * generator.standard_normal()))
+        return with_machine(processes(generator, 4, state, spread=0.01))
+
+    found = [judge("x", "here", measured(), measured()).ci95 for _ in range(400)]
+    holding = sum(ends is not None and ends[0] <= 1 <= ends[1] for ends in found)
+    assert holding >= 0.93 * 400
+
+
+def test_processes_are_advised_where_they_decide_in_spite_of_the_machine():
+    generator = np.random.default_rng(8)
+    sides = processes(generator, 4, spread=0.06), processes(generator, 4, 1.15, spread=0.06)
+    found = judge("x", "here", with_machine(sides[0]), with_machine(sides[1]))
+    assert found.verdict == "inconclusive" and found.processes_needed is not None
 
 
 def test_many_samples_are_judged():
