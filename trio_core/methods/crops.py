@@ -79,8 +79,9 @@ class MergedCrop:
     labels: Callable[[], Tensor] | None = None
 
 
-_Part = tuple[Tensor, KeptK, Callable[[], Tensor]]
-"""The tokens of a crop, as indices into those of the sample, with `indices` and `labels` of its MergedCrop."""
+_Part = tuple[Tensor, Tensor, Callable[[], Tensor]]
+"""The tokens of a crop, as indices into those of the sample, with `indices` and `labels` of its MergedCrop. The shapes
+are not named, because crops keep different numbers of tokens."""
 
 CropRule = Callable[[Crop], MergedCrop]
 """A merging rule for one crop with a budget K ≥ 1."""

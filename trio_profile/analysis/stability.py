@@ -30,12 +30,16 @@ def doubts(
         *machine_doubts.machine(enough),
     ]
     by_chance = sample_doubts.likely([suspicion for one in enough for suspicion in _suspicions(one)])
+    chances: dict[str, list[Doubt]] = {}
+    for doubt in by_chance:
+        chances.setdefault(doubt.cell.id if doubt.cell is not None else "", []).append(doubt)
     clocks = [pair.clock_mhz for measurement in done for pair in measurement.pairs if pair.clock_mhz is not None]
+    highest = max(clocks, default=0)
     for measurement in done:
         found += sample_doubts.samples(measurement)
-        if measurement in enough:
-            found += _certain(measurement, study, max(clocks, default=0))
-            found += [doubt for doubt in by_chance if doubt.cell == measurement.cell]
+        if len(measurement.pairs) >= LEAST_SAMPLES:
+            found += _certain(measurement, study, highest)
+            found += chances.get(measurement.cell.id, [])
         found += session_doubts.failures(study, [measurement], sessions)
     return found
 
