@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.profile.browser import CHROMIUM, MISSING, chromium, opened
-from tests.profile.examples import document, study
-from trio_profile.analysis.sweep import SweepDocument
+from tests.profile.documents import keep
+from tests.profile.examples import document, in_processes, measurement, study
+from trio_profile.analysis.sweep import SweepDocument, from_store
 from trio_profile.findings import sweep
+from trio_profile.records.store import Store
 from trio_profile.render import html
 from trio_profile.stats.intervals import median
 
@@ -28,15 +30,21 @@ TIMES = """() => new Promise((done) => {
 })"""
 
 
+LARGE = study(
+    methods=tuple(f"method-{number}" for number in range(25)),
+    retentions=tuple(round(0.05 * step, 2) for step in range(1, 21)),
+)
+"""A study of 500 cells: 25 methods at 20 retentions."""
+
+
 def default() -> SweepDocument:
     """A sweep with the default number of retentions."""
     return document(study())
 
 
 def large() -> SweepDocument:
-    """A study of 500 cells: 25 methods at 20 retentions."""
-    methods = tuple(f"method-{number}" for number in range(25))
-    return document(study(methods=methods, retentions=tuple(round(0.05 * step, 2) for step in range(1, 21))))
+    """The study of 500 cells."""
+    return document(LARGE)
 
 
 @pytest.fixture(scope="module", params=[default, large], ids=["default", "500 cells"])
@@ -48,6 +56,17 @@ def found(request) -> SweepDocument:
 def test_report_of_a_document(benchmark, found: SweepDocument):
     text = benchmark.pedantic(lambda: html.render(sweep.report(found)), rounds=5, warmup_rounds=1)
     benchmark.extra_info.update(bytes=len(text.encode()))
+    assert benchmark.stats.stats.median < 2
+
+
+@pytest.mark.benchmark(group="a page is written")
+def test_rebuild_a_kept_study_of_500_cells(benchmark, tmp_path: Path):
+    """Read, summarised and drawn, as `trio-profile report` does it: four processes with twelve pairs a cell."""
+    cells = [in_processes(measurement(cell.method, cell.retention, pairs=12)) for cell in LARGE.cells()]
+    keep(tmp_path, LARGE, cells)
+    run = lambda: html.write(sweep.report(from_store(Store(tmp_path).read())), tmp_path)  # noqa: E731
+    path = benchmark.pedantic(run, rounds=5, warmup_rounds=1)
+    benchmark.extra_info.update(bytes=path.stat().st_size)
     assert benchmark.stats.stats.median < 2
 
 

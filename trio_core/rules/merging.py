@@ -49,8 +49,8 @@ def joined(kept: KeptK, labels: Tensor) -> Tensor:
     return kept[labels.clamp_min(0)].where(labels >= 0, -1)
 
 
-def joined_all(kept: Sequence[KeptK], labels: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """`joined` for each sample of a batch."""
+def joined_all(kept: Sequence[Tensor], labels: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """`joined` for each sample of a batch. Samples may keep different numbers of tokens."""
     return tuple(joined(indices, of_tokens) for indices, of_tokens in zip(kept, labels, strict=True))
 
 

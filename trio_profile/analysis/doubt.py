@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from trio_profile import units
 from trio_profile.analysis.cells import by_session, speedups
 from trio_profile.records.schema import Cell, Measurement, Record
+from trio_profile.stats.intervals import median
 
 Kind = Literal[
     "samples",
@@ -96,7 +97,7 @@ def relative(groups: Sequence[Sequence[float]]) -> NDArray[np.float64]:
 
     groups: values by session, each in the order of measurement.
     """
-    return np.concatenate([np.asarray(group) / np.median(group) for group in groups])
+    return np.concatenate([np.asarray(group) / median(group) for group in groups])
 
 
 def position(groups: Sequence[Sequence[float]]) -> NDArray[np.float64]:

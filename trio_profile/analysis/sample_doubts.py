@@ -10,7 +10,7 @@ from math import ceil
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import false_discovery_control, mannwhitneyu, norm, spearmanr
+from scipy.special import ndtr
 
 from trio_profile import units
 from trio_profile.analysis.doubt import (
@@ -63,8 +63,10 @@ def likely(suspicions: Sequence[Suspicion]) -> list[Doubt]:
     A study of many cells has many tests, and each may fail by chance. The procedure of Benjamini and Hochberg raises
     any doubt about a sound study with probability CHANCE. [1995, Journal of the Royal Statistical Society B 57, 289]
     """
-    if not suspicions:
-        return []
+    if not any(suspicion.chance < CHANCE for suspicion in suspicions):
+        return []  # the procedure only raises probabilities
+    from scipy.stats import false_discovery_control  # takes half a second to import
+
     adjusted = false_discovery_control([suspicion.chance for suspicion in suspicions])
     return [suspicion.doubt for suspicion, chance in zip(suspicions, adjusted, strict=True) if chance < CHANCE]
 
@@ -154,7 +156,11 @@ def drift(measurement: Measurement) -> Iterator[Suspicion]:
         if len(values) < TREND_PAIRS or np.ptp(values) == 0:
             continue
         moved = float(np.median(values[when > 2 / 3]) / np.median(values[when < 1 / 3])) - 1
-        chance = float(spearmanr(when, values).pvalue)  # pyright: ignore[reportAttributeAccessIssue]
+        chance = 1.0
+        if abs(moved) > matters:
+            from scipy.stats import spearmanr
+
+            chance = float(spearmanr(when, values).pvalue)  # pyright: ignore[reportAttributeAccessIssue]
         where = "" if len(groups) == 1 else " of a session"
         doubt = Doubt(
             cell=measurement.cell,
@@ -165,7 +171,7 @@ def drift(measurement: Measurement) -> Iterator[Suspicion]:
             found=moved,
             threshold=matters,
         )
-        yield Suspicion(chance if abs(moved) > matters else 1.0, doubt)
+        yield Suspicion(chance, doubt)
 
 
 def multimodality(measurement: Measurement) -> Iterator[Suspicion]:
@@ -195,8 +201,12 @@ def order(measurement: Measurement) -> Iterator[Suspicion]:
     first = np.array([pair.dense_first for pair in measurement.pairs])
     if first.all() or not first.any():
         return
-    chance = float(mannwhitneyu(ratios[first], ratios[~first]).pvalue)
     difference = float(np.median(ratios[first]) / np.median(ratios[~first])) - 1
+    chance = 1.0
+    if abs(difference) > MATTERS:
+        from scipy.stats import mannwhitneyu
+
+        chance = float(mannwhitneyu(ratios[first], ratios[~first]).pvalue)
     doubt = Doubt(
         cell=measurement.cell,
         kind="order",
@@ -206,7 +216,7 @@ def order(measurement: Measurement) -> Iterator[Suspicion]:
         found=difference,
         threshold=MATTERS,
     )
-    yield Suspicion(chance if abs(difference) > MATTERS else 1.0, doubt)
+    yield Suspicion(chance, doubt)
 
 
 def dependence(measurement: Measurement) -> Iterator[Suspicion]:
@@ -218,7 +228,7 @@ def dependence(measurement: Measurement) -> Iterator[Suspicion]:
     rho = sum(len(group) * autocorrelation(group) for group in groups) / n
     effective = max((1 - rho) / (1 + rho), 0.0)
     # Without autocorrelation the standard error of ρ is 1 / √n.
-    chance = float(norm.sf(rho * n**0.5))
+    chance = float(ndtr(-rho * n**0.5))
     doubt = Doubt(
         cell=measurement.cell,
         kind="autocorrelation",

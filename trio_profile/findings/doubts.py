@@ -10,6 +10,8 @@ from trio_profile.analysis.pairs import CellPairs
 from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Series, Table
 from trio_profile.records.schema import Cell, Measurement, Study
 
+MOST_DRAWN = 24
+"""The pairs of so many cells are drawn. measurements.jsonl and the data of the page have those of all."""
 _HOW = (
     "Each doubt has a number, the threshold that it passed, and the next step. A doubt about the whole study is about "
     "all of its cells."
@@ -84,18 +86,25 @@ def page(doubts: Sequence[Doubt], cells: Collection[Cell], pairs: Sequence[CellP
             Table("Every doubt about a cell", ("cell", "doubt", "what was found"), rows, prose=True, detail=True)
         )
     if pairs:
-        blocks.append(raw_pairs(pairs, methods))
+        blocks.append(raw_pairs(pairs, methods, doubted_cells(about, cells)))
     return Page("doubts", "Doubts", _PUBLISHED, blocks)
 
 
-def raw_pairs(pairs: Sequence[CellPairs], methods: Sequence[str]) -> Chart:
-    """The speed-up of every pair in the order of measurement, a line for each cell, a gap between two sessions."""
-    series = [_pairs_of(cell, methods.index(cell.method) if cell.method in methods else None) for cell in pairs]
+def raw_pairs(pairs: Sequence[CellPairs], methods: Sequence[str], doubted: Collection[str] = ()) -> Chart:
+    """The speed-up of every pair of a cell in the order of measurement, for MOST_DRAWN cells.
+
+    doubted: the ids of the cells with doubts. They are drawn first, and in colour.
+    """
+    ordered = sorted(pairs, key=lambda cell: _cell_of(cell).id not in doubted)
+    shown = ordered[:MOST_DRAWN]
+    loud = {_cell_of(cell).id for cell in shown if _cell_of(cell).id in doubted} or {_cell_of(shown[0]).id}
+    series = [_pairs_of(cell, methods, quiet=_cell_of(cell).id not in loud) for cell in shown]
     most = max(len(one.x) for one in series)
+    count = "each cell" if len(shown) == len(pairs) else f"{len(shown)} of {units.number_of(len(pairs), 'cell')}"
     return Chart(
         "pairs",
         "Every pair, in the order of measurement",
-        "Speed-up of the prefill in every pair of each cell, in the order of measurement",
+        f"Speed-up of the prefill in every pair of {count}, in the order of measurement. Doubted cells come first",
         Axis("Pair of the cell", 0, most + 1, digits=0),
         Axis("Prefill speed-up of one pair", suffix="×"),
         series,
@@ -106,10 +115,14 @@ def raw_pairs(pairs: Sequence[CellPairs], methods: Sequence[str]) -> Chart:
     )
 
 
-def _pairs_of(cell: CellPairs, colour: int | None) -> Series:
+def _cell_of(pairs: CellPairs) -> Cell:
+    return Cell(method=pairs.method, retention=pairs.retention, options=pairs.options)
+
+
+def _pairs_of(cell: CellPairs, methods: Sequence[str], *, quiet: bool) -> Series:
     """The pairs of one cell as points. A pair that other work disturbed is hollow."""
     ratios = [dense / pruned for dense, pruned in zip(cell.dense_prefill_ms, cell.prefill_ms, strict=True)]
-    name = cell_name(Cell(method=cell.method, retention=cell.retention, options=cell.options))
+    name = cell_name(_cell_of(cell))
     text = [
         f"{name}\npair {number}, session {session}: {units.times(ratio)}\n"
         f"dense {units.milliseconds(dense)}, pruned {units.milliseconds(pruned)}, "
@@ -132,11 +145,12 @@ def _pairs_of(cell: CellPairs, colour: int | None) -> Series:
         list(range(1, len(ratios) + 1)),
         ratios,
         text,
-        colour=colour,
+        colour=methods.index(cell.method) if cell.method in methods else None,
         line=None,
         hollow=[bool(disturbed) for disturbed in cell.disturbed],
         size=5,
         group=name,
+        quiet=quiet,
     )
 
 

@@ -4,8 +4,9 @@ Samples that belong together are treated together: neighbours in time, questions
 (see stats/resampling.py). Times come in groups: one group for each session, each in the order of measurement.
 """
 
+import statistics
 from collections.abc import Sequence
-from math import comb, hypot, sqrt
+from math import comb, hypot, isfinite, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +42,11 @@ more often where the interval is too narrow by chance; this pays for it. Found b
 
 
 def median(values: Sequence[float]) -> float:
-    """The median. Raises IndexError if there are no values."""
-    return float(np.median(np.asarray(values)))
+    """The median. Raises StatisticsError if there are no values.
+
+    For a few dozen values the standard library is ten times as fast as numpy, and a large study has many such medians.
+    """
+    return float(statistics.median(values))
 
 
 def median_interval(values: Sequence[float], confidence: float = 0.95, clusters: Sequence[int] = ()) -> Interval:
@@ -242,11 +246,10 @@ def session_freedom(values: Sequence[float]) -> float:
 
 def _medians(groups: Groups) -> NDArray[np.float64]:
     """The median of each session."""
-    samples = [np.asarray(group, dtype=float) for group in groups]
-    if not samples or not all(len(values) and np.isfinite(values).all() for values in samples):
-        sizes = " + ".join(str(len(values)) for values in samples) or "0"
+    if not groups or not all(len(group) and all(map(isfinite, group)) for group in groups):
+        sizes = " + ".join(str(len(group)) for group in groups) or "0"
         raise MeasurementError(f"{sizes} samples, not all of them finite, have no interval; measure again")
-    return np.array([np.median(values) for values in samples])
+    return np.array([median(group) for group in groups])
 
 
 def _sign_test(values: Sequence[float], confidence: float) -> Interval:

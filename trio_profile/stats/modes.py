@@ -4,7 +4,7 @@ from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtr
 
 LEAST_MODE = 0.15
 """The least share of the samples in a mode. Fewer samples are outliers."""
@@ -42,7 +42,7 @@ def chance_of_two_modes(left: float, n: int) -> tuple[float, float]:
     n: number of samples, 20 or more.
     """
     usual = 0.571 - 1.26 / n
-    return usual, float(norm.cdf(left, usual, (0.42 - 0.42 / n**0.5) / n**0.5))
+    return usual, float(ndtr((left - usual) / ((0.42 - 0.42 / n**0.5) / n**0.5)))
 
 
 def _deviations(ordered: NDArray[np.float64]) -> NDArray[np.float64]:

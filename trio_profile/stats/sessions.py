@@ -16,6 +16,7 @@ from trio_profile.stats.intervals import (
     Groups,
     Interval,
     centre,
+    median,
     session_freedom,
     session_interval,
     sum_of_errors,
@@ -79,7 +80,7 @@ def log_mean(groups: Groups) -> LogMean:
     if any(min(group) <= 0 for group in groups):
         raise MeasurementError("a time or a ratio of 0 or less has no logarithm; measure again")
     if len(groups) > 1:
-        logs = np.log([np.median(np.asarray(group)) for group in groups])
+        logs = np.log([median(group) for group in groups])
         spread = float(logs.std(ddof=1))
         return LogMean(log(middle), spread / sqrt(len(logs)), len(logs) - 1, len(logs), spread)
     low, high = session_interval(groups[0])

@@ -84,10 +84,10 @@ def test_a_study_without_a_doubt_has_a_page_that_says_so():
     assert only.lines[1] == "An interval covers another run on this machine, not another machine."
 
 
-def test_every_pair_stands_in_a_chart_in_the_order_of_measurement():
-    cell = CellPairs(
+def pairs_at(retention: float) -> CellPairs:
+    return CellPairs(
         method="trio",
-        retention=0.2,
+        retention=retention,
         session=[1, 2],
         dense_first=[True, False],
         disturbed=[False, True],
@@ -96,8 +96,27 @@ def test_every_pair_stands_in_a_chart_in_the_order_of_measurement():
         prefill_ms=[50.0, 60.0],
         total_ms=[100.0, 100.0],
     )
-    chart = pages.page([], CELLS, [cell], ("grid", "trio")).blocks[-1]
+
+
+def test_every_pair_stands_in_a_chart_in_the_order_of_measurement():
+    chart = pages.page([], CELLS, [pairs_at(0.2)], ("grid", "trio")).blocks[-1]
     assert isinstance(chart, Chart)
     [series] = chart.series
     assert (list(series.x), list(series.y), list(series.hollow)) == ([1, 2], [2.0, 1.5], [False, True])
     assert series.colour == 1 and series.text[1].endswith("dense 90.0 ms, pruned 60.0 ms, pruned first, disturbed")
+
+
+def test_of_many_cells_the_doubted_ones_are_drawn_first_and_in_colour():
+    cells = [Cell(method="trio", retention=number / 100) for number in range(1, 61)]
+    found = [doubt("budget", cells[40]), doubt("drift", cells[50]), doubt("sessions")]
+    chart = pages.page(found, cells, [pairs_at(cell.retention) for cell in cells], ("trio",)).blocks[-1]
+    assert isinstance(chart, Chart) and len(chart.series) == pages.MOST_DRAWN
+    assert "24 of 60 cells" in chart.label
+    assert [one.group for one in chart.series if not one.quiet] == ["trio at 41.0 %", "trio at 51.0 %"]
+    assert chart.series[2].group == "trio at 1.0 %"
+
+
+def test_without_a_doubt_one_cell_is_drawn_in_colour():
+    chart = pages.page([], CELLS, [pairs_at(cell.retention) for cell in CELLS], ("trio",)).blocks[-1]
+    assert isinstance(chart, Chart)
+    assert [one.quiet for one in chart.series] == [False] + [True] * 9

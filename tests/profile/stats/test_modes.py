@@ -31,5 +31,9 @@ def by_hand(values: np.ndarray) -> tuple[float, float]:
 @pytest.mark.parametrize("n", [20, 21, 57, 192])
 def test_two_modes_is_what_its_definition_says(n: int):
     draw = np.random.default_rng(n)
-    for values in (steady(draw, n), np.r_[steady(draw, n // 2), 1.2 * steady(draw, n - n // 2)], draw.lognormal(size=n)):
+    for values in (
+        steady(draw, n),
+        np.r_[steady(draw, n // 2), 1.2 * steady(draw, n - n // 2)],
+        draw.lognormal(size=n),
+    ):
         assert two_modes(values) == pytest.approx(by_hand(values), rel=1e-9)
