@@ -75,8 +75,7 @@ def percent_within(share: float, bounds: Sequence[float]) -> str:
 
 def points_within(difference: float, bounds: Sequence[float]) -> str:
     """A difference of two shares in percentage points, with its sign and its interval: −0.03 → `−3.0 [−5.1, −0.9]`."""
-    value, low, high = (f"{100 * share:+.1f}".replace("-", "−") for share in (difference, *bounds))
-    return f"{value} [{low}, {high}]"
+    return f"{_signed_points(difference)} {points_interval(bounds)}"
 
 
 def points(difference: float, bounds: Sequence[float]) -> str:
@@ -88,6 +87,7 @@ def points(difference: float, bounds: Sequence[float]) -> str:
 
 def points_lost(difference: float, bounds: Sequence[float]) -> str:
     """What is lost against dense, in percentage points, with its interval: −0.14 → `14.0 [8.9, 18.8]`."""
+    # Adding 0 makes −0 to 0.
     value, low, high = (_minus(f"{round(-100 * part, 1) + 0.0:.1f}") for part in (difference, bounds[1], bounds[0]))
     return f"{value} [{low}, {high}]"
 
@@ -99,7 +99,7 @@ def points_fewer(difference: float) -> str:
 
 def points_interval(bounds: Sequence[float]) -> str:
     """The interval of a difference of two shares, in percentage points: `[−42.7, −28.6]`."""
-    return "[{:+.1f}, {:+.1f}]".format(*(100 * bound for bound in bounds)).replace("-", "−")
+    return f"[{', '.join(map(_signed_points, bounds))}]"
 
 
 def nats_within(value: float, bounds: Sequence[float]) -> str:
@@ -123,13 +123,13 @@ def tiny(share: float) -> str:
 
 
 def factor(value: float) -> str:
-    """A plain factor such as γ: 0.1834 → `0.183`."""
-    return _significant(value, 3)
+    """A plain factor such as γ: 0.1834 → `0.183`, 2.67e-8 → `2.7 × 10⁻⁸`."""
+    return _significant(value, 3) if value == 0 or abs(value) >= 1e-3 else _power(value, 2)
 
 
 def probability(value: float) -> str:
-    """A probability with one digit: 0.0042 → `0.004`."""
-    return f"{value:.1g}"
+    """A probability with one digit: 0.0042 → `0.004`, 3e-5 → `3 × 10⁻⁵`."""
+    return f"{value:.1g}" if value == 0 or value >= 1e-3 else _power(value, 1)
 
 
 def threshold(value: float) -> str:
@@ -161,9 +161,7 @@ def short(value: float) -> str:
 
 def power(value: float) -> str:
     """A value that may be very small: 0.1834 → `0.183`, 0.000213 → `2.1 × 10⁻⁴`, 0 → `0`."""
-    if value == 0:
-        return "0"
-    return factor(value) if abs(value) >= 1e-3 else _power(value, 2)
+    return "0" if value == 0 else factor(value)
 
 
 def change(base: int, new: int) -> str:
@@ -280,6 +278,11 @@ def _power(value: float, digits: int) -> str:
 def _minus(text: str) -> str:
     """The text with a minus sign instead of a leading hyphen."""
     return f"−{text[1:]}" if text.startswith("-") else text
+
+
+def _signed_points(share: float) -> str:
+    """Percentage points with their sign: `+0.4`, `−3.0`; what rounds to nothing is `+0.0`."""
+    return _minus(f"{round(100 * share, 1) + 0.0:+.1f}")
 
 
 def _score_digits(value: float) -> int:

@@ -96,6 +96,17 @@ def test_tiny_differences_show_their_size():
     assert units.tiny(2.886e-07) == "2.9 × 10⁻⁷"
 
 
+def test_nothing_has_no_minus():
+    assert units.points_within(-0.0003, (-0.0004, 0.0002)) == "+0.0 [+0.0, +0.0]"
+    assert units.points_lost(0.0003, (-0.0004, 0.0004)) == "0.0 [0.0, 0.0]"
+
+
+def test_very_small_values_are_powers_of_ten():
+    assert units.factor(2.67e-8) == "2.7 × 10⁻⁸" and units.factor(-2.67e-8) == "−2.7 × 10⁻⁸"
+    assert units.probability(3e-5) == "3 × 10⁻⁵" and units.probability(0.0042) == "0.004"
+    assert units.probability(0) == "0"
+
+
 def test_factors_have_up_to_three_digits():
     assert units.factor(0.18349) == "0.183"
     assert units.factor(2) == "2.00"

@@ -10,7 +10,7 @@ from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.kept import TokenMaps, token_maps
 from trio_profile.analysis.pairs import CellPairs
 from trio_profile.analysis.pareto import front
-from trio_profile.analysis.recommendation import Recommendation
+from trio_profile.analysis.recommendation import Recommendation, judged_cells
 from trio_profile.analysis.sweep import summarise
 from trio_profile.records.contents import Contents
 from trio_profile.records.documents import StudyDocument
@@ -116,8 +116,8 @@ def compare(
 
 
 def _pareto_methods(cells: Sequence[CellSummary]) -> set[str]:
-    """Return the methods on the Pareto front of prefill speed-up and of what is lost."""
-    points = [(cell.method, _speedup(cell), lost) for cell in cells if (lost := loss(cell)) is not None]
+    """Return the methods on the Pareto front of prefill speed-up and of what is lost. Controls are not on it."""
+    points = [(cell.method, _speedup(cell), lost) for cell in judged_cells(cells) if (lost := loss(cell)) is not None]
     return {points[index][0] for index in front([(gain, lost) for _, gain, lost in points])}
 
 

@@ -1,9 +1,9 @@
 """What to deploy: the fastest cell that keeps the right answers, and how far this can be trusted.
 
-Controls are measured to be beaten, so they are never recommended.
+Controls are simple rules for comparison. They are never recommended.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Literal
 
@@ -17,11 +17,15 @@ MOST_LOST = 0.02
 """A cell keeps the answers if it loses at most this share of the questions: two points."""
 CONTROL = "control"
 """The remark of a method that others are compared with. [trio_core.methods.method.Reference.remark]."""
-_SERIOUS = ("samples", "busy", "machine", "cached", "strangers", "threads", "sessions", "clock")
+MATTERS = 1.05
+"""If a study excludes a larger speed-up than this, pruning does not pay; otherwise that is open."""
+_SERIOUS = ("samples", "busy", "cached", "strangers", "threads", "sessions", "clock", "autocorrelation", "commits")
 """The kinds of doubt under which a speed-up may be wrong by more than its interval."""
 _POSSIBLE_LOSS = (0.05, 0.10)
 """If the interval allows a larger loss than the first, confidence is medium; than the second, it is low."""
 _LEVELS: tuple[Literal["high", "medium", "low"], ...] = ("high", "medium", "low")
+_Weak = tuple[int, str]
+"""What weakens a recommendation: the place of the level in `_LEVELS`, and the reason."""
 
 
 class Pick(Record):
@@ -47,23 +51,25 @@ class Confidence(Record):
 
 
 class Recommendation(Record):
-    """What follows from all cells of a study.
+    """What follows from all cells of a study. Controls are left out; where answers are known, so are cells without.
 
-    status: `use` if a cell is faster than dense and keeps the answers; `cost_alone` if no answers are known, so that
-        only the speed is judged; `slower` if no cell is measurably faster; `answers_lost` if every faster cell loses
-        more than two points of right answers; `unmeasured` if no method but controls is measured.
-    pick: the fastest such cell; with `answers_lost` the faster cell that loses least; otherwise None.
-    ties: the fastest such cells of other methods whose speed-up these measurements cannot tell from that of `pick`.
-    below: the next lower retention of the method that loses more; None if none was measured.
-    lowest: the lowest retention of the method that was measured.
-    confidence: in `pick`; None without one.
+    status: `use` if a cell pays and keeps the answers; `cost_alone` if no answers are known, so that only the speed is
+        judged; `answers_lost` if every cell that pays loses more than two points of right answers; `slower` if no cell
+        pays, and none may be faster by more than MATTERS; `undecided` if no cell is shown to pay, but one may;
+        `unmeasured` if no method but controls is measured.
+    pick: with `use` and `cost_alone` the cell to deploy; with `answers_lost` the one that loses least; with `slower`
+        and `undecided` the one with the largest speed-up.
+    ties: the best cells of other methods whose speed-up these measurements cannot tell from that of `pick`.
+    floor: the lowest retention of the method that keeps the answers, above `below`.
+    below: the next lower retention than `floor`, which loses more than two points; None if none was measured.
+    confidence: in what the status says; None if nothing is measured.
     """
 
-    status: Literal["use", "cost_alone", "slower", "answers_lost", "unmeasured"]
+    status: Literal["use", "cost_alone", "answers_lost", "slower", "undecided", "unmeasured"]
     pick: Pick | None = None
     ties: tuple[Pick, ...] = ()
+    floor: float | None = None
     below: Pick | None = None
-    lowest: float | None = None
     confidence: Confidence | None = None
 
 
@@ -73,41 +79,51 @@ def recommend(cells: Sequence[CellSummary], doubts: Sequence[Doubt]) -> Recommen
     cells: of all methods and retentions, also unfinished ones.
     doubts: about the study and its cells.
     """
-    judged = [cell for cell in cells if cell.prefill_speedup is not None and cell.remark != CONTROL]
+    judged = judged_cells(cells)
     if not judged:
         return Recommendation(status="unmeasured")
-    faster = [cell for cell in judged if is_faster(cell)]
-    if not faster:
-        return Recommendation(status="slower")
-    best = fastest(judged)
-    if best is None:
-        least = max(faster, key=_difference)
-        return Recommendation(status="answers_lost", pick=_pick(least), confidence=_confidence(least, doubts))
-    others = (fastest([cell for cell in judged if cell.method == name]) for name in dict.fromkeys(_methods(judged)))
-    ties = [cell for cell in others if cell is not None and cell.method != best.method and _overlap(cell, best)]
-    same = [cell for cell in judged if cell.method == best.method]
+    paying = [cell for cell in judged if pays(cell)]
+    if not paying:
+        return _without_gain(judged, doubts)
+    kept = [cell for cell in paying if keeps_answers(cell)]
+    if not kept:
+        least = max(paying, key=_difference)
+        weak = chain(_weak_times(least, doubts), _weak_losses(paying))
+        return Recommendation(status="answers_lost", pick=_pick(least), confidence=_confidence(least, weak))
+    best = _best(kept)
+    others = (_best(same) for name in _methods(kept) if (same := [cell for cell in kept if cell.method == name]))
+    ties = [cell for cell in others if cell.method != best.method and _overlap(cell, best)]
+    floor, below = _limits(best, [cell for cell in judged if cell.method == best.method])
     return Recommendation(
         status="cost_alone" if best.accuracy_difference is None else "use",
         pick=_pick(best),
         ties=tuple(_pick(cell) for cell in sorted(ties, key=_speedup, reverse=True)),
-        below=_below(best, same),
-        lowest=min(_realised(cell) for cell in same),
-        confidence=_confidence(best, doubts),
+        floor=_realised(floor),
+        below=None if below is None else _pick(below),
+        confidence=_confidence(best, chain(_weak_times(best, doubts), _weak_answers(best))),
     )
 
 
+def judged_cells(cells: Sequence[CellSummary]) -> list[CellSummary]:
+    """Return the cells with times that are no controls; if any answers are known, only those with answers."""
+    timed = [cell for cell in cells if cell.prefill_speedup is not None and cell.remark != CONTROL]
+    answered = [cell for cell in timed if cell.accuracy_difference is not None]
+    return answered or timed
+
+
 def fastest(cells: Sequence[CellSummary]) -> CellSummary | None:
-    """Return the fastest cell that is measurably faster than dense and keeps the answers; None if there is none.
+    """Return the fastest cell that pays and keeps the answers; None if there is none.
 
     Where no answers are known, speed alone decides.
     """
-    found = [cell for cell in cells if is_faster(cell) and keeps_answers(cell)]
-    return max(found, key=_speedup, default=None)
+    return max((cell for cell in cells if pays(cell) and keeps_answers(cell)), key=_speedup, default=None)
 
 
-def is_faster(cell: CellSummary) -> bool:
-    """Whether the whole interval of the prefill's speed-up lies above 1."""
-    return cell.prefill_speedup is not None and cell.prefill_speedup.ci95[0] > 1
+def pays(cell: CellSummary) -> bool:
+    """Whether the prefill is measurably faster than dense, and prefill and decoding together are not slower."""
+    if cell.prefill_speedup is None or cell.prefill_speedup.ci95[0] <= 1:
+        return False
+    return cell.total_speedup is None or cell.total_speedup.ci95[1] >= 1
 
 
 def keeps_answers(cell: CellSummary) -> bool:
@@ -115,17 +131,55 @@ def keeps_answers(cell: CellSummary) -> bool:
     return cell.accuracy_difference is None or cell.accuracy_difference.value >= -MOST_LOST - 1e-12
 
 
-def _below(best: CellSummary, same: Sequence[CellSummary]) -> Pick | None:
-    """Return the highest retention below the best one at which the method loses more than two points."""
-    lower = [cell for cell in same if _realised(cell) < _realised(best) and not keeps_answers(cell)]
-    return _pick(max(lower, key=_realised)) if lower else None
+def _without_gain(judged: Sequence[CellSummary], doubts: Sequence[Doubt]) -> Recommendation:
+    """Return what follows if no cell is shown to pay."""
+    best = max(judged, key=_speedup)
+    if all(_may_gain(cell) <= MATTERS for cell in judged):
+        return Recommendation(
+            status="slower", pick=_pick(best), confidence=_confidence(best, _weak_times(best, doubts))
+        )
+    most = max(judged, key=_may_gain)
+    wide: list[_Weak] = [(2, "the intervals hold both a gain and a loss")]
+    return Recommendation(status="undecided", pick=_pick(most), confidence=_confidence(most, wide))
 
 
-def _confidence(cell: CellSummary, doubts: Sequence[Doubt]) -> Confidence:
-    """Return how far a cell's numbers can be trusted, from the number of processes, the doubts and the answers."""
-    found = sorted(
-        chain(_weak_sessions(cell), _weak_doubts(cell, doubts), _weak_answers(cell)), key=lambda weak: -weak[0]
-    )
+def _may_gain(cell: CellSummary) -> float:
+    """Return the largest speed-up that the intervals allow: of the prefill, or 1 if the total is surely slower."""
+    if cell.total_speedup is not None and cell.total_speedup.ci95[1] < 1:
+        return 1.0
+    return cell.prefill_speedup.ci95[1] if cell.prefill_speedup is not None else 1.0
+
+
+def _best(kept: Sequence[CellSummary]) -> CellSummary:
+    """Return the fastest cell; of those whose intervals overlap with it, the one that loses least."""
+    first = max(kept, key=_speedup)
+    alike = [cell for cell in kept if _overlap(cell, first)]
+    return max(alike, key=lambda cell: (min(_difference(cell), 0.0), _speedup(cell)))
+
+
+def _limits(best: CellSummary, same: Sequence[CellSummary]) -> tuple[CellSummary, CellSummary | None]:
+    """Return the cell at the lowest retention that keeps the answers, and the next lower one, which does not.
+
+    Only retentions down to the first that loses too much count: below it, a cell may keep the answers by chance.
+
+    same: the cells of the best one's method.
+    """
+    floor = best
+    for cell in sorted(same, key=_realised, reverse=True):
+        if _realised(cell) >= _realised(best):
+            continue
+        if not keeps_answers(cell):
+            return floor, cell
+        floor = cell
+    return floor, None
+
+
+# Confidence
+
+
+def _confidence(cell: CellSummary, weak: Iterable[_Weak]) -> Confidence:
+    """Return how far what was said of a cell can be trusted."""
+    found = sorted(weak, key=lambda one: -one[0])
     if found:
         return Confidence(level=_LEVELS[found[0][0]], reasons=tuple(dict.fromkeys(reason for _, reason in found)))
     assert cell.prefill_speedup is not None
@@ -135,32 +189,39 @@ def _confidence(cell: CellSummary, doubts: Sequence[Doubt]) -> Confidence:
     return Confidence(level="high", reasons=tuple(sure))
 
 
-def _weak_sessions(cell: CellSummary) -> list[tuple[int, str]]:
-    if cell.prefill_speedup is None or cell.prefill_speedup.sessions > 1:
-        return []
-    return [(2, "one process measured it, and another may differ by more than the interval")]
-
-
-def _weak_doubts(cell: CellSummary, doubts: Sequence[Doubt]) -> list[tuple[int, str]]:
+def _weak_times(cell: CellSummary, doubts: Sequence[Doubt]) -> Iterator[_Weak]:
+    """Yield what weakens the times of a cell: that one process measured it, and the doubts."""
+    if cell.prefill_speedup is None or cell.prefill_speedup.sessions == 1:
+        yield 2, "one process measured it, and another may differ by more than the interval"
     name = Cell(method=cell.method, retention=cell.nominal_retention).id
-    found: list[tuple[int, str]] = []
     for doubt in doubts:
-        # That one process measured the study is said by `_weak_sessions`.
-        if doubt.kind == "sessions" or (doubt.cell is not None and doubt.cell.id != name):
-            continue
-        about = "the study" if doubt.cell is None else "this cell"
-        found.append((2 if doubt.kind in _SERIOUS else 1, f"{about} is doubted: {doubt.kind}"))
-    return found
+        if doubt.kind == "sessions" and doubt.cell is None:
+            continue  # it says of the whole study what was said above of the cell
+        if doubt.cell is None or doubt.cell.id == name:
+            about = "the study" if doubt.cell is None else "this cell"
+            yield 2 if doubt.kind in _SERIOUS else 1, f"{about} is doubted: {doubt.kind}"
 
 
-def _weak_answers(cell: CellSummary) -> list[tuple[int, str]]:
+def _weak_answers(cell: CellSummary) -> Iterator[_Weak]:
+    """Yield what weakens the claim that a cell keeps the answers."""
     lost = cell.accuracy_difference
     if lost is None:
-        return []
+        yield 1, "no answers are known"
+        return
     possible = -lost.ci95[0]
-    level = sum(possible > limit for limit in _POSSIBLE_LOSS)
-    asked = units.number_of(lost.samples, "question")
-    return [(level, f"{asked} cannot exclude a loss of {units.score(100 * possible)} points")] if level else []
+    if level := sum(possible > limit for limit in _POSSIBLE_LOSS):
+        asked = units.number_of(lost.samples, "question")
+        yield level, f"{asked} cannot exclude a loss of {units.score(100 * possible)} points"
+
+
+def _weak_losses(paying: Sequence[CellSummary]) -> Iterator[_Weak]:
+    """Yield what weakens the claim that every cell that pays loses more than two points."""
+    for cell in paying:
+        lost = cell.accuracy_difference
+        if lost is not None and lost.ci95[1] >= -MOST_LOST:
+            asked = units.number_of(lost.samples, "question")
+            where = units.percent(_realised(cell))
+            yield 1, f"{asked} do not show that {cell.method} at {where} loses more than 2 points"
 
 
 def _pick(cell: CellSummary) -> Pick:
@@ -183,7 +244,8 @@ def _overlap(one: CellSummary, other: CellSummary) -> bool:
 
 
 def _methods(cells: Sequence[CellSummary]) -> list[str]:
-    return [cell.method for cell in cells]
+    """Return the methods of some cells, each once."""
+    return list(dict.fromkeys(cell.method for cell in cells))
 
 
 def _speedup(cell: CellSummary) -> float:

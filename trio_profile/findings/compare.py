@@ -6,7 +6,7 @@ from trio_profile import units
 from trio_profile.analysis.cells import CellSummary, DenseSummary
 from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.recommendation import CONTROL, fastest, keeps_answers
-from trio_profile.findings import doubts, entries, pareto, recommendation
+from trio_profile.findings import cell_tables, doubts, entries, pareto, recommendation
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.cells import realised, without_selection
 from trio_profile.findings.charts import colour_of
@@ -41,8 +41,8 @@ def verdict_page(document: Comparison) -> Page:
     return Page(
         "verdict",
         "Verdict",
-        f"{pareto.NOTE} Controls are measured to be beaten, so they are never recommended. Where weights were never "
-        "trained, closeness says what is left of the dense model's computation, and nothing about answers.",
+        f"{pareto.NOTE} Controls are simple rules for comparison. They are never recommended. With random weights, "
+        "closeness to dense says nothing about answers.",
         blocks,
     )
 
@@ -125,20 +125,23 @@ def sentences(document: Comparison, retention: float) -> list[str]:
     else:
         lost = ", among those that keep the right answers" if best.accuracy is not None else ""
         first = f"Fastest method at {where}{lost}: {best.method}, {_faster(best.prefill_speedup)} over dense."
-    return [first, *_most_right(document.reference, rows), *_closeness(rows, known=_answers_known(document))]
+    return [first, *_most_right(document.reference, methods, rows), *_closeness(methods, rows)]
 
 
-def _closeness(rows: list[Row], *, known: bool) -> list[str]:
-    """Which method is closest to dense where no answers are known, and which ones are no closer than random ones."""
-    judged = [(row, row.kl_nats_mean.value) for row in rows if row.kl_nats_mean is not None]
-    limit = next((kl for row, kl in judged if row.method == "random"), None)
+def _closeness(methods: list[Row], rows: list[Row]) -> list[str]:
+    """Which method is closest to dense where no answers are known, and which ones are no closer than random ones.
+
+    methods: those of the rows that are no controls.
+    """
+    judged = [(row, row.kl_nats_mean.value) for row in methods if row.kl_nats_mean is not None]
+    random = next((row.kl_nats_mean for row in rows if row.method == "random"), None)
     found: list[str] = []
-    if judged and not known:
+    if judged and not any(row.accuracy is not None for row in rows):
         closest, kl = min(judged, key=lambda one: one[1])
         speed = _faster(closest.prefill_speedup)
         found.append(f"Closest to dense: {closest.method}, mean KL {units.power(kl)} nats, prefill {speed}.")
-    if limit is not None:
-        beaten = [row.method for row, kl in judged if kl >= limit and row.method != "random"]
+    if random is not None and judged:
+        beaten = [row.method for row, kl in judged if kl >= random.value]
         found.append(
             f"By mean KL, no closer to dense than random selection: {listed(beaten)}."
             if beaten
@@ -147,9 +150,12 @@ def _closeness(rows: list[Row], *, known: bool) -> list[str]:
     return found
 
 
-def _most_right(reference: str, rows: list[Row]) -> list[str]:
-    """Which methods have the most right answers, and how the others' compare with the reference method's."""
-    answered = [(row, row.accuracy) for row in rows if row.accuracy is not None]
+def _most_right(reference: str, methods: list[Row], rows: list[Row]) -> list[str]:
+    """Which methods have the most right answers, and how the others' compare with the reference method's.
+
+    methods: those of the rows that are no controls.
+    """
+    answered = [(row, row.accuracy) for row in methods if row.accuracy is not None]
     if not answered:
         return []
     most = max(right.value for _, right in answered)
@@ -188,23 +194,22 @@ def _faster(found: Measured | None) -> str:
 
 
 def _best_table(document: Comparison, done: Sequence[Row]) -> Table:
-    """A row for each method: its fastest cell that keeps the answers; if there is none, its lowest retention."""
+    """A row for each method: its fastest cell that pays and keeps the answers; otherwise its lowest retention."""
     shown = []
     for method in document.study.methods:
         rows = [row for row in done if row.method == method]
         if rows:
             shown.append(fastest(rows) or min(rows, key=lambda row: row.nominal_retention))
     shown.sort(key=lambda row: (row.remark == CONTROL, not keeps_answers(row), -_speed(row)))
-    caption = (
-        "Each method at its fastest retention that keeps the right answers; if none does, at its lowest. Controls last"
-    )
+    caption = f"{cell_tables.at_its_best(known=_answers_known(document))}. Controls last"
     return _methods_table(document, shown, caption, places=True)
 
 
 def _table(document: Comparison, rows: Sequence[Row]) -> Table:
     """All methods at one retention."""
     ordered = sorted(rows, key=lambda row: (row.remark == CONTROL, not keeps_answers(row), -_speed(row)))
-    caption = "Methods that keep the right answers first, the fastest of them on top. Controls last"
+    kept = "Methods that keep the right answers first, the fastest of them on top"
+    caption = f"{kept if _answers_known(document) else 'The fastest method on top'}. Controls last"
     return _methods_table(document, ordered, caption, places=False)
 
 

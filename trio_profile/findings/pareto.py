@@ -7,6 +7,7 @@ from math import floor
 from trio_profile import units
 from trio_profile.analysis.cells import CellSummary, DenseSummary, loss
 from trio_profile.analysis.pareto import front
+from trio_profile.analysis.recommendation import CONTROL
 from trio_profile.findings.blocks import Axis, Chart, Series
 from trio_profile.findings.cells import realised
 from trio_profile.findings.charts import RIGHT_ANSWERS, ends
@@ -14,7 +15,8 @@ from trio_profile.records.estimate import Measured
 
 NOTE = (
     "Right is faster, and up is better. A line joins the retentions of one method. A filled point is on the Pareto "
-    "front: no other cell is both faster and better. Methods without such a point are grey until you choose them."
+    "front: no other cell is both faster and better. Controls are left out of the front. Methods without a point on it "
+    "are grey until you choose them."
 )
 _Placed = tuple[CellSummary, Measured, float]
 """A cell with its speed-up and its place on the y axis."""
@@ -39,9 +41,9 @@ def chart(
     ]
     if not placed:
         return None
-    lost = [-y if answered else y for _, _, y in placed]
-    best = front([(speedup.value, y) for (_, speedup, _), y in zip(placed, lost, strict=True)])
-    on_front = {id(placed[index][0]) for index in best}
+    judged = [one for one in placed if one[0].remark != CONTROL]
+    best = [judged[index] for index in front([(speedup.value, -y if answered else y) for _, speedup, y in judged])]
+    on_front = {id(cell) for cell, _, _ in best}
     series = [
         _series(method, [one for one in placed if one[0].method == method], on_front, methods, reference, answered)
         for method in methods
@@ -49,10 +51,10 @@ def chart(
     return Chart(
         "pareto",
         "Speed and answers" if answered else "Speed and closeness to dense",
-        _label([placed[index][0] for index in best], answered),
+        _label([cell for cell, _, _ in best], answered),
         _speedup_axis([speedup for _, speedup, _ in placed]),
         _answers_axis([cell for cell, _, _ in placed]) if answered else _nats_axis([y for _, _, y in placed]),
-        [_front_line([placed[index] for index in best]), *(one for one in series if one.x)],
+        [_front_line(best), *(one for one in series if one.x)],
         levels=(100 * dense.accuracy.value,) if dense is not None and dense.accuracy is not None else (),
         picker=len({cell.method for cell, _, _ in placed}) > 1,
         height=480,

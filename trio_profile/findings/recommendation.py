@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from trio_profile import units
-from trio_profile.analysis.recommendation import MOST_LOST, Pick, Recommendation
+from trio_profile.analysis.recommendation import MATTERS, MOST_LOST, Pick, Recommendation
 from trio_profile.findings import blocks
 from trio_profile.findings.blocks import Sentences
 from trio_profile.inputs.pocket import TRAINED
+from trio_profile.records.estimate import Difference
 from trio_profile.records.schema import Session
 from trio_profile.text import listed
 
@@ -43,23 +44,28 @@ def banner(model: str, sessions: Sequence[Session]) -> str:
 
 
 def _sentences(found: Recommendation) -> Iterator[str]:
-    if found.pick is None:
-        yield {
-            "slower": "Do not prune here: no method is measurably faster than dense at any retention measured.",
-            "unmeasured": "Nothing can be recommended yet: no cell of a method is finished. Controls do not count.",
-        }[found.status]
+    pick = found.pick
+    if pick is None:
+        yield "Nothing can be recommended yet: no cell of a method is finished. Controls do not count."
         return
-    if found.status == "answers_lost":
+    cell = f"{_named(pick)}: {_gain(pick)}"
+    if found.status == "slower":
+        yield f"Do not prune here: no cell may be more than {units.percent(MATTERS - 1, 0)} faster than dense."
+        yield f"The fastest one is {cell}."
+    elif found.status == "undecided":
+        yield f"No speed-up is shown. The cell that may gain most is {cell}."
+        yield "Measure longer (`--seconds`) or in more processes (`--processes`), into another --out."
+    elif found.status == "answers_lost":
         yield f"Do not prune here: every cell that is faster than dense loses more than {_MOST}."
-        yield f"The one that loses least is {_named(found.pick)}: {_gain(found.pick)}."
+        yield f"The one that loses least is {cell}."
     elif found.status == "cost_alone":
-        yield f"By cost alone, {_named(found.pick)} is fastest: {_gain(found.pick)}."
+        yield f"By cost alone, {_named(pick)} is fastest: {_gain(pick)}."
         yield "No answers are known here, so this says nothing about quality. `--questions FILE` asks for them."
     else:
-        yield f"Use {_named(found.pick)}: {_gain(found.pick)}."
+        yield f"Use {cell}."
     yield from _ties(found.ties)
     if found.status == "use":
-        yield _floor(found, found.pick)
+        yield _floor(found, pick)
 
 
 def _named(pick: Pick) -> str:
@@ -72,24 +78,34 @@ def _gain(pick: Pick) -> str:
     parts = [f"prefill {speed}"]
     if pick.total_speedup is not None:
         parts.append(f"with decoding {units.times_within(pick.total_speedup.value, pick.total_speedup.ci95)}")
-    if (less := pick.accuracy_difference) is not None:
-        parts.append(f"{units.points_lost(less.value, less.ci95)} points of right answers lost")
+    if pick.accuracy_difference is not None:
+        parts.append(_points(pick.accuracy_difference))
     return ", ".join(parts)
 
 
+def _points(found: Difference) -> str:
+    """The right answers that are lost, or gained."""
+    if found.value > 0:
+        return f"{units.points_within(found.value, found.ci95)} points of right answers gained"
+    return f"{units.points_lost(found.value, found.ci95)} points of right answers lost"
+
+
 def _ties(ties: Sequence[Pick]) -> Iterator[str]:
-    if not ties:
-        return
-    names = [f"{_named(pick)} ({units.times(pick.prefill_speedup.value, pick.prefill_speedup.ci95)})" for pick in ties]
-    yield f"As fast, as far as these intervals tell: {listed(names)}."
+    if ties:
+        yield f"These measurements cannot tell which is faster: {listed([_tie(pick) for pick in ties])}."
+
+
+def _tie(pick: Pick) -> str:
+    facts = [units.times(pick.prefill_speedup.value, pick.prefill_speedup.ci95)]
+    if pick.accuracy_difference is not None:
+        facts.append(_points(pick.accuracy_difference))
+    return f"{_named(pick)} ({', '.join(facts)})"
 
 
 def _floor(found: Recommendation, pick: Pick) -> str:
-    below = found.below
+    floor, below = units.percent(found.floor or pick.realised), found.below
     if below is not None and below.accuracy_difference is not None:
-        less = below.accuracy_difference
-        return (
-            f"Do not go below {units.percent(pick.realised)}: at {units.percent(below.realised)} {pick.method} loses "
-            f"{units.points_lost(less.value, less.ci95)} points of right answers."
-        )
-    return f"Lower retentions of {pick.method} than {units.percent(found.lowest or pick.realised)} were not measured."
+        less = units.points_lost(below.accuracy_difference.value, below.accuracy_difference.ci95)
+        where = units.percent(below.realised)
+        return f"Do not go below {floor}: at {where} {pick.method} loses {less} points of right answers."
+    return f"{pick.method} was not measured below {floor}."

@@ -6,18 +6,18 @@ from trio_profile import units
 from trio_profile.analysis.ablate import Ablation
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.kept import CellTokens, TokenMaps
+from trio_profile.analysis.recommendation import CONTROL
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings.blocks import Block, Grid, Page, Sentences, TokenMap, Tokens, TokenStage
 from trio_profile.records.schema import Cell, StageTokens
 
 MOST_SHOWN = 4
 """Methods that are drawn side by side."""
-_CONTROLS = ("random", "downsample")
 _HOW = (
-    "One picture, the first sample of the study's input. Kept tokens are bright, and all others are dimmed. A stage "
-    "works with the tokens that the stages before it kept. With scores, each stage has a scale of its own: its colours "
-    "compare tokens of one method at one stage, not methods. One picture shows what a method does, and not how well it "
-    "answers."
+    "The picture of the study's input, or of its first question if the input is noise. Kept tokens are bright, and all "
+    "others are dimmed. A stage works with the tokens that the stages before it kept. With scores, each stage has a "
+    "scale of its own: its colours compare tokens of one method at one stage, not methods. One picture shows what a "
+    "method does, and not how well it answers."
 )
 
 
@@ -61,15 +61,15 @@ def _block(found: TokenMaps, maps: Sequence[TokenMap], shown: Sequence[str]) -> 
 
 def _token_map(found: CellTokens) -> TokenMap:
     """The tokens that one cell keeps, as plain data."""
-    count, where = found.kept.visual_tokens, units.percent(found.cell.retention)
+    count, asked = found.kept.visual_tokens, found.cell.retention
     stages = [_stage(stage, count) for stage in found.kept.stages]
     counts = [f"{units.exact(sum(stage.kept))} {_after(stage.layer)}" for stage in stages]
     kept = f"kept {', '.join(counts)}, of {units.number_of(count, 'token')}" if counts else "kept all tokens"
     return TokenMap(
         method=found.cell.variant,
-        retention=found.cell.retention,
-        where=where,
-        text=f"{found.cell.variant} at {where}: {kept}{_merging(stages)}.",
+        retention=asked,
+        where=units.percent(asked),
+        text=f"{found.cell.variant} at {units.percent(found.realised or asked)}: {kept}{_merging(stages)}.",
         stages=stages,
     )
 
@@ -116,7 +116,8 @@ def _shown(document: SweepDocument | Comparison | Ablation, found: TokenMaps) ->
         probes = document.study.ablations.get("probe", {}).values()
         first = [Cell(method=method, retention=0, options=options).variant for options in probes]
     elif isinstance(document, Comparison):
-        first = [document.reference, *(name for name in names if name not in _CONTROLS)]
+        controls = {row.method for row in document.rows if row.remark == CONTROL}
+        first = [document.reference, *(name for name in names if name not in controls)]
     return [name for name in dict.fromkeys((*first, *names)) if name in names][:MOST_SHOWN]
 
 

@@ -17,11 +17,15 @@ def cell(
     lost: float | None = None,
     *,
     width: float = 0.05,
+    total: float | None = None,
     questions: int = 200,
     processes: int = 4,
     remark: str = "",
 ) -> CellSummary:
-    """A finished cell. lost: the points of right answers that it loses; None if no answers are known."""
+    """A finished cell. lost: the points of right answers that it loses; None if no answers are known.
+
+    width: how far the ends of the speed-up's interval lie from it. total: the speed-up with decoding.
+    """
     low, high = speedup - width, speedup + width
     difference = None
     if lost is not None:
@@ -34,6 +38,8 @@ def cell(
         remark=remark,
         nominal_retention=retention,
         prefill_speedup=Ratio(value=speedup, ci95=(low, high), samples=48, stopped="converged", sessions=processes),
+        total_speedup=total
+        and Ratio(value=total, ci95=(total - 0.02, total + 0.02), samples=48, stopped="converged", sessions=processes),
         accuracy_difference=difference,
     )
 
@@ -53,7 +59,7 @@ def test_the_fastest_cell_that_keeps_the_answers_is_recommended():
     found = recommend(cells, [])
     assert (found.status, picked(found)) == ("use", ("trio", 0.22))
     assert found.below is not None and found.below.retention == 0.11
-    assert found.lowest == 0.11
+    assert found.floor == 0.22
 
 
 def test_two_points_may_be_lost_and_no_more():
@@ -85,19 +91,72 @@ def test_methods_that_these_measurements_cannot_tell_apart_are_named_together():
     assert [tie.method for tie in found.ties] == ["fastv"]
 
 
+def test_of_cells_that_are_as_fast_the_one_that_loses_least_is_recommended():
+    """Chance decides which of the first two is faster."""
+    cells = [cell("trio", 0.22, 1.46, 1.9), cell("trio", 0.33, 1.44, 0.0), cell("trio", 0.66, 1.1, 0.0)]
+    assert picked(recommend(cells, [])) == ("trio", 0.33)
+    gains = [cell("trio", 0.22, 1.46, -0.5), cell("trio", 0.33, 1.44, -1.5)]
+    assert picked(recommend(gains, [])) == ("trio", 0.22)
+
+
+def test_the_limit_is_the_lowest_retention_that_keeps_the_answers_even_if_another_is_faster():
+    cells = [cell("trio", 0.11, 1.2, 14.0), cell("trio", 0.22, 1.3, 0.5), cell("trio", 0.33, 1.5, 0.0)]
+    found = recommend(cells, [])
+    assert picked(found) == ("trio", 0.33) and found.floor == 0.22
+    assert found.below is not None and found.below.retention == 0.11
+
+
+def test_below_the_first_retention_that_loses_too_much_no_other_counts():
+    cells = [cell("trio", 0.05, 1.9, 1.0), cell("trio", 0.11, 1.7, 9.0), cell("trio", 0.22, 2.3, 0.0)]
+    found = recommend(cells, [])
+    assert found.floor == 0.22 and found.below is not None and found.below.retention == 0.11
+
+
+def test_a_cell_that_is_slower_with_decoding_does_not_pay():
+    cells = [cell("trio", 0.11, 1.7, 0.0, total=0.95), cell("trio", 0.22, 1.4, 0.0, total=1.1)]
+    assert picked(recommend(cells, [])) == ("trio", 0.22)
+    assert recommend(cells[:1], []).status == "slower"
+
+
+def test_where_answers_are_known_a_cell_without_them_is_left_out():
+    cells = [cell("trio", 0.11, 1.9), cell("trio", 0.22, 1.4, 0.0)]
+    found = recommend(cells, [])
+    assert (found.status, picked(found)) == ("use", ("trio", 0.22))
+
+
 def test_without_answers_only_the_cost_is_judged():
     found = recommend([cell("trio", 0.11, 1.7), cell("trio", 0.22, 1.4)], [])
     assert (found.status, picked(found), found.below) == ("cost_alone", ("trio", 0.11), None)
 
 
-def test_nothing_is_recommended_if_no_interval_lies_above_1():
-    found = recommend([cell("trio", 0.11, 1.04), cell("trio", 0.9, 0.8)], [])
-    assert found == Recommendation(status="slower")
+def test_where_the_answers_are_unknown_confidence_is_never_high():
+    found = recommend([cell("trio", 0.11, 1.7)], []).confidence
+    assert found is not None and (found.level, found.reasons) == ("medium", ("no answers are known",))
+
+
+def test_pruning_is_advised_against_where_no_cell_may_be_faster():
+    found = recommend([cell("trio", 0.11, 0.98), cell("trio", 0.9, 0.8)], [])
+    assert (found.status, picked(found)) == ("slower", ("trio", 0.11))
+    assert found.confidence is not None and found.confidence.level == "high"
+
+
+def test_a_wide_interval_leaves_it_open_whether_pruning_pays():
+    found = recommend([cell("trio", 0.22, 1.4, 0.0, width=0.5), cell("trio", 0.9, 0.8, 0.0)], [])
+    assert (found.status, picked(found)) == ("undecided", ("trio", 0.22))
+    assert found.confidence is not None and found.confidence.level == "low"
 
 
 def test_if_every_faster_cell_loses_answers_the_one_that_loses_least_is_named():
     found = recommend([cell("trio", 0.11, 1.7, 20.0), cell("trio", 0.22, 1.3, 8.0), cell("trio", 0.9, 0.9, 0.0)], [])
     assert (found.status, picked(found)) == ("answers_lost", ("trio", 0.22))
+    assert found.confidence is not None and found.confidence.level == "high"
+
+
+def test_the_advice_against_pruning_is_weak_where_the_answers_may_be_kept_after_all():
+    found = recommend([cell("trio", 0.11, 1.7, 3.0, questions=100)], [])
+    assert found.status == "answers_lost" and found.confidence is not None
+    assert found.confidence.level == "medium"
+    assert found.confidence.reasons[0].startswith("100 questions do not show that trio at 11.0 % loses more")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +168,9 @@ def test_if_every_faster_cell_loses_answers_the_one_that_loses_least_is_named():
         ({"questions": 20}, [], "low", "20 questions cannot exclude a loss of 15.0 points"),
         ({}, [doubt("budget", Cell(method="trio", retention=0.22))], "medium", "this cell is doubted: budget"),
         ({}, [doubt("busy", Cell(method="trio", retention=0.22))], "low", "this cell is doubted: busy"),
-        ({}, [doubt("machine")], "low", "the study is doubted: machine"),
+        ({}, [doubt("machine")], "medium", "the study is doubted: machine"),
+        ({}, [doubt("commits")], "low", "the study is doubted: commits"),
+        ({}, [doubt("sessions", Cell(method="trio", retention=0.22))], "low", "this cell is doubted: sessions"),
         ({}, [doubt("busy", Cell(method="trio", retention=0.33))], "high", "4 processes agree"),
     ],
 )

@@ -21,12 +21,17 @@ def test_the_first_sentence_says_what_to_use_and_the_others_what_to_avoid():
 
 
 def test_the_lowest_retention_has_no_limit_below():
-    assert "Lower retentions of trio than 22.0 % were not measured." in said(cell("trio", 0.22, 1.4, 0.0))
+    assert "trio was not measured below 22.0 %." in said(cell("trio", 0.22, 1.4, 0.0))
+
+
+def test_a_gain_of_answers_is_called_one():
+    assert said(cell("trio", 0.22, 1.4, -1.5))[0].endswith("+1.5 [+0.0, +3.0] points of right answers gained.")
 
 
 def test_ties_are_named_with_their_speed():
-    told = said(cell("trio", 0.22, 1.4, 0.0), cell("fastv", 0.33, 1.38, 0.0))
-    assert "As fast, as far as these intervals tell: fastv at 33.0 % (1.38×)." in told
+    told = said(cell("trio", 0.22, 1.4, 0.0), cell("fastv", 0.33, 1.38, 1.0))
+    lost = "1.0 [−0.5, 2.5] points of right answers lost"
+    assert f"These measurements cannot tell which is faster: fastv at 33.0 % (1.38×, {lost})." in told
 
 
 def test_without_answers_it_speaks_of_cost_alone():
@@ -36,16 +41,17 @@ def test_without_answers_it_speaks_of_cost_alone():
 
 
 def test_where_nothing_is_faster_it_says_so():
-    assert said(cell("trio", 0.9, 0.8))[0].startswith("Do not prune here: no method is measurably faster")
+    assert said(cell("trio", 0.9, 0.8))[0] == "Do not prune here: no cell may be more than 5 % faster than dense."
+    assert said(cell("trio", 0.9, 1.1, width=0.2))[0].startswith("No speed-up is shown.")
     assert said(cell("trio", 0.1, 1.8, 30.0))[0].startswith("Do not prune here: every cell that is faster")
     assert said()[0].startswith("Nothing can be recommended yet")
 
 
-def test_a_badge_stands_only_where_something_is_recommended():
+def test_a_badge_stands_wherever_something_was_measured():
     badge = recommendation.badge(recommend([cell("trio", 0.22, 1.4, 0.0)], []))
     assert badge is not None and badge.level == "high"
     assert badge.why == "4 processes agree; no doubt about this cell; 200 questions"
-    assert recommendation.badge(Recommendation(status="slower")) is None
+    assert recommendation.badge(Recommendation(status="unmeasured")) is None
 
 
 @pytest.mark.parametrize(

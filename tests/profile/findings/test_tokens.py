@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tests.profile.examples import dense, document, environment, kept, measurement, picture, study
 from tests.profile.reading import in_terminal, sentences
+from trio_core import methods
 from trio_profile.analysis.ablate import ablate
 from trio_profile.analysis.compare import compare
 from trio_profile.analysis.kept import CellTokens, TokenMaps
@@ -14,7 +15,7 @@ from trio_profile.findings import sweep
 from trio_profile.findings.blocks import Page, Report, Tokens
 from trio_profile.findings.tokens import tokens_page
 from trio_profile.inputs.picture import NOISE, PRIVATE, UNPLACED
-from trio_profile.records.schema import Cell, KeptTokens
+from trio_profile.records.schema import Cell, KeptTokens, Measurement
 from trio_profile.studies.compare import CONTROLS
 
 
@@ -99,12 +100,16 @@ def test_methods_that_keep_the_same_tokens_share_them():
 
 
 def test_a_comparison_shows_the_reference_first_and_controls_last():
+    def measured(method: str) -> Measurement:
+        remark = methods.find(method).reference.remark
+        return measurement(method, 0.3).model_copy(update={"remark": remark})
+
     asked = study(("fastv", "random", "trio", "downsample", "grid"), retentions=(0.3,), verb="compare")
-    found = compare(asked, environment(), dense(), [measurement(method, 0.3) for method in asked.methods])
+    found = compare(asked, environment(), dense(), [measured(method) for method in asked.methods])
     maps = TokenMaps(picture=picture(), cells=tuple(of_cell(method, 0.3, kept()) for method in asked.methods))
     found = found.model_copy(update={"tokens": maps})
     (page,) = [page for page in compare_pages.report(found).pages if page.id == "tokens"]
-    assert page.blocks[0].shown == ["trio", "fastv", "grid", "random"]
+    assert page.blocks[0].shown == ["trio", "fastv", "random", "downsample"]
     assert set(CONTROLS) == {"random", "downsample"}
 
 
