@@ -21,12 +21,14 @@ def doubts(
     """
     done = [measurement for measurement in measurements if measurement.status == "done" and measurement.pairs]
     enough = [measurement for measurement in done if len(measurement.pairs) >= LEAST_SAMPLES]
+    in_time = {timing.session for measurement in done for timing in measurement.timings}
+    timing = [session for session in sessions if session.id in in_time]
     found = [
         *machine_doubts.cached(dense),
         *session_doubts.commits(sessions, measurements),
         *session_doubts.processes(done, sessions),
-        *session_doubts.threads(study, sessions),
-        *session_doubts.start(sessions),
+        *session_doubts.threads(study, timing),
+        *session_doubts.start(timing),
         *machine_doubts.machine(enough),
     ]
     by_chance = sample_doubts.likely([suspicion for one in enough for suspicion in _suspicions(one)])

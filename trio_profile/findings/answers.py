@@ -10,6 +10,7 @@ from trio_profile.findings.blocks import Block, Entry, Page, Sentences, Table
 from trio_profile.findings.cell_tables import head
 from trio_profile.findings.cells import any_finished, planned, realised
 from trio_profile.findings.charts import colour_of
+from trio_profile.text import listed
 
 _NO_ANSWERS = "No question with a known answer was asked. A file of them is named by --questions."
 _NOT_ENOUGH = "not enough questions to say"
@@ -70,9 +71,13 @@ def kept_sentences(document: SweepDocument, method: str) -> Iterator[str]:
     """The cheapest retention for each share of the dense accuracy, with the speed-up there."""
     found = document.accuracy_kept_by_method.get(method, {})
     named = [(units.percent(float(share), 0), kept) for share, kept in found.items()]
-    known = [f"{share} {_kept_text(kept)}" for share, kept in named if kept.status != "inconclusive"]
+    known: dict[str, list[str]] = {}
+    for share, kept in named:
+        if kept.status != "inconclusive":
+            known.setdefault(_kept_text(kept), []).append(share)
     if known:
-        yield f"Of the dense accuracy, {method} keeps {'; '.join(known)}."
+        parts = [f"{listed(shares)} {where}" for where, shares in known.items()]
+        yield f"Of the dense accuracy, {method} keeps {'; '.join(parts)}."
     if unknown := [share for share, kept in named if kept.status == "inconclusive"]:
         yield f"Not enough questions to say where {method} keeps {' or '.join(unknown)} of the dense accuracy."
 

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tests.profile.examples import dense, failed, study, with_pairs
+from tests.profile.examples import dense, failed, session, study, with_pairs
 from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.stability import doubts
 from trio_profile.records.schema import Cell, Disturbance, Measurement, Pair, Timing
@@ -247,3 +247,14 @@ def test_other_processes_on_the_gpu_raise_a_doubt_and_a_slow_clock_names_its_rea
     assert set(by_kind) == {"clock", "strangers"}
     assert "2 other processes" in by_kind["strangers"].sentence
     assert "(power limit)" in by_kind["clock"].sentence
+
+
+def test_a_session_that_only_counted_casts_no_doubt_on_times():
+    """The first process counts and asks questions; its machine may be busy."""
+    one = cell([1.0] * 24, [1.0] * 24)
+    timed = in_sessions(one, one)
+    sessions = [session(id=name, busy=busy) for name, busy in (("counted", 0.9), ("1", 0.0), ("2", 0.0))]
+    assert [doubt.kind for doubt in doubts(study(), [timed], sessions=sessions) if doubt.kind == "busy"] == []
+    sessions[2] = session(id="2", busy=0.9)
+    (found,) = [doubt for doubt in doubts(study(), [timed], sessions=sessions) if doubt.kind == "busy"]
+    assert "1 of 2 sessions" in found.sentence

@@ -74,3 +74,11 @@ def test_the_cheapest_retention_has_its_interval_and_what_it_saves(quizzed: Swee
     assert isinstance(table, Table)
     [[_, entry]] = table.rows
     assert (entry.text, entry.note) == (text, note)
+
+
+def test_shares_that_are_kept_from_the_same_retention_on_are_named_together(quizzed: SweepDocument):
+    same = AccuracyKept(status="crossing", retention=0.33, ci95=(0.33, 0.33), prefill_speedup=1.21)
+    found = with_kept(quizzed, **{"0_99": same, "0_97": same, "0_95": same})
+    assert list(answers.kept_sentences(found, "trio")) == [
+        "Of the dense accuracy, trio keeps 99 %, 97 % and 95 % from a retention of 33.0 % on (prefill 1.21×)."
+    ]
