@@ -85,11 +85,11 @@ def points(difference: float, bounds: Sequence[float]) -> str:
     return f"{abs(100 * difference):.1f} points {'more' if difference > 0 else 'less'} {points_interval(bounds)}"
 
 
-def points_lost(difference: float, bounds: Sequence[float]) -> str:
-    """What is lost against dense, in percentage points, with its interval: −0.14 → `14.0 [8.9, 18.8]`."""
+def points_lost(difference: float, bounds: Sequence[float] = ()) -> str:
+    """What is lost against dense, in percentage points, with its interval if it has one: −0.14 → `14.0 [8.9, 18.8]`."""
     # Adding 0 makes −0 to 0.
-    value, low, high = (_minus(f"{round(-100 * part, 1) + 0.0:.1f}") for part in (difference, bounds[1], bounds[0]))
-    return f"{value} [{low}, {high}]"
+    value, *ends = (_minus(f"{round(-100 * part, 1) + 0.0:.1f}") for part in (difference, *reversed(bounds)))
+    return f"{value} [{', '.join(ends)}]" if ends else value
 
 
 def points_fewer(difference: float) -> str:

@@ -98,7 +98,7 @@ def _ties(ties: Sequence[Pick]) -> Iterator[str]:
 def _tie(pick: Pick) -> str:
     facts = [units.times(pick.prefill_speedup.value, pick.prefill_speedup.ci95)]
     if pick.accuracy_difference is not None:
-        facts.append(_points(pick.accuracy_difference))
+        facts.append(f"{units.points_lost(pick.accuracy_difference.value)} points lost")
     return f"{_named(pick)} ({', '.join(facts)})"
 
 
