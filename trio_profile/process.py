@@ -1,4 +1,4 @@
-"""Prepare this process for measuring: its threads sleep while they wait, and it keeps its memory.
+"""Prepare this process for measuring: its waiting threads spin briefly and then sleep, and it keeps its memory.
 
 This module needs the standard library only. Call `prepare` before torch is imported: the OpenMP runtime that torch
 loads reads its variables once.
@@ -6,20 +6,23 @@ loads reads its variables once.
 
 import ctypes
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "2000", "KMP_BLOCKTIME": "0"}
-"""The variables that let waiting threads sleep: OpenMP's own, GNU's, and Intel's and LLVM's.
+BRIEF_WAIT = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "2000", "KMP_BLOCKTIME": "0"}
+"""The variables that let waiting threads spin briefly and then sleep: OpenMP's own, GNU's, and Intel's and LLVM's.
 
 By default a thread of OpenMP spins for some milliseconds while it waits for work. On a busy machine it then takes the
 CPU from the thread that it waits for. A thread that sleeps at once is slow on a quiet machine: to wake it takes longer
-than a small operation. So it looks 2,000 times whether its work is there, and then sleeps. docs/machine.md has the
+than a small operation. So a waiting thread checks for work 2,000 times, and then sleeps. docs/machine.md has the
 measured times.
 """
 _BRIEF = 10_000
 """A thread that looks no more often than this spins briefly."""
+_LARGE_COUNT = re.compile(r"infinity|infinite|[1-9]\d*[bkmgt]")
+"""Further texts that GNU's runtime takes as a count: without an end, or with a suffix, as `300k`."""
 _OTHER_VARIABLES = ("KMP_LIBRARY",)
 """Further variables that say how threads wait. If the user has set any of them, all stay as they are."""
 
@@ -36,7 +39,7 @@ class _State:
     """What `prepare` has done in this process.
 
     is_prepared: whether it was called.
-    policy: `passive` or `active`; empty if it is not known.
+    policy: `brief`, `passive` or `active`; empty if it is not known.
     keeps_memory: whether malloc keeps freed memory.
     """
 
@@ -46,13 +49,13 @@ class _State:
 
 
 def prepare() -> None:
-    """Let waiting threads sleep, and let malloc keep its memory. A second call changes nothing.
+    """Let waiting threads spin briefly and then sleep, and let malloc keep its memory. A second call changes nothing.
 
     If torch is imported already, its threads stay as they are. The processes that this one starts are prepared.
     """
     if _State.is_prepared:
         return
-    added = passive_variables(os.environ)
+    added = wait_variables(os.environ)
     _State.policy = _known_policy() if "torch" in sys.modules else _asked_policy({**os.environ, **added})
     os.environ.update(added)
     _State.keeps_memory = _keep_memory()
@@ -69,22 +72,22 @@ def wait_policy() -> str:
 
 def wait_policy_of_workers() -> str:
     """Return what threads do while they wait in a process that this one starts and that calls `prepare`."""
-    return _asked_policy({**os.environ, **passive_variables(os.environ)})
+    return _asked_policy({**os.environ, **wait_variables(os.environ)})
 
 
-def passive_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables to add to an environment so that threads sleep. Empty if the user has set one of them."""
-    if any(name in environment for name in (*PASSIVE, *_OTHER_VARIABLES)):
+def wait_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables to add to an environment, so that threads wait briefly. Empty if the user has set one."""
+    if any(name in environment for name in (*BRIEF_WAIT, *_OTHER_VARIABLES)):
         return {}
-    return dict(PASSIVE)
+    return dict(BRIEF_WAIT)
 
 
 def worker_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that prepare a new process as `prepare` does, without a call of ours inside it.
 
-    environment: the variables that it gets anyway. What the user has set in them stays.
+    environment: that of the new process. Variables that the user has set stay as they are.
     """
-    return passive_variables(environment) | ({} if _sets_malloc(environment) else _MALLOC)
+    return wait_variables(environment) | ({} if _sets_malloc(environment) else _MALLOC)
 
 
 def _known_policy() -> str:
@@ -98,9 +101,12 @@ def _asked_policy(environment: Mapping[str, str]) -> str:
 
     GNU's runtime lets its own variable overrule OpenMP's.
     """
-    spins = environment.get("GOMP_SPINCOUNT", "").strip()
-    if spins.isdecimal() and len(spins) < 10:
-        return "passive" if int(spins) == 0 else "brief" if int(spins) <= _BRIEF else "active"
+    spins = environment.get("GOMP_SPINCOUNT", "").strip().lower()
+    if spins.isdecimal():
+        digits = spins.lstrip("0")
+        return "passive" if not digits else "brief" if len(digits) < 9 and int(digits) <= _BRIEF else "active"
+    if _LARGE_COUNT.fullmatch(spins):
+        return "active"
     asked = environment.get("OMP_WAIT_POLICY", "").strip().lower()
     if asked in ("passive", "active"):
         return asked

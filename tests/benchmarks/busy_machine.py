@@ -42,6 +42,12 @@ while time.monotonic() < end:
 print(time.process_time())
 """
 """A busy loop that ends after some seconds, and prints the CPU time that it got."""
+PROBES = """
+import subprocess, sys
+probes = [subprocess.Popen([sys.executable, "-c", {probe!r}]) for _ in range({threads})]
+sys.exit(max(probe.wait() for probe in probes))
+"""
+"""So many of them at once, in the session of this process."""
 
 
 def main() -> None:
@@ -97,10 +103,13 @@ def count_doubts(doubts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 @contextmanager
 def busy_loops(number: int) -> Iterator[None]:
-    """Keep so many busy loops running, each in a process of its own."""
+    """Keep so many busy loops running, each in a process and a session of its own.
+
+    Linux may share the CPU out by sessions (autogroup). The processes of a study are in sessions of their own too.
+    """
     with ExitStack() as stack:
         for _ in range(number):
-            loop = subprocess.Popen([sys.executable, "-c", LOOP.format(parent=os.getpid())])
+            loop = subprocess.Popen([sys.executable, "-c", LOOP.format(parent=os.getpid())], start_new_session=True)
             stack.callback(loop.wait)
             stack.callback(loop.kill)
         yield
@@ -109,11 +118,11 @@ def busy_loops(number: int) -> Iterator[None]:
 def cpu_share(threads: int, seconds: float) -> float:
     """Return the share of its CPU time that a program of so many threads gets now: 1 on a quiet machine.
 
-    It is measured with one busy loop for each thread, for so many seconds.
+    It is measured with a process in a session of its own, as the program has: a busy loop in a process for each thread.
     """
-    line = [sys.executable, "-c", PROBE.format(seconds=seconds)]
-    probes = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(threads)]
-    return sum(float(probe.communicate()[0]) for probe in probes) / (threads * seconds)
+    line = [sys.executable, "-c", PROBES.format(probe=PROBE.format(seconds=seconds), threads=threads)]
+    done = subprocess.run(line, stdout=subprocess.PIPE, text=True, check=True, start_new_session=True)
+    return sum(map(float, done.stdout.split())) / (threads * seconds)
 
 
 def _side(options: argparse.Namespace, name: str) -> dict[str, Any]:

@@ -20,13 +20,13 @@ import time
 from pathlib import Path
 
 from tests.benchmarks.busy_machine import busy_loops
-from trio_profile.process import PASSIVE
+from trio_profile.process import BRIEF_WAIT
 
 VARIANTS = {
     "left alone": {},
     "threads sleep at once": {"OMP_WAIT_POLICY": "PASSIVE"},
-    "threads spin, then sleep": PASSIVE,
-    "the same, kept memory": {**PASSIVE, "KEEP_MEMORY": "1"},
+    "threads spin, then sleep": BRIEF_WAIT,
+    "the same, kept memory": {**BRIEF_WAIT, "KEEP_MEMORY": "1"},
 }
 WAIT_VARIABLES = ("OMP_WAIT_POLICY", "KMP_BLOCKTIME", "KMP_LIBRARY", "GOMP_SPINCOUNT")
 """The variables that say how threads wait. Those of the caller are removed."""

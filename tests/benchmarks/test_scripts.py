@@ -93,7 +93,12 @@ def test_pairs_are_compared_with_what_the_cpu_that_is_left_allows():
 def test_busy_loops_end_with_the_block(monkeypatch):
     started: list[subprocess.Popen] = []
     start = subprocess.Popen
-    monkeypatch.setattr(busy_machine.subprocess, "Popen", lambda line: started.append(start(line)) or started[-1])
+
+    def remember(line, **how):
+        started.append(start(line, **how))
+        return started[-1]
+
+    monkeypatch.setattr(busy_machine.subprocess, "Popen", remember)
     with busy_machine.busy_loops(2):
         assert [loop.poll() for loop in started] == [None, None]
     assert all(loop.poll() is not None for loop in started) and len(started) == 2

@@ -64,18 +64,21 @@ def test_one_thread_never_waits():
         ({"GOMP_SPINCOUNT": "0"}, "passive"),
         ({"GOMP_SPINCOUNT": "2000", "OMP_WAIT_POLICY": "active"}, "brief"),
         ({"GOMP_SPINCOUNT": "300000", "OMP_WAIT_POLICY": "passive"}, "active"),
-        ({"GOMP_SPINCOUNT": "INFINITY"}, "active"),
+        ({"GOMP_SPINCOUNT": "INFINITY", "OMP_WAIT_POLICY": "passive"}, "active"),
+        ({"GOMP_SPINCOUNT": "300k", "OMP_WAIT_POLICY": "passive"}, "active"),
+        ({"GOMP_SPINCOUNT": "30000000000", "OMP_WAIT_POLICY": "passive"}, "active"),
+        ({"GOMP_SPINCOUNT": "000"}, "passive"),
         ({"GOMP_SPINCOUNT": "9" * 5000}, "active"),
         ({"KMP_BLOCKTIME": "200"}, "active"),
     ],
 )
 def test_what_an_environment_asks_for(given: dict[str, str], policy: str):
     assert process._asked_policy(given) == policy
-    assert process.passive_variables(given) == ({} if given else process.PASSIVE)
+    assert process.wait_variables(given) == ({} if given else process.BRIEF_WAIT)
 
 
 def test_what_we_set_ourselves_is_brief():
-    assert process._asked_policy(process.PASSIVE) == "brief"
+    assert process._asked_policy(process.BRIEF_WAIT) == "brief"
 
 
 def test_a_worker_keeps_what_the_user_has_set():

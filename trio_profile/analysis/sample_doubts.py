@@ -23,7 +23,7 @@ from trio_profile.analysis.doubt import (
     speedup_groups,
 )
 from trio_profile.records.schema import Measurement, Study
-from trio_profile.stats.intervals import machine_spread
+from trio_profile.stats.intervals import machine_spread, ranks_of
 from trio_profile.stats.modes import chance_of_two_modes, two_modes
 from trio_profile.stats.resampling import autocorrelation
 from trio_profile.stats.stopping import LEAST_SAMPLES, MOST_SAMPLES, half_width
@@ -221,7 +221,7 @@ def order(measurement: Measurement) -> Iterator[Suspicion]:
 
 def dependence(measurement: Measurement) -> Iterator[Suspicion]:
     """Test whether neighbouring speed-ups of a session are similar, by the autocorrelation of their ranks."""
-    groups = [np.argsort(np.argsort(group)).astype(float) for group in speedup_groups(measurement) if np.ptp(group)]
+    groups = [ranks_of(group) for group in speedup_groups(measurement) if np.ptp(group)]
     n = sum(len(group) for group in groups)
     if n == 0:
         return

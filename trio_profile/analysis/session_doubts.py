@@ -82,9 +82,9 @@ def threads(study: Study, sessions: Sequence[Session]) -> Iterator[Doubt]:
             cell=None,
             kind="threads",
             sentence=f"in {_some(len(spinning), len(sessions))} waiting threads spun instead of sleeping: beside other "
-            "work times are much too long, and vary",
-            next_step="set OMP_WAIT_POLICY=PASSIVE, or call trio_profile before torch is imported, and measure into "
-            "another --out",
+            "work, times are much too long and vary",
+            next_step="unset OMP_WAIT_POLICY, GOMP_SPINCOUNT, KMP_BLOCKTIME and KMP_LIBRARY (in Python, call "
+            "trio_profile before you import torch), and measure into another --out",
             found=len(spinning),
             threshold=0,
         )

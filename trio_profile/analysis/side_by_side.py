@@ -20,7 +20,7 @@ from trio_profile.records.estimate import Difference, SpeedupRatio
 from trio_profile.records.schema import Environment, Record, Session, Study
 from trio_profile.stats.estimates import difference_between
 from trio_profile.stats.intervals import Groups, machine_spread
-from trio_profile.stats.sessions import Spread, known_spread, log_mean, pooled_spread, quotient
+from trio_profile.stats.sessions import known_spread, log_mean, quotient
 from trio_profile.stats.stopping import LEAST_SAMPLES
 
 Several = Sequence[SweepDocument | Comparison]
@@ -201,7 +201,6 @@ def _cells(documents: Several) -> Iterator[SideCell]:
     """All cells that any study has, by method in the order of the studies, and by retention."""
     by_study = [{(cell.method, cell.nominal_retention): cell for cell in _of(document)} for document in documents]
     pairs = [{(cell.method, cell.retention): cell for cell in document.pairs} for document in documents]
-    spreads = {quantity: _spread(pairs, quantity) for quantity in ("prefill_ms", "total_ms")}
     machines = [machine_spread(document.study.device) for document in documents]
     methods = list(dict.fromkeys(method for document in documents for method in document.study.methods))
     keys = {key for cells in by_study for key in cells}
@@ -212,11 +211,11 @@ def _cells(documents: Several) -> Iterator[SideCell]:
             quantity: (
                 None,
                 *(
-                    _ratio(timed[0], one, quantity, spread, (machines[0], machine))
+                    _ratio(timed[0], one, quantity, (machines[0], machine))
                     for one, machine in zip(timed[1:], machines[1:], strict=True)
                 ),
             )
-            for quantity, spread in spreads.items()
+            for quantity in ("prefill_ms", "total_ms")
         }
         yield SideCell(
             method=method,
@@ -233,23 +232,17 @@ def _of(document: SweepDocument | Comparison) -> Sequence[CellSummary]:
     return document.rows if isinstance(document, Comparison) else document.cells
 
 
-def _spread(pairs: Sequence[dict[tuple[str, float], CellPairs]], quantity: str) -> Spread | None:
-    """The spread between processes, pooled over all cells of all studies."""
-    return pooled_spread([speedups_by_session(cell, quantity) for cells in pairs for cell in cells.values()])
-
-
 def _ratio(
-    first: CellPairs | None, other: CellPairs | None, quantity: str, pooled: Spread | None, machines: Sequence[float]
+    first: CellPairs | None, other: CellPairs | None, quantity: str, machines: Sequence[float]
 ) -> SpeedupRatio | None:
     """The speed-up of the other study over that of the first one, with Welch's interval over processes.
 
-    pooled: the spread between processes, over all cells of all studies.
     machines: the spread of the state of each of the two machines.
     """
     if first is None or other is None or min(len(first.session), len(other.session)) < LEAST_SAMPLES:
         return None
     sides: list[Groups] = [speedups_by_session(cell, quantity) for cell in (first, other)]
-    known = known_spread(sides, pooled)
+    known = known_spread(sides)
     base, new = (
         log_mean(side).with_spread(*known).with_machine(machine) for side, machine in zip(sides, machines, strict=True)
     )

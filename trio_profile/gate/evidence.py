@@ -22,8 +22,8 @@ from trio_profile.records.contents import Contents
 from trio_profile.records.differences import changed_input
 from trio_profile.records.files import STUDY
 from trio_profile.records.schema import Dense, Measurement, Session, Study
-from trio_profile.stats.intervals import Groups, machine_spread, median
-from trio_profile.stats.sessions import Spread, pooled_spread
+from trio_profile.records.session import LATER
+from trio_profile.stats.intervals import machine_spread, median
 from trio_profile.studies.sessions import processes_of, unfinished
 
 RUN_MS = "run_ms"
@@ -89,9 +89,8 @@ def compare(
     if changed := _changed_input(base, new):
         raise MeasurementError(f"{changed}, and {new.name} was measured with the changed file: use one for both")
     _require_known(base, quantities)
-    spreads = _spreads(base, new)
     verdicts = [
-        judge(quantity, where, seen, _counterpart(new, where, quantity), max_ratio, spreads.get(quantity))
+        judge(quantity, where, seen, _counterpart(new, where, quantity), max_ratio)
         for where, evidence in base.evidence.items()
         for quantity, seen in evidence.items()
         if (quantity in quantities if quantities else (where, quantity) not in base.weak)
@@ -107,18 +106,6 @@ def _changed_input(base: Subject, new: Subject) -> str | None:
         return None
     now = {name: digest for session in reversed(new.sessions) for name, digest in session.inputs.items()}
     return changed_input(Study.model_validate(base.study), base.sessions, now, Path(base.name))
-
-
-def _spreads(base: Subject, new: Subject) -> dict[str, Spread]:
-    """The spread between processes of each quantity, pooled over all cells of both sides."""
-    groups: dict[str, list[Groups]] = {}
-    for subject in (base, new):
-        for evidence in subject.evidence.values():
-            for quantity, seen in evidence.items():
-                if isinstance(seen, Samples) and seen.interleaved and min(map(min, seen.groups)) > 0:
-                    groups.setdefault(quantity, []).append(seen.groups)
-    pooled = {quantity: pooled_spread(found) for quantity, found in groups.items()}
-    return {quantity: spread for quantity, spread in pooled.items() if spread is not None}
 
 
 def of_study(contents: Contents, name: str) -> Subject:
@@ -286,12 +273,12 @@ def _ratio(quantity: str, value: dict[str, Any], where: str, name: str) -> Summa
 
 
 def _differences(base: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Return how two tables differ. Fields that one side does not know, because its format is older, are empty."""
+    """Return how two tables differ. A field of LATER that is empty is not known, because its file is older."""
     names = sorted(base.keys() | new.keys())
     return [
         f"{name} ({base.get(name)!r} before, {new.get(name)!r} now)"
         for name in names
-        if base.get(name) != new.get(name) and "" not in (base.get(name), new.get(name))
+        if base.get(name) != new.get(name) and not (name in LATER and "" in (base.get(name), new.get(name)))
     ]
 
 

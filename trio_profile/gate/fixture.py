@@ -41,6 +41,7 @@ class Gate:
     def __init__(self, config: pytest.Config, where: str, benchmark: Any, asked: dict[str, Any]):
         self.config, self.where, self.benchmark = config, where, benchmark
         self.quantity: str = asked.get("quantity", "run_ms")
+        self.timed = self.quantity if self.quantity in TIMED else "run_ms"
         self.max_ratio = float(asked.get("max_ratio", 1.03))
         self.precision = float(asked.get("precision", 0.01))
         self.pairs, self.seconds = int(asked.get("pairs", 192)), float(asked.get("seconds", 120.0))
@@ -64,7 +65,7 @@ class Gate:
         if self.called:
             pytest.fail("trio_gate: call it once in a test, because its benchmark records one run", pytrace=False)
         self.called = True
-        self.recorded.add(self.quantity if self.quantity in TIMED else "run_ms")
+        self.recorded.add(self.timed)
         if self.benchmark.disabled:
             if self.config.getoption("trio_gate_base") is not None:
                 pytest.fail("trio_gate: a base was named, but benchmarks are disabled", pytrace=False)
@@ -164,7 +165,7 @@ class Gate:
 
         verdict = settle(
             sample,
-            self.quantity,
+            self.timed,
             self.where,
             max_ratio=self.max_ratio,
             precision=self.precision,
@@ -181,7 +182,7 @@ class Gate:
         run()
         times = [run() for _ in range(LEAST_PAIRS)]
         verdict = Verdict(
-            quantity=self.quantity,
+            quantity=self.timed,
             where=self.where,
             base=None,
             new=median(times),

@@ -29,7 +29,7 @@ from trio_profile.errors import MeasurementError
 from trio_profile.records.schema import Stopped
 from trio_profile.records.study import PROCESSES
 from trio_profile.stats.intervals import MACHINE_FREEDOM, centre, median, ratio_interval, sum_of_errors
-from trio_profile.stats.sessions import Spread, known_spread, log_mean, quotient
+from trio_profile.stats.sessions import known_spread, log_mean, quotient
 from trio_profile.stats.stopping import LEAST_SAMPLES
 
 MAX_RATIO = 1.03
@@ -82,18 +82,16 @@ def judge(
     base: Evidence,
     new: Evidence,
     max_ratio: float = MAX_RATIO,
-    spread: Spread | None = None,
 ) -> Verdict:
     """The verdict on two sides that were measured separately.
 
-    spread: between processes, pooled over all cells of both studies; None if it is not known.
     Raises MeasurementError if a side has too few samples, if a value is not finite and positive, or if the two sides
     are of different kinds.
     """
     if isinstance(base, int) and isinstance(new, int):
         return judge_exact(quantity, where, base, new)
     if isinstance(base, Samples) and isinstance(new, Samples):
-        return _judge_samples(quantity, where, base, new, require_bound(max_ratio), spread)
+        return _judge_samples(quantity, where, base, new, require_bound(max_ratio))
     if isinstance(base, Summary) and isinstance(new, Summary):
         return _judge_summaries(quantity, where, base, new, require_bound(max_ratio))
     kinds = " and ".join("exact" if isinstance(side, int) else type(side).__name__.lower() for side in (base, new))
@@ -213,14 +211,12 @@ def require_bound(max_ratio: float) -> float:
     return max_ratio
 
 
-def _judge_samples(
-    quantity: str, where: str, base: Samples, new: Samples, max_ratio: float, pooled: Spread | None
-) -> Verdict:
+def _judge_samples(quantity: str, where: str, base: Samples, new: Samples, max_ratio: float) -> Verdict:
     for side in (base, new):
         _require_times(quantity, where, side.values)
     if not (base.interleaved and new.interleaved):
         return _judge_raw(quantity, where, base, new, max_ratio)
-    known = known_spread([base.groups, new.groups], pooled)
+    known = known_spread([base.groups, new.groups])
     before, after = (log_mean(side.groups).with_spread(*known).with_machine(side.machine) for side in (base, new))
     (ratio, reported), (_, sure) = (
         quotient(before, after, confidence) for confidence in (CONFIDENCE, ALARM_CONFIDENCE)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -89,19 +90,21 @@ def _memory() -> int | None:
 
 
 def _commit() -> str | None:
-    """The commit of the checkout that this code runs from, with a + where it has changes; None outside a checkout."""
+    """The commit of the checkout that this code runs from; None outside a checkout.
+
+    Where tracked files are changed, a + follows, and eight digits of a SHA-256 of the changes.
+    """
     here = Path(__file__).parent.parent
     if not (here.parent / ".git").exists():
         return None
     try:
-        run = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+"],
-            cwd=here,
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        )
+        name = _git(here, "describe", "--always", "--dirty=+").decode().strip()
+        changes = sha256(_git(here, "diff", "HEAD")).hexdigest()[:8] if name.endswith("+") else ""
     except (OSError, subprocess.SubprocessError):
         return None
-    return run.stdout.strip()
+    return name + changes
+
+
+def _git(place: Path, *arguments: str) -> bytes:
+    """What a command of git prints. Raises SubprocessError if it fails or takes longer than five seconds."""
+    return subprocess.run(["git", *arguments], cwd=place, capture_output=True, timeout=5, check=True).stdout

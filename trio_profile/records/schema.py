@@ -186,7 +186,7 @@ class Measurement(Record):
             raise ValueError("a session has times of this cell twice")
         if self.status == "done" and not self.timings:
             raise ValueError("the cell is done, but it has no pairs")
-        if self.status not in ("done", "counted") and self.timings:
+        if self.status != "done" and self.timings:
             raise ValueError(f"the cell {'has' if self.status == 'failed' else 'was'} {self.status}, but it has times")
         return self
 

@@ -6,6 +6,9 @@ from pydantic import AwareDatetime, Field
 
 from trio_profile.records.record import OneOrMore, Record, ZeroOrMore
 
+LATER = ("wait_policy", "allocator")
+"""The fields of an environment that files of version 1 lack. There they are empty."""
+
 
 class Environment(Record):
     """The machine and the software of a session. One store holds measurements of one `identity`.
@@ -52,7 +55,7 @@ class Environment(Record):
     def compared_with(self, other: "Environment") -> tuple[dict[str, Any], dict[str, Any]]:
         """Return both identities, without the fields that one of the two does not know because its format is older."""
         ours, theirs = self.identity, other.identity
-        known = [name for name in ours if "" not in (ours[name], theirs[name])]
+        known = [name for name in ours if name not in LATER or "" not in (ours[name], theirs[name])]
         return {name: ours[name] for name in known}, {name: theirs[name] for name in known}
 
 

@@ -103,6 +103,8 @@ class Store:
                 self.append(header)
         else:
             contents = Contents(study)
+            # Of an earlier study whose records are gone, its file may be left.
+            write_whole(self.directory / STUDY, to_toml(study))
             write_whole(self.path, _line(header) + "\n")
         if not (self.directory / STUDY).exists():
             write_whole(self.directory / STUDY, to_toml(study))

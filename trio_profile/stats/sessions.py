@@ -96,31 +96,16 @@ def quotient(base: LogMean, new: LogMean, confidence: float = 0.95) -> tuple[flo
     return exp(difference), (exp(difference - reach), exp(difference + reach))
 
 
-def pooled_spread(sides: list[Groups]) -> Spread | None:
-    """The spread between sessions, pooled over several cells, with its degrees of freedom.
+def known_spread(sides: Sequence[Groups]) -> Spread:
+    """The spread between sessions, pooled over the sides that have several, with its degrees of freedom.
 
-    None if no cell has more than one session.
+    If none has, it is USUAL_SPREAD. Other cells of the same studies are not used: they were measured in the same
+    sessions, and a session may move all of them together, so they know the spread no better.
 
-    sides: for each cell of each side the samples by session.
+    sides: samples of each side, by session.
     """
     several = [side for side in map(log_mean, sides) if side.session_spread is not None]
     freedom = sum(side.freedom for side in several)
     if not freedom:
-        return None
+        return USUAL_SPREAD
     return sqrt(sum(side.freedom * (side.session_spread or 0.0) ** 2 for side in several) / freedom), freedom
-
-
-def known_spread(sides: Sequence[Groups], pooled: Spread | None = None) -> Spread:
-    """The spread between sessions: of this cell or of all cells, whichever is larger.
-
-    All cells together know the spread better than one cell: a slowdown is found more often, with as few false alarms
-    (simulated in tests/profile/gate/test_verdict.py). A cell that spreads more than the others keeps its own spread.
-    If no side has several sessions, it is the spread that was found with this tool.
-
-    sides: samples of the two sides, by session.
-    pooled: over all cells of both studies; None if it is not known.
-    """
-    own = pooled_spread(list(sides))
-    if own is None:
-        return pooled or USUAL_SPREAD
-    return own if pooled is None else (max(own[0], pooled[0]), pooled[1])

@@ -9,7 +9,7 @@ from trio_profile.analysis.side_by_side import SideBySide, side_by_side
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import StudyError
 from trio_profile.records.session import FileDigest
-from trio_profile.stats.sessions import known_spread, log_mean, pooled_spread, quotient
+from trio_profile.stats.sessions import known_spread, log_mean, quotient
 
 
 def unlike(found: SideBySide) -> dict[str, tuple]:
@@ -52,7 +52,7 @@ def test_another_file_of_the_same_name_is_unlike():
     assert side_by_side(["A", "B"], [with_checkpoint("aa")] * 2).unlike == ()
 
 
-def test_a_ratio_is_welchs_over_the_processes_with_the_pooled_spread():
+def test_a_ratio_has_the_spread_of_the_processes_of_both_studies():
     first, other = swept(), swept(factor=1.5, seed=3)
     found = side_by_side(["A", "B"], [first, other])
     groups = [
@@ -63,7 +63,7 @@ def test_a_ratio_is_welchs_over_the_processes_with_the_pooled_spread():
         for cell in (*first.pairs, *other.pairs)
         if (ratios := (np.array(cell.dense_prefill_ms) / np.array(cell.prefill_ms)).tolist())
     ]
-    known = known_spread([groups[0], groups[2]], pooled_spread(groups))
+    known = known_spread([groups[0], groups[2]])
     value, ci95 = quotient(*(log_mean(side).with_spread(*known) for side in (groups[0], groups[2])))
     ratio = found.cells[0].prefill_ratios[1]
     assert found.cells[0].prefill_ratios[0] is None

@@ -1,6 +1,5 @@
 """Verdicts from intervals, from pairs under every noise, and the sampling that ends in one."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 from trio_profile.errors import MeasurementError
 from trio_profile.gate.verdict import Samples, Summary, decide, judge, judge_exact, judge_pairs, settle
 from trio_profile.stats import noise
-from trio_profile.stats.sessions import pooled_spread
 
 
 @pytest.mark.parametrize(
@@ -145,22 +143,15 @@ def test_more_processes_are_advised_than_were_measured():
     assert needed and min(needed) > 9
 
 
-def pooled_over(cells: Sequence[tuple[Samples, Samples]]) -> tuple[float, float] | None:
-    return pooled_spread([side.groups for cell in cells for side in cell])
-
-
-def test_all_cells_together_find_more_slowdowns_and_raise_no_more_alarms():
-    """Ten cells with the same spread, and then one cell that spreads six times as much as the others."""
-    generator, alarms, caught = np.random.default_rng(5), [0, 0], [0, 0]
-    for _ in range(60):
-        for spreads, ratio in (([0.02] * 10, 1.1), ([0.02] * 10, 1.0), ([0.06] + [0.01] * 9, 1.0)):
-            cells = [(processes(generator, 4, 1, s), processes(generator, 4, ratio, s)) for s in spreads]
-            for way, spread in enumerate((None, pooled_over(cells))):
-                says = [judge("x", "here", *cell, spread=spread).verdict for cell in cells]
-                found = says.count("regression")
-                (caught if ratio > 1 else alarms)[way] += found + says.count("improved")
-    assert max(alarms) <= 0.005 * 1200, alarms
-    assert caught[1] > caught[0] + 15 and caught[1] > 0.9 * 600, caught
+def test_slow_downs_of_ten_percent_are_found_and_nothing_else():
+    """Four processes a side, which spread by 2 %."""
+    generator = np.random.default_rng(5)
+    says = {
+        ratio: [judge("x", "here", processes(generator, 4), processes(generator, 4, ratio)).verdict for _ in range(600)]
+        for ratio in (1.0, 1.1)
+    }
+    assert {*says[1.0]} <= {"pass", "inconclusive"}
+    assert says[1.1].count("regression") > 0.8 * 600
 
 
 def test_a_ratio_on_the_bound_is_decided_by_no_number_of_processes():

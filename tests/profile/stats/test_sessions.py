@@ -7,7 +7,7 @@ from scipy.stats import ttest_ind
 from trio_profile.errors import MeasurementError
 from trio_profile.stats.intervals import session_interval
 from trio_profile.stats.noise import MODELS, sessions
-from trio_profile.stats.sessions import USUAL_SPREAD, known_spread, log_mean, pooled_spread, quotient
+from trio_profile.stats.sessions import USUAL_SPREAD, known_spread, log_mean, quotient
 
 
 def test_sides_of_several_sessions_have_welchs_interval():
@@ -33,13 +33,6 @@ def test_a_known_spread_between_sessions_widens_a_side():
     wider = side.with_spread(0.02, freedom=9)
     assert wider.error == pytest.approx(np.hypot(side.error, 0.02)) and wider.centre == side.centre
     assert 9 < wider.freedom < 9 + side.freedom
-
-
-def test_the_spread_between_sessions_is_pooled_over_cells():
-    cells = [[[1.0], [np.exp(0.02)]], [[1.0], [np.exp(0.04)]], [[5.0, 5.0]]]
-    # The variances of two numbers that differ by d are d² / 2.
-    assert pooled_spread(cells) == pytest.approx((np.sqrt((0.02**2 + 0.04**2) / 4), 2))
-    assert pooled_spread(cells[2:]) is None
 
 
 def test_a_time_of_zero_is_refused():
@@ -72,13 +65,12 @@ def test_the_state_of_the_machine_widens_a_side():
     assert side.with_machine(0.01).error == pytest.approx(np.hypot(side.error, 0.01))
 
 
-def test_the_known_spread_is_the_larger_one_of_the_cell_and_of_all_cells():
-    narrow, wide = [[1.0], [np.exp(0.02)]], [[1.0], [np.exp(0.08)]]
-    assert known_spread([narrow, narrow], (0.05, 9)) == (0.05, 9)
-    assert known_spread([wide, wide], (0.01, 9)) == pytest.approx((0.08 / np.sqrt(2), 9))
-    assert known_spread([wide, wide]) == pytest.approx((0.08 / np.sqrt(2), 2))
+def test_the_spread_between_sessions_is_pooled_over_both_sides():
+    narrow, wide, single = [[1.0], [np.exp(0.02)]], [[1.0], [np.exp(0.04)]], [[5.0, 5.0]]
+    # The variances of two numbers that differ by d are d² / 2.
+    assert known_spread([narrow, wide]) == pytest.approx((np.sqrt((0.02**2 + 0.04**2) / 4), 2))
+    assert known_spread([narrow, single]) == pytest.approx((0.02 / np.sqrt(2), 1))
 
 
 def test_without_several_sessions_the_spread_is_that_of_this_tool():
     assert known_spread([[[1.0, 1.1]], [[1.0]]]) == USUAL_SPREAD
-    assert known_spread([[[1.0, 1.1]], [[1.0]]], (0.07, 3)) == (0.07, 3)
