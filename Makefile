@@ -23,7 +23,7 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	mkdir -p runs
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest tests/benchmarks --benchmark-only --benchmark-json=runs/bench.json -o addopts="-q --import-mode=importlib"
+	OMP_WAIT_POLICY=PASSIVE GOMP_SPINCOUNT=2000 $(BIN)/python -m pytest tests/benchmarks --benchmark-only --benchmark-json=runs/bench.json -o addopts="-q --import-mode=importlib"
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix

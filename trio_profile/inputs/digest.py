@@ -57,7 +57,7 @@ def of_file(path: Path) -> FileDigest | None:
 
 
 def _starts(size: int) -> Iterator[int]:
-    """Yield where the blocks of a file begin that are hashed: all of a small file, BLOCKS of a large one."""
+    """Yield the offset of each hashed block: every block of a small file, BLOCKS blocks of a large one."""
     if size <= BLOCK * BLOCKS:
         yield from range(0, size, BLOCK)
     else:

@@ -74,11 +74,6 @@ def exact_break_even(retentions: Sequence[float], costs: Sequence[float], dense:
     return BreakEven(status="crossing", retention=crossing, ci95=(crossing, crossing), measured=measured)
 
 
-def isotonic(ratios: Sequence[float], weights: Sequence[float] | None = None) -> list[float]:
-    """The sequence that never falls and is nearest to `ratios` (weighted least squares)."""
-    return _fit(ratios, weights).tolist()
-
-
 def first_crossing(x: Line, line: Line) -> float:
     """Where a line first reaches 0. +inf if it stays below 0, −inf if it starts at 0 or above."""
     reached = np.flatnonzero(line >= 0)
@@ -108,6 +103,7 @@ def _place(x: Line, fit: Line, low: Line, high: Line) -> BreakEven:
 
 
 def _fit(values: Sequence[float] | Line, weights: Sequence[float] | None = None) -> Line:
+    """The sequence that never falls and is nearest to the values (weighted least squares)."""
     return isotonic_regression(np.asarray(values, dtype=float), weights=weights).x
 
 

@@ -1,4 +1,4 @@
-"""What would differ if the samples were drawn again, when samples that belong together are drawn together.
+"""Spreads over resamples. Samples that belong together are drawn together.
 
 Samples belong together in three ways:
 

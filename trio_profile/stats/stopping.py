@@ -39,7 +39,7 @@ def decide(
     converged: the relative half width of the interval is at most `precision`.
     plateau: the interval is no narrower than with half or with a quarter of the samples (nvbench's rule).
     budget: `spent_s` has reached `seconds`, or there are `most` samples.
-    The first two are looked for after 24, 48, 96, 192 … pairs. The budget may end at any number of pairs; an interval
+    The first two are looked for after 24, 48, 96, 192 … pairs. Time may run out after any number of pairs; an interval
     that is narrow enough by then is called converged.
 
     ratios: in the order in which they were measured.
