@@ -15,7 +15,7 @@ from trio_profile.stats.intervals import median, median_interval
 from trio_profile.stats.stopping import LEAST_SAMPLES
 
 DISTURBED = 0.05
-"""A pair is disturbed if its threads waited for a CPU for this share of its time: the times may be too long by as much.
+"""A pair is disturbed if a thread waited for a CPU for this share of its time: the times may be too long by as much.
 From run to run they differ by about 1 % on a quiet machine [noise.JITTER]."""
 CACHED = 0.10
 """The largest relative difference between a new picture and a repeated picture. [MLPerf's TEST04]."""
@@ -100,7 +100,7 @@ def busy(measurement: Measurement) -> Iterator[Doubt]:
 
 
 def is_disturbed(disturbance: Disturbance) -> bool:
-    """Return whether the threads of a pair waited for a CPU for so long that its times are doubted."""
+    """Return whether a thread of a pair waited for a CPU for so long that the times are doubted."""
     return _waited(disturbance) > DISTURBED
 
 

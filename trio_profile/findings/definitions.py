@@ -30,7 +30,8 @@ DEFINITIONS = (
         "Student's t interval over them. On a CPU it allows for the state of the machine too, which all processes of a "
         "study share. It covers another run on this machine, not another machine. With one process: an interval that "
         "allows for similar neighbours; another run may differ by more. Sampling in a process ends when its interval "
-        "is as narrow as asked (converged), when it no longer narrows (plateau), or when time is up (budget).",
+        "is as narrow as asked (converged), when it no longer narrows (plateau), or when time is up (budget). The "
+        "interval over all processes may still be wider.",
     ),
     (
         "Break-even",

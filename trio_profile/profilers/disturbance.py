@@ -66,12 +66,13 @@ def change(before: Reading, after: Reading) -> Disturbance:
     """Return what happened between two readings."""
     seconds = after.seconds - before.seconds
     pressed = _difference(before.pressure_us, after.pressure_us)
-    delay = _difference_by_thread(before.delay_ns, after.delay_ns)
+    delays = _differences_by_thread(before.delay_ns, after.delay_ns)
+    migrations = _differences_by_thread(before.migrations, after.migrations)
     return Disturbance(
         seconds=seconds,
         pressure=None if pressed is None or seconds <= 0 else min(pressed / 1e6 / seconds, 1.0),
-        delay_ms=None if delay is None else delay / 1e6,
-        migrations=_difference_by_thread(before.migrations, after.migrations),
+        delay_ms=None if delays is None else max(delays, default=0) / 1e6,
+        migrations=None if migrations is None else sum(migrations),
         preemptions=_difference(before.preemptions, after.preemptions),
         faults=_difference(before.faults, after.faults),
         cpu=after.cpu,
@@ -165,11 +166,11 @@ def _difference(before: int | None, after: int | None) -> int | None:
     return None if before is None or after is None else max(after - before, 0)
 
 
-def _difference_by_thread(before: dict[str, int] | None, after: dict[str, int] | None) -> int | None:
-    """Return the growth of a counter, summed over threads. A new thread began at 0; one that has ended is left out."""
+def _differences_by_thread(before: dict[str, int] | None, after: dict[str, int] | None) -> list[int] | None:
+    """Return the growth of a counter in each thread. A new thread began at 0; one that has ended is left out."""
     if before is None or after is None:
         return None
-    return sum(max(count - before.get(thread, 0), 0) for thread, count in after.items())
+    return [max(count - before.get(thread, 0), 0) for thread, count in after.items()]
 
 
 def _sum(first: Any, second: Any) -> Any:

@@ -21,7 +21,7 @@ class Disturbance(Record):
 
     seconds: how long the two runs were watched.
     pressure: the share of this time in which some process of the machine waited for a CPU. [Linux PSI]
-    delay_ms: how long the threads of this process were ready but had no CPU, added up.
+    delay_ms: how long a thread of this process was ready but had no CPU: of the thread that waited longest in each run.
     migrations: how often a thread of this process moved to another CPU.
     preemptions: how often a thread of this process lost its CPU to another one.
     faults: memory pages that were taken from the system.

@@ -82,3 +82,11 @@ def test_readings_in_many_threads_never_fail():
     for thread in threads:
         thread.join()
     assert errors == []
+
+
+def test_the_delay_is_that_of_the_thread_that_waited_longest():
+    """Short waits of many threads do not add up: they wait at once."""
+    before = reading(10.0, delay_ns={"1": 0, "2": 0}, migrations={"1": 1, "2": 1})
+    after = reading(11.0, delay_ns={"1": 2_000_000, "2": 3_000_000}, migrations={"1": 2, "2": 3})
+    found = change(before, after)
+    assert (found.delay_ms, found.migrations) == (3.0, 3)
