@@ -23,7 +23,8 @@ def badge(found: Recommendation) -> blocks.Confidence | None:
     """The confidence as a badge; None if nothing is recommended."""
     if found.confidence is None:
         return None
-    return blocks.Confidence(found.confidence.level, "; ".join(found.confidence.reasons))
+    reasons = "; ".join(found.confidence.reasons)
+    return blocks.Confidence(found.confidence.level, f"{reasons[:1].upper()}{reasons[1:]}")
 
 
 def banner(model: str, sessions: Sequence[Session]) -> str:
