@@ -30,10 +30,10 @@ About = Literal["machine", "versions", "code", "model", "input", "options", "fil
 EXACT = ("counted_macs", "selection_macs", "fastv_macs", "kv_bytes", "budgets")
 """The exact quantities that are compared."""
 _FIELDS: dict[About, tuple[str, ...]] = {
-    "machine": ("device_name", "cpu", "cpu_threads", "hostname", "system"),
+    "machine": ("device", "device_name", "cpu", "cpu_threads", "hostname", "system"),
     "versions": ("python", "torch", "transformers", "fvcore", "cuda", "driver", "sdpa", "wait_policy", "allocator"),
-    "model": ("model", "device", "dtype", "attention", "seed"),
-    "input": ("image", "prompt", "questions", "text_tokens", "new_tokens", "batch"),
+    "model": ("model", "dtype", "attention"),
+    "input": ("image", "prompt", "questions", "fidelity_inputs", "text_tokens", "new_tokens", "batch", "seed"),
     "options": ("layers", "options", "gamma", "preroll_ms", "cold_l2"),
 }
 _OF_THE_DENSE_MODEL = ("visual_tokens", "text_tokens", "num_layers")
@@ -141,8 +141,8 @@ def side_by_side(names: Sequence[str], documents: Several) -> SideBySide:
 def _unlike_fields(sides: Sequence[Side]) -> Iterator[Unlike]:
     for about, names in _FIELDS.items():
         for name in names:
-            of_machine = about in ("machine", "versions")
-            yield from _unlike(about, name, [getattr(s.environment if of_machine else s.study, name) for s in sides])
+            asked = name in Study.model_fields
+            yield from _unlike(about, name, [getattr(s.study if asked else s.environment, name) for s in sides])
     yield from _unlike("code", "commit", [", ".join(side.code) for side in sides])
     for name in _OF_THE_DENSE_MODEL:
         if name != "text_tokens" or len({side.study.text_tokens for side in sides}) == 1:
