@@ -57,7 +57,7 @@ def command(
     if figure is not None:
         if format is not None or pairs or cells:
             raise typer.BadParameter("--figure takes --to and --out, not --format, --pairs or --cells")
-        form = to or _picture(out)
+        form = exporting.picture_of(out, to)
         _require_file(out, form)
         content, found = exporting.figure(directory, figure, form)
     else:
@@ -67,12 +67,6 @@ def command(
         _require_file(out, form)
         content, found = exporting.exported(directory, form, pairs=pairs, cells=cells)
     _deliver(content, found, out, form)
-
-
-def _picture(out: Path | None) -> Literal["svg", "pdf", "png"]:
-    """The form that the name of a file says; svg if it says none."""
-    endings: dict[str, Literal["svg", "pdf", "png"]] = {".pdf": "pdf", ".png": "png"}
-    return endings.get(out.suffix if out is not None else "", "svg")
 
 
 def _require_file(out: Path | None, form: str) -> None:

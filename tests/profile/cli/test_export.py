@@ -49,6 +49,8 @@ def test_the_end_of_the_file_decides_the_format(kept, tmp_path, capsys):
         (["--format", "parquet"], "parquet is no text, so it is not printed: name a file with --out"),
         (["--figure", "prefill", "--to", "png"], "png is no text"),
         (["--figure", "nonesuch"], "no figure is called 'nonesuch'; choose one of"),
+        (["--figure", "prefill", "--out", "fig.jpg"], "no figure is written as .jpg; choose .svg, .pdf, .png"),
+        (["--figure", "prefill", "--to", "pdf", "--out", "a.svg"], "a.svg is named as svg, and --to says pdf"),
         (["--figure", "prefill", "--format", "csv"], "--figure takes --to and --out"),
         (["--format", "csv", "--to", "svg"], "--to is the form of a figure"),
         (["--format", "csv", "--out", "measurements.jsonl"], "is the name of a file of a study"),

@@ -37,7 +37,9 @@ def test_the_first_sample_of_a_trace_by_hand():
 
 def test_scores_and_destinations_of_merged_tokens_can_be_left_out():
     stages = kept_tokens.of_trace(trace_by_hand(), keep_maps=False).stages
-    assert [(stage.scores, stage.low, stage.high, stage.merged_into) for stage in stages] == [(b"", None, None, b"")] * 2
+    assert [(stage.scores, stage.low, stage.high, stage.merged_into) for stage in stages] == [
+        (b"", None, None, b"")
+    ] * 2
     assert [stage.merges for stage in stages] == [False, True]
 
 
