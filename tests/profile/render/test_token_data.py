@@ -78,7 +78,7 @@ def show(browser, tmp_path: Path) -> Iterator[Callable[..., View]]:
         def run(*blocks: Tokens, **settings: Any) -> View:
             path = html.write(Report("all", "kinds", [], [Page("page", "Page", "How to read.", blocks)]), tmp_path)
             view = stack.enter_context(opened(browser, path, **settings))
-            view.page.wait_for_function("document.querySelectorAll('.token-panel').length > 0")
+            view.wait("document.querySelectorAll('.token-panel').length > 0")
             view.page.wait_for_timeout(200)
             return view
 
@@ -191,6 +191,6 @@ def test_nothing_overflows_and_axe_finds_nothing_serious(show, width, scheme):
     assert view.findings() == []
 
 
-def test_a_page_without_tokens_is_unchanged(show):
+def test_no_name_in_the_data_of_the_tokens_ends_their_script():
     text = html.render(Report("all", "kinds", [], [Page("page", "Page", "", [two_methods()])]))
     assert "<" not in text[text.index('class="token-data">') + len('class="token-data">') :].partition("</script>")[0]
