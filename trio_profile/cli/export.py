@@ -47,6 +47,24 @@ def command(
             "--to", help="The form of the figure. Default: by the end of --out, or svg.", rich_help_panel=FIGURE
         ),
     ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            help="A method of the figure tokens; may be repeated. Default: those that the page shows at first.",
+            show_default=False,
+            rich_help_panel=FIGURE,
+        ),
+    ] = None,
+    retention: Annotated[
+        float | None,
+        typer.Option(
+            "--retention",
+            help="The retention of the figure tokens. Default: the lowest one.",
+            show_default=False,
+            rich_help_panel=FIGURE,
+        ),
+    ] = None,
 ) -> None:
     """Write a kept study in another form: Markdown, LaTeX, CSV, Parquet, JSON, or one figure as a picture.
 
@@ -59,10 +77,12 @@ def command(
             raise typer.BadParameter("--figure takes --to and --out, not --format, --pairs or --cells")
         form = exporting.picture_of(out, to)
         _require_file(out, form)
-        content, found = exporting.figure(directory, figure, form)
+        content, found = exporting.figure(directory, figure, form, methods=method or (), retention=retention)
     else:
         if to is not None:
             raise typer.BadParameter("--to is the form of a figure: name one with --figure")
+        if method or retention is not None:
+            raise typer.BadParameter("--method and --retention belong to a figure: name it with --figure tokens")
         form = exporting.format_of(out, format)
         _require_file(out, form)
         content, found = exporting.exported(directory, form, pairs=pairs, cells=cells)
