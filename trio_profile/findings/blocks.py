@@ -120,7 +120,9 @@ class Series:
     band: the interval is drawn as a band along the line; otherwise as a bar at each point.
     colour: number of a method's colour; None is the quiet ink of the axes.
     line: how the line is drawn; None for points alone. marker: how points are drawn; None for a line alone.
-    hollow: whether each point is drawn hollow, as one whose sampling stopped early.
+    hollow: whether each point is drawn hollow, because it weighs less than the filled ones. Over the retention: its
+        sampling stopped early. In the chart of speed and answers: it is not on the Pareto front. Of single pairs: other
+        work disturbed it. In an ablation: it is not the default variant. A printed point is hollow in every chart.
     labels: written beside each point.
     group: series of one group are shown and hidden together. legend: whether the legend names it.
     quiet: drawn in the ink of the axes until it is pointed at, or chosen in the chart's picker.
