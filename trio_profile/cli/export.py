@@ -15,6 +15,24 @@ if TYPE_CHECKING:
 
 FIGURE = "Figure"
 """Panel of the help."""
+METHODS = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--method",
+        help="A method of the figure tokens; may be repeated. Default: those that the page shows at first.",
+        show_default=False,
+        rich_help_panel=FIGURE,
+    ),
+]
+RETENTION = Annotated[
+    float | None,
+    typer.Option(
+        "--retention",
+        help="The retention of the figure tokens. Default: the lowest one.",
+        show_default=False,
+        rich_help_panel=FIGURE,
+    ),
+]
 
 
 def command(
@@ -47,24 +65,8 @@ def command(
             "--to", help="The form of the figure. Default: by the end of --out, or svg.", rich_help_panel=FIGURE
         ),
     ] = None,
-    method: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--method",
-            help="A method of the figure tokens; may be repeated. Default: those that the page shows at first.",
-            show_default=False,
-            rich_help_panel=FIGURE,
-        ),
-    ] = None,
-    retention: Annotated[
-        float | None,
-        typer.Option(
-            "--retention",
-            help="The retention of the figure tokens. Default: the lowest one.",
-            show_default=False,
-            rich_help_panel=FIGURE,
-        ),
-    ] = None,
+    method: METHODS = None,
+    retention: RETENTION = None,
 ) -> None:
     """Write a kept study in another form: Markdown, LaTeX, CSV, Parquet, JSON, or one figure as a picture.
 
