@@ -23,7 +23,7 @@ from tests.profile.studying import make
 from trio_profile.analysis import theory
 from trio_profile.analysis.attribution import Part, attribute
 from trio_profile.analysis.eval import Evaluation, Score, TaskSummary
-from trio_profile.analysis.kept import CellTokens, TokenMaps
+from trio_profile.analysis.kept_tokens import CellTokens, TokenMaps
 from trio_profile.analysis.layers import Bounds, LayersDocument, LayerTimes, PartTimes, StageTimes, Totals
 from trio_profile.analysis.sweep import SweepDocument, summarise
 from trio_profile.analysis.theory import TheoryDocument

@@ -235,7 +235,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class TokenStage:
+class DrawnStage:
     """The tokens that stay at one stage.
 
     layer: after this layer; 0 is before the first.
@@ -258,7 +258,7 @@ class TokenStage:
 
 
 @dataclass(frozen=True)
-class TokenMap:
+class DrawnTokens:
     """The tokens that one method keeps at one retention.
 
     retention: a share of 0 to 1. where: the same as text.
@@ -270,7 +270,7 @@ class TokenMap:
     retention: float
     where: str
     text: str
-    stages: Sequence[TokenStage]
+    stages: Sequence[DrawnStage]
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ class Tokens:
     label: str
     count: int
     grids: Sequence[Grid]
-    maps: Sequence[TokenMap]
+    maps: Sequence[DrawnTokens]
     shown: Sequence[str]
     note: str = ""
     picture: str = ""
@@ -333,7 +333,7 @@ class Confidence:
 class Report:
     """A whole report.
 
-    subject, joint, model: the heading, in three parts: `trio`, `on`, `pocket`.
+    subject, preposition, model: the heading, in three parts: `trio`, `on`, `pocket`.
     facts: the line below the heading.
     banner: what readers must know before they read on; empty if there is nothing.
     confidence: a badge beside the heading; None for none.
@@ -345,6 +345,6 @@ class Report:
     facts: Sequence[str]
     pages: Sequence[Page]
     data: str = ""
-    joint: str = "on"
+    preposition: str = "on"
     banner: str = ""
     confidence: Confidence | None = None

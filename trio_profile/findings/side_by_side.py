@@ -7,7 +7,7 @@ from math import log
 from trio_profile import units
 from trio_profile.analysis.cells import CellSummary
 from trio_profile.analysis.recommendation import CONTROL
-from trio_profile.analysis.side_by_side import About, SideBySide, SideCell, Unlike
+from trio_profile.analysis.side_by_side import About, SideBySide, SideCell, StudyDifference
 from trio_profile.findings import entries
 from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Series, Table, Terms
 from trio_profile.findings.cells import realised
@@ -136,7 +136,7 @@ def _unlike(document: SideBySide) -> list[Sentences]:
     return found
 
 
-def _difference(document: SideBySide, unlike: Unlike) -> str:
+def _difference(document: SideBySide, unlike: StudyDifference) -> str:
     """How the studies differ in one field: `torch: 2.11.0 in A, 2.12.0 in B`."""
     told = [f"{value or 'not known'} in {side.name}" for side, value in zip(document.sides, unlike.values, strict=True)]
     return f"{unlike.name.replace('_', ' ')}: {', '.join(told)}."

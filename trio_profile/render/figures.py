@@ -48,7 +48,7 @@ def picture(
     if methods or retention is not None:
         raise StudyError(f"the figure {name!r} shows all methods and retentions: leave --method and --retention out")
     draw, browser = _kaleido(form), _browser(form)
-    figure = drawing.figure(_still(found)) if isinstance(found, Chart) else drawing.waterfall(found)
+    figure = drawing.figure(_coloured(found)) if isinstance(found, Chart) else drawing.waterfall(found)
     size = {"width": WIDTH, "height": figure["layout"]["height"], "scale": _SHARPER if form == "png" else 1}
     try:
         return draw(
@@ -60,7 +60,7 @@ def picture(
         raise StudyError(f"the figure {name!r} could not be drawn: {type(error).__name__}: {error}") from error
 
 
-def _still(chart: Chart) -> Chart:
+def _coloured(chart: Chart) -> Chart:
     """A chart as nobody points at it: quiet series are grey, and the legend stands where the page has a picker."""
     series = [replace(one, colour=None, opacity=0.5, legend=False) if one.quiet else one for one in chart.series]
     return replace(chart, series=series, picker=False)

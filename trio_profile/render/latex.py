@@ -41,7 +41,7 @@ _NEEDS = r"% written by trio-profile; \usepackage[T1]{fontenc} \usepackage{bookt
 def latex(report: Report) -> str:
     """The whole report, blocks with `detail=True` included. A figure is told by its label."""
     report = prepare(report)
-    heading = f"{report.subject} {report.joint} {report.model}"
+    heading = f"{report.subject} {report.preposition} {report.model}"
     lines = [_NEEDS, rf"\section*{{{_tex(heading)}}}"]
     if report.facts:
         lines += [_tex(" · ".join(report.facts)), ""]

@@ -21,7 +21,7 @@ def snippet(report: Report) -> str:
     blocks = [block for page in report.pages for block in page.blocks]
     sentences = next((block for block in blocks if isinstance(block, Sentences)), None)
     table = next((block for block in blocks if isinstance(block, Table) and block.rows), None)
-    parts = [f"<p><b>{_text(f'{report.subject} {report.joint} {report.model}')}</b><br>{_facts(report)}</p>"]
+    parts = [f"<p><b>{_text(f'{report.subject} {report.preposition} {report.model}')}</b><br>{_facts(report)}</p>"]
     if report.banner:
         parts.append(f"<p><b>{_text(report.banner)}</b></p>")
     if report.confidence is not None:

@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from trio_profile import units
 from trio_profile.errors import StudyError
-from trio_profile.findings.blocks import Grid, TokenMap, Tokens, TokenStage
+from trio_profile.findings.blocks import DrawnStage, DrawnTokens, Grid, Tokens
 from trio_profile.text import first_line, listed
 
 WIDTH = 480
@@ -64,7 +64,7 @@ def token_sheet(block: Tokens, methods: Sequence[str] = (), retention: float | N
     picture = _picture(block)
     rows: list[_Row] = []
     for one in _chosen(block, methods, retention):
-        stages = one.stages or [TokenStage(0, f"kept all {units.exact(block.count)}", b"\1" * block.count)]
+        stages = one.stages or [DrawnStage(0, f"kept all {units.exact(block.count)}", b"\1" * block.count)]
         drawings = [(drawn_stage(block, stage, picture), stage.text) for stage in stages]
         rows.append(_Row(f"{one.method} at {one.where}", drawings))
         if any(stage.scores for stage in stages):
@@ -77,7 +77,7 @@ def token_sheet(block: Tokens, methods: Sequence[str] = (), retention: float | N
     return file.getvalue()
 
 
-def drawn_stage(block: Tokens, stage: TokenStage, picture: Image.Image | None, *, scores: bool = False) -> Image.Image:
+def drawn_stage(block: Tokens, stage: DrawnStage, picture: Image.Image | None, *, scores: bool = False) -> Image.Image:
     """One stage on the picture, one grid below the other. scores: their heat map, on the picture in grey."""
     parts = [_grid(grid, stage, picture, _shape(block, picture), scores=scores) for grid in block.grids]
     width = max(part.shape[1] for part in parts)
@@ -88,13 +88,13 @@ def drawn_stage(block: Tokens, stage: TokenStage, picture: Image.Image | None, *
 # What is drawn
 
 
-def _chosen(block: Tokens, methods: Sequence[str], retention: float | None) -> list[TokenMap]:
+def _chosen(block: Tokens, methods: Sequence[str], retention: float | None) -> list[DrawnTokens]:
     """The maps of the methods at a retention, in the order of the methods. Of methods asked for, none is left out."""
     known = dict.fromkeys(one.method for one in block.maps)
     if unknown := [name for name in methods if name not in known]:
         raise StudyError(f"no tokens of {unknown[0]!r}: choose --method {', '.join(known)}")
     names = dict.fromkeys(methods or block.shown)
-    measured: dict[float, dict[str, TokenMap]] = {}
+    measured: dict[float, dict[str, DrawnTokens]] = {}
     for one in block.maps:
         if one.method in names:
             measured.setdefault(one.retention, {})[one.method] = one
@@ -107,7 +107,7 @@ def _chosen(block: Tokens, methods: Sequence[str], retention: float | None) -> l
     return [measured[asked[0]][name] for name in names if name in measured[asked[0]]]
 
 
-def _scale(stage: TokenStage) -> str:
+def _scale(stage: DrawnStage) -> str:
     return f"scores: {stage.low} (violet) to {stage.high} (yellow)"
 
 
@@ -132,7 +132,7 @@ def _shape(block: Tokens, picture: Image.Image | None) -> float:
 # Pixels
 
 
-def _grid(grid: Grid, stage: TokenStage, picture: Image.Image | None, shape: float, *, scores: bool) -> Pixels:
+def _grid(grid: Grid, stage: DrawnStage, picture: Image.Image | None, shape: float, *, scores: bool) -> Pixels:
     """[height, width, 3], the tokens of one grid. A newline token stands at the right of its row, off the picture."""
     across = grid.columns + grid.newline
     wide = max(1, WIDTH // grid.columns)
@@ -151,7 +151,7 @@ def _grid(grid: Grid, stage: TokenStage, picture: Image.Image | None, shape: flo
     return found
 
 
-def _covers(stage: TokenStage, numbers: NDArray, on_picture: NDArray, *, scores: bool) -> tuple[Pixels, Pixels]:
+def _covers(stage: DrawnStage, numbers: NDArray, on_picture: NDArray, *, scores: bool) -> tuple[Pixels, Pixels]:
     """For each token of a grid the colour that covers it, and how much of it is covered."""
     kept = _kept(stage, numbers)
     into = np.asarray(stage.merged_into)[numbers] if stage.merged_into else np.full(numbers.shape, -1)
@@ -164,7 +164,7 @@ def _covers(stage: TokenStage, numbers: NDArray, on_picture: NDArray, *, scores:
     return colour, cover
 
 
-def _kept(stage: TokenStage, numbers: NDArray) -> NDArray[np.bool_]:
+def _kept(stage: DrawnStage, numbers: NDArray) -> NDArray[np.bool_]:
     return np.frombuffer(stage.kept, dtype=np.uint8)[numbers] == 1
 
 

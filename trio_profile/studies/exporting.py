@@ -46,7 +46,7 @@ def exported(
         return _json(found, pairs=pairs), found
     if format in ("md", "latex"):
         return _text(found, format, cells=cells), found
-    from trio_profile.analysis.flat import pair_rows, rows_of
+    from trio_profile.analysis.table_rows import pair_rows, rows_of
     from trio_profile.render.tabular import csv_text, parquet_bytes
 
     rows = pair_rows(contents) if contents is not None else rows_of(found.document, found.kind.rows)

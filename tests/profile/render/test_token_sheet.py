@@ -12,21 +12,21 @@ from tests.profile.documents import with_tokens
 from tests.profile.examples import PIXEL, document, study
 from trio_profile.errors import StudyError
 from trio_profile.findings import sweep
-from trio_profile.findings.blocks import Grid, TokenMap, Tokens, TokenStage
+from trio_profile.findings.blocks import DrawnStage, DrawnTokens, Grid, Tokens
 from trio_profile.render.figures import picture
 from trio_profile.render.token_sheet import CARD, HEAD, INK, LINE, MARGIN, WIDTH, drawn_stage, token_sheet
 
 RED = Image.new("RGB", (4, 4), "red")
-FIRST = TokenStage(1, "kept 2 of 4 after layer 1", bytes([1, 0, 1, 0]), bytes([254, 0, 127, 255]), "0", "2")
-SECOND = TokenStage(10, "kept 1 of 4 after layer 10", bytes([1, 0, 0, 0]), merges=True, merged_into=[-1, -1, 0, -1])
+FIRST = DrawnStage(1, "kept 2 of 4 after layer 1", bytes([1, 0, 1, 0]), bytes([254, 0, 127, 255]), "0", "2")
+SECOND = DrawnStage(10, "kept 1 of 4 after layer 10", bytes([1, 0, 0, 0]), merges=True, merged_into=[-1, -1, 0, -1])
 
 
 def block(**fields) -> Tokens:
     """Four tokens in a square: two methods at 10 %, one of them also at 50 %."""
     maps = [
-        TokenMap("trio", 0.5, "50.0 %", "", [FIRST]),
-        TokenMap("trio", 0.1, "10.0 %", "", [FIRST, SECOND]),
-        TokenMap("fastv", 0.1, "10.0 %", "", [SECOND]),
+        DrawnTokens("trio", 0.5, "50.0 %", "", [FIRST]),
+        DrawnTokens("trio", 0.1, "10.0 %", "", [FIRST, SECOND]),
+        DrawnTokens("fastv", 0.1, "10.0 %", "", [SECOND]),
     ]
     known = {"count": 4, "grids": [Grid("", 2, 2)], "maps": maps, "shown": ["trio", "fastv"], "picture": PIXEL}
     return Tokens("tokens", "caption", "label", **{**known, **fields})
@@ -82,7 +82,7 @@ def test_without_a_picture_kept_tokens_are_darker_than_others():
 
 def test_newline_tokens_stand_at_the_right_and_grids_below_each_other():
     grids = [Grid("whole picture", 1, 1), Grid("tiles", 2, 1, first=1, newline=True)]
-    stage = TokenStage(1, "", bytes([1, 0, 1, 1, 0]))
+    stage = DrawnStage(1, "", bytes([1, 0, 1, 1, 0]))
     found = drawn_stage(block(grids=grids, count=5), stage, RED)
     assert found.size == (2 * WIDTH, 2 * WIDTH)
     assert middles(found.crop((0, 0, WIDTH, WIDTH)), 1, 1) == [(255, 0, 0)]
@@ -124,32 +124,32 @@ def test_what_was_not_measured_is_one_line(methods, retention, says):
 
 
 def test_methods_that_share_no_retention_are_refused():
-    maps = [TokenMap("a", 0.1, "", "", [FIRST]), TokenMap("b", 0.5, "", "", [FIRST])]
+    maps = [DrawnTokens("a", 0.1, "", "", [FIRST]), DrawnTokens("b", 0.5, "", "", [FIRST])]
     with pytest.raises(StudyError, match="no tokens of a and b all at one retention: choose one --method"):
         token_sheet(block(maps=maps), ["a", "b"])
     assert token_sheet(block(maps=maps, shown=["a", "b"])) == token_sheet(block(maps=maps), ["a"])
 
 
 def test_a_method_that_drops_nothing_keeps_the_whole_picture():
-    found = sheet(block(maps=[TokenMap("trio", 1.0, "100 %", "", [])]))
+    found = sheet(block(maps=[DrawnTokens("trio", 1.0, "100 %", "", [])]))
     assert middles(found.crop((MARGIN, MARGIN + HEAD, MARGIN + WIDTH, MARGIN + HEAD + WIDTH))) == [(255, 0, 0)] * 4
 
 
 def test_names_that_the_font_lacks_become_numbers_and_long_ones_widen_the_sheet():
     narrow, wide = (
-        sheet(block(maps=[TokenMap(name, 0.1, "", "", [FIRST])], shown=[name])) for name in ("a", "中" * 40)
+        sheet(block(maps=[DrawnTokens(name, 0.1, "", "", [FIRST])], shown=[name])) for name in ("a", "中" * 40)
     )
     assert wide.width > narrow.width
 
 
 def test_powers_of_ten_are_spelled_in_characters_of_the_font():
     low, spelled = (replace(FIRST, low=text) for text in ("5.5 × 10⁻⁶", "5.5 x 10^-6"))
-    one, other = (sheet(block(maps=[TokenMap("trio", 0.1, "", "", [stage])])) for stage in (low, spelled))
+    one, other = (sheet(block(maps=[DrawnTokens("trio", 0.1, "", "", [stage])])) for stage in (low, spelled))
     assert one == other
 
 
 def test_a_stage_without_scores_leaves_its_place_free():
-    one = TokenMap("trio", 0.1, "", "", [SECOND, FIRST])
+    one = DrawnTokens("trio", 0.1, "", "", [SECOND, FIRST])
     found = sheet(block(maps=[one]))
     left, top = MARGIN, MARGIN + HEAD + WIDTH + LINE
     assert found.crop((left, top, left + WIDTH, top + WIDTH)).getextrema() == ((255, 255),) * 3

@@ -10,7 +10,7 @@ from trio_profile.errors import ClaimsError, StudyError
 from trio_profile.findings import compare as comparison
 from trio_profile.findings import sweep
 from trio_profile.findings.blocks import Chart, Report, Table
-from trio_profile.findings.printed import with_printed
+from trio_profile.findings.printed_figures import with_printed
 
 CLAIMS = """
 paper: "TRIO: made up"
