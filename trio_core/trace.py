@@ -19,7 +19,7 @@ class StageTrace:
     kept[b]: [K], the numbers that sample b kept, ascending.
     scores[b]: [V0], the method's scores, NaN for a token that an earlier stage dropped. None where the method does not
         score, or where nothing was to be dropped.
-    merges: whether the kept tokens are merged ones, which other tokens went into.
+    merges: whether other tokens were merged into the kept ones.
     destinations: returns `merged_into`; None where that is not known.
     """
 

@@ -4,28 +4,42 @@ layers_document()      a prefill of four layers, with a stage after the second
 evaluation()           two tasks, one with paired scores and times
 theory_document()      one stage, ten questions
 swept()                a sweep in four processes
+with_tokens(sweep)     the same sweep with a photograph of 576 tokens
 keep(DIR, study, cells)  keeps cells in the sessions that they name
 KEPT["audit"](DIR)     puts a small study of this kind into a directory, as `--out` does
 """
 
+import io
+from base64 import b64encode
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from shutil import copy
 
 import numpy as np
+from PIL import Image
 
 from tests.profile import examples
 from tests.profile.studying import make
 from trio_profile.analysis import theory
 from trio_profile.analysis.attribution import Part, attribute
 from trio_profile.analysis.eval import Evaluation, Score, TaskSummary
+from trio_profile.analysis.kept_tokens import CellTokens, TokenMaps
 from trio_profile.analysis.layers import Bounds, LayersDocument, LayerTimes, PartTimes, StageTimes, Totals
 from trio_profile.analysis.sweep import SweepDocument, summarise
 from trio_profile.analysis.theory import TheoryDocument
 from trio_profile.records.documents import write_document
 from trio_profile.records.estimate import Measured, MeasuredShare, Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.record import Record
-from trio_profile.records.schema import Environment, Measurement, Removal, Retention, Study
+from trio_profile.records.schema import (
+    Cell,
+    Environment,
+    Measurement,
+    Picture,
+    Removal,
+    Retention,
+    Study,
+    TokenGrid,
+)
 from trio_profile.records.store import Store
 from trio_profile.studies.kinds import KINDS
 
@@ -205,6 +219,37 @@ def swept(
         cells.append(examples.measurement(retention=retention).model_copy(update={"timings": tuple(timings)}))
     sessions = [examples.session(id=f"{number}", environment=examples.environment()) for number in range(processes)]
     return summarise(asked, examples.environment(), examples.dense(), cells, sessions=sessions)
+
+
+# --- tokens of the usual size ----------------------------------------------------------------------------------------
+
+
+def photograph() -> Picture:
+    """A picture of 24 × 24 tokens, in a file of the largest size that a study keeps: about 45 kB."""
+    small = np.random.default_rng(0).integers(0, 256, (84, 84, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(small).resize((448, 448), Image.Resampling.BICUBIC).save(file, format="JPEG", quality=70)
+    image = f"data:image/jpeg;base64,{b64encode(file.getvalue()).decode()}"
+    return examples.picture(visual_tokens=576, grids=(TokenGrid(rows=24, columns=24),), image=image)
+
+
+def keeping(cell: Measurement) -> Measurement:
+    """The same cell with the tokens that it keeps of 576, and with scores at each stage."""
+    return cell.model_copy(update={"kept": examples.kept(*cell.budgets, tokens=576, scored=3)})
+
+
+def with_tokens(found: SweepDocument) -> SweepDocument:
+    """The same sweep with a photograph, and with the tokens that each cell keeps of it."""
+    cells = [
+        CellTokens(
+            cell=Cell(method=cell.method, retention=cell.nominal_retention),
+            realised=cell.nominal_retention,
+            kept=examples.kept(*cell.budgets, tokens=576, scored=3),
+        )
+        for cell in found.cells
+        if cell.budgets
+    ]
+    return found.model_copy(update={"tokens": TokenMaps(picture=photograph(), cells=tuple(cells))})
 
 
 # --- a kept study of every kind --------------------------------------------------------------------------------------

@@ -210,15 +210,15 @@ def picture(**fields) -> Picture:
     return Picture(**{**known, "session": SESSION, **fields})
 
 
-def kept(*counts: int, tokens: int = 9, merges: bool = False, scored: bool = True) -> KeptTokens:
+def kept(*counts: int, tokens: int = 9, merges: bool = False, scored: int = 1) -> KeptTokens:
     """The first tokens stay at each stage: `counts` of them (6, 3 and 1), after the paper's layers.
 
-    merges: whether the others of the first stage go into token 0. scored: whether the first stage has falling scores.
+    merges: whether the others of the first stage go into token 0. scored: how many stages have falling scores.
     """
     stages: list[StageTokens] = []
-    for layer, count in zip((1, 10, 15), counts or (6, 3, 1), strict=False):
+    for place, (layer, count) in enumerate(zip((1, 10, 15), counts or (6, 3, 1), strict=False)):
         into = [number if number < count else 0 for number in range(tokens)] if merges and layer == 1 else None
-        scores = range(tokens, 0, -1) if scored and layer == 1 else None
+        scores = range(tokens, 0, -1) if place < scored else None
         numbers = range(min(count, tokens))
         stages.append(StageTokens.of(layer, tokens, numbers, scores, merges=into is not None, merged_into=into))
     return KeptTokens(visual_tokens=tokens, stages=tuple(stages))

@@ -10,7 +10,7 @@ from pydantic import Field
 from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, DenseSummary, summarise_cell, summarise_dense
 from trio_profile.analysis.doubt import Doubt
-from trio_profile.analysis.kept import TokenMaps, token_maps
+from trio_profile.analysis.kept_tokens import TokenMaps, token_maps
 from trio_profile.analysis.pairs import CellPairs, pairs_of
 from trio_profile.analysis.stability import doubts
 from trio_profile.records.contents import Contents

@@ -7,7 +7,7 @@ from pydantic import Field
 from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, DenseSummary, loss
 from trio_profile.analysis.doubt import Doubt
-from trio_profile.analysis.kept import TokenMaps, token_maps
+from trio_profile.analysis.kept_tokens import TokenMaps, token_maps
 from trio_profile.analysis.pairs import CellPairs
 from trio_profile.analysis.pareto import front
 from trio_profile.analysis.recommendation import Recommendation, judged_cells

@@ -30,16 +30,16 @@ About = Literal["machine", "versions", "code", "model", "input", "options", "fil
 EXACT = ("counted_macs", "selection_macs", "fastv_macs", "kv_bytes", "budgets")
 """The exact quantities that are compared."""
 _FIELDS: dict[About, tuple[str, ...]] = {
-    "machine": ("device_name", "cpu", "cpu_threads", "hostname", "system"),
+    "machine": ("device", "device_name", "cpu", "cpu_threads", "hostname", "system"),
     "versions": ("python", "torch", "transformers", "fvcore", "cuda", "driver", "sdpa", "wait_policy", "allocator"),
-    "model": ("model", "device", "dtype", "attention", "seed"),
-    "input": ("image", "prompt", "questions", "text_tokens", "new_tokens", "batch"),
+    "model": ("model", "dtype", "attention"),
+    "input": ("image", "prompt", "questions", "fidelity_inputs", "text_tokens", "new_tokens", "batch", "seed"),
     "options": ("layers", "options", "gamma", "preroll_ms", "cold_l2"),
 }
 _OF_THE_DENSE_MODEL = ("visual_tokens", "text_tokens", "num_layers")
 
 
-class Unlike(Record):
+class StudyDifference(Record):
     """One thing in which the studies differ.
 
     about: what it belongs to.
@@ -99,7 +99,7 @@ class SideBySide(Document):
     """
 
     sides: tuple[Side, ...]
-    unlike: tuple[Unlike, ...] = ()
+    unlike: tuple[StudyDifference, ...] = ()
     cells: tuple[SideCell, ...] = Field(default=())
     report: str | None = None
 
@@ -138,11 +138,11 @@ def side_by_side(names: Sequence[str], documents: Several) -> SideBySide:
 # What is unlike
 
 
-def _unlike_fields(sides: Sequence[Side]) -> Iterator[Unlike]:
+def _unlike_fields(sides: Sequence[Side]) -> Iterator[StudyDifference]:
     for about, names in _FIELDS.items():
         for name in names:
-            of_machine = about in ("machine", "versions")
-            yield from _unlike(about, name, [getattr(s.environment if of_machine else s.study, name) for s in sides])
+            asked = name in Study.model_fields
+            yield from _unlike(about, name, [getattr(s.study if asked else s.environment, name) for s in sides])
     yield from _unlike("code", "commit", [", ".join(side.code) for side in sides])
     for name in _OF_THE_DENSE_MODEL:
         if name != "text_tokens" or len({side.study.text_tokens for side in sides}) == 1:
@@ -151,11 +151,11 @@ def _unlike_fields(sides: Sequence[Side]) -> Iterator[Unlike]:
                 yield from _unlike("input" if name != "num_layers" else "model", name, known)
 
 
-def _unlike(about: About, name: str, values: Sequence[object]) -> Iterator[Unlike]:
+def _unlike(about: About, name: str, values: Sequence[object]) -> Iterator[StudyDifference]:
     """One difference, if there is one. An empty text is not known, because the format of its study is older."""
     known = [value for value in values if value != ""]
     if any(value != known[0] for value in known[1:]):
-        yield Unlike(about=about, name=name, values=tuple(map(_text, values)))
+        yield StudyDifference(about=about, name=name, values=tuple(map(_text, values)))
 
 
 def _text(value: object) -> str | None:
@@ -168,7 +168,7 @@ def _text(value: object) -> str | None:
     return str(value)
 
 
-def _unlike_files(sides: Sequence[Side], documents: Several) -> Iterator[Unlike]:
+def _unlike_files(sides: Sequence[Side], documents: Several) -> Iterator[StudyDifference]:
     """Files of one name with other content: the checkpoint, the picture, the questions."""
     for group in ("model", "image", "questions"):
         if len({getattr(side.study, group) for side in sides}) > 1:
@@ -177,7 +177,7 @@ def _unlike_files(sides: Sequence[Side], documents: Several) -> Iterator[Unlike]
         if all(digests) and any(digest != digests[0] for digest in digests[1:]):
             same = frozenset.intersection(*digests)
             own = [", ".join(f"{name} {sha256}" for name, sha256 in sorted(digest - same)) for digest in digests]
-            yield Unlike(about="files", name=group, values=tuple(map(_text, own)))
+            yield StudyDifference(about="files", name=group, values=tuple(map(_text, own)))
 
 
 def _digests(sessions: Sequence[Session], group: str) -> frozenset[tuple[str, str]]:

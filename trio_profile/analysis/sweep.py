@@ -16,7 +16,7 @@ from trio_profile.analysis.cells import (
     summarise_dense,
 )
 from trio_profile.analysis.doubt import Doubt
-from trio_profile.analysis.kept import TokenMaps, token_maps
+from trio_profile.analysis.kept_tokens import TokenMaps, token_maps
 from trio_profile.analysis.pairs import CellPairs, pairs_of
 from trio_profile.analysis.recommendation import Recommendation, recommend
 from trio_profile.analysis.stability import doubts

@@ -15,6 +15,24 @@ if TYPE_CHECKING:
 
 FIGURE = "Figure"
 """Panel of the help."""
+METHODS = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--method",
+        help="A method of the figure tokens; may be repeated. Default: those that the page shows at first.",
+        show_default=False,
+        rich_help_panel=FIGURE,
+    ),
+]
+RETENTION = Annotated[
+    float | None,
+    typer.Option(
+        "--retention",
+        help="The retention of the figure tokens. Default: the lowest one.",
+        show_default=False,
+        rich_help_panel=FIGURE,
+    ),
+]
 
 
 def command(
@@ -47,6 +65,8 @@ def command(
             "--to", help="The form of the figure. Default: by the end of --out, or svg.", rich_help_panel=FIGURE
         ),
     ] = None,
+    method: METHODS = None,
+    retention: RETENTION = None,
 ) -> None:
     """Write a kept study in another form: Markdown, LaTeX, CSV, Parquet, JSON, or one figure as a picture.
 
@@ -57,22 +77,18 @@ def command(
     if figure is not None:
         if format is not None or pairs or cells:
             raise typer.BadParameter("--figure takes --to and --out, not --format, --pairs or --cells")
-        form = to or _picture(out)
+        form = exporting.picture_of(out, to)
         _require_file(out, form)
-        content, found = exporting.figure(directory, figure, form)
+        content, found = exporting.figure(directory, figure, form, methods=method or (), retention=retention)
     else:
         if to is not None:
             raise typer.BadParameter("--to is the form of a figure: name one with --figure")
+        if method or retention is not None:
+            raise typer.BadParameter("--method and --retention belong to a figure: name it with --figure tokens")
         form = exporting.format_of(out, format)
         _require_file(out, form)
         content, found = exporting.exported(directory, form, pairs=pairs, cells=cells)
     _deliver(content, found, out, form)
-
-
-def _picture(out: Path | None) -> Literal["svg", "pdf", "png"]:
-    """The form that the name of a file says; svg if it says none."""
-    endings: dict[str, Literal["svg", "pdf", "png"]] = {".pdf": "pdf", ".png": "png"}
-    return endings.get(out.suffix if out is not None else "", "svg")
 
 
 def _require_file(out: Path | None, form: str) -> None:

@@ -30,7 +30,7 @@ def report(document: AuditDocument) -> Report:
         facts=[fact for fact in facts if fact],
         pages=[page for build in PAGES if (page := build(document)).blocks],
         data=document.model_dump_json(exclude={"report"}),
-        joint="of",
+        preposition="of",
     )
 
 

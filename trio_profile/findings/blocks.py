@@ -120,7 +120,9 @@ class Series:
     band: the interval is drawn as a band along the line; otherwise as a bar at each point.
     colour: number of a method's colour; None is the quiet ink of the axes.
     line: how the line is drawn; None for points alone. marker: how points are drawn; None for a line alone.
-    hollow: whether each point is drawn hollow, as one whose sampling stopped early.
+    hollow: whether each point is drawn hollow, because it weighs less than the filled ones. Over the retention: its
+        sampling stopped early. In the chart of speed and answers: it is not on the Pareto front. Of single pairs: other
+        work disturbed it. In an ablation: it is not the default variant. A printed point is hollow in every chart.
     labels: written beside each point.
     group: series of one group are shown and hidden together. legend: whether the legend names it.
     quiet: drawn in the ink of the axes until it is pointed at, or chosen in the chart's picker.
@@ -233,7 +235,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class TokenStage:
+class DrawnStage:
     """The tokens that stay at one stage.
 
     layer: after this layer; 0 is before the first.
@@ -256,7 +258,7 @@ class TokenStage:
 
 
 @dataclass(frozen=True)
-class TokenMap:
+class DrawnTokens:
     """The tokens that one method keeps at one retention.
 
     retention: a share of 0 to 1. where: the same as text.
@@ -268,7 +270,7 @@ class TokenMap:
     retention: float
     where: str
     text: str
-    stages: Sequence[TokenStage]
+    stages: Sequence[DrawnStage]
 
 
 @dataclass(frozen=True)
@@ -289,7 +291,7 @@ class Tokens:
     label: str
     count: int
     grids: Sequence[Grid]
-    maps: Sequence[TokenMap]
+    maps: Sequence[DrawnTokens]
     shown: Sequence[str]
     note: str = ""
     picture: str = ""
@@ -331,7 +333,7 @@ class Confidence:
 class Report:
     """A whole report.
 
-    subject, joint, model: the heading, in three parts: `trio`, `on`, `pocket`.
+    subject, preposition, model: the heading, in three parts: `trio`, `on`, `pocket`.
     facts: the line below the heading.
     banner: what readers must know before they read on; empty if there is nothing.
     confidence: a badge beside the heading; None for none.
@@ -343,6 +345,6 @@ class Report:
     facts: Sequence[str]
     pages: Sequence[Page]
     data: str = ""
-    joint: str = "on"
+    preposition: str = "on"
     banner: str = ""
     confidence: Confidence | None = None

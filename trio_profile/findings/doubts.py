@@ -31,7 +31,9 @@ def report(study: Study, measurements: Sequence[Measurement], doubts: Sequence[D
     for cell, group in groupby(doubts, key=lambda doubt: doubt.cell):
         blocks.append(Sentences(cell_name(cell), [_sentence(doubt) for doubt in group], tone="doubt"))
     page = Page("doubts", "Cells and their doubts", _HOW, blocks)
-    return Report(subject="Doubts", joint="about", model=study.model, facts=[", ".join(study.methods)], pages=[page])
+    return Report(
+        subject="Doubts", preposition="about", model=study.model, facts=[", ".join(study.methods)], pages=[page]
+    )
 
 
 def tally(measurements: Sequence[Measurement], doubts: Sequence[Doubt]) -> str:

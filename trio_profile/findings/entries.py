@@ -40,11 +40,6 @@ def milliseconds(found: Measured | None) -> Entry:
     return Entry(units.milliseconds(found.value), title=f"95 % interval {low} to {high}", order=found.value)
 
 
-def factor(found: Measured | None) -> Entry:
-    """A value without its unit, which the column names."""
-    return NOTHING if found is None else Entry(units.factor(found.value), order=found.value)
-
-
 def nats(found: Measured | None) -> Entry:
     """A divergence whose interval is a tooltip. The column names the unit."""
     if found is None:

@@ -100,7 +100,7 @@ def methods(rows: Sequence[MethodRow]) -> Report:
     ]
     how = "A method acts at the encoder's output, after decoder layers, or at both."
     page = Page("methods", units.number_of(len(rows), "method"), how, blocks)
-    return Report("Pruning methods", "trio-core", [], [page], joint="of")
+    return Report("Pruning methods", "trio-core", [], [page], preposition="of")
 
 
 def models(rows: Sequence[ModelRow]) -> Report:
@@ -120,7 +120,7 @@ def models(rows: Sequence[ModelRow]) -> Report:
     ]
     how = "These models need no download. Their weights are random unless the description says otherwise."
     page = Page("models", units.number_of(len(rows), "built-in model"), how, blocks)
-    return Report("Models", "trio-profile", [], [page], joint="of")
+    return Report("Models", "trio-profile", [], [page], preposition="of")
 
 
 def checks(rows: Sequence[CheckRow]) -> Report:
@@ -145,7 +145,7 @@ def checks(rows: Sequence[CheckRow]) -> Report:
         "the same tokens. “decodes”: after pruning, decoding gives the logits of a longer prompt."
     )
     page = Page("checks", units.number_of(len(rows), "setup"), how, [table])
-    return Report("Self-check", "the model families", [], [page], joint="of")
+    return Report("Self-check", "the model families", [], [page], preposition="of")
 
 
 def _yes(answer: bool | None) -> Entry:
@@ -185,7 +185,7 @@ def environment(found: Environment) -> Report:
     ]
     how = "Kept with every measurement. Two records stand in one store only if the machine and the software agree."
     page = Page("environment", "What is kept with every number", how, blocks)
-    return Report("Environment", found.hostname, [], [page], joint="of")
+    return Report("Environment", found.hostname, [], [page], preposition="of")
 
 
 def _size(num_bytes: int | None) -> str | None:

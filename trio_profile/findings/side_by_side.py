@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from math import log
 
 from trio_profile import units
 from trio_profile.analysis.cells import CellSummary
 from trio_profile.analysis.recommendation import CONTROL
-from trio_profile.analysis.side_by_side import About, SideBySide, SideCell, Unlike
+from trio_profile.analysis.side_by_side import About, SideBySide, SideCell, StudyDifference
 from trio_profile.findings import entries
 from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Series, Table, Terms
 from trio_profile.findings.cells import realised
@@ -24,7 +25,7 @@ _ABOUT: dict[About, str] = {
     "versions": "Other versions of the libraries.",
     "code": "Other versions of the code.",
     "model": "Another model, or another form of it. Exact counts and answers cannot be compared.",
-    "input": "Another input. Neither speed-ups nor counts are of the same work.",
+    "input": "Another input, or other questions. Speed-ups, counts or answers are not of the same work.",
     "options": "Other options: the methods do not do the same.",
     "files": "Files of the same name with other content.",
 }
@@ -135,7 +136,7 @@ def _unlike(document: SideBySide) -> list[Sentences]:
     return found
 
 
-def _difference(document: SideBySide, unlike: Unlike) -> str:
+def _difference(document: SideBySide, unlike: StudyDifference) -> str:
     """How the studies differ in one field: `torch: 2.11.0 in A, 2.12.0 in B`."""
     told = [f"{value or 'not known'} in {side.name}" for side, value in zip(document.sides, unlike.values, strict=True)]
     return f"{unlike.name.replace('_', ' ')}: {', '.join(told)}."
@@ -149,16 +150,17 @@ def _ratio_sentences(document: SideBySide) -> Iterator[str]:
         if not ratios:
             yield f"{side.name} and {first} have no timed cell in common."
             continue
-        more = sum(ratio.ci95[0] > 1 for _, ratio in ratios)
-        less = sum(ratio.ci95[1] < 1 for _, ratio in ratios)
+        measurable = [one for one in ratios if entries.tone(one[1].ci95, 1)]
+        more = sum(ratio.ci95[0] > 1 for _, ratio in measurable)
+        less = len(measurable) - more
         cells = units.number_of(len(ratios), "common cell")
-        if not more and not less:
+        if not measurable:
             yield f"Prefill speed-ups of {side.name} and {first} do not differ measurably in any of {cells}."
             continue
-        farthest, ratio = max(ratios, key=lambda one: abs(1 - one[1].value))
+        farthest, ratio = max(measurable, key=lambda one: abs(log(one[1].value)))
         yield (
             f"Of {cells}, the prefill speed-up of {side.name} is larger than that of {first} in {more} and smaller in "
-            f"{less}; farthest apart: {farthest.method} at {units.percent(farthest.nominal_retention)}, "
+            f"{less}; farthest apart of these: {farthest.method} at {units.percent(farthest.nominal_retention)}, "
             f"{units.times_within(ratio.value, ratio.ci95)}."
         )
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from trio_profile import units
 from trio_profile.analysis.ablate import Ablation
 from trio_profile.analysis.compare import Comparison
-from trio_profile.analysis.kept import CellTokens, TokenMaps
+from trio_profile.analysis.kept_tokens import CellTokens, TokenMaps
 from trio_profile.analysis.recommendation import CONTROL
 from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.findings.blocks import Block, Grid, Page, Sentences, TokenMap, Tokens, TokenStage
+from trio_profile.findings.blocks import Block, DrawnStage, DrawnTokens, Grid, Page, Sentences, Tokens
 from trio_profile.records.schema import Cell, StageTokens
 
 MOST_SHOWN = 4
@@ -37,7 +37,7 @@ def tokens_page(document: SweepDocument | Comparison | Ablation) -> Page | None:
     return Page("tokens", "Tokens", _HOW, blocks, empty=f"No tokens can be drawn: {empty}.")
 
 
-def _block(found: TokenMaps, maps: Sequence[TokenMap], shown: Sequence[str]) -> Tokens:
+def _block(found: TokenMaps, maps: Sequence[DrawnTokens], shown: Sequence[str]) -> Tokens:
     picture = found.picture
     methods = len(dict.fromkeys(one.method for one in maps))
     retentions = len({one.retention for one in maps})
@@ -59,13 +59,13 @@ def _block(found: TokenMaps, maps: Sequence[TokenMap], shown: Sequence[str]) -> 
     )
 
 
-def _token_map(found: CellTokens) -> TokenMap:
+def _token_map(found: CellTokens) -> DrawnTokens:
     """The tokens that one cell keeps, as plain data."""
     count, asked = found.kept.visual_tokens, found.cell.retention
     stages = [_stage(stage, count) for stage in found.kept.stages]
     counts = [f"{units.exact(sum(stage.kept))} {_after(stage.layer)}" for stage in stages]
     kept = f"kept {', '.join(counts)}, of {units.number_of(count, 'token')}" if counts else "kept all tokens"
-    return TokenMap(
+    return DrawnTokens(
         method=found.cell.variant,
         retention=asked,
         where=units.percent(asked),
@@ -74,11 +74,11 @@ def _token_map(found: CellTokens) -> TokenMap:
     )
 
 
-def _stage(stage: StageTokens, count: int) -> TokenStage:
+def _stage(stage: StageTokens, count: int) -> DrawnStage:
     kept = stage.mask(count)
     destinations = stage.destinations()
     has_scores = stage.low is not None and stage.high is not None
-    return TokenStage(
+    return DrawnStage(
         layer=stage.layer,
         text=f"kept {units.exact(int(kept.sum()))} of {units.exact(count)} {_after(stage.layer)}",
         kept=kept.tobytes(),
@@ -94,7 +94,7 @@ def _after(layer: int) -> str:
     return f"after layer {layer}" if layer else "before the first layer"
 
 
-def _merging(stages: Sequence[TokenStage]) -> str:
+def _merging(stages: Sequence[DrawnStage]) -> str:
     """What became of the tokens that merged, as the end of a sentence. Empty if none did."""
     merging = [stage for stage in stages if stage.merges]
     if not merging:

@@ -1,4 +1,4 @@
-"""Which visual tokens of the study's picture a method keeps, stage by stage, with their scores."""
+"""Which visual tokens of the study's picture a method keeps, stage by stage, with their maps: scores and merges."""
 
 import torch
 
@@ -10,13 +10,13 @@ from trio_profile.inputs.workload import Workload
 from trio_profile.records.schema import KeptTokens, StageTokens
 
 
-def measure(workload: Workload, method: Method, trace: Trace, *, keep_scores: bool = True) -> KeptTokens | None:
+def measure(workload: Workload, method: Method, trace: Trace, *, keep_maps: bool = True) -> KeptTokens | None:
     """Return the kept tokens of the picture that the study shows, for the first sample.
 
     It is None if the model's tokens cannot be placed on the picture, or if the method lets text tokens compete too.
 
     trace: of a prefill of the study's own input. If the study shows another one, that one is run.
-    keep_scores: False leaves the scores out.
+    keep_maps: False leaves out the scores, and which token went into which. Both can show outlines of the picture.
     """
     inputs = shown_inputs(workload)
     if lay_out(workload.adapter, inputs) is None:
@@ -26,19 +26,18 @@ def measure(workload: Workload, method: Method, trace: Trace, *, keep_scores: bo
             workload.model(**inputs, logits_to_keep=1)
     if trace.visual_tokens[:1] != (count_visual(workload.adapter, inputs),):
         return None
-    return of_trace(trace, keep_scores=keep_scores)
+    return of_trace(trace, keep_maps=keep_maps)
 
 
-def of_trace(trace: Trace, *, keep_scores: bool = True) -> KeptTokens:
+def of_trace(trace: Trace, *, keep_maps: bool = True) -> KeptTokens:
     """Return the kept tokens of the first sample of a trace."""
     count = trace.visual_tokens[0]
-    stages = tuple(_stage(stage, count, keep_scores=keep_scores) for stage in trace.stages)
+    stages = tuple(_stage(stage, count, keep_maps=keep_maps) for stage in trace.stages)
     return KeptTokens(visual_tokens=count, stages=stages)
 
 
-def _stage(stage: StageTrace, visual_tokens: int, *, keep_scores: bool) -> StageTokens:
-    merged_into = stage.merged_into
-    scores = stage.scores if keep_scores else None
+def _stage(stage: StageTrace, visual_tokens: int, *, keep_maps: bool) -> StageTokens:
+    scores, merged_into = (stage.scores, stage.merged_into) if keep_maps else (None, None)
     return StageTokens.of(
         stage.layer,
         visual_tokens,

@@ -34,8 +34,8 @@ class Study(Record):
     batch: samples in a batch.
     questions: a file of questions about pictures (docs/questions.md). Without it: the model's own questions, or random
         pictures if it has no questions.
-    picture: whether the study keeps a small copy of the picture and the scores of its tokens. Kept tokens are always
-        recorded.
+    picture: whether the study keeps a small copy of the picture, the scores of its tokens, and which of them merged
+        into which. Kept tokens are always recorded.
     fidelity_inputs: how many questions or pictures the pruned model and the dense model both answer. None: all
         questions of a file; 200 of the model's own questions; otherwise no drawn pictures.
 

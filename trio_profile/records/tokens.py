@@ -81,7 +81,7 @@ class StageTokens(Record):
     low, high: the lowest and the highest score.
     merges: whether other tokens went into the kept ones.
     merged_into: two bytes for each visual token, the lower one first: the number of the kept token that it went into,
-        65535 for none. Empty if nothing merged or if the method cannot say it.
+        65535 for none. Empty if nothing merged, if the method cannot say it, or if the study keeps no picture.
     """
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")

@@ -45,7 +45,7 @@ function draw(place) {
   figure.drawing = place.appendChild(document.createElement("div"));
   figure.picker = place.closest("figure").querySelector(".picker");
   figure.colours = figure.data.map(coloursOf);
-  figure.loud = figure.data.map(() => true);
+  figure.coloured = figure.data.map(() => true);
   figure.width = place.clientWidth;
   figures.set(place, figure);
   const filename = place.id.replace(/^figure-/, "");
@@ -118,16 +118,16 @@ function coloursOf({ line, marker, fillcolor, error_x, error_y }) {
 function paint(figure, pointed) {
   const boxes = [...(figure.picker?.querySelectorAll("input") ?? [])];
   const picked = new Map(boxes.map((box) => [box.value, box.checked]));
-  const loud = figure.data.map(({ meta }) => !meta || meta.group === pointed || (picked.get(meta.group) ?? !meta.quiet));
-  const changed = [...loud.keys()].filter((number) => loud[number] !== figure.loud[number]);
-  figure.loud = loud;
+  const coloured = figure.data.map(({ meta }) => !meta || meta.group === pointed || (picked.get(meta.group) ?? !meta.quiet));
+  const changed = [...coloured.keys()].filter((number) => coloured[number] !== figure.coloured[number]);
+  figure.coloured = coloured;
   if (!changed.length) return;
   const [line, marker, fill, across, upright] = [INK, INK, FAINT, INK, INK].map((ink, part) =>
-    changed.map((number) => (loud[number] ? figure.colours[number][part] : ink)),
+    changed.map((number) => (coloured[number] ? figure.colours[number][part] : ink)),
   );
   const colours = { "line.color": line, "marker.color": marker, fillcolor: fill };
   const bars = { "error_x.color": across, "error_y.color": upright };
-  const opacity = changed.map((number) => (loud[number] ? 1 : 0.5));
+  const opacity = changed.map((number) => (coloured[number] ? 1 : 0.5));
   Plotly.restyle(figure.drawing, { ...colours, ...bars, opacity }, changed);
 }
 

@@ -1,13 +1,13 @@
-"""One figure of a report as a picture file. kaleido draws it in the Chrome or Chromium of this machine."""
+"""One figure of a report as a picture file. kaleido draws a chart in the Chrome or Chromium of this machine."""
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from trio_profile.errors import StudyError
-from trio_profile.findings.blocks import Chart, Report, Waterfall
+from trio_profile.findings.blocks import Chart, Report, Tokens, Waterfall
 from trio_profile.render import drawing
 from trio_profile.render.cleaning import clean_report
 
@@ -16,26 +16,39 @@ WIDTH = 720
 """In pixels; the height is that of the figure on the page."""
 _SHARPER = 2
 """Pixels of a PNG for each pixel of the page."""
+_DRAWN = Chart | Waterfall | Tokens
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
 def names(report: Report) -> list[str]:
     """The names of the figures, in the order of the page."""
-    return [block.id for page in report.pages for block in page.blocks if isinstance(block, Chart | Waterfall)]
+    return [block.id for page in report.pages for block in page.blocks if isinstance(block, _DRAWN)]
 
 
-def picture(report: Report, name: str, form: Picture) -> bytes:
+def picture(
+    report: Report, name: str, form: Picture, *, methods: Sequence[str] = (), retention: float | None = None
+) -> bytes:
     """A figure as the content of a file.
 
-    Raises StudyError if no figure has this name, or if the extra `figures` or a browser is missing.
+    methods, retention: what the figure of the tokens shows. Empty and None: what the page shows at first.
+    Raises StudyError if no figure has this name or these methods, if it has not this form, or if the extra `figures` or
+    a browser is missing.
     """
     blocks = [block for page in clean_report(report).pages for block in page.blocks]
-    found = next((block for block in blocks if isinstance(block, Chart | Waterfall) and block.id == name), None)
+    found = next((block for block in blocks if isinstance(block, _DRAWN) and block.id == name), None)
     if found is None:
         known = ", ".join(names(report)) or "none: this study has no figures"
         raise StudyError(f"no figure is called {name!r}; choose one of {known}")
+    if isinstance(found, Tokens):
+        if form != "png":
+            raise StudyError(f"the figure {name!r} is made of pixels, so it has no form {form}: choose --to png")
+        from trio_profile.render.token_sheet import token_sheet
+
+        return token_sheet(found, methods, retention)
+    if methods or retention is not None:
+        raise StudyError(f"the figure {name!r} shows all methods and retentions: leave --method and --retention out")
     draw, browser = _kaleido(form), _browser(form)
-    figure = drawing.figure(_still(found)) if isinstance(found, Chart) else drawing.waterfall(found)
+    figure = drawing.figure(_coloured(found)) if isinstance(found, Chart) else drawing.waterfall(found)
     size = {"width": WIDTH, "height": figure["layout"]["height"], "scale": _SHARPER if form == "png" else 1}
     try:
         return draw(
@@ -47,7 +60,7 @@ def picture(report: Report, name: str, form: Picture) -> bytes:
         raise StudyError(f"the figure {name!r} could not be drawn: {type(error).__name__}: {error}") from error
 
 
-def _still(chart: Chart) -> Chart:
+def _coloured(chart: Chart) -> Chart:
     """A chart as nobody points at it: quiet series are grey, and the legend stands where the page has a picker."""
     series = [replace(one, colour=None, opacity=0.5, legend=False) if one.quiet else one for one in chart.series]
     return replace(chart, series=series, picker=False)

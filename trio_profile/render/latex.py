@@ -1,4 +1,4 @@
-"""A report as LaTeX, for a paper. It needs the packages booktabs and longtable."""
+"""A report as LaTeX, for a paper. It needs the font encoding T1, and the packages booktabs and longtable."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,9 +20,6 @@ _TEX = {
     "|": r"\textbar{}",
     "[": "{[}",  # after a row's end, or after an item, a bracket would begin an argument
     "]": "{]}",
-    "γ": r"$\gamma$",
-    "β": r"$\beta$",
-    "τ": r"$\tau$",
     "Σ": r"$\Sigma$",
     "×": r"$\times$",
     "·": r"$\cdot$",
@@ -32,21 +29,19 @@ _TEX = {
     "≥": r"$\geq$",
     "→": r"$\to$",
     "‖": r"$\|$",
-    "²": r"\textsuperscript{2}",
-    "⁶": r"\textsuperscript{6}",
     "…": r"\ldots{}",
     MARK: r"\textdagger{}",
     "\N{NARROW NO-BREAK SPACE}": r"\,",
     "\N{NO-BREAK SPACE}": "~",
     "\n": " ",
 }
-_NEEDS = r"% written by trio-profile; \usepackage{booktabs, longtable}"
+_NEEDS = r"% written by trio-profile; \usepackage[T1]{fontenc} \usepackage{booktabs, longtable}"
 
 
 def latex(report: Report) -> str:
     """The whole report, blocks with `detail=True` included. A figure is told by its label."""
     report = prepare(report)
-    heading = f"{report.subject} {report.joint} {report.model}"
+    heading = f"{report.subject} {report.preposition} {report.model}"
     lines = [_NEEDS, rf"\section*{{{_tex(heading)}}}"]
     if report.facts:
         lines += [_tex(" · ".join(report.facts)), ""]
@@ -148,4 +143,4 @@ def _grid(shape: str, heads: Sequence[str], rows: Sequence[str], caption: str = 
 
 def _tex(text: str) -> str:
     """Text that stays text."""
-    return "".join(_TEX.get(char) or tex.known(char) for char in text).replace("--", "-{}-")
+    return tex.separated("".join(_TEX.get(char) or tex.known(char) for char in text))

@@ -13,7 +13,7 @@ _SPECIAL = "\\|`*_[]!#~$"
 def markdown(report: Report) -> str:
     """The whole report, blocks with `detail=True` included. A figure is told by its label."""
     report = prepare(report)
-    lines = [f"## {_plain(f'{report.subject} {report.joint} {report.model}')}", ""]
+    lines = [f"## {_plain(f'{report.subject} {report.preposition} {report.model}')}", ""]
     if report.facts:
         lines += [_plain(" · ".join(report.facts)), ""]
     if report.banner:

@@ -5,7 +5,8 @@ from html import escape
 
 from trio_profile import units
 from trio_profile.findings.blocks import Entry, Report, Sentences, Table
-from trio_profile.render.cleaning import clean_report
+from trio_profile.render.columns import MARK, doubted, first_columns, placed
+from trio_profile.render.preparing import prepare
 from trio_profile.render.wrapping import unbroken
 
 _CELL = "padding:.2em .8em .2em 0;text-align:{align};vertical-align:top;white-space:nowrap"
@@ -16,11 +17,11 @@ MOST_ROWS = 40
 
 def snippet(report: Report) -> str:
     """The heading, the first sentences and the first table of a report."""
-    report = clean_report(report)
+    report = prepare(report)
     blocks = [block for page in report.pages for block in page.blocks]
     sentences = next((block for block in blocks if isinstance(block, Sentences)), None)
     table = next((block for block in blocks if isinstance(block, Table) and block.rows), None)
-    parts = [f"<p><b>{_text(f'{report.subject} {report.joint} {report.model}')}</b><br>{_facts(report)}</p>"]
+    parts = [f"<p><b>{_text(f'{report.subject} {report.preposition} {report.model}')}</b><br>{_facts(report)}</p>"]
     if report.banner:
         parts.append(f"<p><b>{_text(report.banner)}</b></p>")
     if report.confidence is not None:
@@ -38,15 +39,17 @@ def _facts(report: Report) -> str:
 
 def _table(table: Table) -> str:
     """A table without the columns that stand behind “more columns”."""
-    width = len(table.columns) if table.first is None else table.first
+    table = first_columns(table)
     head = "".join(
-        f'<th style="{_style(number, table)}">{_text(name)}</th>' for number, name in enumerate(_names(table)[:width])
+        f'<th style="{_style(number, table)}">{_text(name)}</th>' for number, name in enumerate(_names(table))
     )
-    rows = "".join(_row(row, table, width) for row in table.rows[:MOST_ROWS])
+    rows = "".join(_row(row, table) for row in table.rows[:MOST_ROWS])
     left = len(table.rows) - MOST_ROWS
-    more = f"<p><small>{units.number_of(left, 'more row')}</small></p>" if left > 0 else ""
+    below = [units.number_of(left, "more row")] if left > 0 else []
+    below += [doubts] if (doubts := doubted(table)) else []
+    told = "".join(f"<p><small>{_text(line)}</small></p>" for line in below)
     caption = f'<caption style="text-align:left">{_text(table.caption)}</caption>' if table.caption else ""
-    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{told}"
 
 
 def _names(table: Table) -> list[str]:
@@ -56,21 +59,16 @@ def _names(table: Table) -> list[str]:
     return [" ".join(part for part in pair if part) for pair in zip(groups, table.columns, strict=True)]
 
 
-def _row(row: Sequence[Entry], table: Table, width: int) -> str:
-    cells, place = [], 0
-    for entry in row:
-        if place < width:
-            cells.append(_cell(entry, place, min(entry.span, width - place), table))
-        place += entry.span
-    return f"<tr>{''.join(cells)}</tr>"
+def _row(row: Sequence[Entry], table: Table) -> str:
+    return f"<tr>{''.join(_cell(entry, place, table) for place, entry in placed(row))}</tr>"
 
 
-def _cell(entry: Entry, place: int, span: int, table: Table) -> str:
+def _cell(entry: Entry, place: int, table: Table) -> str:
     style = ";".join(part for part in (_style(place, table), _TONES.get(entry.tone, "")) if part)
     title = f' title="{_text(entry.title or entry.doubt)}"' if entry.title or entry.doubt else ""
     note = f" <small>{_text(entry.note)}</small>" if entry.note else ""
-    doubt = "<sup>?</sup>" if entry.doubt else ""
-    across = f' colspan="{span}"' if span > 1 else ""
+    doubt = f"<sup>{MARK}</sup>" if entry.doubt else ""
+    across = f' colspan="{entry.span}"' if entry.span > 1 else ""
     return f'<td style="{style}"{across}{title}>{_text(entry.text)}{doubt}{note}</td>'
 
 

@@ -66,7 +66,7 @@ def show(report: Report, *, everything: bool = False, hint: str = HINT, console:
 
 def _show_head(report: Report, console: Console) -> None:
     """The heading, the facts, the banner and the confidence."""
-    console.print(_text(f"{report.subject} {report.joint} {report.model}", console.width, "bold"))
+    console.print(_text(f"{report.subject} {report.preposition} {report.model}", console.width, "bold"))
     if report.facts:
         console.print(_text(" · ".join(report.facts), console.width, "dim"))
     if report.banner:

@@ -1,4 +1,6 @@
-"""Characters in LaTeX that pdflatex does not know by itself."""
+"""Characters in LaTeX that pdflatex with the font encoding T1 does not know by itself."""
+
+import re
 
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi . pi rho . sigma tau upsilon phi chi psi "
@@ -28,10 +30,20 @@ SYMBOLS = {
 _PLAIN = "–—‘’“”"
 _LAST_LETTER = 0x17F
 """The last letter of Latin Extended-A."""
+_NOT_IN_T1 = "ĦħĸĿŀŉŦŧſ"
+"""The letters up to there that T1 lacks."""
+_LIGATURE = re.compile(r"([-,'`])(?=\1)|([?!])(?=`)")
+"""The first of two characters that a font of T1 would print as one."""
 
 
 def known(char: str) -> str:
     """A character as pdflatex knows it. One that it cannot print becomes its number: `U+4E2D`."""
-    if char.isascii() or char in _PLAIN or (char.isalpha() and ord(char) <= _LAST_LETTER):
+    is_letter = char.isalpha() and ord(char) <= _LAST_LETTER and char not in _NOT_IN_T1
+    if char.isascii() or char in _PLAIN or is_letter:
         return char
     return rf"\texttt{{U+{ord(char):04X}}}"
+
+
+def separated(text: str) -> str:
+    """Text in which no two characters become one: two hyphens stay two hyphens."""
+    return _LIGATURE.sub(r"\g<0>{}", text)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trio_profile.findings.blocks import Tokens, TokenStage
+from trio_profile.findings.blocks import DrawnStage, Tokens
 
 
 def token_data(block: Tokens) -> str:
@@ -30,7 +30,7 @@ def token_data(block: Tokens) -> str:
     return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
 
 
-def _stage(stage: TokenStage) -> dict[str, Any]:
+def _stage(stage: DrawnStage) -> dict[str, Any]:
     """One stage. What it does not have is left out."""
     kept = np.packbits(np.frombuffer(stage.kept, dtype=np.uint8))
     into = np.asarray(stage.merged_into, dtype="<i4")

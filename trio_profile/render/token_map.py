@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from trio_profile.findings.blocks import Grid, Tokens, TokenStage
+from trio_profile.findings.blocks import DrawnStage, Grid, Tokens
 
 _HALVES = {(False, False): "·", (True, False): "▀", (False, True): "▄", (True, True): "█"}
 _GAP = "   "
@@ -28,7 +28,7 @@ def character_map(block: Tokens, width: int) -> list[str]:
     return [f"{first.method} at {first.where}, a mark for each token that stays:", *lines]
 
 
-def _headed(stage: TokenStage, grid: Grid) -> list[str]:
+def _headed(stage: DrawnStage, grid: Grid) -> list[str]:
     """A stage below its layer."""
     name = f"after layer {stage.layer}" if stage.layer else "at first"
     return [name[: grid.columns], *_lines(stage.kept, grid)]

@@ -59,7 +59,7 @@ def count(workload: Workload, planned: PlannedCell, study: Study) -> Counts:
         "fastv_overhead_macs": planned.fastv_overhead_macs(shape, study.gamma),
         "gamma_counted": _gamma_counted(planned, shape, counted.selection_flops),
         "counted": counted,
-        "kept": kept_tokens.measure(workload, planned.method, trace, keep_scores=study.picture),
+        "kept": kept_tokens.measure(workload, planned.method, trace, keep_maps=study.picture),
         "kv_bytes_predicted": kv_cache.predicted_bytes(shape, schedule.tokens_by_layer),
         **_count_memory_and_launches(workload, planned.method),
     }

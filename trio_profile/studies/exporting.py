@@ -16,6 +16,8 @@ from trio_profile.studies.running import Finished
 Format = Literal["md", "latex", "csv", "parquet", "json"]
 ENDINGS: dict[str, Format] = {".md": "md", ".tex": "latex", ".csv": "csv", ".parquet": "parquet", ".json": "json"}
 """The format of a file, by the end of its name."""
+PICTURES: dict[str, Picture] = {".svg": "svg", ".pdf": "pdf", ".png": "png"}
+"""The form of a figure, by the end of its file's name."""
 OF_PAIRS = ("csv", "parquet", "json")
 """The formats in which the raw pairs can be written."""
 
@@ -37,24 +39,30 @@ def exported(
     found = running.read(directory)
     if pairs and found.kind.file != MEASUREMENTS:
         raise StudyError(f"{directory} holds no pairs: a study of kind {found.kind.name!r} is not timed cell by cell")
+    contents = Store(directory).read() if pairs else None
+    if contents is not None and not any(cell.pairs for cell in contents.measurements):
+        raise StudyError(f"{directory} holds no pairs: none of its cells has been timed")
     if format == "json":
         return _json(found, pairs=pairs), found
     if format in ("md", "latex"):
         return _text(found, format, cells=cells), found
-    from trio_profile.analysis.flat import pair_rows, rows_of
+    from trio_profile.analysis.table_rows import pair_rows, rows_of
     from trio_profile.render.tabular import csv_text, parquet_bytes
 
-    rows = pair_rows(Store(directory).read()) if pairs else rows_of(found.document, found.kind.rows)
+    rows = pair_rows(contents) if contents is not None else rows_of(found.document, found.kind.rows)
     return csv_text(rows) if format == "csv" else parquet_bytes(rows), found
 
 
-def figure(directory: Path, name: str, form: Picture) -> tuple[bytes, Finished]:
+def figure(
+    directory: Path, name: str, form: Picture, *, methods: Sequence[str] = (), retention: float | None = None
+) -> tuple[bytes, Finished]:
     """Return one figure of a study's page as the content of a picture file, and the study.
 
-    Raises StudyError if no figure has this name, or if it cannot be drawn here.
+    methods, retention: what the figure of the tokens shows. Empty and None: what the page shows at first.
+    Raises StudyError if no figure has this name or these methods, or if it cannot be drawn here.
     """
     found = running.read(directory)
-    return picture(running.findings(found), name, form), found
+    return picture(running.findings(found), name, form, methods=methods, retention=retention), found
 
 
 def write(path: Path, content: str | bytes) -> None:
@@ -65,13 +73,40 @@ def write(path: Path, content: str | bytes) -> None:
 
 
 def format_of(path: Path | None, given: str | None) -> Format:
-    """The format that was given, or that the name of the file says. Raises StudyError if neither says it."""
-    format = given or ENDINGS.get(path.suffix if path is not None else "")
+    """The format that was given, or that the name of the file says.
+
+    Raises StudyError if neither says it, or if they contradict each other.
+    """
+    ending = _ending(path)
+    _require_one(path, ENDINGS.get(ending), given, "--format")
+    format = given or ENDINGS.get(ending)
     known: Sequence[Format] = tuple(ENDINGS.values())
     for one in known:
         if one == format:
             return one
     raise StudyError(f"--format {format or 'is missing'}: choose {', '.join(known)}")
+
+
+def picture_of(path: Path | None, given: Picture | None) -> Picture:
+    """The form of a figure: the one that was given, or that the name of its file says; svg if neither says it.
+
+    Raises StudyError for a name with another ending, or if the two contradict each other.
+    """
+    ending = _ending(path)
+    if ending and ending not in PICTURES:
+        raise StudyError(f"{path}: no figure is written as {ending}; choose {', '.join(PICTURES)}")
+    _require_one(path, PICTURES.get(ending), given, "--to")
+    return given or PICTURES.get(ending, "svg")
+
+
+def _ending(path: Path | None) -> str:
+    return "" if path is None else path.suffix.lower()
+
+
+def _require_one(path: Path | None, named: str | None, given: str | None, option: str) -> None:
+    """Raise StudyError if a file is named as one form, and an option asks for another."""
+    if named and given and named != given:
+        raise StudyError(f"{path} is named as {named}, and {option} says {given}: change one of them")
 
 
 def _json(found: Finished, *, pairs: bool) -> str:

@@ -102,7 +102,7 @@ def findings(finished: Finished, **display: Any) -> Report:
     report = finished.kind.load("report")(finished.document, **display)
     if finished.claims is None:
         return report
-    from trio_profile.findings.printed import with_printed
+    from trio_profile.findings.printed_figures import with_printed
 
     return with_printed(report, finished.document, finished.claims)
 

@@ -36,6 +36,17 @@ def test_what_is_unlike_is_named_with_both_values():
     assert [one.about for one in found.unlike] == ["machine", "versions", "model", "model", "code"]
 
 
+def test_the_device_belongs_to_the_machine_and_seed_and_questions_to_the_input():
+    other = swept()
+    asked = other.study.model_copy(update={"device": "cpu", "seed": 1, "fidelity_inputs": 10})
+    found = side_by_side(["A", "B"], [swept(), other.model_copy(update={"study": asked})])
+    assert {one.name: one.about for one in found.unlike} == {
+        "device": "machine",
+        "seed": "input",
+        "fidelity_inputs": "input",
+    }
+
+
 def test_a_field_that_an_old_format_lacks_is_not_unlike():
     new = swept().model_copy(update={"environment": environment(wait_policy="passive")})
     assert side_by_side(["old", "new"], [swept(), new]).unlike == ()

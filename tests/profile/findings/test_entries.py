@@ -57,9 +57,9 @@ def test_a_duration_has_its_interval_as_tooltip():
 
 
 def test_an_unknown_value_is_a_dash():
-    functions = (entries.speedup, entries.short_speedup, entries.milliseconds, entries.factor, entries.macs)
+    functions = (entries.speedup, entries.short_speedup, entries.milliseconds, entries.macs)
     functions += (entries.num_bytes, entries.share, entries.short_share, entries.points)
-    assert [function(None) for function in functions] == [entries.NOTHING] * 9
+    assert [function(None) for function in functions] == [entries.NOTHING] * 8
     assert entries.ratio(1, None) == entries.ratio(None, 1) == entries.NOTHING
 
 

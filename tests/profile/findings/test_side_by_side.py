@@ -6,6 +6,7 @@ from tests.profile.reading import sentences
 from trio_profile.analysis.side_by_side import side_by_side
 from trio_profile.findings.blocks import Chart, Report, Sentences, Table
 from trio_profile.findings.side_by_side import MOST_CHARTS, report
+from trio_profile.records.estimate import SpeedupRatio
 
 
 def blocks(found: Report, page: str, kind: type) -> list:
@@ -42,6 +43,21 @@ def test_a_ratio_has_its_interval_and_its_colour():
 def test_no_difference_is_said_in_words():
     found = report(side_by_side(["A", "B"], [swept(), swept(seed=2)]))
     assert "Prefill speed-ups of B and A do not differ measurably in any of 2 common cells." in sentences(found)
+
+
+def test_the_farthest_of_the_measurable_ratios_is_named_in_either_direction():
+    def told(*ratios: tuple[float, float, float]) -> str:
+        one = side_by_side(["A", "B"], [swept(), swept()])
+        cells = [
+            cell.model_copy(update={"prefill_ratios": (None, made)})
+            for cell, (value, low, high) in zip(one.cells, ratios, strict=True)
+            if (made := SpeedupRatio(value=value, ci95=(low, high), samples=12, sessions=4))
+        ]
+        return " ".join(sentences(report(one.model_copy(update={"cells": tuple(cells)}))))
+
+    assert "farthest apart of these: trio at 55.0 %, 0.50×" in told((1.6, 1.5, 1.7), (0.5, 0.4, 0.6))
+    assert "farthest apart of these: trio at 55.0 %, 1.20×" in told((1.5, 0.8, 2.2), (1.2, 1.1, 1.3))
+    assert "do not differ measurably in any of 2 common cells" in told((1.5, 0.8, 2.2), (1.2, 0.9, 1.3))
 
 
 def test_a_chart_has_a_line_for_each_study():

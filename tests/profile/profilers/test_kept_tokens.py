@@ -35,8 +35,12 @@ def test_the_first_sample_of_a_trace_by_hand():
     assert second.merges and second.destinations().tolist() == [-1, 1, 1, 4, 4, -1]
 
 
-def test_scores_can_be_left_out():
-    assert [stage.scores for stage in kept_tokens.of_trace(trace_by_hand(), keep_scores=False).stages] == [b"", b""]
+def test_scores_and_destinations_of_merged_tokens_can_be_left_out():
+    stages = kept_tokens.of_trace(trace_by_hand(), keep_maps=False).stages
+    assert [(stage.scores, stage.low, stage.high, stage.merged_into) for stage in stages] == [
+        (b"", None, None, b"")
+    ] * 2
+    assert [stage.merges for stage in stages] == [False, True]
 
 
 def traced(workload: Workload, method: methods.Method) -> Trace:

@@ -15,6 +15,8 @@ from trio_profile.findings.blocks import (
     Block,
     Chart,
     Confidence,
+    DrawnStage,
+    DrawnTokens,
     Entry,
     Grid,
     Page,
@@ -24,9 +26,7 @@ from trio_profile.findings.blocks import (
     Step,
     Table,
     Terms,
-    TokenMap,
     Tokens,
-    TokenStage,
     Upright,
     Waterfall,
 )
@@ -47,8 +47,8 @@ def says(text: str) -> list[tuple[Block, list[str]]]:
         levels=[1],
         uprights=[Upright(70, 60, 80, f"break-even {text}", 0, "one")],
     )
-    stage = TokenStage(8, "kept 1 of 4 after layer 8", b"\0\1\0\0", b"\0\xfe\x10\xff", "0", "2")
-    told = TokenMap(f"trio {text}", 0.25, "25.0 %", f"trio {text} at 25.0 %: kept 1 after layer 8", [stage])
+    stage = DrawnStage(8, "kept 1 of 4 after layer 8", b"\0\1\0\0", b"\0\xfe\x10\xff", "0", "2")
+    told = DrawnTokens(f"trio {text}", 0.25, "25.0 %", f"trio {text} at 25.0 %: kept 1 after layer 8", [stage])
     tokens = Tokens("tokens", "caption", "label", 4, [Grid("", 2, 2)], [told], [f"trio {text}"], f"note {text}")
     first, step, last = Step(f"claimed {text}", 100, "100", "100 MACs"), Step("head", -30, "−30"), Step("sum", 70, "70")
     return [

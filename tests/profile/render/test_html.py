@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from plotly.offline import get_plotlyjs
 
+from tests.profile.documents import with_tokens
 from tests.profile.examples import document, environment, failed, measurement, study
 from tests.profile.reading import sentences
 from trio_profile.analysis.sweep import SweepDocument
@@ -144,8 +145,10 @@ def test_figures_are_json_that_a_script_reads(several: SweepDocument, several_ht
     assert all(json.loads(figure)["layout"]["height"] for _, figure in found)
 
 
-def test_a_default_sweep_is_smaller_than_six_megabytes(several_html: str):
-    assert len(several_html.encode()) < 6_000_000
+def test_a_default_sweep_is_smaller_than_six_megabytes():
+    """With its picture, and with scores at three stages of each cell."""
+    text = render(with_tokens(document()))
+    assert "data:image/jpeg" in text and len(text.encode()) < 6_000_000
 
 
 # The head

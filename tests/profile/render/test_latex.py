@@ -13,8 +13,11 @@ from trio_profile.findings.blocks import Entry, Page, Report, Sentences, Table, 
 from trio_profile.render.latex import latex
 
 TEX = shutil.which("pdflatex")
-HOSTILE = "\\end{document} 100% & #1 $x$ a_b^c ~ {} [opt] <tag> -- 中文 👩 ÿ *"
-DOCUMENT = "\\documentclass{article}\n\\usepackage{booktabs, longtable}\n\\begin{document}\n%s\n\\end{document}\n"
+HOSTILE = "\\end{document} 100% & #1 $x$ a_b^c ~ {} [opt] <tag> -- 中文 👩 ÿ ąđðŋþ Ħſ * --- ,, `` '' ?`"
+DOCUMENT = (
+    "\\documentclass{article}\n\\usepackage[T1]{fontenc}\n\\usepackage{booktabs, longtable}\n"
+    "\\begin{document}\n%s\n\\end{document}\n"
+)
 
 
 def report() -> Report:

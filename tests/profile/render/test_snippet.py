@@ -41,6 +41,14 @@ def test_text_that_looks_like_markup_stays_text():
     assert {name for _, attrs in seen for name, _ in attrs} <= {"style", "class", "title", "colspan"}
 
 
+def test_a_doubt_has_the_mark_of_every_form_and_a_column_of_dashes_is_left_out():
+    rows = [[Entry("trio"), Entry("–"), Entry("1.5×", doubt="few pairs")]]
+    table = Table("", ["Method", "Energy", "Prefill"], rows)
+    text = snippet(Report("a", "b", [], [Page("one", "", "", [table])]))
+    assert "1.5×<sup>†</sup>" in text and 'title="few pairs"' in text and "† few pairs" in text
+    assert "Energy" not in text and "–" not in text
+
+
 def test_columns_behind_a_click_and_rows_past_the_limit_are_left_out():
     rows = [[Entry(f"row {number}"), Entry("1"), Entry("hidden")] for number in range(MOST_ROWS + 3)]
     table = Table("", ["name", "first", "later"], rows, first=2)

@@ -14,16 +14,16 @@ import pytest
 from tests.profile.browser import View, opened
 from tests.profile.examples import PIXEL
 from tests.profile.render.test_html import HOSTILE
-from trio_profile.findings.blocks import Grid, Page, Report, TokenMap, Tokens, TokenStage
+from trio_profile.findings.blocks import DrawnStage, DrawnTokens, Grid, Page, Report, Tokens
 from trio_profile.render import html
 from trio_profile.render.token_data import token_data
 
 
 def test_bytes_are_base64_and_kept_tokens_are_bits():
-    first = TokenStage(1, "kept 2 of 9", bytes([1, 0, 0, 0, 0, 0, 0, 0, 1]), bytes(range(9)), "0", "8")
-    second = TokenStage(3, "kept 0 of 9", bytes(9), merges=True, merged_into=[-1, 0, 70_000] + [0] * 6)
-    third = TokenStage(5, "kept 0 of 9", bytes(9), merges=True)
-    one = TokenMap("trio", 0.25, "25.0 %", "said", [first, second, third])
+    first = DrawnStage(1, "kept 2 of 9", bytes([1, 0, 0, 0, 0, 0, 0, 0, 1]), bytes(range(9)), "0", "8")
+    second = DrawnStage(3, "kept 0 of 9", bytes(9), merges=True, merged_into=[-1, 0, 70_000] + [0] * 6)
+    third = DrawnStage(5, "kept 0 of 9", bytes(9), merges=True)
+    one = DrawnTokens("trio", 0.25, "25.0 %", "said", [first, second, third])
     block = Tokens("tokens", "", "", 9, [Grid("", 3, 3)], [one], ["trio"], picture="data:,")
     found = json.loads(token_data(block))
     assert found["picture"] == "data:," and found["count"] == 9 and found["shown"] == ["trio"]
@@ -39,18 +39,18 @@ def test_bytes_are_base64_and_kept_tokens_are_bits():
 # --- in a browser ----------------------------------------------------------------------------------------------------
 
 
-def stage(layer: int, kept: list[int], **fields: Any) -> TokenStage:
+def stage(layer: int, kept: list[int], **fields: Any) -> DrawnStage:
     mask = bytes(int(number in kept) for number in range(9))
-    return TokenStage(layer, f"kept {len(kept)} of 9 after layer {layer}", mask, **fields)
+    return DrawnStage(layer, f"kept {len(kept)} of 9 after layer {layer}", mask, **fields)
 
 
 def two_methods(**fields: Any) -> Tokens:
     """Nine tokens. One method scores, the other one has a hostile name, merges, and was measured at one retention."""
     scored = {"scores": bytes([254, 0, 0, 0, 0, 0, 0, 0, 255]), "low": "0", "high": "2"}
     maps = [
-        TokenMap("trio", 0.1, "10.0 %", "", [stage(1, [0, 1], **scored), stage(10, [0])]),
-        TokenMap("trio", 0.5, "50.0 %", "", [stage(1, [0, 1, 2, 3], **scored), stage(10, [0, 3])]),
-        TokenMap(HOSTILE, 0.1, "10.0 %", "", [stage(5, [0, 8], merges=True, merged_into=[0] * 7 + [-1, 8])]),
+        DrawnTokens("trio", 0.1, "10.0 %", "", [stage(1, [0, 1], **scored), stage(10, [0])]),
+        DrawnTokens("trio", 0.5, "50.0 %", "", [stage(1, [0, 1, 2, 3], **scored), stage(10, [0, 3])]),
+        DrawnTokens(HOSTILE, 0.1, "10.0 %", "", [stage(5, [0, 8], merges=True, merged_into=[0] * 7 + [-1, 8])]),
     ]
     known = {"count": 9, "grids": [Grid("", 3, 3)], "maps": maps, "shown": ["trio", HOSTILE], "picture": PIXEL}
     return Tokens("tokens", "caption", "label", **{**known, **fields})
@@ -78,7 +78,7 @@ def show(browser, tmp_path: Path) -> Iterator[Callable[..., View]]:
         def run(*blocks: Tokens, **settings: Any) -> View:
             path = html.write(Report("all", "kinds", [], [Page("page", "Page", "How to read.", blocks)]), tmp_path)
             view = stack.enter_context(opened(browser, path, **settings))
-            view.page.wait_for_function("document.querySelectorAll('.token-panel').length > 0")
+            view.wait("document.querySelectorAll('.token-panel').length > 0")
             view.page.wait_for_timeout(200)
             return view
 
@@ -166,7 +166,7 @@ def test_without_a_picture_kept_tokens_are_darker_than_others(show):
 def test_a_grid_of_tiles_has_a_column_of_newlines(show):
     grids = [Grid("whole picture", 2, 2), Grid("tiles", 2, 2, 4, newline=True)]
     mask = bytes([1, 0, 0, 0, 0, 1, 1, 0, 0, 0])
-    one = TokenMap("trio", 0.1, "10.0 %", "", [TokenStage(1, "kept 3 of 10 after layer 1", mask)])
+    one = DrawnTokens("trio", 0.1, "10.0 %", "", [DrawnStage(1, "kept 3 of 10 after layer 1", mask)])
     view = show(two_methods(grids=grids, maps=[one], count=10, shown=["trio"]))
     assert view.page.locator(".token-panel p").all_inner_texts() == [
         "whole picture",
@@ -191,6 +191,6 @@ def test_nothing_overflows_and_axe_finds_nothing_serious(show, width, scheme):
     assert view.findings() == []
 
 
-def test_a_page_without_tokens_is_unchanged(show):
+def test_no_name_in_the_data_of_the_tokens_ends_their_script():
     text = html.render(Report("all", "kinds", [], [Page("page", "Page", "", [two_methods()])]))
     assert "<" not in text[text.index('class="token-data">') + len('class="token-data">') :].partition("</script>")[0]

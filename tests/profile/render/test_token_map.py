@@ -1,16 +1,16 @@
 """Kept tokens as characters."""
 
-from trio_profile.findings.blocks import Grid, TokenMap, Tokens, TokenStage
+from trio_profile.findings.blocks import DrawnStage, DrawnTokens, Grid, Tokens
 from trio_profile.render.token_map import character_map
 
 
-def tokens(*stages: TokenStage, grids: tuple[Grid, ...] = (Grid("", 3, 2),)) -> Tokens:
-    maps = [TokenMap("trio", 0.5, "50.0 %", "", []), TokenMap("trio", 0.1, "10.0 %", "", stages)]
+def tokens(*stages: DrawnStage, grids: tuple[Grid, ...] = (Grid("", 3, 2),)) -> Tokens:
+    maps = [DrawnTokens("trio", 0.5, "50.0 %", "", []), DrawnTokens("trio", 0.1, "10.0 %", "", stages)]
     return Tokens("tokens", "", "", 6, grids, maps, ["trio"])
 
 
-FIRST = TokenStage(2, "", bytes([1, 0, 1, 1, 0, 1]))
-SECOND = TokenStage(12, "", bytes([0, 0, 1, 0, 0, 0]))
+FIRST = DrawnStage(2, "", bytes([1, 0, 1, 1, 0, 1]))
+SECOND = DrawnStage(12, "", bytes([0, 0, 1, 0, 0, 0]))
 
 
 def test_two_rows_of_tokens_make_a_line():
@@ -28,7 +28,7 @@ def test_the_last_stages_stay_where_not_all_of_them_fit():
 
 
 def test_a_column_of_newlines_is_left_out():
-    stage = TokenStage(0, "", bytes([0, 1, 1, 0]))
+    stage = DrawnStage(0, "", bytes([0, 1, 1, 0]))
     assert character_map(tokens(stage, grids=(Grid("", 2, 1, newline=True),)), 80)[1:] == ["a", "▄"]
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.profile.documents import KEPT
+from tests.profile.documents import KEPT, keep
+from tests.profile.examples import failed, study
 from trio_profile.errors import StudyError
 from trio_profile.studies import exporting, running
-from trio_profile.studies.exporting import ENDINGS, exported, format_of
+from trio_profile.studies.exporting import ENDINGS, PICTURES, exported, format_of, picture_of
 
 
 @pytest.fixture
@@ -77,12 +78,33 @@ def test_what_does_not_go_together_is_refused(kind, format, options, says, kept)
         exported(kept(kind), format, **options)
 
 
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_pairs_of_a_study_without_timed_cells_are_refused(format, tmp_path):
+    keep(tmp_path, study(retentions=(0.11,)), [failed()])
+    with pytest.raises(StudyError, match=r"holds no pairs: none of its cells has been timed"):
+        exported(tmp_path, format, pairs=True)
+
+
 def test_the_end_of_a_file_s_name_says_its_format():
     assert {ending: format_of(Path(f"x{ending}"), None) for ending in ENDINGS} == ENDINGS
-    assert format_of(Path("x.csv"), "json") == "json"
+    assert format_of(Path("x.CSV"), None) == "csv"
+    assert format_of(Path("x.txt"), "json") == format_of(Path("x.JSON"), "json") == "json"
+    with pytest.raises(StudyError, match=r"x\.csv is named as csv, and --format says json: change one of them"):
+        format_of(Path("x.csv"), "json")
     for path in (None, Path("x.doc")):
         with pytest.raises(StudyError, match="--format is missing: choose md, latex, csv, parquet, json"):
             format_of(path, None)
+
+
+def test_the_end_of_a_file_s_name_says_the_form_of_a_figure():
+    assert {ending: picture_of(Path(f"x{ending}"), None) for ending in PICTURES} == PICTURES
+    assert picture_of(Path("x.PNG"), None) == "png"
+    assert (picture_of(None, None), picture_of(Path("x"), None), picture_of(Path("x"), "pdf")) == ("svg", "svg", "pdf")
+    with pytest.raises(StudyError, match=r"x\.svg is named as svg, and --to says pdf: change one of them"):
+        picture_of(Path("x.svg"), "pdf")
+    for given in (None, "png"):
+        with pytest.raises(StudyError, match=r"x\.jpg: no figure is written as \.jpg; choose \.svg, \.pdf, \.png"):
+            picture_of(Path("x.jpg"), given)
 
 
 def test_a_file_of_the_study_is_never_overwritten(kept):

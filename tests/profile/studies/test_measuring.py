@@ -231,18 +231,21 @@ def test_a_study_keeps_its_picture_once_and_the_tokens_of_each_cell(tiny_study, 
 
 
 def test_a_private_picture_is_in_no_file_and_in_no_document(tiny_study, tmp_path):
-    study = tiny_study.model_copy(update={"picture": False, "retentions": (0.4,)})
-    found = running.run(study, tmp_path)
+    asked = {"methods": ("trio", "tome"), "retentions": (0.4,)}
+    found = running.run(tiny_study.model_copy(update={**asked, "picture": False}), tmp_path)
     assert found.document.tokens.picture.image == ""
-    (cell,) = found.document.tokens.cells
-    assert all(stage.scores == b"" and stage.kept for stage in cell.kept.stages)
+    trio, merging = found.document.tokens.cells
+    for stage in (*trio.kept.stages, *merging.kept.stages):
+        assert stage.kept and (stage.scores, stage.low, stage.high, stage.merged_into) == (b"", None, None, b"")
+    assert any(stage.merges for stage in merging.kept.stages)
     texts = [path.read_text() for path in tmp_path.iterdir() if path.suffix in (".jsonl", ".toml", ".html")]
     texts.append(found.document.model_dump_json())
     assert len(texts) == 4
     for text in texts:
         assert "data:image/" not in text.replace(get_plotlyjs(), "")
+    assert "others merged into them, and into which ones is not recorded" in (tmp_path / "report.html").read_text()
     with pytest.raises(StoreError, match=r"picture \(False there, True here\)"):
-        running.run(tiny_study.model_copy(update={"retentions": (0.4,)}), tmp_path)
+        running.run(tiny_study.model_copy(update=asked), tmp_path)
 
 
 def test_an_old_study_that_goes_on_gets_its_picture_with_its_next_new_cell(tiny_study, tmp_path):

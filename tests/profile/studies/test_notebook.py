@@ -7,7 +7,6 @@ import pytest
 from tests.profile.documents import KEPT, swept
 from tests.profile.examples import environment, study
 from trio_profile.analysis.gate import GateDocument
-from trio_profile.analysis.preview import Preview
 from trio_profile.analysis.side_by_side import side_by_side
 from trio_profile.records.documents import Document, StudyDocument
 from trio_profile.studies import running
@@ -41,4 +40,3 @@ def test_a_document_without_a_report_is_shown_as_text():
 
 def test_the_piece_is_no_part_of_the_json():
     assert "_repr_html_" not in json.loads(swept().model_dump_json())
-    assert Preview.model_fields.keys() >= {"cells"}

@@ -125,17 +125,22 @@ def _quotients(facts: Facts, table: Table, row: Row) -> Iterator[tuple[What, flo
 
 
 def _drawn(block: blocks.Block, document: SweepDocument | Comparison, figures: Sequence[Figure]) -> blocks.Block:
-    """A block with the printed figures, if it is a chart of one of their quantities."""
+    """A block with the printed figures, if it is a chart of one of their quantities, or of speed and answers."""
+    if isinstance(block, Chart) and block.id == "pareto":
+        return _with_points(block, document, figures)
     if not isinstance(block, Chart) or block.id not in _CHARTS:
         return block
     series = list(_series(document, [one for one in figures if one.what == _CHARTS[block.id]]))
     if not series:
         return block
-    label = f"{block.label}. As printed: {listed(list(dict.fromkeys(one.name for one in series)))}"
     # The two charts of speed-ups keep one axis.
     speedups = [one.value for one in figures if one.what != "accuracy"]
     axis = block.y if _CHARTS[block.id] == "accuracy" else _widened(block.y, speedups)
-    return replace(block, label=label, y=axis, series=[*block.series, *series])
+    return replace(block, label=_label(block, series), y=axis, series=[*block.series, *series])
+
+
+def _label(chart: Chart, printed: Sequence[Series]) -> str:
+    return f"{chart.label}. As printed: {listed(list(dict.fromkeys(one.name for one in printed)))}"
 
 
 def _series(document: SweepDocument | Comparison, figures: Sequence[Figure]) -> Iterator[Series]:
@@ -144,22 +149,58 @@ def _series(document: SweepDocument | Comparison, figures: Sequence[Figure]) -> 
     for method, model, table in dict.fromkeys((one.method, one.model, one.table) for one in figures):
         own = [one for one in figures if (one.method, one.model, one.table) == (method, model, table)]
         points = [(one, y) for one in sorted(own, key=lambda one: one.retention) if (y := _height(document, one))]
-        name = f"{method} as printed, {model}" if model else f"{method} as printed"
         if points:
-            yield Series(
-                name,
-                [100 * one.retention for one, _ in points],
-                [y for _, y in points],
-                [_tooltip(name, one) for one, _ in points],
-                colour=colour_of(document, method),
-                line="dot" if len(points) > 1 else None,
-                marker="diamond",
-                hollow=[True] * len(points),
-                size=9,
-                group=name,
-                legend=name not in named,
-            )
+            name, x, y = _name(method, model), [100 * one.retention for one, _ in points], [y for _, y in points]
+            curve = _curve(name, x, y, [_tooltip(name, one) for one, _ in points], colour_of(document, method))
+            yield replace(curve, legend=name not in named)
             named.add(name)
+
+
+def _with_points(chart: Chart, document: SweepDocument | Comparison, figures: Sequence[Figure]) -> Chart:
+    """The chart of speed and answers with a point wherever a paper prints both of one method, model and retention."""
+    series: list[Series] = []
+    for method, model in dict.fromkeys((one.method, one.model) for one in figures):
+        own = sorted(
+            (one for one in figures if (one.method, one.model) == (method, model)), key=lambda one: one.retention
+        )
+        points = [
+            (speedup, kept, y)
+            for kept in own
+            for speedup in own
+            if (speedup.what, kept.what) == ("prefill", "accuracy")
+            and abs(speedup.retention - kept.retention) <= _NEAR
+            and (y := _height(document, kept)) is not None
+        ]
+        if points:
+            name = _name(method, model)
+            x, y = [speedup.value for speedup, _, _ in points], [y for _, _, y in points]
+            text = ["\n".join([_tooltip(name, one), *_told(other)]) for one, other, _ in points]
+            series.append(_curve(name, x, y, text, colour_of(document, method)))
+    if not series:
+        return chart
+    x, y = ([value for one in series for value in getattr(one, axis)] for axis in "xy")
+    wide = replace(chart, x=_widened(chart.x, x), y=_widened(chart.y, y))
+    return replace(wide, label=_label(chart, series), series=[*chart.series, *series])
+
+
+def _name(method: str, model: str) -> str:
+    return f"{method} as printed, {model}" if model else f"{method} as printed"
+
+
+def _curve(name: str, x: Sequence[float], y: Sequence[float], text: Sequence[str], colour: int) -> Series:
+    """Printed points: hollow diamonds, joined by a dotted line."""
+    return Series(
+        name,
+        x,
+        y,
+        text,
+        colour=colour,
+        line="dot" if len(x) > 1 else None,
+        marker="diamond",
+        hollow=[True] * len(x),
+        size=9,
+        group=name,
+    )
 
 
 def _height(document: SweepDocument | Comparison, figure: Figure) -> float | None:
@@ -171,10 +212,13 @@ def _height(document: SweepDocument | Comparison, figure: Figure) -> float | Non
 
 
 def _tooltip(name: str, figure: Figure) -> str:
-    lines = [f"{name}, at {units.percent(figure.retention)}", f"{_WORDS[figure.what]}: {figure.text}", figure.where]
-    if figure.what == "accuracy":
-        lines.append("drawn as this share of our dense accuracy")
-    return "\n".join(lines)
+    return "\n".join([f"{name}, at {units.percent(figure.retention)}", *_told(figure)])
+
+
+def _told(figure: Figure) -> list[str]:
+    """What a paper prints, and where; and how a share of its accuracy is drawn."""
+    drawn = ["drawn as this share of our dense accuracy"] if figure.what == "accuracy" else []
+    return [f"{_WORDS[figure.what]}: {figure.text}", figure.where, *drawn]
 
 
 def _widened(axis: Axis, values: Sequence[float]) -> Axis:

@@ -10,8 +10,8 @@ from tests.profile.documents import evaluation, keep, layers_document, theory_do
 from tests.profile.examples import answered, dense, document, failed, measurement, study
 from trio_profile.analysis.compare import compare
 from trio_profile.analysis.doubt import Doubt
-from trio_profile.analysis.flat import pair_rows, rows_of
 from trio_profile.analysis.preview import Preview
+from trio_profile.analysis.table_rows import pair_rows, rows_of
 from trio_profile.errors import StudyError
 from trio_profile.records.schema import Cell
 from trio_profile.records.store import Store
@@ -62,7 +62,7 @@ def test_accuracies_by_kind_have_columns_with_the_kind():
 
 def test_no_column_of_the_dense_model_hides_one_of_the_cell():
     from trio_profile.analysis.cells import CellSummary, DenseSummary
-    from trio_profile.analysis.flat import flat
+    from trio_profile.analysis.table_rows import flat
 
     assert not set(flat(CellSummary, None)) & set(flat(DenseSummary, None, "dense_"))
 

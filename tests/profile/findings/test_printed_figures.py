@@ -10,7 +10,7 @@ from trio_profile.errors import ClaimsError, StudyError
 from trio_profile.findings import compare as comparison
 from trio_profile.findings import sweep
 from trio_profile.findings.blocks import Chart, Report, Table
-from trio_profile.findings.printed import with_printed
+from trio_profile.findings.printed_figures import with_printed
 
 CLAIMS = """
 paper: "TRIO: made up"
@@ -142,6 +142,46 @@ def test_a_comparison_has_the_page(claims):
     report = with_printed(comparison.report(found), found, claims)
     ids = [page.id for page in report.pages]
     assert ids.index("as-printed") < ids.index("study")
+
+
+@pytest.mark.parametrize("kind", ["sweep", "compare"])
+def test_speed_up_and_accuracy_of_one_method_are_a_point_in_the_chart_of_both(kind, claims):
+    unpruned, cells = answered([measurement(retention=0.11), measurement("random", 0.11)])
+    asked = study(("trio", "random"), verb=kind, retentions=(0.11,))
+    if kind == "sweep":
+        found = document(asked, cells, unpruned=unpruned)
+        before = sweep.report(found)
+    else:
+        found = compare(asked, environment(), unpruned, cells)
+        before = comparison.report(found)
+    report = with_printed(before, found, claims)
+    [series] = added(report, "pareto")
+    assert found.dense is not None and found.dense.accuracy is not None
+    assert series.name == "trio as printed, llava-1.5-7b" and (series.line, series.marker) == (None, "diamond")
+    assert series.x == [3.5] and series.y == pytest.approx([94.7 * found.dense.accuracy.value])
+    assert series.text[0].splitlines() == [
+        "trio as printed, llava-1.5-7b, at 11.1 %",
+        "prefill speed-up: 3.5×",
+        "Table 2",
+        "accuracy kept: 94.7 %",
+        "Table 3",
+        "drawn as this share of our dense accuracy",
+    ]
+    high = chart(report, "pareto").x.high
+    assert high is not None and high > 3.5
+
+
+def test_without_answers_the_chart_of_speed_and_closeness_has_no_printed_point(claims):
+    found = document(study(retentions=(0.11,)), [measurement(retention=0.11)])
+    report = with_printed(sweep.report(found), found, claims)
+    assert not [
+        series
+        for page in report.pages
+        for block in page.blocks
+        if isinstance(block, Chart) and block.id == "pareto"
+        for series in block.series
+        if "as printed" in series.name
+    ]
 
 
 def test_claims_without_a_figure_of_the_methods_are_refused(claims):

@@ -1,0 +1,175 @@
+"""The kept tokens as one picture file."""
+
+import io
+from base64 import b64encode
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.profile.documents import with_tokens
+from tests.profile.examples import PIXEL, document, study
+from trio_profile.errors import StudyError
+from trio_profile.findings import sweep
+from trio_profile.findings.blocks import DrawnStage, DrawnTokens, Grid, Tokens
+from trio_profile.render.figures import picture
+from trio_profile.render.token_sheet import CARD, HEAD, INK, LINE, MARGIN, WIDTH, drawn_stage, token_sheet
+
+RED = Image.new("RGB", (4, 4), "red")
+FIRST = DrawnStage(1, "kept 2 of 4 after layer 1", bytes([1, 0, 1, 0]), bytes([254, 0, 127, 255]), "0", "2")
+SECOND = DrawnStage(10, "kept 1 of 4 after layer 10", bytes([1, 0, 0, 0]), merges=True, merged_into=[-1, -1, 0, -1])
+
+
+def block(**fields) -> Tokens:
+    """Four tokens in a square: two methods at 10 %, one of them also at 50 %."""
+    maps = [
+        DrawnTokens("trio", 0.5, "50.0 %", "", [FIRST]),
+        DrawnTokens("trio", 0.1, "10.0 %", "", [FIRST, SECOND]),
+        DrawnTokens("fastv", 0.1, "10.0 %", "", [SECOND]),
+    ]
+    known = {"count": 4, "grids": [Grid("", 2, 2)], "maps": maps, "shown": ["trio", "fastv"], "picture": PIXEL}
+    return Tokens("tokens", "caption", "label", **{**known, **fields})
+
+
+def middles(found: Image.Image, rows: int = 2, columns: int = 2) -> list[tuple]:
+    """The colour in the middle of each token."""
+    wide, high = found.width / columns, found.height / rows
+    places = [((column + 0.5) * wide, (row + 0.5) * high) for row in range(rows) for column in range(columns)]
+    return [found.getpixel((int(x), int(y))) for x, y in places]
+
+
+def sheet(*args, **options) -> Image.Image:
+    return Image.open(io.BytesIO(token_sheet(*args, **options)))
+
+
+def test_kept_tokens_are_as_bright_as_the_picture_and_others_dimmed():
+    found = drawn_stage(block(), FIRST, RED)
+    assert found.size == (WIDTH, WIDTH)
+    assert middles(found) == [(255, 0, 0), (255, 217, 217), (255, 0, 0), (255, 217, 217)]
+
+
+def test_a_token_that_merged_is_dimmed_less_than_a_lost_one():
+    assert middles(drawn_stage(block(), SECOND, RED)) == [
+        (255, 0, 0),
+        (255, 217, 217),
+        (255, 158, 158),
+        (255, 217, 217),
+    ]
+
+
+def test_a_line_is_drawn_around_kept_tokens():
+    found = drawn_stage(block(), SECOND, RED)
+    half = WIDTH // 2
+    assert [found.getpixel(place) for place in ((0, 0), (half - 1, 5), (5, half - 1))] == [INK] * 3
+    assert found.getpixel((half, 5)) == (255, 217, 217)
+
+
+def test_scores_are_a_heat_map_over_the_picture_in_grey():
+    high, low, middle, none = middles(drawn_stage(block(), FIRST, RED, scores=True))
+    grey = round(0.299 * 255)
+    yellow, violet = (np.array(colour) * 0.85 + grey * 0.15 for colour in ((0xFD, 0xE7, 0x25), (0x44, 0x01, 0x54)))
+    assert high == pytest.approx(tuple(yellow), abs=1) and low == pytest.approx(tuple(violet), abs=1)
+    assert middle[1] > middle[0] and middle[1] > 100  # green
+    assert none == pytest.approx((255 * 0.85 + grey * 0.15,) * 3, abs=1)  # no score: dimmed
+
+
+def test_without_a_picture_kept_tokens_are_darker_than_others():
+    kept, lost, *_ = middles(drawn_stage(block(picture=""), FIRST, None))
+    assert kept == pytest.approx([0.55 * card + 0.45 * ink for card, ink in zip(CARD, INK, strict=True)], abs=1)
+    assert min(lost) > 250
+
+
+def test_newline_tokens_stand_at_the_right_and_grids_below_each_other():
+    grids = [Grid("whole picture", 1, 1), Grid("tiles", 2, 1, first=1, newline=True)]
+    stage = DrawnStage(1, "", bytes([1, 0, 1, 1, 0]))
+    found = drawn_stage(block(grids=grids, count=5), stage, RED)
+    assert found.size == (2 * WIDTH, 2 * WIDTH)
+    assert middles(found.crop((0, 0, WIDTH, WIDTH)), 1, 1) == [(255, 0, 0)]
+    lost, newline, kept, other = middles(found.crop((0, WIDTH, 2 * WIDTH, 2 * WIDTH)))
+    assert (lost, kept) == ((255, 217, 217), (255, 0, 0))
+    assert max(newline) < 160 and min(other) > 250  # off the picture
+
+
+def test_the_lowest_retention_has_a_row_for_each_method_and_one_for_its_scores():
+    found = sheet(block())
+    assert found.format == "PNG" and found.width == 3 * MARGIN + 2 * WIDTH
+    left, top = MARGIN, MARGIN + HEAD
+    for stage in (FIRST, SECOND):
+        assert found.crop((left, top, left + WIDTH, top + WIDTH)) == drawn_stage(block(), stage, RED)
+        left += WIDTH + MARGIN
+    alone, without_scores = sheet(block(), ["trio"]), sheet(block(), ["fastv"])
+    assert found.height - 2 * MARGIN == alone.height + without_scores.height - 4 * MARGIN
+    assert alone.height - 2 * MARGIN > 2 * (without_scores.height - 2 * MARGIN - HEAD)
+
+
+def test_a_method_and_a_retention_can_be_chosen():
+    assert sheet(block(), ["trio"], 0.5).width == 2 * MARGIN + WIDTH
+    assert sheet(block(), ["fastv", "trio"]).height == sheet(block(), ["trio", "fastv"]).height
+    assert token_sheet(block(), retention=0.5) == token_sheet(block(), ["trio"], 0.5)
+
+
+@pytest.mark.parametrize(
+    ("methods", "retention", "says"),
+    [
+        (["nonesuch"], None, "no tokens of 'nonesuch': choose --method trio, fastv"),
+        ([], 0.3, r"no tokens of trio and fastv at 0\.3: choose --retention 0\.1, 0\.5"),
+        (["fastv"], 0.5, r"no tokens of fastv at 0\.5: choose --retention 0\.1"),
+        ([], float("nan"), "no tokens of trio and fastv at nan"),
+    ],
+)
+def test_what_was_not_measured_is_one_line(methods, retention, says):
+    with pytest.raises(StudyError, match=says):
+        token_sheet(block(), methods, retention)
+
+
+def test_methods_that_share_no_retention_are_refused():
+    maps = [DrawnTokens("a", 0.1, "", "", [FIRST]), DrawnTokens("b", 0.5, "", "", [FIRST])]
+    with pytest.raises(StudyError, match="no tokens of a and b all at one retention: choose one --method"):
+        token_sheet(block(maps=maps), ["a", "b"])
+    assert token_sheet(block(maps=maps, shown=["a", "b"])) == token_sheet(block(maps=maps), ["a"])
+
+
+def test_a_method_that_drops_nothing_keeps_the_whole_picture():
+    found = sheet(block(maps=[DrawnTokens("trio", 1.0, "100 %", "", [])]))
+    assert middles(found.crop((MARGIN, MARGIN + HEAD, MARGIN + WIDTH, MARGIN + HEAD + WIDTH))) == [(255, 0, 0)] * 4
+
+
+def test_names_that_the_font_lacks_become_numbers_and_long_ones_widen_the_sheet():
+    narrow, wide = (
+        sheet(block(maps=[DrawnTokens(name, 0.1, "", "", [FIRST])], shown=[name])) for name in ("a", "中" * 40)
+    )
+    assert wide.width > narrow.width
+
+
+def test_powers_of_ten_are_spelled_in_characters_of_the_font():
+    low, spelled = (replace(FIRST, low=text) for text in ("5.5 × 10⁻⁶", "5.5 x 10^-6"))
+    one, other = (sheet(block(maps=[DrawnTokens("trio", 0.1, "", "", [stage])])) for stage in (low, spelled))
+    assert one == other
+
+
+def test_a_stage_without_scores_leaves_its_place_free():
+    one = DrawnTokens("trio", 0.1, "", "", [SECOND, FIRST])
+    found = sheet(block(maps=[one]))
+    left, top = MARGIN, MARGIN + HEAD + WIDTH + LINE
+    assert found.crop((left, top, left + WIDTH, top + WIDTH)).getextrema() == ((255, 255),) * 3
+    left += WIDTH + MARGIN
+    heat = drawn_stage(block(), FIRST, RED, scores=True)
+    assert found.crop((left, top, left + WIDTH, top + WIDTH)) == heat
+
+
+def test_a_picture_that_cannot_be_read_is_one_line():
+    broken = f"data:image/png;base64,{b64encode(b'no picture').decode()}"
+    with pytest.raises(StudyError, match="the study's picture cannot be read"):
+        token_sheet(block(picture=broken))
+
+
+def test_the_figure_of_a_sweep_is_a_png_and_nothing_else():
+    report = sweep.report(with_tokens(document(study(retentions=(0.11, 0.55)))))
+    found = Image.open(io.BytesIO(picture(report, "tokens", "png")))
+    assert found.width == 4 * MARGIN + 3 * WIDTH
+    for form in ("svg", "pdf"):
+        with pytest.raises(StudyError, match=f"the figure 'tokens' is made of pixels, so it has no form {form}"):
+            picture(report, "tokens", form)
+    with pytest.raises(StudyError, match="the figure 'prefill' shows all methods and retentions"):
+        picture(report, "prefill", "png", methods=["trio"])
