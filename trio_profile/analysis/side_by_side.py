@@ -12,7 +12,9 @@ from pydantic import Field
 
 from trio_profile.analysis.cells import CellSummary, DenseSummary
 from trio_profile.analysis.compare import Comparison
+from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.pairs import CellPairs, speedups_by_session
+from trio_profile.analysis.recommendation import Recommendation
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import StudyError
 from trio_profile.records.documents import Document
@@ -60,6 +62,9 @@ class Side(Record):
     study: what was asked.
     dense: the dense model; None if it is not measured.
     code: the commits that measured it, or the versions of trio-profile outside a checkout.
+    sessions: how many of the document's sessions are its own. The first study has the first ones, and so on.
+    recommendation: the cell to deploy, if any.
+    doubts: the reasons not to trust numbers of this study.
     """
 
     name: str
@@ -67,6 +72,9 @@ class Side(Record):
     study: Study
     dense: DenseSummary | None
     code: tuple[str, ...]
+    sessions: int
+    recommendation: Recommendation
+    doubts: tuple[Doubt, ...] = ()
 
 
 class SideCell(Record):
@@ -108,6 +116,11 @@ class SideBySide(Document):
         """The methods, in the order of the studies."""
         return list(dict.fromkeys(cell.method for cell in self.cells))
 
+    def sessions_of(self, number: int) -> tuple[Session, ...]:
+        """Return the sessions of a study. number: of the study, from 0."""
+        begin = sum(side.sessions for side in self.sides[:number])
+        return self.sessions[begin : begin + self.sides[number].sessions]
+
 
 def side_by_side(names: Sequence[str], documents: Several) -> SideBySide:
     """Put the documents of two or more studies side by side.
@@ -124,6 +137,9 @@ def side_by_side(names: Sequence[str], documents: Several) -> SideBySide:
             study=document.study,
             dense=document.dense,
             code=_code(document.sessions),
+            sessions=len(document.sessions),
+            recommendation=document.recommendation,
+            doubts=tuple(document.doubts),
         )
         for name, document in zip(names, documents, strict=True)
     )

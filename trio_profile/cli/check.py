@@ -10,6 +10,7 @@ from trio_profile.cli.options import DIRECTORY, JSON, LATEX, MARKDOWN, OUTPUT
 
 if TYPE_CHECKING:
     from trio_profile.analysis.doubt import Doubt
+    from trio_profile.findings.blocks import Report
     from trio_profile.records.contents import Contents
 
 
@@ -29,12 +30,18 @@ def command(
     form = printing.form(json=json, markdown=markdown, latex=latex)
     from trio_profile.analysis.stability import doubts
     from trio_profile.findings.doubts import report
+    from trio_profile.findings.study_page import with_banner
     from trio_profile.records.store import Store
 
     contents = Store(directory).read()
     found = doubts(contents.study, contents.measurements, contents.dense, contents.sessions)
     printing.warn(contents.dropped)
-    printing.show(form, lambda: _json(contents, found), lambda: report(contents.study, contents.measurements, found))
+
+    def make_report() -> "Report":
+        made = report(contents.study, contents.measurements, found)
+        return with_banner(made, contents.study.model, contents.sessions)
+
+    printing.show(form, lambda: _json(contents, found), make_report)
     if strict and found:
         raise typer.Exit(JUDGED_NO)
 

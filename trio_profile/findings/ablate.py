@@ -1,6 +1,6 @@
 """The report of ablations: a page a group, each variant compared with the default, and what could not be run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from trio_profile import units
 from trio_profile.analysis.ablate import Ablation, Group, Row
@@ -140,37 +140,42 @@ def _speeds(rows: Sequence[Row]) -> list[str]:
 
 
 def _summary(document: Ablation, group: Group, rows: Sequence[Row]) -> Table:
-    """What 80 columns hold."""
-    dense = document.dense
-    known = dense is not None and dense.accuracy is not None
+    """The variants beside each other: answers, speed and cost."""
+    dense, marked = document.dense, doubts.marks(document.doubts, _cells(rows))
+    known = _answers_known(document)
     table = [
         [
-            _variant(row),
+            _variant(row, marked),
             *([entries.short_share(row.accuracy), entries.points(row.default_difference)] if known else []),
-            entries.nats(row.kl_nats_mean),
             entries.speedup(row.prefill_speedup),
+            entries.short_speedup(row.total_speedup),
             entries.ratio(row.counted_macs, dense.counted_macs if dense else None, 0),
+            entries.ratio(row.kv_bytes, dense.kv_bytes if dense else None, 0),
+            *entries.divergence(row),
         ]
         for row in rows
     ]
-    columns = [group.name, *(("right", "points to default") if known else ()), "mean KL, nats", "prefill", "MACs"]
+    columns = [group.name, *(("right", "points to default") if known else ()), "prefill", "total", "MACs", "KV"]
     answers = "Points to the default are paired, question by question. " if known else ""
-    return Table(f"{answers}MACs are relative to dense.", columns, table)
+    # Where no answers are known, the mean KL is the only sign of what was lost.
+    first = len(columns) if known else len(columns) + 1
+    caption = f"{answers}MACs and KV are relative to dense."
+    return Table(caption, [*columns, *entries.NATS_COLUMNS], table, first=first)
 
 
 def _table(document: Ablation, group: Group, rows: Sequence[Row]) -> Table:
-    dense = document.dense
-    known = dense is not None and dense.accuracy is not None
+    dense, marked = document.dense, doubts.marks(document.doubts, _cells(rows))
+    known = _answers_known(document)
     printed = any(row.printed is not None for row in rows)
     columns = [group.name, "budgets"]
     columns += ["right", "to default", "to dense", "changed answers"] if known else ["changed tokens"]
-    columns += ["mean KL, nats", "prefill", "MACs", "selection", *(["paper"] * printed)]
+    columns += [*entries.NATS_COLUMNS, "prefill", "MACs", "selection", *(["paper"] * printed)]
     table = [
         [
-            _variant(row),
+            _variant(row, marked),
             Entry(", ".join(map(str, row.budgets))),
             *(_right(row) if known else [entries.changed(row.top1_agreement)]),
-            entries.nats(row.kl_nats_mean),
+            *entries.divergence(row),
             entries.speedup(row.prefill_speedup),
             *(_work(macs or 0, dense) for macs in (row.counted_macs, row.selection_macs)),
             *([entries.NOTHING if row.printed is None else Entry(units.score(row.printed))] if printed else []),
@@ -181,8 +186,14 @@ def _table(document: Ablation, group: Group, rows: Sequence[Row]) -> Table:
     return Table(caption + _paper(group) * printed, columns, table, detail=True)
 
 
-def _variant(row: Row) -> Entry:
-    return Entry(row.variant, note="default" if row.default else "")
+def _variant(row: Row, marked: Mapping[str, str]) -> Entry:
+    """The name of a variant. marked: why each doubted cell is doubted, by its id."""
+    [cell] = _cells([row])
+    return Entry(row.variant, note="default" if row.default else "", doubt=marked.get(cell.id, ""))
+
+
+def _answers_known(document: Ablation) -> bool:
+    return document.dense is not None and document.dense.accuracy is not None
 
 
 def _work(macs: int, dense: DenseSummary | None) -> Entry:

@@ -28,7 +28,7 @@ def answers(group: Group, retention: float, dense: DenseSummary) -> Chart:
 def closeness(group: Group, retention: float) -> Chart:
     """Mean KL to dense of each variant at one retention."""
     shown = [
-        (row, found.value, found.ci95, f"mean KL {units.nats_within(found.value, found.ci95)}")
+        (row, found.value, found.ci95, f"mean KL {units.nats_within(found.value, found.ci95)}{_tail(row)}")
         for row in group.at(retention)
         if (found := row.kl_nats_mean)
     ]
@@ -78,6 +78,12 @@ def _variants(
     place = f"{group.name.replace(' ', '-')}-{units.plain(retention)}"
     label = f"{label}, by {group.name}"
     return Chart(f"{id}-{place}", caption, label, Axis("", names=names), axis, [points], levels, detail=True)
+
+
+def _tail(row: Row) -> str:
+    """The 95th percentile of the KL as a further line; empty if it is not known."""
+    found = row.kl_nats_p95
+    return "" if found is None else f"\n95th percentile {units.nats_within(found.value, found.ci95)}"
 
 
 def _scaled(bounds: Interval) -> Interval:

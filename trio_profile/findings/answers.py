@@ -1,29 +1,37 @@
 """What pruning does to the answers of a sweep, where the right answers are known."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from trio_profile import units
 from trio_profile.analysis.accuracy import AccuracyKept
 from trio_profile.analysis.sweep import CellSummary, DenseSummary, SweepDocument
-from trio_profile.findings import entries, sweep_charts
+from trio_profile.findings import doubts, entries, sweep_charts
 from trio_profile.findings.blocks import Block, Entry, Page, Sentences, Table
 from trio_profile.findings.cell_tables import head
-from trio_profile.findings.cells import any_finished, planned, realised
+from trio_profile.findings.cells import any_finished, finished_cells, planned, realised
 from trio_profile.findings.charts import colour_of
 from trio_profile.text import listed
 
-_NO_ANSWERS = "No question with a known answer was asked. A file of them is named by --questions."
+_NO_ANSWERS = (
+    "This page says how far the next token moves from dense, not whether answers stay right.",
+    "No question with a known answer was asked. Name a file of questions with `--questions FILE`.",
+)
+_NOTHING = (
+    "No finished cell says anything about answers.",
+    "Name a file of questions with `--questions FILE`.",
+)
 _NOT_ENOUGH = "not enough questions to say"
 
 
 def answers_page(document: SweepDocument) -> Page:
     """Right answers by retention, and the cheapest retention that keeps them; else how far the output moved."""
     dense = document.dense
-    blocks: list[Block] = [Sentences("", [_NO_ANSWERS], detail=True)]
+    marked = doubts.marks(document.doubts, finished_cells(document))
+    blocks: list[Block] = [Sentences("", _NOTHING, detail=True)]
     if dense is not None and dense.accuracy is not None and any_finished(document):
-        blocks = [sweep_charts.accuracy(document), _kept_table(document), _answers_table(document, dense)]
+        blocks = [sweep_charts.accuracy(document), _kept_table(document), _answers_table(document, dense, marked)]
     elif any(cell.kl_nats is not None for cell in document.cells):
-        blocks.append(_closeness_table(document))
+        blocks = [Sentences("", _NO_ANSWERS, detail=True), _closeness_table(document, marked)]
     return Page(
         "answers",
         "Answers",
@@ -36,12 +44,12 @@ def answers_page(document: SweepDocument) -> Page:
     )
 
 
-def _closeness_table(document: SweepDocument) -> Table:
+def _closeness_table(document: SweepDocument, marked: Mapping[str, str]) -> Table:
     """How far the next token lies from dense, where no answers are known."""
     columns = ("Method", "Retention", "changed next token", *entries.NATS_COLUMNS)
     rows = [
         [
-            *head(document, method, asked, cell),
+            *head(document, method, asked, cell, marked),
             *(
                 [entries.unmeasured(cell, 4)]
                 if cell is None or cell.kl_nats is None
@@ -113,7 +121,7 @@ def _kept_entry(found: AccuracyKept) -> Entry:
     return Entry(text, note=", ".join(notes))
 
 
-def _answers_table(document: SweepDocument, dense: DenseSummary) -> Table:
+def _answers_table(document: SweepDocument, dense: DenseSummary, marked: Mapping[str, str]) -> Table:
     kinds = list(dense.accuracy_by_kind)
     columns = (
         *("Method", "Retention", "right", "points lost", "changed answers", "changed next token"),
@@ -128,14 +136,15 @@ def _answers_table(document: SweepDocument, dense: DenseSummary) -> Table:
             *(entries.short_share(dense.accuracy_by_kind[kind]) for kind in kinds),
         ]
     ]
-    rows += [_answers_row(document, method, asked, cell, kinds) for method, asked, cell in planned(document)]
+    rows += [
+        _answers_row(cell, head(document, method, asked, cell, marked), kinds)
+        for method, asked, cell in planned(document)
+    ]
     return Table("Answers by retention", columns, rows, keys=2, first=7, detail=True)
 
 
-def _answers_row(
-    document: SweepDocument, method: str, asked: float, cell: CellSummary | None, kinds: Sequence[str]
-) -> list[Entry]:
-    name = head(document, method, asked, cell)
+def _answers_row(cell: CellSummary | None, name: Sequence[Entry], kinds: Sequence[str]) -> list[Entry]:
+    """A row of the answers. name: the entries that name the cell."""
     if cell is None or cell.accuracy is None or cell.kl_nats is None or cell.top1_agreement is None:
         return [*name, entries.unmeasured(cell, 7 + len(kinds))]
     return [

@@ -3,8 +3,7 @@
 The renderers in `render/` draw these blocks: the terminal, the page, Markdown, LaTeX. They know no document and no
 measurement. A block holds text and numbers, never a library's object.
 
-A block with `detail=True` stands on the page, in Markdown and in LaTeX. The terminal leaves it out, unless
-`everything` is asked for.
+A block with `detail=True` stands on the page, in Markdown and in LaTeX. The terminal shows it if asked for everything.
 """
 
 from collections.abc import Sequence
@@ -62,7 +61,8 @@ class Table:
 
     keys: how many columns name the row, counted from the left. A renderer that splits a wide table repeats them.
     first: how many columns, counted from the left, are always in sight. The page hides the others until "more columns"
-        is chosen, and the terminal leaves them out. None: all are in sight.
+        is chosen. The terminal leaves them out, and of those in sight as many at the right as its width does not hold.
+        None: all are in sight.
     groups: headings over several columns, each with how many columns it spans.
     compact: half a page wide.
     prose: its entries are sentences, which begin at the left and run over several lines.

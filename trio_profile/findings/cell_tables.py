@@ -10,7 +10,7 @@ from trio_profile.findings.blocks import Entry, Page, Table
 from trio_profile.findings.cells import finished, finished_cells, planned, realised, selection_share
 from trio_profile.findings.charts import colour_of
 from trio_profile.findings.entries import NATS_COLUMNS
-from trio_profile.records.schema import Cell, Energy
+from trio_profile.records.schema import Energy
 
 
 def summary(document: SweepDocument, method: str) -> Table:
@@ -29,7 +29,7 @@ def methods_table(document: SweepDocument) -> Table:
     """A row for each method: its fastest cell that keeps the answers, and where pruning stops paying."""
     marked = doubts.marks(document.doubts, finished_cells(document))
     first, more = _answer_columns(document.dense)
-    columns = ["Method", "at", *first, "prefill", "total", "pays up to", "MACs", "KV", "f(n)", *more]
+    columns = ["Method", "at", *first, "prefill", "total", "MACs", "KV", "pays up to", "f(n)", *more]
     rows: list[list[Entry]] = []
     for method in document.study.methods:
         cells = finished(document, method)
@@ -38,7 +38,7 @@ def methods_table(document: SweepDocument) -> Table:
             rows.append([name, Entry("no finished cell", tone="absent", span=len(columns) - 1)])
             continue
         row = _summary_row(fastest(cells) or cells[0], document.dense, marked, len(columns))
-        place = 3 + len(first)
+        place = 5 + len(first)
         rows.append([name, *row[:place], _pays(document, method), *row[place:]])
     known = document.dense is not None and document.dense.accuracy is not None
     return Table(at_its_best(known=known), columns, rows, keys=2, first=6 + len(first))
@@ -52,9 +52,13 @@ def at_its_best(*, known: bool) -> str:
 
 def cells_page(document: SweepDocument) -> Page:
     """Every cell that was asked for, with its numbers or the reason why there are none."""
+    marked = doubts.marks(document.doubts, finished_cells(document))
     tables = [
-        *(_retention_table(document), _time_table(document), *_cpu_table(document), *_token_table(document)),
-        _exact_table(document),
+        _retention_table(document, marked),
+        _time_table(document, marked),
+        *_cpu_table(document, marked),
+        *_token_table(document, marked),
+        _exact_table(document, marked),
     ]
     return Page(
         "cells",
@@ -80,7 +84,7 @@ def _pays(document: SweepDocument, method: str) -> Entry:
 
 
 def _summary_row(cell: CellSummary, dense: DenseSummary | None, marked: Mapping[str, str], columns: int) -> list[Entry]:
-    doubt = marked.get(Cell(method=cell.method, retention=cell.nominal_retention).id, "")
+    doubt = entries.doubt(cell.method, cell.nominal_retention, marked)
     head = Entry(units.percent(realised(cell)), doubt=doubt, order=realised(cell))
     if cell.status != "done" or cell.retention is None:
         return [head, entries.unmeasured(cell, columns - 1)]
@@ -98,20 +102,27 @@ def _summary_row(cell: CellSummary, dense: DenseSummary | None, marked: Mapping[
     ]
 
 
-def head(document: SweepDocument, method: str, asked: float, cell: CellSummary | None) -> list[Entry]:
-    """The entries that name a cell: its method, and the realised retention beside the one that was asked for."""
+def head(
+    document: SweepDocument, method: str, asked: float, cell: CellSummary | None, marked: Mapping[str, str]
+) -> list[Entry]:
+    """The entries that name a cell: its method, and the realised retention beside the one that was asked for.
+
+    marked: why each doubted cell is doubted, by its id.
+    """
     reached = realised(cell) if cell else asked
     note = "" if units.percent(reached) == units.percent(asked) else f"of {units.percent(asked)}"
     name = Entry(method, colour=colour_of(document, method))
-    return [name, Entry(units.percent(reached), note=note, order=reached)]
+    doubt = entries.doubt(method, asked, marked)
+    return [name, Entry(units.percent(reached), note=note, doubt=doubt, order=reached)]
 
 
-def _retention_table(document: SweepDocument) -> Table:
+def _retention_table(document: SweepDocument, marked: Mapping[str, str]) -> Table:
     columns = ("Method", "asked", "of the layers", "in the last layer", "realised", "tokens kept", "after layers")
     rows: list[list[Entry]] = []
     for method, asked, cell in planned(document):
         kept = cell.retention if cell else None
-        first = [Entry(method, colour=colour_of(document, method)), Entry(units.percent(asked))]
+        doubt = entries.doubt(method, asked, marked)
+        first = [Entry(method, colour=colour_of(document, method)), Entry(units.percent(asked), doubt=doubt)]
         if cell is None or kept is None:
             rows.append([*first, entries.unmeasured(cell, 5)])
             continue
@@ -121,21 +132,23 @@ def _retention_table(document: SweepDocument) -> Table:
     return Table("Retention: four numbers have this name", columns, rows, keys=2, detail=True)
 
 
-def _time_table(document: SweepDocument) -> Table:
+def _time_table(document: SweepDocument, marked: Mapping[str, str]) -> Table:
     groups = (("", 3), ("Prefill", 3), ("Total", 3), ("", 1))
     timed = ("dense", "pruned", "speed-up")
     columns = ("Method", "Retention", "Tokens kept", *timed, *timed, "Pairs")
-    rows = [_time_row(document, method, asked, cell) for method, asked, cell in planned(document)]
+    rows = [_time_row(document, method, asked, cell, marked) for method, asked, cell in planned(document)]
     caption = "Time: dense and pruned, and their paired ratio"
     return Table(caption, columns, rows, groups, keys=2, detail=True)
 
 
-def _time_row(document: SweepDocument, method: str, asked: float, cell: CellSummary | None) -> list[Entry]:
+def _time_row(
+    document: SweepDocument, method: str, asked: float, cell: CellSummary | None, marked: Mapping[str, str]
+) -> list[Entry]:
     if cell is None or cell.status != "done":
-        return [*head(document, method, asked, cell), entries.unmeasured(cell, 8)]
+        return [*head(document, method, asked, cell, marked), entries.unmeasured(cell, 8)]
     prefill, stopped = cell.prefill_speedup, cell.prefill_speedup.stopped if cell.prefill_speedup else ""
     return [
-        *head(document, method, asked, cell),
+        *head(document, method, asked, cell, marked),
         Entry(", ".join(map(str, cell.budgets)), title=f"after layers {', '.join(map(str, cell.layers))}"),
         entries.milliseconds(cell.dense_prefill_ms),
         entries.milliseconds(cell.prefill_ms),
@@ -147,14 +160,14 @@ def _time_row(document: SweepDocument, method: str, asked: float, cell: CellSumm
     ]
 
 
-def _cpu_table(document: SweepDocument) -> list[Table]:
+def _cpu_table(document: SweepDocument, marked: Mapping[str, str]) -> list[Table]:
     """CPU time, where it was measured."""
     cells = [(method, asked, cell) for method, asked, cell in planned(document) if cell and cell.cpu_ms]
     if not cells:
         return []
     rows = [
         [
-            *head(document, method, asked, cell),
+            *head(document, method, asked, cell, marked),
             entries.milliseconds(cell.dense_cpu_ms),
             entries.milliseconds(cell.cpu_ms),
             entries.speedup(cell.cpu_speedup),
@@ -168,7 +181,7 @@ def _cpu_table(document: SweepDocument) -> list[Table]:
     return [Table(caption, ("Method", "Retention", "dense", "pruned", "ratio"), rows, keys=2, detail=True)]
 
 
-def _token_table(document: SweepDocument) -> list[Table]:
+def _token_table(document: SweepDocument, marked: Mapping[str, str]) -> list[Table]:
     """First and later tokens, the host's part, and energy, where they were measured."""
     cells = [(method, asked, cell) for method, asked, cell in planned(document) if cell and cell.ttft_ms]
     if not cells:
@@ -178,7 +191,7 @@ def _token_table(document: SweepDocument) -> list[Table]:
     dense_energy = document.dense.energy if document.dense else None
     rows = [
         [
-            *head(document, method, asked, cell),
+            *head(document, method, asked, cell, marked),
             entries.milliseconds(cell.dense_ttft_ms),
             entries.milliseconds(cell.ttft_ms),
             entries.milliseconds(cell.dense_tpot_ms),
@@ -199,10 +212,10 @@ def _joules(energy: Energy | None) -> Entry:
     return Entry(units.joules(energy.prefill_j))
 
 
-def _exact_table(document: SweepDocument) -> Table:
+def _exact_table(document: SweepDocument, marked: Mapping[str, str]) -> Table:
     groups = (("", 2), ("MACs", 5), ("KV cache", 2), ("Memory", 1))
     columns = ("Method", "Retention", "by formula", "counted", "fvcore", "selection", "γ", "held", "predicted", "peak")
-    rows = [_exact_row(document, method, asked, cell) for method, asked, cell in planned(document)]
+    rows = [_exact_row(document, method, asked, cell, marked) for method, asked, cell in planned(document)]
     dense = [_dense_row(document.dense)] if document.dense else []
     caption = "Work and memory: exact counts, and their ratio to dense"
     return Table(caption, columns, [*dense, *rows], groups, keys=2, detail=True)
@@ -223,13 +236,15 @@ def _dense_row(dense: DenseSummary) -> list[Entry]:
     ]
 
 
-def _exact_row(document: SweepDocument, method: str, asked: float, cell: CellSummary | None) -> list[Entry]:
+def _exact_row(
+    document: SweepDocument, method: str, asked: float, cell: CellSummary | None, marked: Mapping[str, str]
+) -> list[Entry]:
     if cell is None or cell.status != "done":
-        return [*head(document, method, asked, cell), entries.unmeasured(cell, 8)]
+        return [*head(document, method, asked, cell, marked), entries.unmeasured(cell, 8)]
     dense = document.dense
     gamma = cell.gamma.counted if cell.gamma else None
     return [
-        *head(document, method, asked, cell),
+        *head(document, method, asked, cell, marked),
         entries.macs(cell.fastv_macs, dense.fastv_macs if dense else None),
         entries.macs(cell.counted_macs, dense.counted_macs if dense else None),
         entries.macs(cell.fvcore_macs, dense.fvcore_macs if dense else None),

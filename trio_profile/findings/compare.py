@@ -69,8 +69,9 @@ def answers_page(document: Comparison, dense: DenseSummary) -> Page:
     """Right answers of each method at each retention, and the difference to the reference method."""
     retentions = sorted(set(document.study.retentions))
     first = [Entry("dense"), *[entries.share(dense.accuracy)] * len(retentions)]
+    marked = _marks(document)
     rows = [
-        [Entry(method), *(_right(by_retention.get(retention)) for retention in retentions)]
+        [Entry(method), *(_right(by_retention.get(retention), marked) for retention in retentions)]
         for method, by_retention in document.answered.items()
     ]
     caption = f"Questions answered right, and points to {document.reference}"
@@ -216,7 +217,7 @@ def _table(document: Comparison, rows: Sequence[Row]) -> Table:
 def _methods_table(document: Comparison, rows: Sequence[CellSummary], caption: str, *, places: bool) -> Table:
     """A row for each cell. places: whether a column says its retention."""
     dense, known = document.dense, _answers_known(document)
-    marked = doubts.marks(document.doubts, _cells([row for row in document.rows if row.status == "done"]))
+    marked = _marks(document)
     apart = {(row.method, row.nominal_retention): row.reference_difference for row in document.rows}
     columns = [
         "Method",
@@ -227,8 +228,7 @@ def _methods_table(document: Comparison, rows: Sequence[CellSummary], caption: s
         "MACs",
         "KV",
     ]
-    # 80 columns hold the retention or the cache, not both.
-    in_sight = len(columns) - places
+    in_sight = len(columns)
     columns += ["selection", "MACs without selection", "changed answers" if known else "changed tokens"]
     columns += [*entries.NATS_COLUMNS, *([f"right, to {document.reference}"] if known else []), "remark"]
     table = [
@@ -253,8 +253,13 @@ def _methods_table(document: Comparison, rows: Sequence[CellSummary], caption: s
 
 
 def _name(document: Comparison, row: CellSummary, marked: Mapping[str, str]) -> Entry:
-    doubt = marked.get(Cell(method=row.method, retention=row.nominal_retention).id, "")
+    doubt = entries.doubt(row.method, row.nominal_retention, marked)
     return Entry(row.method, doubt=doubt, colour=colour_of(document, row.method))
+
+
+def _marks(document: Comparison) -> dict[str, str]:
+    """Why each doubted cell is doubted, by its id."""
+    return doubts.marks(document.doubts, _cells([row for row in document.rows if row.status == "done"]))
 
 
 def _speed(row: CellSummary) -> float:
@@ -264,8 +269,12 @@ def _speed(row: CellSummary) -> float:
 def _kinds_table(document: Comparison, dense: DenseSummary, retention: float) -> Table:
     kinds = list(dense.accuracy_by_kind)
     first = [Entry("dense"), *(entries.share(dense.accuracy_by_kind[kind]) for kind in kinds)]
+    marked = _marks(document)
     rows = [
-        [Entry(method), *(entries.share(by_retention[retention].accuracy_by_kind.get(kind)) for kind in kinds)]
+        [
+            Entry(method, doubt=entries.doubt(method, retention, marked)),
+            *(entries.share(by_retention[retention].accuracy_by_kind.get(kind)) for kind in kinds),
+        ]
         for method, by_retention in document.answered.items()
         if retention in by_retention
     ]
@@ -273,15 +282,16 @@ def _kinds_table(document: Comparison, dense: DenseSummary, retention: float) ->
     return Table(caption, ("Method", *kinds), [first, *rows], detail=True)
 
 
-def _right(row: Row | None) -> Entry:
+def _right(row: Row | None, marked: Mapping[str, str]) -> Entry:
     """The right answers of a method, and as a note the difference to the reference method."""
     if row is None or row.accuracy is None:
         return Entry("–", tone="absent")
-    apart = row.reference_difference
+    apart, doubt = row.reference_difference, entries.doubt(row.method, row.nominal_retention, marked)
     text = units.percent_within(row.accuracy.value, row.accuracy.ci95)
     if apart is None:
-        return Entry(text)
-    return Entry(text, note=units.points_within(apart.value, apart.ci95), tone=entries.tone(apart.ci95, 0))
+        return Entry(text, doubt=doubt)
+    note = units.points_within(apart.value, apart.ci95)
+    return Entry(text, note=note, doubt=doubt, tone=entries.tone(apart.ci95, 0))
 
 
 def _answers_known(document: Comparison) -> bool:

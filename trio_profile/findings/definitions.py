@@ -76,7 +76,8 @@ DEFINITIONS = (
     ),
     (
         "What is not here",
-        "Without known answers, whether the answers stay right. A pruned model that is faster may still be wrong.",
+        "If no answers are known, this page does not say whether they stay right. A pruned model that is faster may "
+        "still be wrong.",
     ),
 )
 

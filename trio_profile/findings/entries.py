@@ -1,9 +1,12 @@
 """Entries that the tables of several reports share: a quantity as text, its interval as note or title."""
 
+from collections.abc import Mapping
+
 from trio_profile import units
 from trio_profile.analysis.sweep import CellSummary
 from trio_profile.findings.blocks import Entry, Tone
 from trio_profile.records.estimate import Accuracy, Difference, Interval, Measured, Share
+from trio_profile.records.schema import Cell
 
 NATS_COLUMNS = ("mean KL, nats", "95th percentile", "median KL")
 """The columns of `divergence`."""
@@ -111,6 +114,14 @@ def points(found: Difference | None) -> Entry:
         return NOTHING
     text = units.points_within(found.value, found.ci95)
     return Entry(text, tone=tone(found.ci95, 0), order=found.value)
+
+
+def doubt(method: str, retention: float, marked: Mapping[str, str]) -> str:
+    """Why a cell is doubted; empty if it is not.
+
+    retention: the nominal one. marked: why each doubted cell is doubted, by its id, as `doubts.marks` returns it.
+    """
+    return marked.get(Cell(method=method, retention=retention).id, "") if marked else ""
 
 
 def unmeasured(cell: CellSummary | None, span: int) -> Entry:

@@ -134,7 +134,10 @@ def counters_page(document: FlopsDocument, unit: Unit) -> Page:
     counted = document.counted
     if counted.fvcore_macs is None:
         reason = counted.fvcore_reason or "it was not asked"
-        blocks: list[Block] = [Sentences("", [f"fvcore gives no count here: {reason}"])]
+        blocks: list[Block] = [
+            Sentences("", ["There is nothing to compare: fvcore gives no count of this prefill."]),
+            Terms("Why fvcore gives none", [("reason", reason)], detail=True),
+        ]
     else:
         terms = (*counted.fvcore_terms, Term(name="residual", macs=counted.fvcore_residual_macs or 0))
         start = counted.torch_flops // 2

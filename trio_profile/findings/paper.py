@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from trio_profile import units
-from trio_profile.analysis.ablate import Ablation
+from trio_profile.analysis.ablate import Ablation, Row
 from trio_profile.analysis.cells import CellSummary, DenseSummary
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.findings import entries
+from trio_profile.findings import doubts, entries
 from trio_profile.findings.blocks import Entry, Page, Table
 from trio_profile.findings.cells import realised
 from trio_profile.records.estimate import Measured
+from trio_profile.records.schema import Cell
 
 _COLUMNS = ("Method", "Retention", "Prefill", "Total", "MACs", "f(n)", "KV")
 _ANSWERS = ("Right", "Points to dense")
@@ -27,7 +28,11 @@ def page(document: Any) -> Page | None:
 def table(document: SweepDocument | Comparison | Ablation) -> Table:
     """All cells of a study, measured or not."""
     answers = document.dense is not None and document.dense.accuracy is not None
-    rows = [_row(name, cell, document.dense, answers=answers) for name, cell in _cells(document)]
+    found = [(name, cell, _record(cell)) for name, cell in _cells(document)]
+    marked = doubts.marks(document.doubts, [record for _, cell, record in found if cell.status == "done"])
+    rows = [
+        _row(name, cell, document.dense, marked.get(record.id, ""), answers=answers) for name, cell, record in found
+    ]
     columns = (*_COLUMNS, *(_ANSWERS if answers else ()))
     return Table(_caption(document, answers=answers), columns, rows, keys=2)
 
@@ -36,6 +41,12 @@ def _cells(document: SweepDocument | Comparison | Ablation) -> Sequence[tuple[st
     if isinstance(document, Ablation):
         return [(f"{row.method}, {group.name} {row.variant}", row) for group in document.groups for row in group.rows]
     return [(cell.method, cell) for cell in (document.rows if isinstance(document, Comparison) else document.cells)]
+
+
+def _record(cell: CellSummary) -> Cell:
+    """A cell as records name it."""
+    options = cell.options if isinstance(cell, Row) else {}
+    return Cell(method=cell.method, retention=cell.nominal_retention, options=options)
 
 
 def _caption(document: SweepDocument | Comparison | Ablation, *, answers: bool) -> str:
@@ -58,8 +69,9 @@ def _caption(document: SweepDocument | Comparison | Ablation, *, answers: bool) 
     return " ".join([*parts, "Brackets: 95 % intervals."])
 
 
-def _row(name: str, cell: CellSummary, dense: DenseSummary | None, *, answers: bool) -> list[Entry]:
-    head = [Entry(name), Entry(units.percent(realised(cell)), order=realised(cell))]
+def _row(name: str, cell: CellSummary, dense: DenseSummary | None, doubt: str, *, answers: bool) -> list[Entry]:
+    """One cell. doubt: why it is doubted; empty if it is not."""
+    head = [Entry(name), Entry(units.percent(realised(cell)), doubt=doubt, order=realised(cell))]
     if cell.status != "done":
         return [*head, entries.unmeasured(cell, 5 + 2 * answers)]
     found = [

@@ -1,6 +1,6 @@
 """The figures that a paper prints, beside the measured ones: in the charts, and as a page of their own."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,10 +14,11 @@ from trio_profile.audit.printed import Printed
 from trio_profile.audit.quantities import quantity
 from trio_profile.audit.reader import read
 from trio_profile.errors import StudyError
-from trio_profile.findings import blocks, entries
+from trio_profile.findings import blocks, doubts, entries
 from trio_profile.findings.blocks import Axis, Chart, Entry, Page, Report, Sentences, Series
 from trio_profile.findings.cells import realised
 from trio_profile.findings.charts import colour_of
+from trio_profile.records.schema import Cell
 from trio_profile.text import listed
 
 What = Literal["prefill", "total", "accuracy"]
@@ -241,7 +242,9 @@ def _page(document: SweepDocument | Comparison, claims: Claims, figures: Sequenc
             f"The printed figures are of {listed(models) or 'an unnamed model'}, and this study ran "
             f"{document.study.model}: compare the shape of the curves, not their height."
         )
-    rows = [_row(document, one) for one in figures]
+    cells = [Cell(method=one.method, retention=one.nominal_retention) for one in _cells(document)]
+    marked = doubts.marks(document.doubts, cells)
+    rows = [_row(document, one, marked) for one in figures]
     columns = ("Method", "Retention", "quantity", "as printed", "measured", "model of the claim", "place")
     return Page(
         "as-printed",
@@ -255,28 +258,38 @@ def _page(document: SweepDocument | Comparison, claims: Claims, figures: Sequenc
     )
 
 
-def _row(document: SweepDocument | Comparison, figure: Figure) -> list[Entry]:
+def _row(document: SweepDocument | Comparison, figure: Figure, marked: Mapping[str, str]) -> list[Entry]:
+    """A printed figure beside the measured one. marked: why each doubted cell is doubted, by its id."""
     derived = figure.what != "accuracy" and not figure.text.endswith("×")
     return [
         Entry(figure.method, colour=colour_of(document, figure.method)),
         Entry(units.percent(figure.retention), order=figure.retention),
         Entry(_WORDS[figure.what]),
         Entry(units.times(figure.value), note=figure.text) if derived else Entry(figure.text),
-        _measured(document, figure),
+        _measured(document, figure, marked),
         Entry(figure.model or "–"),
         Entry(figure.where),
     ]
 
 
-def _measured(document: SweepDocument | Comparison, figure: Figure) -> Entry:
-    cells: Sequence[CellSummary] = document.rows if isinstance(document, Comparison) else document.cells
-    near = [one for one in cells if one.method == figure.method and abs(realised(one) - figure.retention) <= _NEAR]
+def _measured(document: SweepDocument | Comparison, figure: Figure, marked: Mapping[str, str]) -> Entry:
+    near = [
+        one
+        for one in _cells(document)
+        if one.method == figure.method and abs(realised(one) - figure.retention) <= _NEAR
+    ]
     if not near:
         return entries.NOTHING
     cell = min(near, key=lambda one: abs(realised(one) - figure.retention))
+    doubt = entries.doubt(cell.method, cell.nominal_retention, marked)
     if figure.what != "accuracy":
-        return entries.speedup(cell.prefill_speedup if figure.what == "prefill" else cell.total_speedup)
+        found = cell.prefill_speedup if figure.what == "prefill" else cell.total_speedup
+        return replace(entries.speedup(found), doubt=doubt if found else "")
     dense = document.dense.accuracy if document.dense is not None else None
     if cell.accuracy is None or dense is None or not dense.value:
         return entries.NOTHING
-    return Entry(units.percent(cell.accuracy.value / dense.value))
+    return Entry(units.percent(cell.accuracy.value / dense.value), doubt=doubt)
+
+
+def _cells(document: SweepDocument | Comparison) -> Sequence[CellSummary]:
+    return document.rows if isinstance(document, Comparison) else document.cells

@@ -23,8 +23,7 @@ def badge(found: Recommendation) -> blocks.Confidence | None:
     """The confidence as a badge; None if nothing is recommended."""
     if found.confidence is None:
         return None
-    reasons = "; ".join(found.confidence.reasons)
-    return blocks.Confidence(found.confidence.level, f"{reasons[:1].upper()}{reasons[1:]}")
+    return blocks.Confidence(found.confidence.level, "; ".join(found.confidence.reasons))
 
 
 def banner(model: str, sessions: Sequence[Session]) -> str:

@@ -1,32 +1,31 @@
 """The report of several studies side by side: what is unlike, the speed-ups, the answers, and the exact counts."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import log
 
 from trio_profile import units
 from trio_profile.analysis.cells import CellSummary
 from trio_profile.analysis.recommendation import CONTROL
 from trio_profile.analysis.side_by_side import About, SideBySide, SideCell, StudyDifference
-from trio_profile.findings import entries
-from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Series, Table, Terms
+from trio_profile.findings import entries, sides
+from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Series, Table
 from trio_profile.findings.cells import realised
 from trio_profile.findings.charts import RETENTION, RIGHT_ANSWERS, ends, percents
 from trio_profile.findings.definitions import numbers_page
 from trio_profile.records.estimate import Accuracy, Estimate, Measured, SpeedupRatio
-from trio_profile.records.schema import Environment
 from trio_profile.text import listed
 
 MOST_CHARTS = 6
 """So many methods have a chart. The table has all of them."""
 _ABOUT: dict[About, str] = {
-    "machine": "Another machine, or another part of it. A speed-up is measured against dense in the same place, so it "
-    "can be compared; times cannot.",
+    "machine": "The studies ran on different hardware. Compare speed-ups, not times.",
     "versions": "Other versions of the libraries.",
     "code": "Other versions of the code.",
     "model": "Another model, or another form of it. Exact counts and answers cannot be compared.",
     "input": "Another input, or other questions. Speed-ups, counts or answers are not of the same work.",
-    "options": "Other options: the methods do not do the same.",
+    "options": "The methods ran with different options.",
     "files": "Files of the same name with other content.",
 }
 """What a difference means for the reader."""
@@ -43,23 +42,26 @@ _Points = Sequence[tuple[CellSummary, Estimate]]
 def report(document: SideBySide) -> Report:
     """All pages of several studies."""
     models = list(dict.fromkeys(side.study.model for side in document.sides))
-    facts = [f"{side.name}: {_device(side.environment)}" for side in document.sides]
+    facts = [f"{side.name}: {sides.device(side.environment)}" for side in document.sides]
     pages = [speedup_page(document)]
     if any(cell is not None and cell.accuracy is not None for one in document.cells for cell in one.cells):
         pages.append(answers_page(document))
-    pages += [exact_page(document), studies_page(document), numbers_page()]
+    pages += [exact_page(document), sides.doubts_page(document), sides.studies_page(document), numbers_page()]
     return Report(
         subject=listed([side.name for side in document.sides]),
         model=models[0] if len(models) == 1 else f"{len(models)} models",
         facts=facts,
         pages=pages,
         data=document.model_dump_json(),
+        banner=sides.banner(document),
+        confidence=sides.confidence(document),
     )
 
 
 def speedup_page(document: SideBySide) -> Page:
     """What is unlike, and the speed-ups with their ratios."""
     blocks: list[Block] = [*_unlike(document), Sentences("", [*_ratio_sentences(document)])]
+    blocks.append(sides.recommendations(document))
     methods = _charted(document)
     blocks.append(_speedup_table(document))
     blocks += [_chart(document, method, "prefill", "Prefill", lambda cell: cell.prefill_speedup) for method in methods]
@@ -69,7 +71,8 @@ def speedup_page(document: SideBySide) -> Page:
         "Side by side",
         "Each study has measured its own dense model in turn with the pruned one, so a speed-up belongs to its study. "
         f"A ratio is the speed-up of a study divided by that of {first}: above 1 pruning pays more there. Its interval "
-        "is Welch's, over the processes of both studies. Where it holds 1, these measurements show no difference.",
+        "is Welch's, over the processes of both studies. On a CPU it allows for the state of each machine too. Where "
+        "it holds 1, these measurements show no difference.",
         blocks,
     )
 
@@ -108,16 +111,6 @@ def exact_page(document: SideBySide) -> Page:
         "Exact counts",
         "MACs, bytes and kept tokens do not depend on the machine. If they differ, the studies did other work.",
         blocks,
-    )
-
-
-def studies_page(document: SideBySide) -> Page:
-    """What was asked of each study, and where it was measured."""
-    return Page(
-        "studies",
-        "The studies",
-        "",
-        [Terms(side.name, list(_facts(document, number)), detail=True) for number, side in enumerate(document.sides)],
     )
 
 
@@ -163,24 +156,6 @@ def _ratio_sentences(document: SideBySide) -> Iterator[str]:
             f"{less}; farthest apart of these: {farthest.method} at {units.percent(farthest.nominal_retention)}, "
             f"{units.times_within(ratio.value, ratio.ci95)}."
         )
-
-
-def _facts(document: SideBySide, number: int) -> Iterator[tuple[str, str]]:
-    side = document.sides[number]
-    study, where = side.study, side.environment
-    yield "model", study.model
-    yield "methods", ", ".join(study.methods)
-    yield "device", f"{_device(where)}, {study.dtype}, {study.attention} attention"
-    yield "host", where.hostname
-    yield "torch, transformers", f"{where.torch}, {where.transformers}"
-    if side.code:
-        yield "code", ", ".join(side.code)
-    if side.dense is not None:
-        yield "tokens", f"{side.dense.visual_tokens} visual, {side.dense.text_tokens} of text"
-
-
-def _device(where: Environment) -> str:
-    return where.cpu if where.device_name == "cpu" else where.device_name
 
 
 # Charts
@@ -257,11 +232,12 @@ def _told(found: Estimate) -> str:
 def _speedup_table(document: SideBySide) -> Table:
     names = [side.name for side in document.sides]
     columns = [*names, *(f"{name} / {names[0]}" for name in names[1:])]
+    marked = sides.marks(document)
     rows = [
         [
             *_head(cell),
-            *_timed(cell, lambda one: one.prefill_speedup, cell.prefill_ratios),
-            *_timed(cell, lambda one: one.total_speedup, cell.total_ratios),
+            *_timed(cell, lambda one: one.prefill_speedup, cell.prefill_ratios, marked),
+            *_timed(cell, lambda one: one.total_speedup, cell.total_ratios, marked),
         ]
         for cell in document.cells
     ]
@@ -281,13 +257,26 @@ def _head(cell: SideCell) -> list[Entry]:
 
 
 def _timed(
-    cell: SideCell, speedup: Callable[[CellSummary], Measured | None], ratios: Sequence[SpeedupRatio | None]
+    cell: SideCell,
+    speedup: Callable[[CellSummary], Measured | None],
+    ratios: Sequence[SpeedupRatio | None],
+    marked: Sequence[Mapping[str, str]],
 ) -> list[Entry]:
-    """The speed-up of each study, and the ratio of each further study."""
-    return [
-        *(_absent(one) if one is None or one.status != "done" else entries.speedup(speedup(one)) for one in cell.cells),
-        *(_ratio(ratio) for ratio in ratios[1:]),
-    ]
+    """The speed-up of each study, and the ratio of each further study. marked: the doubted cells of each study."""
+    timed = (
+        _absent(one)
+        if one is None or one.status != "done"
+        else _marked(cell, entries.speedup(speedup(one)), marked[number])
+        for number, one in enumerate(cell.cells)
+    )
+    return [*timed, *(_ratio(ratio) for ratio in ratios[1:])]
+
+
+def _marked(cell: SideCell, entry: Entry, marked: Mapping[str, str]) -> Entry:
+    """The entry of a cell in one study, with the doubts of this study about it."""
+    if entry == entries.NOTHING:
+        return entry
+    return replace(entry, doubt=entries.doubt(cell.method, cell.nominal_retention, marked))
 
 
 def _absent(cell: CellSummary | None) -> Entry:
@@ -305,10 +294,14 @@ def _answers_table(document: SideBySide) -> Table:
     names = [side.name for side in document.sides]
     dense = [side.dense.accuracy if side.dense is not None else None for side in document.sides]
     rows = [[Entry("dense"), entries.NOTHING, *map(entries.share, dense), *[entries.NOTHING] * (len(names) - 1)]]
+    marked = sides.marks(document)
     rows += [
         [
             *_head(cell),
-            *(entries.share(one.accuracy if one is not None else None) for one in cell.cells),
+            *(
+                _marked(cell, entries.share(one.accuracy if one is not None else None), marked[number])
+                for number, one in enumerate(cell.cells)
+            ),
             *(entries.points(less) for less in cell.accuracy_differences[1:]),
         ]
         for cell in document.cells

@@ -1,6 +1,7 @@
 """What was asked, and where it was measured: the heading of a study's report, and the page near its end."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from trio_profile import units
 from trio_profile.analysis.ablate import Ablation
@@ -29,9 +30,13 @@ def report_of(document: SweepDocument | Comparison | Ablation, subject: str, pag
         facts=facts,
         pages=pages,
         data=json_with_pairs(document),
-        banner=recommendation.banner(study.model, document.sessions),
         confidence=None if isinstance(document, Ablation) else recommendation.badge(document.recommendation),
     )
+
+
+def with_banner(report: Report, model: str, sessions: Sequence[Session]) -> Report:
+    """The report with what readers must know first of a built-in model: that it is a toy, or has random weights."""
+    return replace(report, banner=report.banner or recommendation.banner(model, sessions))
 
 
 def study_page(document: SweepDocument | Comparison | Ablation) -> Page:
@@ -44,7 +49,7 @@ def study_page(document: SweepDocument | Comparison | Ablation) -> Page:
         [
             Terms("Asked", _present(_study(document)), detail=True),
             Terms("Measured on", _present(_environment(document.environment)), detail=True),
-            _sessions(document.sessions),
+            sessions_table(document.sessions),
         ],
     )
 
@@ -99,7 +104,7 @@ def _processes(document: SweepDocument | Comparison | Ablation) -> str | None:
     return None if number is None else f"{units.exact(number)} for each cell, one after another"
 
 
-def _sessions(sessions: Sequence[Session]) -> Table:
+def sessions_table(sessions: Sequence[Session], caption: str = "Sessions") -> Table:
     """Each opening of the study: its start, command, host and commit, the versions that differ, and other work."""
     differing = [name for name in _VERSIONS if len({getattr(one.environment, name) for one in sessions}) > 1]
     if len({one.version for one in sessions}) > 1:
@@ -109,7 +114,7 @@ def _sessions(sessions: Sequence[Session]) -> Table:
         [Entry(text or "–") for text in (units.exact(number), *_session(one, differing))]
         for number, one in enumerate(sessions, start=1)
     ]
-    return Table("Sessions", columns, rows, prose=True, detail=True)
+    return Table(caption, columns, rows, prose=True, detail=True)
 
 
 def _session(session: Session, differing: Sequence[str]) -> list[str | None]:

@@ -30,7 +30,7 @@ from trio_profile.findings.blocks import (
     Tokens,
     Waterfall,
 )
-from trio_profile.render.columns import MARK, doubted, first_columns
+from trio_profile.render.columns import MARK, doubted, first_columns, has_others, with_columns
 from trio_profile.render.preparing import prepare
 from trio_profile.render.token_map import character_map
 from trio_profile.render.wrapping import lines
@@ -56,7 +56,11 @@ def show(report: Report, *, everything: bool = False, hint: str = HINT, console:
     _show_head(report, console)
     left_out = False
     for page in report.pages:
-        blocks = list(page.blocks) if everything else [_first(block) for block in page.blocks if not block.detail]
+        blocks = (
+            list(page.blocks)
+            if everything
+            else [_first(block, console.width) for block in page.blocks if not block.detail]
+        )
         left_out = left_out or blocks != list(page.blocks)
         if blocks or (everything and not page.blocks):
             _show_page(page, blocks, console)
@@ -75,9 +79,18 @@ def _show_head(report: Report, console: Console) -> None:
         console.print(_text(f"Confidence: {found.level}. {found.why}", console.width, _CONFIDENCE[found.level]))
 
 
-def _first(block: Block) -> Block:
-    """The block without the columns that are not always in sight."""
-    return first_columns(block) if isinstance(block, Table) else block
+def _first(block: Block, width: int) -> Block:
+    """The block without the columns that are not always in sight.
+
+    Of those in sight, the last ones are left out until `width` holds the table. A table with groups is cut instead,
+    because its columns stand for each other.
+    """
+    if not isinstance(block, Table) or not has_others(block):
+        return block
+    table = first_columns(block)
+    while not table.groups and len(table.columns) > table.keys + 1 and not _fits(_columns(table), width):
+        table = with_columns(table, range(len(table.columns) - 1))
+    return table
 
 
 def _show_page(page: Page, blocks: Sequence[Block], console: Console) -> None:
@@ -144,8 +157,7 @@ def _table(block: Table, width: int) -> list[RenderableType]:
     """The table, cut into several below one another where it is too wide. Each has the columns that name a row."""
     columns = _columns(block)
     found: list[RenderableType] = _heading(block.caption, width, "italic")
-    widest = sum(column.width for column in columns) + 2 * (len(columns) - 1)
-    gap = 2 if widest <= width else 1
+    gap = 2 if _fits(columns, width, gap=2) else 1
     for number, part in enumerate(_parts(columns, block.keys, width, gap)):
         found += [Text("")] * bool(number)
         found.append(_grid(part, gap))
@@ -220,6 +232,11 @@ def _widest(entries: Sequence[Entry], *, stacked: bool) -> int:
 def _marked(entry: Entry) -> str:
     """The text of an entry, with a mark if it is doubted."""
     return f"{entry.text}{MARK}" if entry.doubt else entry.text
+
+
+def _fits(columns: Sequence[_Column], width: int, gap: int = 1) -> bool:
+    """Whether `width` holds these columns side by side. gap: how many blanks stand between them."""
+    return sum(column.width for column in columns) + gap * (len(columns) - 1) <= width
 
 
 def _parts(columns: Sequence[_Column], keys: int, width: int, gap: int) -> list[list[_Column]]:

@@ -5,6 +5,7 @@ from importlib import import_module
 
 from trio_profile.errors import StudyError
 from trio_profile.findings.blocks import Report
+from trio_profile.findings.study_page import with_banner
 from trio_profile.records.documents import Document, StudyDocument
 from trio_profile.render.snippet import snippet
 from trio_profile.studies.kinds import KINDS
@@ -21,7 +22,12 @@ _REPORTS = {
 def html_of(document: Document) -> str | None:
     """A document as a piece of HTML; None for a document without a report, which a notebook shows as text."""
     make = _report_function(document)
-    return None if make is None else snippet(make(document))
+    if make is None:
+        return None
+    report = make(document)
+    if isinstance(document, StudyDocument):
+        report = with_banner(report, document.study.model, document.sessions)
+    return snippet(report)
 
 
 def _report_function(document: Document) -> Callable[[Document], Report] | None:

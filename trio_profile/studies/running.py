@@ -99,12 +99,17 @@ def write_report_again(directory: Path, out: Path | None = None, claims: str | N
 
 def findings(finished: Finished, **display: Any) -> Report:
     """Return the report of a document. display: options of the display, such as `unit="flops"` for the kind `flops`."""
-    report = finished.kind.load("report")(finished.document, **display)
+    document = finished.document
+    report = finished.kind.load("report")(document, **display)
+    if finished.kind.runs_a_model:
+        from trio_profile.findings.study_page import with_banner  # an audit need not import this
+
+        report = with_banner(report, document.study.model, document.sessions)
     if finished.claims is None:
         return report
     from trio_profile.findings.printed_figures import with_printed
 
-    return with_printed(report, finished.document, finished.claims)
+    return with_printed(report, document, finished.claims)
 
 
 def write_report(finished: Finished, directory: Path) -> Finished:

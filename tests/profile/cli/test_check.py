@@ -22,13 +22,20 @@ def doubtful():
 def test_sound_cells_pass_without_a_doubt(stored, capsys):
     directory = stored(in_processes(measurement(noise=0.002)), failed(retention=0.9))
     assert run(["check", directory, "--strict"]) == 0
-    assert "1 cell measured, 1 failed: 0 doubted." in capsys.readouterr().out
+    assert "1 cell measured, 1 failed. No cell is doubted." in capsys.readouterr().out
+
+
+def test_a_built_in_model_has_its_banner(stored, capsys):
+    assert run(["check", stored(measurement(noise=0.002))]) == 0
+    assert "The weights of llava-1.5-7b are random numbers." in capsys.readouterr().out
 
 
 def test_doubts_exit_with_1_only_if_strict_is_asked_for(stored, capsys):
     directory = stored(doubtful())
     assert run(["check", directory]) == 0
-    assert "1 cell measured: 1 doubted alone; 1 doubt about the whole study." in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "1 cell measured. Doubts about single cells: 1 of 1 (" in printed
+    assert "Doubts about the whole study: " in " ".join(printed.split())
     assert run(["check", directory, "--strict"]) == 1
 
 

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from tests.profile import examples
 from trio_profile.analysis.ablate import Ablation, ablate
+from trio_profile.analysis.doubt import Doubt
 from trio_profile.findings import ablate as pages
 from trio_profile.findings import ablate_charts
 from trio_profile.findings.blocks import Chart, Sentences, Table
@@ -74,13 +75,17 @@ def test_the_report_has_a_page_for_each_group(known: Ablation):
 
 def test_the_summary_compares_with_the_default(known: Ablation):
     summary = tables(known)[0]
-    assert list(summary.columns) == ["k_pos", "right", "points to default", "mean KL, nats", "prefill", "MACs"]
+    assert list(summary.columns[: summary.first]) == [
+        *("k_pos", "right", "points to default", "prefill", "total", "MACs", "KV"),
+    ]
+    assert list(summary.columns[7:]) == ["mean KL, nats", "95th percentile", "median KL"]
     assert [(row[0].text, row[0].note) for row in summary.rows] == [("1", ""), ("2", ""), ("4", "default")]
     assert [row[2].text for row in summary.rows] == ["−12.5 [−18.0, −6.7]", "+0.0 [−3.1, +3.1]", "–"]
 
 
 def test_the_detailed_table_has_what_the_paper_prints(known: Ablation):
     table = tables(known)[1]
+    assert "95th percentile" in table.columns
     assert table.detail and "The paper's column is for LLaVA-1.5-7B at 64 tokens" in table.caption
     assert [row[-1].text for row in table.rows] == ["92.1", "94.6", "94.9"]
 
@@ -110,6 +115,18 @@ def test_the_terminal_shows_ablations_in_80_columns(known: Ablation):
     text = out.getvalue()
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
     assert "k_pos at 11.0 %" in text and "4 default" in text and "same answer" not in text
+
+
+def test_without_answers_the_mean_kl_stays_in_sight(unanswered: Ablation):
+    summary = tables(unanswered)[0]
+    assert list(summary.columns[: summary.first]) == ["k_pos", "prefill", "total", "MACs", "KV", "mean KL, nats"]
+
+
+def test_a_doubted_variant_is_marked(known: Ablation):
+    cell = Cell(method="trio", retention=0.11, options={"k_pos": 2})
+    doubt = Doubt(cell=cell, kind="busy", sentence="s", next_step="n", found=2, threshold=1)
+    for table in tables(known.model_copy(update={"doubts": [doubt]}))[:2]:
+        assert [row[0].doubt for row in table.rows] == ["", "doubted: busy", ""]
 
 
 # The charts

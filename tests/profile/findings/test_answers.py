@@ -4,9 +4,11 @@ import pytest
 
 from tests.profile.examples import answered, document, measurement, study
 from trio_profile.analysis.accuracy import AccuracyKept
+from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings import answers, sweep
 from trio_profile.findings.blocks import Chart, Sentences, Table
+from trio_profile.records.schema import Cell, Fidelity, Measurement
 
 
 @pytest.fixture(scope="module")
@@ -14,6 +16,14 @@ def quizzed() -> SweepDocument:
     asked = study(methods=("trio", "random"))
     unpruned, told = answered([measurement(cell.method, cell.retention) for cell in asked.cells()])
     return document(asked, told, unpruned=unpruned)
+
+
+DOUBT = Doubt(cell=Cell(method="trio", retention=0.11), kind="busy", sentence="s", next_step="n", found=2, threshold=1)
+
+
+def compared() -> Measurement:
+    """A cell whose next tokens are compared with those of the dense model."""
+    return measurement().model_copy(update={"fidelity": Fidelity(kl_nats=(0.1, 0.2), top1=(True, False))})
 
 
 def with_kept(found: SweepDocument, **by_share: AccuracyKept) -> SweepDocument:
@@ -38,8 +48,25 @@ def test_the_page_has_a_chart_and_two_tables(quizzed: SweepDocument):
 
 
 def test_without_known_answers_the_page_says_how_to_ask():
+    first, table = answers.answers_page(document(measurements=[compared()])).blocks
+    assert isinstance(first, Sentences) and isinstance(table, Table)
+    assert first.lines[0] == "This page says how far the next token moves from dense, not whether answers stay right."
+    assert first.lines[1].endswith("Name a file of questions with `--questions FILE`.")
+
+
+def test_where_nothing_is_known_of_answers_the_page_says_so_first():
     [block] = answers.answers_page(document()).blocks
-    assert isinstance(block, Sentences) and "A file of them is named by --questions" in block.lines[0]
+    assert isinstance(block, Sentences) and block.lines[0] == "No finished cell says anything about answers."
+
+
+def test_doubted_cells_are_marked(quizzed: SweepDocument):
+    doubted = quizzed.model_copy(update={"doubts": [DOUBT]})
+    unanswered = document(measurements=[compared()]).model_copy(update={"doubts": [DOUBT]})
+    for found in (doubted, unanswered):
+        table = answers.answers_page(found).blocks[-1]
+        assert isinstance(table, Table)
+        marked = [(row[0].text, row[1].text) for row in table.rows if row[1].doubt]
+        assert marked == [("trio", "11.0 %")]
 
 
 def test_each_status_of_the_cheapest_retention_has_its_words(quizzed: SweepDocument):

@@ -157,6 +157,24 @@ def test_a_doubted_row_is_marked(compared: Comparison):
     assert {row[0].text: row[0].doubt for row in table.rows} == {"trio": "", "grid": "doubted: busy", "random": ""}
 
 
+def test_a_doubted_row_is_marked_among_the_answers(answered: Comparison):
+    assert answered.dense is not None
+    doubt = Doubt(
+        cell=Cell(method="scope", retention=0.3), kind="busy", sentence="s", next_step="n", found=2, threshold=1
+    )
+    blocks = pages.answers_page(answered.model_copy(update={"doubts": [doubt]}), answered.dense).blocks
+    for table in blocks:
+        assert isinstance(table, Table)
+        assert [row[0].text for row in table.rows if any(entry.doubt for entry in row)] == ["scope"]
+
+
+def test_the_verdict_has_the_cache_in_sight(compared: Comparison, answered: Comparison):
+    for found, answers in ((compared, []), (answered, ["right", "points lost"])):
+        table = pages.verdict_page(found).blocks[2]
+        assert isinstance(table, Table)
+        assert list(table.columns[: table.first]) == ["Method", "at", *answers, "prefill", "total", "MACs", "KV"]
+
+
 def test_remarks_stand_below_the_tables(compared: Comparison):
     [remarks] = [block for block in pages.comparison_page(compared, 0.3).blocks if isinstance(block, Terms)]
     assert list(remarks.items) == [("random", "control")]

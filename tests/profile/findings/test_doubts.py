@@ -13,14 +13,15 @@ from trio_profile.records.schema import Cell
 def test_sound_cells_leave_the_tally_alone():
     cells = [in_processes(measurement(noise=0.002)), failed(retention=0.9)]
     report = pages.report(study(), cells, doubts(study(), cells))
-    assert sentences(report) == ["1 cell measured, 1 failed: 0 doubted."]
+    assert sentences(report) == ["1 cell measured, 1 failed. No cell is doubted."]
 
 
 def test_a_refused_cell_is_not_a_failed_one():
     refused = failed(retention=0.5).model_copy(update={"status": "refused"})
     cells = [measurement(noise=0.002), refused]
-    assert pages.tally(cells, []) == "1 cell measured, 1 refused: 0 doubted."
-    assert pages.tally([*cells, failed(retention=0.9)], []) == ("1 cell measured, 1 refused, 1 failed: 0 doubted.")
+    assert pages.tally(cells, []) == "1 cell measured, 1 refused. No cell is doubted."
+    told = pages.tally([*cells, failed(retention=0.9)], [])
+    assert told == "1 cell measured, 1 refused, 1 failed. No cell is doubted."
 
 
 def test_each_doubt_stands_under_its_cell_with_the_next_step():
@@ -28,7 +29,7 @@ def test_each_doubt_stands_under_its_cell_with_the_next_step():
     found = [doubt for doubt in doubts(study(), cells) if doubt.cell == cells[0].cell]
     report = pages.report(study(), cells, found)
     tally, cell = blocks(report, Sentences)
-    assert list(tally.lines) == ["2 cells measured: 1 doubted."]
+    assert tally.lines[0].startswith("2 cells measured. Doubts about single cells: 1 of 2 (")
     assert cell.heading == "trio at 11.0 %" and cell.tone == "doubt" and len(cell.lines) == len(found)
     budget = next(line for line in cell.lines if line.startswith("budget: "))
     assert "7 pairs" in budget and ". Next step: " in budget and budget.endswith(".")
@@ -39,7 +40,7 @@ def test_a_doubt_about_the_whole_study_doubts_no_single_cell():
     cell = measurement(noise=0.002)
     whole = Doubt(cell=None, kind="cached", sentence="it is", next_step="find it", found=1.2, threshold=0.1)
     report = pages.report(study(), [cell], [whole])
-    assert sentences(report)[0] == "1 cell measured: 0 doubted alone; 1 doubt about the whole study."
+    assert sentences(report)[0] == "1 cell measured. Doubts about the whole study: cached."
     assert "the whole study" in in_terminal(report)
 
 
@@ -53,16 +54,16 @@ CELLS = [Cell(method="trio", retention=retention / 10) for retention in range(1,
 def test_one_sentence_says_how_many_cells_are_doubted_and_why():
     found = [doubt("sessions"), doubt("budget", CELLS[0]), doubt("drift", CELLS[0]), doubt("budget", CELLS[3])]
     assert pages.summary(found, CELLS) == (
-        "2 of 10 cells are doubted alone: budget (2), drift (1); doubts about the whole study: sessions."
+        "Doubts about single cells: 2 of 10 (budget 2, drift 1). Doubts about the whole study: sessions."
     )
-    assert pages.summary(found[:1], CELLS) == "No cell is doubted alone; doubts about the whole study: sessions."
-    assert pages.summary(found[1:3], CELLS[:1]) == "1 of 1 cell is doubted: budget (1), drift (1)."
+    assert pages.summary(found[:1], CELLS) == "Doubts about the whole study: sessions."
+    assert pages.summary(found[1:3], CELLS[:1]) == "Doubts about single cells: 1 of 1 (budget 1, drift 1)."
     assert pages.summary([], CELLS) == "No cell is doubted."
 
 
 def test_two_doubts_of_one_kind_about_a_cell_count_one_cell():
     found = [doubt("drift", CELLS[0]), doubt("drift", CELLS[0], 0.3), doubt("drift", CELLS[1])]
-    assert pages.summary(found, CELLS) == "2 of 10 cells are doubted: drift (2)."
+    assert pages.summary(found, CELLS) == "Doubts about single cells: 2 of 10 (drift 2)."
 
 
 def test_the_page_of_a_study_shows_the_strongest_doubt_of_each_kind_and_lists_all():
@@ -80,8 +81,14 @@ def test_the_page_of_a_study_shows_the_strongest_doubt_of_each_kind_and_lists_al
 
 def test_a_study_without_a_doubt_has_a_page_that_says_so():
     (only,) = pages.page([], CELLS, [], ()).blocks
-    assert only.lines[0] == "No cell is doubted."
-    assert only.lines[1] == "An interval covers another run on this machine, not another machine."
+    assert list(only.lines) == ["No cell is doubted."]
+
+
+def test_the_page_says_what_an_interval_covers():
+    several, one = pairs_at(0.2), pairs_at(0.3).model_copy(update={"session": [1, 1]})
+    scopes = [pages.page([], CELLS, found, ()).blocks[0].lines[1] for found in ([several], [one], [several, one])]
+    assert scopes[0] == "An interval covers another run on this machine, not another machine."
+    assert scopes[1] == scopes[2] == "An interval covers this run alone: another process may differ by more."
 
 
 def pairs_at(retention: float) -> CellPairs:
@@ -106,12 +113,27 @@ def test_every_pair_stands_in_a_chart_in_the_order_of_measurement():
     assert series.colour == 1 and series.text[1].endswith("dense 90.0 ms, pruned 60.0 ms, pruned first, disturbed")
 
 
+def test_a_session_begins_at_one_place_for_all_cells():
+    """Sessions 1, 1, 3 of one cell, and 1, 2, 3, 3 of another one. A session is as long as its longest cell."""
+    times = {"dense_first": [True] * 4, "disturbed": [False] * 4, "dense_prefill_ms": [90.0] * 4}
+    times |= {name: [60.0] * 4 for name in ("dense_total_ms", "prefill_ms", "total_ms")}
+    longer = pairs_at(0.3).model_copy(update={"session": [1, 2, 3, 3], **times})
+    shorter = pairs_at(0.2).model_copy(
+        update={"session": [1, 1, 3], **{name: values[:3] for name, values in times.items()}}
+    )
+    chart = pages.raw_pairs([shorter, longer], ("trio",))
+    assert [list(series.x) for series in chart.series] == [[1, 2, 4], [1, 3, 4, 5]]
+    assert [upright.x for upright in chart.uprights] == [2.5, 3.5]
+    assert "session 3, pair 2" in chart.series[1].text[3]
+    assert pages.raw_pairs([pairs_at(0.2).model_copy(update={"session": [1, 1]})], ("trio",)).uprights == []
+
+
 def test_of_many_cells_the_doubted_ones_are_drawn_first_and_in_colour():
     cells = [Cell(method="trio", retention=number / 100) for number in range(1, 61)]
     found = [doubt("budget", cells[40]), doubt("drift", cells[50]), doubt("sessions")]
     chart = pages.page(found, cells, [pairs_at(cell.retention) for cell in cells], ("trio",)).blocks[-1]
     assert isinstance(chart, Chart) and len(chart.series) == pages.MOST_DRAWN
-    assert "24 of 60 cells" in chart.label
+    assert chart.caption == "Pairs of 24 of 60 cells, in the order of measurement. The doubted cells come first"
     assert [one.group for one in chart.series if not one.quiet] == ["trio at 41.0 %", "trio at 51.0 %"]
     assert chart.series[2].group == "trio at 1.0 %"
 

@@ -2,7 +2,9 @@
 
 from tests.profile.documents import layers_document
 from tests.profile.examples import ablation, answered, document, failed, measurement, study
+from trio_profile.analysis.doubt import Doubt
 from trio_profile.findings.paper import page, table
+from trio_profile.records.schema import Cell
 
 
 def test_every_value_has_its_interval_and_the_caption_the_conventions():
@@ -30,6 +32,19 @@ def test_every_value_has_its_interval_and_the_caption_the_conventions():
         "batch 1",
     ):
         assert said in found.caption
+
+
+def test_doubted_cells_are_marked():
+    doubt = Doubt(
+        cell=Cell(method="trio", retention=0.11, options={"k_pos": 2}),
+        kind="busy",
+        sentence="s",
+        next_step="n",
+        found=2,
+        threshold=1,
+    )
+    rows = table(ablation().model_copy(update={"doubts": [doubt]})).rows
+    assert [row[1].doubt for row in rows] == ["", "doubted: busy", ""]
 
 
 def test_without_answers_their_columns_are_left_out():

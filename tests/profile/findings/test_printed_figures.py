@@ -6,11 +6,13 @@ from tests.profile.documents import layers_document
 from tests.profile.examples import answered, document, environment, measurement, study
 from tests.profile.reading import sentences
 from trio_profile.analysis.compare import compare
+from trio_profile.analysis.doubt import Doubt
 from trio_profile.errors import ClaimsError, StudyError
 from trio_profile.findings import compare as comparison
 from trio_profile.findings import sweep
 from trio_profile.findings.blocks import Chart, Report, Table
 from trio_profile.findings.printed_figures import with_printed
+from trio_profile.records.schema import Cell
 
 CLAIMS = """
 paper: "TRIO: made up"
@@ -112,6 +114,18 @@ def test_the_page_puts_printed_and_measured_beside_each_other(claims):
     assert found["11.1 %", "total speed-up"][3] == "2.00×"
     assert found["11.1 %", "accuracy kept"][3] == "94.7 %"
     assert not [row for row in found.values() if row[5] == "other-7b"]
+
+
+def test_a_measured_value_that_is_doubted_is_marked(claims):
+    doubt = Doubt(
+        cell=Cell(method="trio", retention=0.11), kind="busy", sentence="s", next_step="n", found=2, threshold=1
+    )
+    found = swept().model_copy(update={"doubts": [doubt]})
+    report = with_printed(sweep.report(found), found, claims)
+    [page] = [page for page in report.pages if page.id == "as-printed"]
+    [table] = [block for block in page.blocks if isinstance(block, Table)]
+    marked = {row[1].text for row in table.rows if row[4].doubt == "doubted: busy"}
+    assert marked == {"11.1 %"} and any(row[1].text == "55.0 %" for row in table.rows)
 
 
 def test_claims_of_another_model_say_so(claims):

@@ -6,9 +6,11 @@ import pytest
 from rich.console import Console
 
 from tests.profile.examples import answered, document, failed, measurement, study, with_cpu_times
+from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings import cell_tables, sweep
 from trio_profile.findings.blocks import Chart, Sentences, Table
+from trio_profile.records.schema import Cell
 from trio_profile.render import terminal
 
 
@@ -61,7 +63,22 @@ def test_a_sweep_of_many_methods_has_one_table_of_them():
     [table] = [block for block in blocks if isinstance(block, Table) and "Each method" in block.caption]
     assert [row[0].text for row in table.rows] == list(asked.methods)
     assert {sum(entry.span for entry in row) for row in table.rows} == {len(table.columns)}
-    assert list(table.columns[:6]) == ["Method", "at", "prefill", "total", "pays up to", "MACs"]
+    assert list(table.columns[: table.first]) == ["Method", "at", "prefill", "total", "MACs", "KV"]
+    assert table.columns[6] == "pays up to"
+
+
+def test_a_doubted_cell_is_marked_in_every_table_of_cells():
+    asked = study(methods=("trio", "fastv"), retentions=(0.33, 0.66))
+    doubt = Doubt(
+        cell=Cell(method="fastv", retention=0.66), kind="busy", sentence="s", next_step="n", found=2, threshold=1
+    )
+    page = cell_tables.cells_page(document(asked).model_copy(update={"doubts": [doubt]}))
+    assert len(page.blocks) >= 3
+    for table in page.blocks:
+        assert isinstance(table, Table)
+        marked = {row[0].text for row in table.rows if any(entry.doubt == "doubted: busy" for entry in row)}
+        assert marked == {"fastv"}, table.caption
+        assert sum(bool(entry.doubt) for row in table.rows for entry in row) == 1
 
 
 def test_every_row_is_as_wide_as_its_table(several: SweepDocument):
@@ -125,4 +142,4 @@ def test_cpu_time_has_a_table_where_it_was_measured():
 def test_the_verdict_says_how_many_cells_are_doubted():
     found = document(measurements=[measurement(noise=0.2, pairs=7, stopped="budget")])
     lines = [line for block in sweep.verdict_page(found).blocks if isinstance(block, Sentences) for line in block.lines]
-    assert any(line.startswith("1 of 1 cell is doubted alone: ") for line in lines)
+    assert any(line.startswith("Doubts about single cells: 1 of 1 (") for line in lines)

@@ -190,6 +190,22 @@ def test_the_terminal_leaves_columns_out_and_says_so():
     assert "9 GiB" in text and terminal.HINT not in text
 
 
+def test_the_terminal_leaves_out_as_many_columns_in_sight_as_it_has_no_room_for():
+    columns = ["Method", *(f"column {number}" for number in range(8)), "hidden"]
+    rows = [[Entry("trio"), *(Entry(f"{number}.123456789×") for number in range(9))]]
+    text = in_terminal(report_of(Table("", columns, rows, first=9)), width=80, everything=False)
+    assert text.count("Method") == 1 and "4.123456789×" in text and "5.123456789×" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    whole = in_terminal(report_of(Table("", columns, rows, first=9)), width=80)
+    assert "7.123456789×" in whole and "8.123456789×" in whole
+
+
+def test_the_terminal_cuts_a_table_with_groups_and_keeps_its_columns_in_sight():
+    found = replace(wide(), first=13)
+    text = in_terminal(report_of(found), width=80, everything=False)
+    assert "10.123×" in text and "11.123×" not in text
+
+
 def test_markdown_has_all_columns_and_latex_puts_the_others_into_a_second_table():
     assert "| Method | prefill | peak |" in markdown.markdown(folded())
     text = latex.latex(folded())

@@ -21,6 +21,11 @@ def test_a_document_of_every_kind_has_a_small_piece_of_html(kind, tmp_path):
     assert len(html) < 100_000
 
 
+def test_a_toy_model_has_its_banner():
+    document = swept().model_copy(update={"study": study(model="pocket", retentions=(0.11, 0.55))})
+    assert "pocket is a toy model" in (document._repr_html_() or "")
+
+
 def test_other_documents_have_one_too():
     several = side_by_side(["A", "B"], [swept(), swept()])
     assert "A and B" in (several._repr_html_() or "")

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree, rmtree
 
@@ -54,6 +55,18 @@ def test_what_was_kept_is_read_as_its_kind_and_nothing_is_written(kind, tmp_path
     assert found.warnings == ()
     assert running.findings(found).pages
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_page_of_every_kind_that_runs_a_built_in_model_has_a_banner(kind, tmp_path):
+    KEPT[kind](tmp_path)
+    found = running.read(tmp_path)
+    if not KINDS[kind].runs_a_model:
+        assert running.findings(found).banner == ""
+        return
+    study = found.document.study.model_copy(update={"model": "pocket"})
+    banner = running.findings(replace(found, document=found.document.model_copy(update={"study": study}))).banner
+    assert banner.startswith("pocket is a toy model")
 
 
 PUBLISHED = sorted(path for path in (Path(__file__).parents[1] / "data").glob("version-*/*") if path.is_dir())
