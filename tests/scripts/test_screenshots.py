@@ -5,12 +5,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from tests.profile.browser import CHROMIUM, MISSING
 from trio_profile.findings.blocks import Axis, Chart, Page, Report, Sentences, Series
 from trio_profile.render import html
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "screenshots"
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "scripts" / "screenshots"
 
 
 def screenshots(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -26,15 +28,49 @@ def test_a_directory_without_a_report_is_named(tmp_path: Path):
     )
 
 
+def of_two_pages(directory: Path) -> None:
+    """Write a report with two pages, of which the first has a chart."""
+    chart = Chart("line", "", "", Axis("x"), Axis("y"), [Series("a", [1, 2], [1, 2])])
+    pages = [Page("first", "First", "", [Sentences("", ["one"]), chart]), Page("second", "Second", "", [])]
+    html.write(Report("a", "b", [], pages), directory)
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 def test_each_page_has_a_picture_of_each_width_and_scheme(tmp_path: Path):
     pytest.importorskip("playwright.sync_api")
-    chart = Chart("line", "", "", Axis("x"), Axis("y"), [Series("a", [1, 2], [1, 2])])
-    pages = [Page("first", "First", "", [Sentences("", ["one"]), chart]), Page("second", "Second", "", [])]
-    html.write(Report("a", "b", [], pages), tmp_path)
+    of_two_pages(tmp_path)
     found = screenshots(tmp_path, "--out", tmp_path / "out")
     assert found.returncode == 0, found.stderr
     looks = [f"{width}-{scheme}.png" for width in (390, 1400) for scheme in ("light", "dark")]
     named = {f"{page}-{look}" for page in ("00-top", "01-first", "02-second") for look in looks}
     assert {path.name for path in (tmp_path / "out").iterdir()} == named | {"report.pdf"}
     assert all(path.stat().st_size > 1000 for path in (tmp_path / "out").iterdir())
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+def test_named_parts_have_one_small_picture_each(tmp_path: Path):
+    pytest.importorskip("playwright.sync_api")
+    of_two_pages(tmp_path)
+    out = tmp_path / "out"
+    found = screenshots(tmp_path, "--out", out, "--section", "top", "--section", "first", "--section", "figure-line")
+    assert found.returncode == 0, found.stderr
+    pictures = {path.name: Image.open(path) for path in out.iterdir()}
+    assert set(pictures) == {"top.png", "first.png", "figure-line.png"}
+    assert pictures["top.png"].width == 960 and pictures["figure-line.png"].height < pictures["first.png"].height
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+def test_a_part_that_does_not_exist_is_answered_with_the_names_of_all(tmp_path: Path):
+    pytest.importorskip("playwright.sync_api")
+    of_two_pages(tmp_path)
+    found = screenshots(tmp_path, "--out", tmp_path / "out", "--section", "third")
+    assert found.returncode == 2
+    assert found.stderr.strip() == (
+        "screenshots: no part of the page is called 'third'; there are top, first, figure-line, second"
+    )
+
+
+@pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "pictures").iterdir()), ids=lambda path: path.name)
+def test_the_pictures_of_the_documents_are_small_and_shown(picture: Path):
+    assert picture.suffix == ".png" and picture.stat().st_size < 250_000
+    assert f"](pictures/{picture.name})" in (ROOT / "docs" / "reading-a-report.md").read_text()

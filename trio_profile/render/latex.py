@@ -48,7 +48,7 @@ def latex(report: Report) -> str:
     if report.banner:
         lines += [rf"\textbf{{{_tex(report.banner)}}}", ""]
     if report.confidence is not None:
-        lines += [rf"\textbf{{Confidence: {report.confidence.level}.}} {_tex(report.confidence.why)}", ""]
+        lines += [rf"\textbf{{Confidence: {report.confidence.level}}}, because {_tex(report.confidence.why)}.", ""]
     for page in report.pages:
         lines += _page(page)
     return "\n".join(lines).rstrip() + "\n"

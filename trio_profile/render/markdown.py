@@ -19,7 +19,7 @@ def markdown(report: Report) -> str:
     if report.banner:
         lines += [f"> **{_plain(report.banner)}**", ""]
     if report.confidence is not None:
-        lines += [f"**Confidence: {report.confidence.level}.** {_plain(report.confidence.why)}", ""]
+        lines += [f"**Confidence: {report.confidence.level}**, because {_plain(report.confidence.why)}.", ""]
     for page in report.pages:
         lines += _page(page)
     return "\n".join(lines).rstrip() + "\n"

@@ -25,7 +25,7 @@ def snippet(report: Report) -> str:
     if report.banner:
         parts.append(f"<p><b>{_text(report.banner)}</b></p>")
     if report.confidence is not None:
-        parts.append(f"<p>Confidence: {_text(report.confidence.level)}. {_text(report.confidence.why)}</p>")
+        parts.append(f"<p>Confidence: {_text(report.confidence.level)}, because {_text(report.confidence.why)}.</p>")
     if sentences is not None:
         parts.append(f"<ul>{''.join(f'<li>{_text(line)}</li>' for line in sentences.lines)}</ul>")
     if table is not None:

@@ -76,7 +76,9 @@ def _show_head(report: Report, console: Console) -> None:
     if report.banner:
         console.print(_text(report.banner, console.width, "bold yellow"))
     if (found := report.confidence) is not None:
-        console.print(_text(f"Confidence: {found.level}. {found.why}", console.width, _CONFIDENCE[found.level]))
+        console.print(
+            _text(f"Confidence: {found.level}, because {found.why}.", console.width, _CONFIDENCE[found.level])
+        )
 
 
 def _first(block: Block, width: int) -> Block:

@@ -23,7 +23,7 @@ def test_the_first_sentences_and_the_first_table_are_shown():
 def test_confidence_is_said():
     page = Page("one", "One", "", [])
     text = snippet(Report("trio", "pocket", [], [page], confidence=Confidence("low", "one process")))
-    assert "Confidence: low. one process" in text
+    assert "Confidence: low, because one process." in text
 
 
 def test_text_that_looks_like_markup_stays_text():
