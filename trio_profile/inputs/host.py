@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 from uuid import uuid4
 
@@ -69,8 +69,14 @@ def _version(distribution: str) -> str:
 
 
 def command_line() -> str:
-    """Return the command line of this process. Bytes that are not UTF-8 become backslash escapes."""
-    return shlex.join(argument.encode("utf-8", "backslashreplace").decode() for argument in sys.argv)
+    """Return the command line of this process, with the program's name instead of its path, which is private.
+
+    Bytes that are not UTF-8 become backslash escapes.
+    """
+    path = PurePath(sys.argv[0])
+    program = "trio-profile" if path.name == "__main__.py" and "trio_profile" in path.parts else path.name
+    words = [program, *sys.argv[1:]]
+    return shlex.join(word.encode("utf-8", "backslashreplace").decode() for word in words)
 
 
 def _cpu_name() -> str:

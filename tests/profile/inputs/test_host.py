@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from trio_profile.inputs import host
 
 
@@ -24,3 +26,9 @@ def test_a_machine_is_described_without_torch():
     python, *modules = run.stdout.split()
     assert python == host.without_torch().python
     assert "torch" not in modules
+
+
+@pytest.mark.parametrize("path", ["/home/me/.venv/bin/trio-profile", "/home/me/src/trio_profile/cli/__main__.py"])
+def test_a_command_names_the_program_and_not_where_it_lies(monkeypatch: pytest.MonkeyPatch, path: str):
+    monkeypatch.setattr(sys, "argv", [path, "sweep", "--out", "a b"])
+    assert host.command_line() == "trio-profile sweep --out 'a b'"
