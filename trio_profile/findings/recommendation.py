@@ -35,7 +35,9 @@ def banner(model: str, sessions: Sequence[Session]) -> str:
         )
     # A model of the hub has a slash in its name, and a session records the files of a checkpoint.
     is_checkpoint = any(name.startswith("model/") for session in sessions for name in session.inputs)
-    if not sessions or "/" in model or is_checkpoint:
+    # A session of format version 1 has no id, and records no files.
+    records_files = any(session.id for session in sessions)
+    if not records_files or "/" in model or is_checkpoint:
         return ""
     return (
         f"The weights of {model} are random numbers. Times, work and bytes are those of a model of this size. Nothing "

@@ -65,3 +65,7 @@ def test_a_badge_stands_wherever_something_was_measured():
 def test_a_banner_says_what_a_built_in_model_is(model: str, inputs: dict, start: str):
     told = recommendation.banner(model, [examples.session(inputs=inputs)])
     assert told.startswith(start) and bool(told) == bool(start)
+
+
+def test_a_study_that_records_no_files_may_have_a_checkpoint():
+    assert recommendation.banner("checkpoint", [examples.session(id="")]) == ""
