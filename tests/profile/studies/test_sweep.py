@@ -7,6 +7,7 @@ import time
 import pytest
 
 from trio_core.errors import RetentionError
+from trio_profile import process
 from trio_profile.records.store import Store, to_toml
 from trio_profile.studies import sweep
 
@@ -45,17 +46,18 @@ def test_a_killed_sweep_loses_at_most_the_cell_that_was_running(tiny_study, tmp_
         "--out",
         str(out),
     ]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    killed = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     store = Store(out)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if store.exists() and len(store.read().measurements) >= 2:
             break
         time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.wait()
     kept = store.read().measurements
     assert 2 <= len(kept) < 5
+    process.prepare()  # as the command does: a study goes on under the same memory and threads alone
     contents = sweep.run(study, out)
     assert contents.measurements[: len(kept)] == kept
     assert len(contents.measurements) == 5
