@@ -214,7 +214,7 @@ def _print(result: Mapping[str, Any]) -> None:
         )
     console.print(verdicts, covered)
     for quantity, (holding, of) in result["gated"].items():
-        console.print(f"Each two alike sweeps compared: {holding} of {of} intervals of {quantity} contain 1.")
+        console.print(f"Each two identical sweeps compared: {holding} of {of} intervals of {quantity} contain 1.")
     for quantity, number in (result["caught"] or {}).items():
         ratios = [
             verdict["ratio"]
