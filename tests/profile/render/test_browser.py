@@ -371,8 +371,7 @@ def everything() -> Report:
     return replace(report, pages=[extra, *report.pages], banner="The model is a toy.", confidence=badge)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
 def test_axe_has_no_serious_finding(show: Open, width: int, scheme: str):
     view = show(everything(), width=width, color_scheme=scheme)
     view.scroll_through()
