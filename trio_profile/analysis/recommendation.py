@@ -58,7 +58,7 @@ class Recommendation(Record):
         pays, and none may be faster by more than MATTERS; `undecided` if no cell is shown to pay, but one may;
         `unmeasured` if no method but controls is measured.
     pick: with `use` and `cost_alone` the cell to deploy; with `answers_lost` the one that loses least; with `slower`
-        and `undecided` the one with the largest speed-up.
+        the one with the largest speed-up; with `undecided` the one whose interval allows the largest.
     ties: the best cells of other methods whose speed-up these measurements cannot tell from that of `pick`.
     floor: the lowest retention of the method that keeps the answers, above `below`.
     below: the next lower retention than `floor`, which loses more than two points; None if none was measured.

@@ -1,5 +1,6 @@
 """The report of the gate: what became worse, what did not, and what must be known to believe it."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -61,8 +62,14 @@ def verdicts_page(document: GateDocument) -> Page:
 
 def _command(command: Command) -> str:
     """The command line, after the side and the code with which it must run."""
-    code = " and ".join(code for code in command.code if code)
+    code = " and ".join(_code(code) for code in command.code if code)
     return f"{command.side}{f', with the code of {code}' if code else ''}: {command.command}"
+
+
+def _code(code: str) -> str:
+    """A commit or a version. If the commit had changes, their digest follows."""
+    changed = re.fullmatch(r"([0-9a-f]+)\+([0-9a-f]{8})", code)
+    return code if changed is None else f"{changed[1]} with uncommitted changes ({changed[2]})"
 
 
 def tally(verdicts: Sequence[Verdict]) -> str:

@@ -20,7 +20,7 @@ def block(found: Recommendation) -> Sentences:
 
 
 def badge(found: Recommendation) -> blocks.Confidence | None:
-    """The confidence as a badge; None if nothing is recommended."""
+    """The confidence as a badge; None if nothing is measured."""
     if found.confidence is None:
         return None
     return blocks.Confidence(found.confidence.level, "; ".join(found.confidence.reasons))

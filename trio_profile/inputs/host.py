@@ -98,17 +98,19 @@ def _memory() -> int | None:
 def _commit() -> str | None:
     """The commit of the checkout that this code runs from; None outside a checkout.
 
-    Where tracked files are changed, a + follows, and eight digits of a SHA-256 of the changes.
+    Where files of the two packages are changed, a + follows, and eight digits of a SHA-256 of the changes. Other files
+    of the checkout, such as a README, measure nothing.
     """
-    here = Path(__file__).parent.parent
-    if not (here.parent / ".git").exists():
+    package = Path(__file__).parent.parent
+    checkout = package.parent
+    if not (checkout / ".git").exists():
         return None
     try:
-        name = _git(here, "describe", "--always", "--dirty=+").decode().strip()
-        changes = sha256(_git(here, "diff", "HEAD")).hexdigest()[:8] if name.endswith("+") else ""
+        commit = _git(checkout, "describe", "--always", "--exclude=*").decode().strip()
+        changes = _git(checkout, "diff", "HEAD", "--", package.name, "trio_core")
     except (OSError, subprocess.SubprocessError):
         return None
-    return name + changes
+    return f"{commit}+{sha256(changes).hexdigest()[:8]}" if changes else commit
 
 
 def _git(place: Path, *arguments: str) -> bytes:

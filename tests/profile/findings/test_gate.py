@@ -4,7 +4,7 @@ import pytest
 
 from tests.profile.examples import environment, study
 from tests.profile.reading import blocks, in_terminal, rows, sentences, table, too_wide
-from trio_profile.analysis.gate import GateDocument, Outcome, Verdict
+from trio_profile.analysis.gate import Command, GateDocument, Outcome, Verdict
 from trio_profile.findings import gate as pages
 from trio_profile.findings.blocks import Sentences, Table
 from trio_profile.render.markdown import markdown
@@ -113,3 +113,14 @@ def test_terminal_and_markdown_show_the_regression(document: GateDocument):
         assert said in shown and said in text
     assert text.startswith("## trio-profile gate on llava-1.5-7b")
     assert not list(too_wide(report))
+
+
+def test_a_command_names_the_commit_that_it_needs_and_the_changes_that_were_not_committed(document: GateDocument):
+    sides = [("base", ("9aca553",)), ("new", ("9aca553+0123abcd",)), ("other", ("0.1.dev7+g9aca553",)), ("old", ("",))]
+    commands = tuple(Command(side=side, code=code, command="trio-profile sweep") for side, code in sides)
+    assert sentences(pages.report(document.model_copy(update={"commands": commands})))[-4:] == [
+        "base, with the code of 9aca553: trio-profile sweep",
+        "new, with the code of 9aca553 with uncommitted changes (0123abcd): trio-profile sweep",
+        "other, with the code of 0.1.dev7+g9aca553: trio-profile sweep",
+        "old: trio-profile sweep",
+    ]

@@ -32,3 +32,31 @@ def test_a_machine_is_described_without_torch():
 def test_a_command_names_the_program_and_not_where_it_lies(monkeypatch: pytest.MonkeyPatch, path: str):
     monkeypatch.setattr(sys, "argv", [path, "sweep", "--out", "a b"])
     assert host.command_line() == "trio-profile sweep --out 'a b'"
+
+
+def test_the_commit_has_a_digest_of_changed_code_and_of_nothing_else(tmp_path, monkeypatch):
+    module = tmp_path / "trio_profile" / "inputs" / "host.py"
+    module.parent.mkdir(parents=True)
+    for file in (module, tmp_path / "README.md"):
+        file.write_text("first\n")
+    monkeypatch.setattr(host, "__file__", str(module))
+    assert host.facts()["commit"] is None
+
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], cwd=tmp_path, check=True)
+
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "first")
+    git("tag", "v1")
+    clean = host.facts()["commit"]
+    assert clean and set(clean) <= set("0123456789abcdef")
+    (tmp_path / "README.md").write_text("second\n")
+    assert host.facts()["commit"] == clean
+    found = set()
+    for text in ("second\n", "third\n"):
+        module.write_text(text)
+        commit, _, digest = host.facts()["commit"].partition("+")
+        assert (commit, len(digest)) == (clean, 8)
+        found.add(digest)
+    assert len(found) == 2
