@@ -6,6 +6,7 @@ TORCH  ?= pinned
 JOBS   ?= auto
 BIN    := .venv/bin
 STAMP  := .venv/.installed-$(TORCH)
+ALL    := .[run,gate,export,docs,dev]
 
 .PHONY: sweep test check bench format clean
 
@@ -33,16 +34,16 @@ clean:
 	rm -rf .venv runs
 
 # torch first and by its pin: whatever needs "torch" then finds it, and downloads no other build.
-.venv/.installed-pinned: pyproject.toml constraints.txt
+.venv/.installed-pinned: pyproject.toml core/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip setuptools
+	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip setuptools setuptools-scm
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ./core --editable "$(ALL)"
 	touch $@
 
-.venv/.installed-system: pyproject.toml constraints.txt
+.venv/.installed-system: pyproject.toml core/pyproject.toml constraints.txt
 	$(PYTHON) -m venv --system-site-packages .venv
 	grep -v '^torch==' constraints.txt > .venv/constraints.txt
-	$(BIN)/python -m pip install --quiet --upgrade --constraint .venv/constraints.txt pip setuptools
-	$(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt --no-build-isolation --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --upgrade --constraint .venv/constraints.txt pip setuptools setuptools-scm
+	$(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt --no-build-isolation --editable ./core --editable "$(ALL)"
 	touch $@

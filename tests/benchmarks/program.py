@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-ROOT = Path(__file__).parents[2]
+from tests.places import PYTHONPATH
+
 SLOWED_MS = "TRIO_SLOWED_MS"
 """The environment variable that says by how many milliseconds `slowed.py` slows a prefill. Without it, by nothing.
 
@@ -60,7 +61,7 @@ def call(arguments: Sequence[str], variables: Mapping[str, str], accepted: Seque
     done = subprocess.run(
         [sys.executable, "-m", "trio_profile.cli", *arguments, "--json"],
         # The program and the method in `slowed.py` come from this tree.
-        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH, **variables},
         stdout=subprocess.PIPE,
         check=False,
     )

@@ -5,11 +5,11 @@ import random
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 from shlex import quote
 
 from tests.fuzz.cases import Case, Corpus
 from tests.fuzz.in_process import faults_in, is_json
+from tests.places import PYTHONPATH
 
 OUTPUTS = (
     *(
@@ -64,7 +64,7 @@ def process_faults(corpus: Corpus, seed: int) -> tuple[Case, int, list[str]]:
             done = subprocess.run(
                 ["bash", "-c", f"{line}; exit ${{PIPESTATUS[0]}}"],
                 cwd=place,
-                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **environment},
+                env={**os.environ, "PYTHONPATH": PYTHONPATH, **environment},
                 capture_output=True,
                 timeout=SECONDS,
             )

@@ -1,11 +1,15 @@
 """`trio-profile env`: the environment that is kept with every number."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trio_profile.cli import printing
 from trio_profile.cli.options import JSON, LATEX, MARKDOWN
+from trio_profile.extras import require_run
+
+if TYPE_CHECKING:
+    from trio_profile.records.session import Environment
 
 
 def command(
@@ -14,13 +18,29 @@ def command(
     markdown: MARKDOWN = False,
     latex: LATEX = False,
 ) -> None:
-    """Show the machine, the device and the libraries, as they are kept with every measurement."""
+    """Show the machine, the device and the libraries, as they are kept with every measurement.
+
+    Without torch, the device and its threads are unknown.
+    """
     form = printing.form(json=json, markdown=markdown, latex=latex)
+    from trio_profile.findings.listing import environment
+
+    found = _collected(device)
+    printing.show(form, lambda: printing.listed(environment=found.model_dump()), lambda: environment(found))
+
+
+def _collected(device: str | None) -> "Environment":
+    """The environment of this machine. Raises StudyError if a device is named and torch is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None and device is None:
+        from trio_profile.inputs.host import without_torch
+
+        return without_torch()
+    require_run("env --device")
     import torch
 
-    from trio_profile.findings.listing import environment
     from trio_profile.inputs.environment import collect
     from trio_profile.inputs.models import device_of
 
-    found = collect(str(device_of(device or ("cuda" if torch.cuda.is_available() else "cpu"))))
-    printing.show(form, lambda: printing.listed(environment=found.model_dump()), lambda: environment(found))
+    return collect(str(device_of(device or ("cuda" if torch.cuda.is_available() else "cpu"))))

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from trio_profile.cli import printing
 from trio_profile.cli.options import JSON, LATEX, MARKDOWN
+from trio_profile.extras import require_run
 
 if TYPE_CHECKING:
     from trio_core.methods.method import Method
@@ -26,6 +27,7 @@ def command(
     (576 visual and 60 text tokens, a third kept on average), as a share of one dense decoder layer.
     """
     form = printing.form(json=json, markdown=markdown, latex=latex)
+    require_run("methods")
     from trio_core import methods
     from trio_profile.findings import listing
 

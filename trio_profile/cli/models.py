@@ -7,6 +7,7 @@ import typer
 from trio_profile.cli import printing
 from trio_profile.cli.exits import JUDGED_NO
 from trio_profile.cli.options import JSON, LATEX, MARKDOWN
+from trio_profile.extras import require_run
 
 
 def command(
@@ -22,6 +23,7 @@ def command(
 ) -> None:
     """List the built-in models. A checkpoint directory or a hub repository works as well."""
     form = printing.form(json=json, markdown=markdown, latex=latex)
+    require_run("models")
     if check:
         _check(form)
     else:

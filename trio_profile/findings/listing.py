@@ -160,7 +160,7 @@ def environment(found: Environment) -> Report:
         ("host", found.hostname),
         ("system", found.system),
         ("processor", found.cpu),
-        ("processor threads", units.exact(found.cpu_threads)),
+        ("processor threads", units.exact(found.cpu_threads) if found.cpu_threads else ""),
         ("memory", _size(found.memory_bytes)),
         ("waiting threads", WAIT_POLICIES.get(found.wait_policy, found.wait_policy)),
         ("freed memory", ALLOCATORS.get(found.allocator, found.allocator)),

@@ -98,9 +98,10 @@ def _require_of_this_tree(tree: Path, other: Path) -> None:
         raise ImportError(f"{strays[0]} was imported from the other revision's tree")
 
 
-def _serve(tree: Path, other: Path, workload: str, arguments: dict[str, Any], say: Callable[[dict], None]) -> None:
-    sys.path[0:1] = [str(place) for place in (tree, tree / "src") if place.is_dir()]
-    run = load(workload)(**arguments)
+def _serve(asked: dict[str, Any], say: Callable[[dict], None]) -> None:
+    tree, other = Path(asked["tree"]), Path(asked["other"])
+    sys.path[0:1] = [str(place) for place in (tree, *(tree / name for name in asked["places"])) if place.is_dir()]
+    run = load(asked["workload"])(**asked["arguments"])
     exact = getattr(run, "exact", {})
     _require_of_this_tree(tree, other)
     gc.collect()
@@ -122,7 +123,7 @@ def main() -> None:
 
     asked = json.loads(sys.argv[1])
     try:
-        _serve(Path(asked["tree"]), Path(asked["other"]), asked["workload"], asked["arguments"], say)
+        _serve(asked, say)
     except BrokenPipeError:
         pass
     except (Exception, SystemExit) as error:

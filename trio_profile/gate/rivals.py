@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from math import isfinite
 from pathlib import Path
@@ -43,6 +43,7 @@ class Worker:
     other: the other revision's directory, from which nothing may be imported.
     workload, arguments: what to run.
     start_seconds, run_seconds: the time limits.
+    places: the folders of the tree that hold packages. The tree itself always counts.
     """
 
     def __init__(
@@ -54,12 +55,15 @@ class Worker:
         arguments: Mapping[str, Any],
         start_seconds: float = START_SECONDS,
         run_seconds: float = RUN_SECONDS,
+        *,
+        places: Sequence[str] = ("src",),
     ):
         self.name, self.workload, self.run_seconds = name, workload, run_seconds
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by close
         asked = {
             "tree": str(tree.resolve()),
             "other": str(other.resolve()),
+            "places": list(places),
             "workload": workload,
             "arguments": dict(arguments),
         }
@@ -168,10 +172,11 @@ class Rivals:
 
     def __enter__(self) -> Self:
         """Start both workers, one after the other, and warm them up."""
+        places = _places(self._trees["new"])
         with ExitStack() as stack:
             for name, tree in self._trees.items():
                 other = self._trees["new" if name == "base" else "base"]
-                worker = Worker(name, tree, other, self._workload, self._arguments, *self._limits)
+                worker = Worker(name, tree, other, self._workload, self._arguments, *self._limits, places=places)
                 stack.callback(worker.close)
                 self.workers[name] = worker
             self.sample(WARMUPS)
@@ -192,6 +197,14 @@ class Rivals:
             for name in next(self._orders):
                 times[name].append(self.workers[name].run())
         return times["base"], times["new"]
+
+
+def _places(tree: Path) -> list[str]:
+    """The folders of a tree that this process imports from, and `src`; no environment that lies in the tree."""
+    found = (Path(entry).resolve() for entry in sys.path)
+    inside = [place for place in found if place.is_relative_to(tree.resolve())]
+    packages = [place for place in inside if not place.is_relative_to(Path(sys.prefix).resolve())]
+    return list(dict.fromkeys(["src", *(place.relative_to(tree.resolve()).as_posix() for place in packages)]))
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def picture(
     """A figure as the content of a file.
 
     methods, retention: what the figure of the tokens shows. Empty and None: what the page shows at first.
-    Raises StudyError if no figure has this name or these methods, if it has not this form, or if the extra `figures` or
+    Raises StudyError if no figure has this name or these methods, if it has not this form, or if the extra `export` or
     a browser is missing.
     """
     blocks = [block for page in clean_report(report).pages for block in page.blocks]
@@ -72,7 +72,7 @@ def _kaleido(form: Picture) -> Callable[..., bytes]:
         import kaleido  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError as error:
         raise StudyError(
-            f"a figure as {form} needs the extra 'figures' ({error}): pip install 'trio-profile[figures]'"
+            f"a figure as {form} needs the extra 'export' ({error}): pip install 'trio-profile[export]'"
         ) from error
     return kaleido.calc_fig_sync
 

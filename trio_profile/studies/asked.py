@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trio_profile.errors import StudyError
+from trio_profile.extras import require_run
 from trio_profile.reading import parse_toml, read_text
 from trio_profile.records.record import first_problem
 from trio_profile.records.study import Study
@@ -23,10 +24,13 @@ def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) ->
     fields: given fields of Study. They override the file; the defaults of the kind fill the rest.
     file: a study.toml of the same kind.
     Raises StudyError if the file cannot be read or is of another kind, if the kind does not take a field, if a value is
-    out of range, or if there are several values where the kind takes one. Raises UnknownMethod for an unknown method.
+    out of range, if there are several values where the kind takes one, or if the kind runs a model and the extra `run`
+    is not installed. Raises UnknownMethod for an unknown method.
     """
     kind = find(kind_name)
     given = {**(_read_kind(kind, file) if file else {}), **fields}
+    if kind.runs_a_model:
+        require_run(kind.name)
     if given.get("verb", kind.name) != kind.name:
         raise StudyError(f"verb = {given['verb']!r}: this is a study of kind {kind.name!r}; leave verb out")
     study = _validated({**_defaults(kind, given), **given, "verb": kind.name})

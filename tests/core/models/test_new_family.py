@@ -1,5 +1,6 @@
 """A new family is one file: in a copy of the source, ViP-LLaVA becomes a family, and no other file changes."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -52,17 +53,20 @@ main(["models", "--check"])
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of trio_core and of its tests, with one more file."""
     folder = tmp_path_factory.mktemp("source")
-    for name in ("trio_core", "tests/core"):
+    for name in ("core", "tests/core"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("tests/__init__.py", "tests/conftest.py", "pyproject.toml"):
+    for name in ("tests/__init__.py", "tests/conftest.py", "tests/places.py", "pyproject.toml"):
         shutil.copy(ROOT / name, folder / name)
-    (folder / "trio_core" / "models" / "vip_llava.py").write_text(FILE)
+    (folder / "core" / "trio_core" / "models" / "vip_llava.py").write_text(FILE)
     return folder
 
 
 def run(source: Path, *arguments: str) -> str:
     """The output of Python in the copy, which must succeed."""
-    found = subprocess.run([sys.executable, *arguments], cwd=source, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(source / "core"), str(ROOT)])}
+    found = subprocess.run(
+        [sys.executable, *arguments], cwd=source, env=environment, capture_output=True, text=True, check=False
+    )
     assert found.returncode == 0, found.stdout + found.stderr
     return found.stdout
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import PYTHONPATH
 from tests.profile.auditing import HOSTILE, hostile_claims
 from trio_profile.audit.claims import TEMPLATE
 from trio_profile.audit.document import AuditDocument, audit
@@ -60,7 +61,7 @@ def test_an_audit_imports_nothing_slow(more: list[str], tmp_path: Path):
         "assert not heavy, heavy; sys.exit(code)"
     )
     line = [sys.executable, "-c", code, "audit", "trio-2026", *more]
-    here = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    here = {**os.environ, "PYTHONPATH": PYTHONPATH}
     done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, env=here)
     assert done.returncode == 0, done.stderr
 

@@ -72,7 +72,7 @@ def test_a_missing_extra_is_one_line(kept, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install 'trio-profile[export]'" in complaint(capsys, "export", kept, "--out", tmp_path / "a.parquet")
     monkeypatch.setitem(sys.modules, "kaleido", None)
-    assert "pip install 'trio-profile[figures]'" in complaint(capsys, "export", kept, "--figure", "prefill")
+    assert "pip install 'trio-profile[export]'" in complaint(capsys, "export", kept, "--figure", "prefill")
 
 
 def test_the_kept_tokens_of_a_method_are_a_picture(tmp_path, capsys):

@@ -4,11 +4,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from shlex import quote
 
 import pytest
 
+from tests.places import PYTHONPATH
 from tests.profile.documents import KEPT
 from trio_profile.cli.streams import spell
 
@@ -28,7 +28,7 @@ def shell(line: str, *, program: str = "-m trio_profile", **environment: str) ->
         capture_output=True,
         encoding=environment.get("PYTHONIOENCODING"),
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), **environment},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH, **environment},
         timeout=120,
     )
     return done.returncode, done.stdout, done.stderr

@@ -146,6 +146,15 @@ def test_code_from_another_tree_is_refused(trees, tmp_path):
         Worker("base", *trees, "mixed:quick", {})
 
 
+def test_each_side_imports_a_package_from_the_folder_that_this_process_has_it_from(trees, monkeypatch):
+    for place, ms in zip(trees, (1.0, 2.0), strict=True):
+        (place / "core" / "inner").mkdir(parents=True)
+        (place / "core" / "inner" / "__init__.py").write_text(f"run = lambda: (lambda: {ms})\n")
+    monkeypatch.syspath_prepend(trees[1] / "core")
+    with Rivals(*trees, "inner:run") as rivals:
+        assert rivals.sample(2) == ([1.0, 1.0], [2.0, 2.0])
+
+
 # A revision of a repository
 
 

@@ -28,7 +28,7 @@ def test_an_unknown_name_lists_the_known_ones():
 
 def test_without_kaleido_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "kaleido", None)
-    with pytest.raises(StudyError, match=r"a figure as pdf needs the extra 'figures' .*'trio-profile\[figures\]'"):
+    with pytest.raises(StudyError, match=r"a figure as pdf needs the extra 'export' .*'trio-profile\[export\]'"):
         picture(REPORT, "prefill", "pdf")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import trio_profile
+from tests.places import PYTHONPATH
 from trio_core.errors import RetentionError, UnknownName
 from trio_core.methods.trio import Trio
 from trio_profile.cli import exits
@@ -94,8 +94,7 @@ def test_a_method_of_the_main_script_is_refused_with_the_way_out(tmp_path):
         "except ValueError as error:\n"
         "    print(error)\n"
     )
-    root = str(Path(trio_profile.__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": root}
+    environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
     done = subprocess.run([sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert "method 'mine' is defined in the main script" in done.stdout, done.stderr
     assert "processes=1" in done.stdout and not (tmp_path / "out").exists()
