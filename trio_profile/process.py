@@ -16,7 +16,7 @@ BRIEF_WAIT = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "2000", "KMP_BLOCK
 
 By default a thread of OpenMP spins for some milliseconds while it waits for work. On a busy machine it then takes the
 CPU from the thread that it waits for. A thread that sleeps at once is slow on a quiet machine: to wake it takes longer
-than a small operation. So a waiting thread checks for work 2,000 times, and then sleeps. docs/machine.md has the
+than a small operation. So a waiting thread checks for work 2,000 times, and then sleeps. docs/how-to/machine.md has the
 measured times.
 """
 _BRIEF = 10_000

@@ -1,4 +1,4 @@
-"""docs/schema and docs/format.md describe the files as the records are."""
+"""docs/reference/schema and docs/reference/format.md describe the files as the records are."""
 
 import json
 import runpy
@@ -12,12 +12,12 @@ from trio_profile.records.record import VERSION
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "format_schema"))
 TEXTS: dict[str, str] = SCRIPT["texts"]()
-PAGE = (ROOT / "docs" / "format.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "format.md").read_text()
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_schemas_are_up_to_date(name):
-    assert (ROOT / "docs" / "schema" / name).read_text() == TEXTS[name], "run scripts/format_schema"
+    assert (ROOT / "docs" / "reference" / "schema" / name).read_text() == TEXTS[name], "run scripts/format_schema"
 
 
 def test_a_line_has_the_fields_of_its_schema():

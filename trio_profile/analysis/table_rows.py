@@ -1,7 +1,8 @@
 """A study as one flat table, for spreadsheets and data frames: one row a cell, or one row a pair.
 
 A value with an interval becomes three columns: `prefill_speedup`, `prefill_speedup_low`, `prefill_speedup_high`. A
-record inside a record adds its name: `retention_realised`. Every cell has every column; docs/export.md lists them.
+record inside a record adds its name: `retention_realised`. Every cell has every column. docs/how-to/export.md lists
+them.
 """
 
 from collections.abc import Sequence

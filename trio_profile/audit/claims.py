@@ -1,6 +1,6 @@
 """What a paper claims, as records: its models, its method, and its tables of printed figures.
 
-Every figure is kept as its printed text. docs/claims.md describes the file, and `reader` reads it.
+Every figure is kept as its printed text. docs/how-to/claims.md describes the file, and `reader` reads it.
 """
 
 from collections.abc import Iterator

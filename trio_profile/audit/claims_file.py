@@ -113,7 +113,7 @@ class _Stated(_File):
 
 
 class TableFields(_Stated):
-    """A table's own fields, without its series of figures. docs/claims.md explains each."""
+    """A table's own fields, without its series of figures. docs/how-to/claims.md explains each."""
 
     where: str | None = None
     dataset: str | None = None
@@ -151,7 +151,7 @@ class TableFields(_Stated):
 
 
 class RowFields(_Stated):
-    """A row's own fields, without its figures and its schedule. docs/claims.md explains each."""
+    """A row's own fields, without its figures and its schedule. docs/how-to/claims.md explains each."""
 
     method: Text | None = None
     overhead: Literal["true", "false"] | None = None

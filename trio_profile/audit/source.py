@@ -172,7 +172,7 @@ def _text(node: yaml.ScalarNode, place: Place, source: Source) -> str | None:
 
 
 _MESSAGES = {
-    "missing": "is missing; docs/claims.md has the format",
+    "missing": "is missing; docs/how-to/claims.md has the format",
     "string_type": "needs a text",
     "list_type": "needs a list, [ … ]",
     "tuple_type": "needs a list, [ … ]",

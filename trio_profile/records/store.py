@@ -2,7 +2,7 @@
 
 The store has one record on each line. Each record is written in one piece and flushed to the disk before the next cell
 begins. So a killed process loses at most the cell that it was measuring. If the last line is cut off, the reader drops
-it and reports it. docs/format.md describes the files.
+it and reports it. docs/reference/format.md describes the files.
 """
 
 from collections.abc import Mapping

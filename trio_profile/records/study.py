@@ -32,8 +32,8 @@ class Study(Record):
     text_tokens: length of the random input's prompt. If it is given, the input is always random. None: 60.
     new_tokens: tokens generated in each run.
     batch: samples in a batch.
-    questions: a file of questions about pictures (docs/questions.md). Without it: the model's own questions, or random
-        pictures if it has no questions.
+    questions: a file of questions about pictures (docs/how-to/questions.md). Without it: the model's own questions, or
+        random pictures if it has no questions.
     picture: whether the study keeps a small copy of the picture, the scores of its tokens, and which of them merged
         into which. Kept tokens are always recorded.
     fidelity_inputs: how many questions or pictures the pruned model and the dense model both answer. None: all

@@ -1,4 +1,4 @@
-"""Which versions of the format this reader understands. docs/format.md has the history of the format."""
+"""Which versions of the format this reader understands. docs/reference/format.md has the history of the format."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""The setups of docs/support.md, a table a file."""
+"""The setups of docs/reference/support.md, a table a file."""
 
 from tests.core.support import caches, calls, compiling, decoding, processes, prompts, rules, training, weights
 

@@ -1,4 +1,4 @@
-"""The rows of docs/support.md: how a setup is registered and run, and what the page looks like.
+"""The rows of docs/reference/support.md: how a setup is registered and run, and what the page looks like.
 
 A setup is a function that prunes a model in one ordinary way. It returns a sentence that says what was compared, or it
 lets the TrioError of a refusal through. So a row holds only what a run has shown.
@@ -91,7 +91,7 @@ class Group:
 
 
 def page(groups: Iterable[Group], result_of: Callable[[Row], Result]) -> str:
-    """docs/support.md, with a table for each group."""
+    """docs/reference/support.md, with a table for each group."""
     parts = [INTRODUCTION.rstrip()]
     for group in groups:
         lines = [row.line(result_of(row)) for row in group.rows]

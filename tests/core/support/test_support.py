@@ -1,4 +1,4 @@
-"""Each row of docs/support.md is run, and the page says what the run has shown."""
+"""Each row of docs/reference/support.md is run, and the page says what the run has shown."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.core.support import GROUPS
 from tests.core.support.rows import INTRODUCTION, Group, Row, not_portable, page
 from trio_core import TrioError
 
-PAGE = Path(__file__).parents[3] / "docs" / "support.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "support.md"
 ROWS = [row for group in GROUPS for row in group.rows]
 WAY_OUT = "run scripts/support_table and read what it changes"
 

@@ -16,13 +16,13 @@ from trio_profile.errors import StudyError
 from trio_profile.records.schema import Cell
 from trio_profile.records.store import Store
 
-PAGE = (Path(__file__).parents[3] / "docs" / "export.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "export.md").read_text()
 NAMED = set(re.findall(r"`([\w.]+)`", PAGE))
 """The names that the page sets in code."""
 
 
 def described(column: str) -> bool:
-    """Whether docs/export.md names a column, or the column of which it is an end."""
+    """Whether docs/how-to/export.md names a column, or the column of which it is an end."""
     base = re.sub(r"_(low|high)$", "", column)
     if column.startswith("dense_") and not base.endswith("_ms"):
         return True  # the page lists some of the dense model's and says "and so on"
