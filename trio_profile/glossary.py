@@ -94,11 +94,18 @@ def named_in(texts: Iterable[str]) -> list[Term]:
 
 @cache
 def _any() -> re.Pattern[str]:
-    """Any spelling as whole words. The longest one wins: `tail saliency` before `saliency`."""
+    """Any spelling as whole words. The longest one wins: `tail saliency` before `saliency`.
+
+    Only spellings without capitals match in any case: `flops` is a verb of the command line, `FLOPs` is a unit.
+    """
     spellings = sorted((text for term in terms() for text in term.spellings), key=len, reverse=True)
-    spelt = "|".join(r"\s+".join(map(re.escape, text.split())) for text in spellings)
     # A hyphen joins words: `multi-stage` is another word than `stage`.
-    return re.compile(rf"(?<![\w-])(?:{spelt})(?![\w-])", re.IGNORECASE)
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(map(_pattern, spellings))})(?![\w-])")
+
+
+def _pattern(spelling: str) -> str:
+    words = r"\s+".join(map(re.escape, spelling.split()))
+    return f"(?i:{words})" if spelling == spelling.lower() else words
 
 
 def _plural(text: str) -> str:
