@@ -20,7 +20,6 @@ Marker = Literal["circle", "diamond", "square", "ring"]
 class Sentences:
     """A few sentences under a heading.
 
-    heading: may be empty.
     colour: number of the method's colour that the sentences are about; None for no colour.
     tone: `finding`, or `doubt` for a sentence that weakens a finding.
     """
