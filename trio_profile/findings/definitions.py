@@ -1,6 +1,6 @@
 """How the numbers are defined: one meaning for each name, in the report and in the JSON."""
 
-from trio_profile.findings.blocks import Page, Sentences, Terms
+from trio_profile.findings.blocks import Page, Terms
 from trio_profile.glossary import find, terms
 
 WAIT_POLICIES = {
@@ -40,10 +40,6 @@ DEFINITIONS = {
     "KV cache": "The prediction is tokens in each layer × 2 × the width of the keys × the bytes of one number.",
 }
 """What a report says about a term besides its meaning in the glossary."""
-UNKNOWN_ANSWERS = (
-    "If no answers are known, this page does not say whether they stay right. A pruned model that is faster may still "
-    "be wrong."
-)
 
 
 def numbers_page() -> Page:
@@ -54,6 +50,7 @@ def numbers_page() -> Page:
         "numbers",
         "How the numbers are defined",
         "A name has the same meaning in this report and in the JSON that this file holds. `trio-profile glossary` "
-        "explains more words.",
-        [Terms("", items, heads=heads, detail=True), Sentences("", [UNKNOWN_ANSWERS], detail=True)],
+        "explains more words. If no answers are known, this page does not say whether they stay right: a pruned model "
+        "that is faster may still be wrong.",
+        [Terms("", items, heads=heads, detail=True)],
     )
