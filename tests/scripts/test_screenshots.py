@@ -74,4 +74,4 @@ def test_a_part_that_does_not_exist_is_answered_with_the_names_of_all(tmp_path: 
 def test_the_pictures_of_the_documents_are_small_and_shown(picture: Path):
     assert picture.suffix == ".png" and picture.stat().st_size < 250_000
     shown = (ROOT / "README.md").read_text() + (ROOT / "docs" / "how-to" / "reading-a-report.md").read_text()
-    assert f"pictures/{picture.name})" in shown
+    assert f"pictures/{picture.name}" in shown
