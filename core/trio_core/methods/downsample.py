@@ -31,8 +31,8 @@ class Downsample(Method):
     reference: ClassVar[Reference] = Reference(
         title="no canonical source; means over a two-dimensional grid of cells",
         kind="control",
-        note="It averages the tower's output and not the pixels. So the number of tokens is met exactly, and the tower "
-        "runs whole. On LLaVA-NeXT newline tokens are dropped.",
+        note="It averages the tower's output, not the pixels. So the number of tokens is met exactly, but the tower "
+        "does all of its work. On LLaVA-NeXT newline tokens are dropped.",
     )
 
     def select(self, view: View) -> Selection:
