@@ -1,4 +1,4 @@
-"""Downsampling: the control that shows the model a smaller picture of as many tokens."""
+"""Downsampling: the control that shows the model a smaller picture, with as many tokens as a method keeps."""
 
 from dataclasses import dataclass
 from math import ceil, sqrt

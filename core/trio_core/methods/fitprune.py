@@ -42,7 +42,7 @@ From modeling_llama.py of ywh187/FitPrune at d28e418. The layers run on 541, 493
 
 @dataclass(frozen=True, kw_only=True)
 class FitPrune(ScoreMethod):
-    """Drop after every layer the visual tokens that text and picture attend to least.
+    """After every layer, drop the visual tokens that text and picture attend to least.
 
     The released tables say how many tokens go where. They were fitted offline to keep the model's attention. We read a
     table at the layer's share of the depth, and mix the two tables whose averages lie on either side of the retention.

@@ -69,7 +69,7 @@ class PruMerge(Method):
         if crop.encoder.last is None:
             raise UnsupportedModel(
                 "prumerge ranks patches by what the CLS token attends to in the tower's last layer, and this vision "
-                "tower has no CLS token: choose a method that needs none, as divprune"
+                "tower has no CLS token: choose a method that needs none, such as divprune"
             )
         attention, keys = (values[crop.number][crop.patches] for values in crop.encoder.last)
         centres = select_centres(attention, crop.budget - 1, plus=self.plus)

@@ -36,7 +36,7 @@ layers really run on 206.5, 145.4, 114.1 and 82.25 tokens with v1, on 206.75, 14
 
 @dataclass(frozen=True, kw_only=True)
 class SparseVLM(Method):
-    """Keep what the question's most visual words attend to, and merge the best of the others.
+    """Keep the tokens that the question's most visual words attend to, and merge the best of the rest.
 
     Attention is that of the layer that has just run. A budget counts kept and merged tokens. Kept tokens stay at their
     own places, and each merged token stands at the place of its cluster's centre.

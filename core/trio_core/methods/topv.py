@@ -57,7 +57,7 @@ class TopV(Method):
         super().__post_init__()
         for option in ("features", "places", "centre"):
             if not 0 <= getattr(self, option) < float("inf"):
-                raise OptionError(f"{option} {getattr(self, option)}: a weight is a number from 0 on")
+                raise OptionError(f"{option} {getattr(self, option)}: a weight must be finite and at least 0")
         if not 0 < self.temperature < float("inf"):
             raise OptionError(f"temperature {self.temperature}: it must be above 0")
         if self.iterations < 1:
