@@ -8,7 +8,9 @@ BIN    := .venv/bin
 STAMP  := .venv/.installed-$(TORCH)
 ALL    := .[run,gate,export,docs,dev]
 
-.PHONY: sweep test check bench format clean
+.PHONY: install sweep test check bench format clean
+
+install: $(STAMP)
 
 sweep: $(STAMP)
 	$(BIN)/trio-profile sweep --out runs/pocket

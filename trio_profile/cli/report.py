@@ -12,7 +12,7 @@ DIRECTORIES = Annotated[
     list[Path],
     typer.Argument(
         metavar="DIRECTORY...",
-        help="The directory of a kept study (its --out). Two or more directories: the studies side by side.",
+        help="A directory that holds a study (--out). Two or more: their studies side by side.",
     ),
 ]
 OUT = Annotated[

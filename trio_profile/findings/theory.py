@@ -146,8 +146,8 @@ def agreement_page(document: TheoryDocument) -> Page:
         "model's own loss, which is read off behind the last layer. The paper shows on pictures that both agree, and "
         "agree more with depth (its figure of current against last). Here both are gradients at what enters the layer. "
         f"We show their rank correlation over the visual tokens, and the share of the top {units.percent(TOP, 0)} "
-        f"that they have in common. Chance alone gives {units.percent(TOP, 0)} (dotted). In the last layer both are the same "
-        "by definition. Vertical lines mark the stages.",
+        f"that they have in common. Chance alone gives {units.percent(TOP, 0)} (dotted). In the last layer both are "
+        "the same by definition. Vertical lines mark the stages.",
         [Sentences("", [_depth_sentence(document)]), charts.agreement(document)],
     )
 
