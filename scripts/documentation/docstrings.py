@@ -77,7 +77,7 @@ def _parts(block: str, names: Mapping[str, str]) -> Iterator[str]:
             if others:
                 yield "\n".join(others)
                 others = []
-            titles = [f"`{name}`{names[name.partition('[')[0]]}" for name, _ in found]
+            titles = [f"**`{name}`**{names[name.partition('[')[0]]}" for name, _ in found]
             items.append(f"- {', '.join(titles)}: {found[0][1]}")
         else:
             if items:
@@ -115,5 +115,5 @@ def _type_and_default(field: griffe.Object | griffe.Alias) -> str:
     if type_.startswith("Annotated["):
         type_ = type_.removeprefix("Annotated[").partition(", Field(")[0] + type_.rpartition(")]")[2]
     if field.value is None or "field(" in str(field.value).lower():
-        return f" (`{type_}`)"
-    return f" (`{type_} = {field.value}`)"
+        return f" `{type_}`"
+    return f" `{type_} = {field.value}`"

@@ -7,7 +7,7 @@ from typing import Any
 from documentation.docstrings import meanings, without_items
 from documentation.tables import cell, table
 from trio_core import methods
-from trio_core.methods.method import Method, Reference
+from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Signal
 from trio_profile import units
 from trio_profile.cli.methods import selection_cost
@@ -17,11 +17,18 @@ TOP = """# Methods
 This page is made from the registry by `scripts/reference`. `trio-profile methods` prints the table, and
 `trio-profile methods --json` all of it. [Your own method](../how-to/methods.md) needs no fork.
 
-A method acts before the decoder (encoder output), between its layers (decoder layers), or at both places. What it needs
-are the signals that it reads besides the hidden states. The cost is the work of all its selections, as the method
-declares it, as a share of one dense decoder layer. It is given at the size of LLaVA-1.5-7B, with a third of the tokens
-kept. A control is a rule of ours that methods are compared with; it is never recommended.
+A method acts before the decoder, between its layers, or at both places. It needs the signals that it reads besides the
+hidden states. The cost is the work of all its selections, as the method declares it, as a share of one dense decoder
+layer. It is given at the size of LLaVA-1.5-7B, with a third of the tokens kept. A control is a rule of ours that methods
+are compared with. It is never recommended.
 """
+PLACES = {
+    "Methods that act before the decoder": Stage.ENCODER,
+    "Methods that act between the decoder's layers": Stage.DECODER,
+    "Methods that act at both places": Stage.BOTH,
+    "Controls": None,
+}
+"""The tables of the page, with the stage of the methods in each. None: controls of any stage."""
 NEEDS = {
     Signal.LAYERS: "the decoder layers beside the stage",
     Signal.READOUT: "the final norm and the head",
@@ -35,23 +42,31 @@ NEEDS = {
 def page() -> str:
     """The text of the page."""
     classes = [methods.find(name) for name in methods.names() if methods.find(name).__module__.startswith("trio_core.")]
-    body = [
-        [
-            f"[`{cls.name}`](#{cls.name})",
-            cell(cls.summary()),
-            cls.stage,
-            ", ".join(sorted(cls.needs)) or "–",
-            units.percent(selection_cost(cls)[1]),
-            paper(cls.reference),
-            cell(cls.reference.remark),
-        ]
-        for cls in classes
-    ]
-    header = ["method", "what it does", "acts at", "needs", "cost", "paper", "remark"]
+    parts = [TOP]
+    for title, stage in PLACES.items():
+        here = [cls for cls in classes if stage is _place(cls)]
+        parts += [f"## {title}", table(["method", "what it does", "needs", "cost", "paper"], map(_row, here))]
     signals = [[f"`{signal.value}`", NEEDS[signal]] for signal in Signal]
-    parts = [TOP, table(header, body), "## What a method may need", table(["signal", "what it gives"], signals)]
+    parts += ["## What a method may need", table(["signal", "what it gives"], signals)]
     parts += ["## Options of every method", _options(Method, Method.option_names()), "## Each method"]
     return "\n\n".join([part.strip() for part in parts] + [_section(cls) for cls in classes]) + "\n"
+
+
+def _place(cls: type[Method]) -> Stage | None:
+    """The table that a method stands in: that of its stage, or None for a control."""
+    return None if cls.reference.kind == "control" else cls.stage
+
+
+def _row(cls: type[Method]) -> list[str]:
+    """The row of a method in its table."""
+    remark = cls.reference.remark
+    return [
+        f"[`{cls.name}`](#{cls.name})",
+        cell(cls.summary()) + (f" *{cell(remark[0].upper() + remark[1:])}.*" if remark not in ("", "control") else ""),
+        ", ".join(sorted(cls.needs)) or "–",
+        units.percent(selection_cost(cls)[1]),
+        paper(cls.reference),
+    ]
 
 
 def paper(reference: Reference) -> str:

@@ -1,9 +1,9 @@
 """Tables in Markdown."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table.
 
     header: the titles of the columns.
