@@ -9,7 +9,9 @@ BIN    := .venv/bin
 STAMP  := .venv/.installed-$(TORCH)
 ALL    := .[run,gate,export,docs,dev]
 
-.PHONY: sweep test check bench docs format clean
+.PHONY: install sweep test check bench docs format clean
+
+install: $(STAMP)
 
 sweep: $(STAMP)
 	$(BIN)/trio-profile sweep --out runs/pocket

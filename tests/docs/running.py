@@ -17,6 +17,8 @@ from tests.places import PYTHONPATH
 
 SECONDS = 120
 """The longest that a block of bash or a transcript may take."""
+COPIED = ("reports", "docs/pictures", "trio_profile/data")
+"""Folders of the repository of which a page has a copy if it names one."""
 LEFT_OUT = "⋮"
 """A line of a transcript that stands for lines that it leaves out."""
 PROGRAMS = {"trio-profile": '"$PYTHON" -m trio_profile "$@"', "python": '"$PYTHON" "$@"'}
@@ -34,8 +36,9 @@ def run_page(blocks: Sequence[Block], directory: Path) -> None:
 
     Raises Mistake for the first block that fails, with its page and line.
     """
-    if any("reports/" in block.text for block in blocks):
-        shutil.copytree(ROOT / "reports", directory / "reports")
+    for name in COPIED:
+        if any(f"{name}/" in block.text for block in blocks):
+            shutil.copytree(ROOT / name, directory / name)
     module = ModuleType(MODULE)
     with _restored(directory, module):
         for block in blocks:
