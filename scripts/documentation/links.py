@@ -3,6 +3,7 @@
 A page is checked as the browser gets it. So a link that the generator made is checked like one that somebody wrote.
 """
 
+import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -105,4 +106,33 @@ def _wrong(link: str, loaded: bool, path: Path, pages: dict[Path, Page]) -> str:
     place = unquote(parts.fragment)
     if place and target in pages and place not in pages[target].ids:
         return f"the page has no place {place!r}"
+    return ""
+
+
+def check_files(files: list[Path], root: Path) -> list[str]:
+    """What is wrong with the relative links of Markdown files, such as README.md, one line each.
+
+    files: files that are read on GitHub, and are no pages of the site.
+    root: the root of the repository. A place on a page of docs/ is looked up in the site that was built from it.
+    """
+    return [
+        f"{path.relative_to(root).as_posix()}: {link}: {why}"
+        for path in files
+        for link in re.findall(r"\]\(([^()\s]+)\)", path.read_text(encoding="utf-8"))
+        if (why := _wrong_in_file(link, path, root))
+    ]
+
+
+def _wrong_in_file(link: str, path: Path, root: Path) -> str:
+    """Why a link of a Markdown file is wrong; empty if it is not."""
+    parts = urlsplit(link)
+    if parts.scheme or not parts.path:
+        return ""
+    target = (path.parent / unquote(parts.path)).resolve()
+    if not target.exists():
+        return "there is no such file"
+    if parts.fragment and target.is_relative_to(root / "docs"):
+        built = (root / "site" / target.relative_to(root / "docs")).with_suffix(".html")
+        if parts.fragment not in read(built).ids:
+            return f"the page has no place {parts.fragment!r}"
     return ""
