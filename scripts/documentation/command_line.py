@@ -22,6 +22,8 @@ and errors go to standard error.
 """
 VALUES = {int: "N", float: "NUMBER", str: "TEXT", Path: "PATH"}
 """What stands behind an option for the value of each type."""
+ARGUMENTS = "Arguments"
+"""The panel of what has no name on the line."""
 OPTIONS = "Options"
 """The panel of options that name none."""
 
@@ -34,12 +36,14 @@ class Row:
     names: as they are typed, with the value.
     help: what it means, without the default.
     default: empty if there is none.
+    required: whether the verb does nothing without it.
     """
 
     panel: str
     names: str
     help: str
     default: str
+    required: bool
 
 
 def page() -> str:
@@ -66,8 +70,9 @@ def rows(command: Callable[..., None]) -> Iterator[Row]:
         elif info.show_default and parameter.default not in (Parameter.empty, None, False):
             default = str(parameter.default)
         argument = isinstance(info, ArgumentInfo)
-        panel = info.rich_help_panel or ("Arguments" if argument else OPTIONS)
-        yield Row(panel, _names(parameter, type_, info), text, _code(default) if default else "")
+        panel = ARGUMENTS if argument else (info.rich_help_panel or OPTIONS)
+        required = parameter.default is Parameter.empty
+        yield Row(panel, _names(parameter, type_, info), text, _code(default) if default else "", required)
 
 
 def _declared(parameter: Parameter) -> tuple[Any, ParameterInfo]:
@@ -107,7 +112,9 @@ def _code(default: str) -> str:
 def _verb(name: str, command: Callable[..., None]) -> str:
     """The section of one verb."""
     found = list(rows(command))
-    arguments = [row.names.strip("`") for row in found if row.panel == "Arguments"]
+    arguments = [
+        row.names.strip("`") if row.required else f"[{row.names.strip('`')}]" for row in found if row.panel == ARGUMENTS
+    ]
     usage = " ".join(["trio-profile", name, *arguments, "[OPTIONS]"])
     parts = [f"### {name}", cleandoc(command.__doc__ or ""), f"```text\n{usage}\n```"]
     for panel in dict.fromkeys(row.panel for row in found):

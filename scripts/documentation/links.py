@@ -79,7 +79,9 @@ def check(site: Path) -> list[str]:
     for path, page in pages.items():
         name = path.relative_to(site).as_posix()
         found += [f"{name}: {link}: {why}" for link, loaded in page.links if (why := _wrong(link, loaded, path, pages))]
-        found += [f"{name}: a paragraph has the line {slip!r}: Markdown wants an empty line before" for slip in page.slips]
+        found += [
+            f"{name}: a paragraph has the line {slip!r}: Markdown wants an empty line before" for slip in page.slips
+        ]
     return found
 
 
