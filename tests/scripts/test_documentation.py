@@ -5,11 +5,11 @@ import runpy
 from pathlib import Path
 
 import pytest
-from documentation import links, pages
-from documentation.docstrings import markdown, meanings, without_items
 
 import trio_core
 import trio_profile
+from documentation import links, pages
+from documentation.docstrings import markdown, meanings, without_items
 from trio_core import methods
 from trio_profile.cli import verbs
 
