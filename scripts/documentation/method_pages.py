@@ -64,7 +64,7 @@ def _row(cls: type[Method]) -> list[str]:
         f"[`{cls.name}`](#{cls.name})",
         cell(cls.summary()) + (f" *{cell(remark[0].upper() + remark[1:])}.*" if remark not in ("", "control") else ""),
         ", ".join(sorted(cls.needs)) or "–",
-        units.percent(selection_cost(cls)[1]),
+        units.percent(selection_cost(cls)[1]).replace(" ", "\u00a0"),
         paper(cls.reference),
     ]
 

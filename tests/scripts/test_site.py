@@ -41,9 +41,7 @@ def test_the_home_page_asks_for_nothing_from_the_network_and_its_search_finds_a_
     with chromium() as browser, opened(browser, site / "index.html", width=width, color_scheme=scheme) as view:
         assert view.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         view.page.keyboard.press("/")
-        view.page.keyboard.type("fastervlm")
-        view.wait(
-            "[...document.querySelectorAll('a')].some(a => /reference\\/methods/.test(a.href) && /h=/.test(a.href))"
-        )
+        view.page.get_by_role("combobox").fill("fastervlm")
+        view.page.locator("a[href*='reference/methods.html?h=#fastervlm']").wait_for(timeout=10_000)
         assert view.errors == []
         assert [address for address in view.requests if not address.startswith("file:")] == []
