@@ -68,7 +68,7 @@ def command(
     method: METHODS = None,
     retention: RETENTION = None,
 ) -> None:
-    """Write a kept study in another form: Markdown, LaTeX, CSV, Parquet, JSON, or one figure as a picture.
+    """Write a study in another form: Markdown, LaTeX, CSV, Parquet, JSON, or one figure as SVG, PDF or PNG.
 
     CSV and Parquet have one row for each cell, and each quantity in three columns: the value and its 95 % interval.
     """

@@ -252,7 +252,7 @@ MARKDOWN = Annotated[
     bool, typer.Option("--markdown", help="Print Markdown, for an issue or a pull request.", rich_help_panel=OUTPUT)
 ]
 LATEX = Annotated[bool, typer.Option("--latex", help="Print LaTeX, for a paper.", rich_help_panel=OUTPUT)]
-DIRECTORY = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="A directory in which a study was kept (--out).")]
+DIRECTORY = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="A directory that holds a study (--out).")]
 
 
 def parameters(kind: Kind) -> list[Parameter]:

@@ -12,7 +12,7 @@ DIRECTORIES = Annotated[
     list[Path],
     typer.Argument(
         metavar="DIRECTORY...",
-        help="A directory in which a study was kept (--out). Two or more: their studies side by side.",
+        help="A directory that holds a study (--out). Two or more: their studies side by side.",
     ),
 ]
 OUT = Annotated[
