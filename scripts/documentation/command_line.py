@@ -12,6 +12,8 @@ from typer.models import ArgumentInfo, ParameterInfo
 
 from documentation.tables import cell, table
 from trio_profile.cli import exits, verbs
+from trio_profile.cli.options import OUTPUT
+from trio_profile.glossary import named_in
 
 TOP = """# Command line
 
@@ -123,6 +125,10 @@ def _verb(name: str, command: Callable[..., None]) -> str:
         if not any(row.default for row in inside):
             body = [line[:2] for line in body]
         parts.append(table([panel, "meaning", "default"][: len(body[0])], body))
+    words = named_in([name, command.__doc__ or "", *(row.help for row in found if row.panel != OUTPUT)])
+    if words:
+        links = ", ".join(f"[{term.term}](../glossary.md#{term.anchor})" for term in words)
+        parts.append(f"Words: {links}.")
     return "\n\n".join(parts)
 
 
