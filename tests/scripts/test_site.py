@@ -45,3 +45,12 @@ def test_the_home_page_asks_for_nothing_from_the_network_and_its_search_finds_a_
         view.page.locator("a[href*='reference/methods.html?h=#fastervlm']").wait_for(timeout=10_000)
         assert view.errors == []
         assert [address for address in view.requests if not address.startswith("file:")] == []
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+@pytest.mark.parametrize("name", ["index", "reference/command-line", "reference/python", "how-to/gates"])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1400, "dark")])
+def test_axe_finds_nothing_serious(built, name, width, scheme):
+    site, _ = built
+    with chromium() as browser, opened(browser, site / f"{name}.html", width=width, color_scheme=scheme) as view:
+        assert view.findings() == []
