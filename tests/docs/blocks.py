@@ -84,7 +84,7 @@ def read(path: Path, root: Path = ROOT) -> list[Block]:
     path: the page.
     root: what the names of pages are relative to.
 
-    Raises Mistake for a block that says no language, and for an indented one where the page may have none.
+    Raises Mistake for a block that says no language, and for an indented one.
     """
     page = path.relative_to(root).as_posix()
     return [block for block in blocks(path.read_text(encoding="utf-8"), page) if block.use]
