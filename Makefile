@@ -1,4 +1,5 @@
 # Two commands: `make sweep` runs the main job on the embedded model, `make test` everything that CI runs.
+# `make docs` builds the documentation into site/.
 # On a machine with its own CUDA torch: `make TORCH=system test` uses that one instead of the pinned CPU build.
 
 PYTHON ?= python3
@@ -8,7 +9,9 @@ BIN    := .venv/bin
 STAMP  := .venv/.installed-$(TORCH)
 ALL    := .[run,gate,export,docs,dev]
 
-.PHONY: sweep test check bench format clean
+.PHONY: install sweep test check bench docs format clean
+
+install: $(STAMP)
 
 sweep: $(STAMP)
 	$(BIN)/trio-profile sweep --out runs/pocket
@@ -26,12 +29,15 @@ bench: $(STAMP)
 	mkdir -p runs
 	OMP_WAIT_POLICY=PASSIVE GOMP_SPINCOUNT=2000 $(BIN)/python -m pytest tests/benchmarks --benchmark-only --benchmark-json=runs/bench.json -o addopts="-q --import-mode=importlib"
 
+docs: $(STAMP)
+	$(BIN)/python scripts/site
+
 format: $(STAMP)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
 clean:
-	rm -rf .venv runs
+	rm -rf .venv runs site .cache
 
 # torch first and by its pin: whatever needs "torch" then finds it, and downloads no other build.
 .venv/.installed-pinned: pyproject.toml core/pyproject.toml constraints.txt

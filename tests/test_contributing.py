@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from types import ModuleType
 
@@ -28,7 +27,7 @@ def code_of(title: str) -> list[str]:
 
 
 def test_every_file_that_is_named_exists():
-    named = set(re.findall(r"`((?:trio_core|trio_profile|tests|scripts|docs|reports)/[\w./-]*)`", PAGE))
+    named = set(re.findall(r"`((?:core|trio_profile|tests|scripts|docs|reports)/[\w./-]*)`", PAGE))
     examples = {"trio_profile/studies/weights.py"}
     assert {name for name in named - examples if not (ROOT / name).exists()} == set()
     assert len(named) > 20
@@ -95,7 +94,7 @@ def test_a_kind_of_study_is_one_file_and_one_entry(trio_profile, tmp_path):
 @pytest.fixture
 def with_the_block() -> ModuleType:
     """findings/layers.py after the recipe's edit: its function is added, and named where the page lists its blocks."""
-    function, listed = code_of("Add a block to a page")
+    function, listed = code_of("Add a block to a report page")
     source = Path(layers.__file__).read_text()
     place = listed.splitlines()[0] + "\n"
     assert source.count(place) == 1
@@ -123,8 +122,7 @@ def test_a_method_is_one_class(monkeypatch):
     from trio_core import prune
     from trio_core.methods.method import registry
 
-    section = PAGE.partition("## Add a method\n")[2].partition("\n## ")[0]
-    code = textwrap.dedent("\n".join(line for line in section.splitlines() if line.startswith("    ") or not line))
+    (code,) = code_of("Add a method")
     imports = (
         "from dataclasses import dataclass\nfrom typing import ClassVar\n"
         "from trio_core import Reference, ScoreMethod, View\nfrom trio_core.tensors import ScoresBS\n"

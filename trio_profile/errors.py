@@ -4,6 +4,7 @@ ProfileError              an error that the user can fix; the command line print
 ├── StudyError            the study cannot run: a wrong field, picture, device or model name
 ├── StoreError            the files of a study are missing, damaged, or of another study
 ├── ClaimsError           a claims file is not valid
+├── GlossaryError         no term has this name
 └── MeasurementError      the measurements do not suffice: too few samples, a missing quantity
 """
 
@@ -22,6 +23,10 @@ class StoreError(ProfileError):
 
 class ClaimsError(ProfileError, ValueError):
     """A file with a paper's claims is not valid."""
+
+
+class GlossaryError(ProfileError, ValueError):
+    """No term of the glossary has this name."""
 
 
 class MeasurementError(ProfileError, ValueError):

@@ -105,7 +105,9 @@ def _already(model: PreTrainedModel) -> OptionError:
 def _as_method(method: Method | str, options: dict[str, Any]) -> Method:
     if isinstance(method, Method):
         if options:
-            raise OptionError(f"options {sorted(options)} come with a name; {method.name!r} is made already")
+            raise OptionError(
+                f"options {sorted(options)} go with a method's name: give them to {type(method).__name__}(…) instead"
+            )
         return method
     cls = methods.find(method)
     if unknown := sorted(set(options) - set(cls.option_names())):
@@ -125,7 +127,7 @@ def _setup(adapter: Adapter, method: Method) -> tuple[Setup, tuple[str, ...]]:
         why = f"positions {method.positions!r} are not defined for {adapter.family}, whose positions have several axes"
         if positions is None:
             raise UnsupportedModel(f"{why}; use 'original'")
-        notes = (f"{why}: the {positions} ones stay",)
+        notes = (f"{why}: the {positions} positions are kept",)
     tower = adapter.tower() if Signal.ENCODER in method.needs else None
     # Only flash kernels count a window themselves; elsewhere a mask shows what is inside it.
     window = adapter.window if "flash" in adapter.attention else None

@@ -22,7 +22,7 @@ from trio_core.models import adapter_for
 from trio_profile.cli import run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "methods.md").read_text()
-FILES = dict(re.findall(r"`(mypkg/\w+\.py)`[^`]*```python\n(.*?)```", PAGE, flags=re.DOTALL))
+FILES = dict(re.findall(r'```python title="(mypkg/\w+\.py)"\n(.*?)```', PAGE, flags=re.DOTALL))
 """The code that the page names a file for."""
 
 

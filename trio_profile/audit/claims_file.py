@@ -101,7 +101,7 @@ class _Stated(_File):
     @classmethod
     def _one_retention(cls, text: str | None, info: ValidationInfo) -> str | None:
         if text is not None and info.data.get("retention") is not None:
-            raise ValueError("retention stands there too; give one")
+            raise ValueError("retention is given too; give only one of them")
         if text is not None:
             share(of_percent(text))
         return text

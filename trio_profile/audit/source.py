@@ -118,7 +118,7 @@ def parse(text: str, name: str) -> Source:
         several = problem == "but found another document"
         source.refuse((), "holds more than one document" if several else f"is not YAML: {problem}")
     if root is None:
-        source.refuse((), "is empty; `trio-profile audit --new FILE` writes one to begin with")
+        source.refuse((), "is empty; `trio-profile audit --new FILE` writes an example")
     return Source(name, _value(root, (), source), source.lines)
 
 

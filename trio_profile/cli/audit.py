@@ -16,7 +16,7 @@ NEW = Annotated[
     Path | None,
     typer.Option(
         "--new",
-        help="Write a commented claims file to begin with, and stop.",
+        help="Write a commented example of a claims file, and stop.",
         rich_help_panel=options.CLAIM,
     ),
 ]
@@ -48,7 +48,7 @@ def _write_template(path: Path, given: dict[str, Any]) -> None:
     from trio_profile.records.writing import write_whole
 
     if given["claims"] is not None:
-        raise typer.BadParameter(f"--new {path} writes a file to begin with: give it without CLAIMS")
+        raise typer.BadParameter(f"--new {path} writes an example file: give it without CLAIMS")
     if exists(path):
         raise StoreError(f"{path} exists already; choose another name for --new")
     write_whole(path, TEMPLATE.read_text(encoding="utf-8"))

@@ -18,7 +18,7 @@ def command(
     markdown: MARKDOWN = False,
     latex: LATEX = False,
 ) -> None:
-    """Show the machine, the device and the libraries, as they are kept with every measurement.
+    """Show the machine, the device and the libraries, which are stored with every measurement.
 
     Without torch, the device and its threads are unknown.
     """

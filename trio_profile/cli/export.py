@@ -19,7 +19,7 @@ METHODS = Annotated[
     list[str] | None,
     typer.Option(
         "--method",
-        help="A method of the figure tokens; may be repeated. Default: those that the page shows at first.",
+        help="For the figure tokens: a method. Repeat it for several. Default: those that the page shows first.",
         show_default=False,
         rich_help_panel=FIGURE,
     ),
@@ -28,7 +28,7 @@ RETENTION = Annotated[
     float | None,
     typer.Option(
         "--retention",
-        help="The retention of the figure tokens. Default: the lowest one.",
+        help="For the figure tokens: the retention. Default: the lowest one.",
         show_default=False,
         rich_help_panel=FIGURE,
     ),
@@ -41,19 +41,22 @@ def command(
         Literal["md", "latex", "csv", "parquet", "json"] | None,
         typer.Option(
             "--format",
-            help="The form. Default: by the end of --out: .md, .tex, .csv, .parquet, .json.",
+            help="The form. Default: as the name of --out ends: .md, .tex, .csv, .parquet, .json.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Write this file, instead of printing.", rich_help_panel=OUTPUT)
+        Path | None, typer.Option("--out", help="Write this file instead of printing.", rich_help_panel=OUTPUT)
     ] = None,
     pairs: Annotated[
-        bool, typer.Option("--pairs", help="The raw pairs, one row a pair: csv, parquet, json.", rich_help_panel=OUTPUT)
+        bool,
+        typer.Option(
+            "--pairs", help="The raw pairs, one row for each pair: csv, parquet, json.", rich_help_panel=OUTPUT
+        ),
     ] = False,
     cells: Annotated[
-        bool, typer.Option("--cells", help="The table of all cells alone: md, latex.", rich_help_panel=OUTPUT)
+        bool, typer.Option("--cells", help="Only the table of all cells: md, latex.", rich_help_panel=OUTPUT)
     ] = False,
     figure: Annotated[
         str | None,
@@ -62,13 +65,15 @@ def command(
     to: Annotated[
         Literal["svg", "pdf", "png"] | None,
         typer.Option(
-            "--to", help="The form of the figure. Default: by the end of --out, or svg.", rich_help_panel=FIGURE
+            "--to",
+            help="The form of the figure. Default: as the name of --out ends, otherwise svg.",
+            rich_help_panel=FIGURE,
         ),
     ] = None,
     method: METHODS = None,
     retention: RETENTION = None,
 ) -> None:
-    """Write a kept study in another form: Markdown, LaTeX, CSV, Parquet, JSON, or one figure as a picture.
+    """Write a study in another form: Markdown, LaTeX, CSV, Parquet, JSON, or one figure as SVG, PDF or PNG.
 
     CSV and Parquet have one row for each cell, and each quantity in three columns: the value and its 95 % interval.
     """

@@ -20,11 +20,11 @@ def command(
     base: Annotated[
         Path, typer.Argument(metavar="BASE", help="The old side: a study's directory, or a pytest-benchmark JSON.")
     ],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="The new side: another one of the same sort.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The new side: the same sort of directory or file.")],
     max_ratio: Annotated[
         float,
         typer.Option(
-            help="The largest new / base of a timed quantity that passes. Default: 1.03.",
+            help="The largest allowed ratio new / base of a timed quantity. Default: 1.03.",
             show_default=False,
             rich_help_panel=JUDGEMENT,
         ),
@@ -37,7 +37,7 @@ def command(
         bool,
         typer.Option(
             "--allow-other-environment",
-            help="Compare two sides that were measured on different machines.",
+            help="Also compare sides that were measured on different machines.",
             rich_help_panel=JUDGEMENT,
         ),
     ] = False,

@@ -13,9 +13,7 @@ from trio_profile.extras import require_run
 def command(
     check: Annotated[
         bool,
-        typer.Option(
-            "--check", help="Check pruning on a small random model of every family. Exit with 1 if one fails."
-        ),
+        typer.Option("--check", help="Try pruning on a small random model of every family. Exit with 1 if one fails."),
     ] = False,
     json: JSON = False,
     markdown: MARKDOWN = False,

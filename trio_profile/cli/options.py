@@ -58,12 +58,12 @@ OPTIONS: dict[str, Option] = {
     ),
     # Model
     "model": Option(MODEL, str, "A built-in model, a checkpoint directory, or a hub repository.", "pocket"),
-    "device": Option(MODEL, str, "cpu or cuda. For flops also meta: any size, no weights.", "cuda if there is one"),
+    "device": Option(MODEL, str, "cpu or cuda; for flops also meta (any size, no weights).", "cuda if there is one"),
     "dtype": Option(
         MODEL, Literal["float32", "bfloat16", "float16"], "Number format.", "bfloat16 on CUDA, otherwise float32"
     ),
     "attention": Option(MODEL, str, "Attention kernel: eager, sdpa, flash_attention_2.", "sdpa"),
-    "seed": Option(MODEL, int, "Seed of random weights, inputs and the order of runs.", "0"),
+    "seed": Option(MODEL, int, "Seed of random weights, of random inputs and of the order of runs.", "0"),
     # Method
     "method": Option(
         METHOD,
@@ -76,7 +76,7 @@ OPTIONS: dict[str, Option] = {
     "retention": Option(
         METHOD,
         str,
-        "Comma list: shares of the visual tokens kept, averaged over the decoder's layers.",
+        "Comma list of shares: how much of the visual tokens to keep, averaged over the decoder's layers.",
         "0.11,0.22,0.33,0.44,0.55,0.66,0.77,0.88,0.94,0.99",
         empty="the dense model alone",
         read=comma_list(float),
@@ -85,7 +85,7 @@ OPTIONS: dict[str, Option] = {
     "layers": Option(
         METHOD,
         str,
-        "Comma list: prune after these decoder layers.",
+        "Comma list of decoder layers: prune after each of them.",
         "the paper's, for the model's depth",
         read=comma_list(int),
         metavar="LAYERS",
@@ -105,7 +105,7 @@ OPTIONS: dict[str, Option] = {
         "average",
         read=lambda rule: {"budget_rule": rule},
     ),
-    "gamma": Option(METHOD, float, "Backward factor γ in the paper's F_ov.", "1"),
+    "gamma": Option(METHOD, float, "The factor γ of the paper's formula for the work of the selection (F_ov).", "1"),
     "only": Option(
         METHOD,
         list[str],
@@ -134,7 +134,7 @@ OPTIONS: dict[str, Option] = {
     "asked": Option(
         INPUT,
         int,
-        "How many questions, or drawn pictures, the pruned model and the dense model both answer.",
+        "How many questions both models answer, pruned and dense. Without questions: how many drawn pictures.",
         "all questions of a file; 200 for pocket; otherwise 8 drawn pictures (sweep: none)",
         names=("--asked", "--pictures"),
         minimum=1,
@@ -150,48 +150,48 @@ OPTIONS: dict[str, Option] = {
     "dense": Option(
         INPUT,
         bool,
-        "Ask the dense model too, question by question. It gives differences and speed-ups.",
+        "Also ask the dense model, question by question. This gives differences and speed-ups.",
         "--dense",
         names=("--dense/--no-dense",),
     ),
     # Claim
-    "claimed": Option(CLAIM, str, "A printed figure for this prefill, such as 2.98e12. Finds its convention."),
-    "convention": Option(CLAIM, str, "Compare --claimed with this convention, such as all-ffn3-heads-flops."),
+    "claimed": Option(CLAIM, str, "A printed figure for this prefill, such as 2.98e12; its convention is found."),
+    "convention": Option(CLAIM, str, "Compare --claimed with this convention only, such as all-ffn3-heads-flops."),
     "causal": Option(
         CLAIM,
         Literal["dense", "half"],
-        "Count causal attention in full, as operator counters do, or halved.",
+        "Count causal attention in full (dense), as operator counters do, or halved (half).",
         "dense",
     ),
     "measured": Option(
-        CLAIM, Path, "A directory of `trio-profile sweep` that measured the same settings.", read=absolute
+        CLAIM, Path, "The directory of a sweep that measured the same settings (its --out).", read=absolute
     ),
-    "gpu": Option(CLAIM, str, "The GPU whose times the paper prints, such as a100, if the claims file names none."),
+    "gpu": Option(CLAIM, str, "The GPU of the printed times, such as a100. For claims files that name none."),
     # Sampling
     "seconds": Option(
         SAMPLING,
         float,
-        "Sampling of a cell stops after this many measured seconds in any case.",
+        "Stop the sampling of a cell after this many measured seconds, even if its interval is still wide.",
         "5",
         names=("--seconds", "--cell-seconds"),
     ),
     "processes": Option(
         SAMPLING,
         int,
-        "How many fresh processes measure each cell, one after another. `--seconds` is divided among them. The "
-        "interval covers the spread between them.",
+        "How many fresh processes measure each cell, one after another. They share `--seconds`. The interval covers "
+        "the spread between them.",
         "4 if the model loads in 20 seconds, otherwise 1",
         minimum=1,
     ),
     "precision": Option(
         SAMPLING,
         float,
-        "Relative half width of a speed-up's 95 % interval that is narrow enough. Sampling in a process stops when its "
-        "own interval is as narrow; `check` judges the interval over all processes.",
+        "How narrow the 95 % interval of a speed-up must be: its half width, as a share of the speed-up. A process "
+        "stops sampling when its own interval is as narrow. `check` judges the interval over all processes.",
         "0.05",
     ),
     "preroll_ms": Option(
-        SAMPLING, float, "CUDA: keep the stream busy for so long before each run, to time the device alone.", "0"
+        SAMPLING, float, "CUDA: keep the stream busy for this time before each run, to time the device alone.", "0"
     ),
     "cold_l2": Option(
         SAMPLING,
@@ -231,7 +231,7 @@ RESUME = Annotated[
     bool,
     typer.Option(
         "--resume/--no-resume",
-        help="Go on with what --out holds. --no-resume refuses a directory that holds a study. Default: --resume.",
+        help="Continue the study in --out. --no-resume refuses a directory that holds a study. Default: --resume.",
         rich_help_panel=OUTPUT,
         show_default=False,
     ),
@@ -252,7 +252,7 @@ MARKDOWN = Annotated[
     bool, typer.Option("--markdown", help="Print Markdown, for an issue or a pull request.", rich_help_panel=OUTPUT)
 ]
 LATEX = Annotated[bool, typer.Option("--latex", help="Print LaTeX, for a paper.", rich_help_panel=OUTPUT)]
-DIRECTORY = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="A directory in which a study was kept (--out).")]
+DIRECTORY = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="A directory that holds a study (--out).")]
 
 
 def parameters(kind: Kind) -> list[Parameter]:
@@ -339,7 +339,7 @@ def _out(kind: Kind) -> Any:
         Path | None,
         typer.Option(
             "--out",
-            help=f"Directory that holds the study and its report; it is made if missing. Default: {default}.",
+            help=f"Keep the study and its report in this directory. Default: {default}.",
             rich_help_panel=OUTPUT,
             show_default=False,
         ),

@@ -12,7 +12,7 @@ DIRECTORIES = Annotated[
     list[Path],
     typer.Argument(
         metavar="DIRECTORY...",
-        help="A directory in which a study was kept (--out). Two or more: their studies side by side.",
+        help="A directory that holds a study (--out). Two or more: their studies side by side.",
     ),
 ]
 OUT = Annotated[
@@ -50,7 +50,7 @@ def command(
     form = printing.form(json=json, markdown=markdown, latex=latex)
     if len(directories) > 1:
         if claims is not None:
-            raise typer.BadParameter("--claims stands beside one study: name one directory")
+            raise typer.BadParameter("--claims goes with one study: name one directory")
         _several(directories, out, form)
         return
     from trio_profile.studies import running

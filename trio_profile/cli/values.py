@@ -40,7 +40,7 @@ def absolute(path: Path) -> str:
     try:
         return str(path.resolve())
     except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a removed working directory
-        raise typer.BadParameter(f"path {str(path)!r} leads nowhere: {first_line(error)}") from error
+        raise typer.BadParameter(f"path {str(path)!r} cannot be resolved: {first_line(error)}") from error
 
 
 def name_or_path(text: str) -> str:

@@ -11,12 +11,13 @@ from typing import Annotated, get_args
 
 import typer
 
-from trio_profile.cli import audit, check, env, export, gate, methods, models, report, show, study_verbs
+from trio_profile.cli import audit, check, env, export, gate, glossary, methods, models, report, show, study_verbs
+from trio_profile.cli.words import ExplainedCommand
 from trio_profile.studies.kinds import KINDS, Group
 
 VERBS: dict[Group, tuple[ModuleType, ...]] = {
     "Judge": (check, gate, audit),
-    "Look": (show, report, export, methods, models, env),
+    "Look": (show, report, export, methods, models, env, glossary),
 }
 """Verbs that have a file each, by their heading in the help."""
 
@@ -39,7 +40,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 for _name, _group, _command in commands():
-    app.command(_name, rich_help_panel=_group)(_command)
+    app.command(_name, cls=ExplainedCommand, rich_help_panel=_group)(_command)
 
 
 @app.callback(invoke_without_command=True)

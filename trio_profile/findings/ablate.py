@@ -15,8 +15,8 @@ from trio_profile.records.schema import Cell
 GROUPS = {
     "k_pos": (
         "Supervised rows",
-        "k_pos is how many rows at the prompt's end the proxy loss supervises. The paper finds 1 too few, and 2 to 8 "
-        "alike.",
+        "k_pos is the number of rows at the end of the prompt that the proxy loss supervises. The paper finds that 1 "
+        "is too few, and that 2 to 8 do not differ.",
     ),
     "threshold": (
         "NMS threshold",
@@ -25,15 +25,15 @@ GROUPS = {
     ),
     "layers": (
         "Nearby layers",
-        "The decoder layers after which tokens are dropped. The paper moves all stages but the first by a layer; here "
-        "each stage is moved alone as well. The retention asked for is the same: a later first stage leaves fewer "
-        "tokens for the others.",
+        "The decoder layers after which tokens are dropped. The paper moves all stages but the first by a layer. Here "
+        "each stage is also moved alone. The retention stays the same, so a later first stage leaves fewer tokens to "
+        "the others.",
     ),
     "probe": (
         "Probe and rows",
         "The probe `next` looks ahead into the layer that runs next; `current` looks back at the layer that ran last. "
         "The rows `last` supervise the last k_pos rows; `shifted` the k_pos rows before the last one. The paper's "
-        "equations say current, last. Its public code does next, shifted.",
+        "equations use current and last. Its public code uses next and shifted.",
     ),
     "saliency": (
         "How saliency is computed",
@@ -69,9 +69,9 @@ def group_page(document: Ablation, group: Group) -> Page:
     return Page(
         group.name.replace(" ", "-"),
         title,
-        f"{what} All other options stay as the study has them. The filled point is the default; the level line is "
-        "dense. Differences are paired, question by question, with 95 % intervals. So of twenty variants that change "
-        "nothing, one is expected to show a difference.",
+        f"{what} All other options stay as the study has them. The filled point is the default. The horizontal "
+        "line is dense. Differences are paired, question by question, with 95 % intervals. So expect that one of "
+        "twenty variants that change nothing shows a difference.",
         blocks,
     )
 
@@ -91,7 +91,7 @@ def refusals_page(document: Ablation) -> Page:
     return Page(
         "refused",
         "What could not be run",
-        "A variant that does not fit this model, input or retention says so, and is left out.",
+        "A variant that does not fit this model, input or retention is left out, with the reason.",
         [table if rows else Sentences("", ["Every variant that was asked for ran."], detail=True)],
     )
 

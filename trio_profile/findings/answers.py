@@ -36,7 +36,7 @@ def answers_page(document: SweepDocument) -> Page:
         "answers",
         "Answers",
         "The same questions are asked at every retention. Each one is answered by generation and compared with its "
-        "known answer. The level line is the dense model. Points lost are paired, question by question, so their "
+        "known answer. The horizontal line is the dense model. Points lost are paired, question by question, so their "
         "interval is narrower than those of the two accuracies. KL says how far the next token's distribution lies "
         "from dense. A method that fails at few questions has a small median, but a large mean and 95th percentile. A "
         "method that draws at random was run with several seeds.",

@@ -8,8 +8,8 @@ from trio_profile.audit.finding import Finding, Measured, Verdict
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms, Tone
 
 _MEANINGS: dict[Verdict, str] = {
-    "overstated": "The paper's own figures make less of the method than the printed figure does.",
-    "understated": "The paper's own figures make more of the method than the printed figure does.",
+    "overstated": "The figure makes the method look better than the paper's other figures do.",
+    "understated": "The figure makes the method look worse than the paper's other figures do.",
     "not_comparable": "Figures of one setting differ, or one word stands for two things. They cannot be compared.",
     "underdetermined": "The figures allow more than one answer. The explanation says what would decide it.",
     "supported": "The figure follows from the other figures, or from the model's sizes, by the arithmetic shown.",
@@ -47,7 +47,7 @@ def verdict_page(document: AuditDocument) -> Page:
         "verdict",
         "What holds and what does not",
         "An audit is arithmetic on what is printed, and nothing else. Each figure is recomputed from the others, with "
-        "the interval that rounding allows. A verdict goes no further than the figures force.",
+        "the interval that rounding allows. A verdict says no more than the figures prove.",
         blocks,
     )
 
@@ -57,7 +57,7 @@ def doubts_page(document: AuditDocument) -> Page:
     return Page(
         "doubts",
         "Figures that contradict each other",
-        "Each has the arithmetic that shows it. The reader can redo it by hand.",
+        "Each comes with the arithmetic that shows it. You can redo it by hand.",
         _tables(document, ("overstated", "understated", "not_comparable")),
     )
 

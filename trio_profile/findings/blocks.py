@@ -6,8 +6,8 @@ measurement. A block holds text and numbers, never a library's object.
 A block with `detail=True` stands on the page, in Markdown and in LaTeX. The terminal shows it if asked for everything.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 Tone = Literal["", "gain", "loss", "absent"]
@@ -20,7 +20,6 @@ Marker = Literal["circle", "diamond", "square", "ring"]
 class Sentences:
     """A few sentences under a heading.
 
-    heading: may be empty.
     colour: number of the method's colour that the sentences are about; None for no colour.
     tone: `finding`, or `doubt` for a sentence that weakens a finding.
     """
@@ -82,11 +81,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms and what they stand for."""
+    """Terms and what they stand for. heads: what the head of a column means, by its text. The page shows it there."""
 
     kind: ClassVar[str] = "terms"
     heading: str
     items: Sequence[tuple[str, str]]
+    heads: Mapping[str, str] = field(default_factory=dict)
     detail: bool = False
 
 

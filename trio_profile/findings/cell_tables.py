@@ -63,8 +63,8 @@ def cells_page(document: SweepDocument) -> Page:
     return Page(
         "cells",
         "All cells",
-        "A row for each cell, failed and unmeasured ones included. Times are medians. The interval of a speed-up "
-        "belongs to the paired ratio, so it is narrower than the two times alone would allow. Choose a count to see "
+        "A row for each cell, failed and unmeasured ones included. Times are medians. A speed-up is a median of "
+        "paired ratios, so its interval is narrower than the intervals of the two times suggest. Choose a count to see "
         "all its digits.",
         tables,
     )

@@ -82,7 +82,7 @@ def answers_page(document: Comparison, dense: DenseSummary) -> Page:
         "answers",
         "Answers",
         f"{questions} questions, the same for every method and retention, with 95 % intervals. A difference to "
-        f"{document.reference} is paired, question by question. Where its interval holds 0, these questions show no "
+        f"{document.reference} is paired, question by question. If its interval contains 0, these questions show no "
         "difference. A method that draws at random was run with several seeds.",
         blocks,
     )
@@ -98,7 +98,7 @@ def refusals_page(document: Comparison) -> Page:
     return Page(
         "refused",
         "What could not be run",
-        "A method that needs what this model, input or retention does not have says so, and is left out.",
+        "A method that needs what this model, input or retention does not have is left out, with the reason.",
         [table if rows else Sentences("", ["Every method that was asked for ran."], detail=True)],
     )
 

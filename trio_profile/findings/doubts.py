@@ -13,7 +13,7 @@ from trio_profile.records.schema import Cell, Measurement, Study
 MOST_DRAWN = 24
 """The pairs of so many cells are drawn. measurements.jsonl and the data of the page have those of all."""
 _HOW = "Each doubt has a number, the threshold that it passed, and the next step."
-PUBLISHED = f"{_HOW} Publish a study with its doubts. Who measures again until none is left selects the result."
+PUBLISHED = f"{_HOW} Publish a study with its doubts. To measure again until no doubt is left is to select the result."
 """How to read the doubts of a study."""
 _SCOPE = "An interval covers another run on this machine, not another machine."
 _SCOPE_OF_ONE = "An interval covers this run alone: another process may differ by more."

@@ -45,8 +45,8 @@ def scores_page(document: Evaluation) -> Page:
         "scores",
         "Scores",
         "Every score is the task's own, as lmms-eval computes it. The pruned and the dense model answer the same "
-        "questions, so the difference is paired. It has a 95 % interval where a score is the mean of one score between "
-        "0 and 1 for each question.",
+        "questions, so the difference is paired. It has a 95 % interval if the score is a mean over questions, with "
+        "a number between 0 and 1 for each question.",
         blocks,
     )
 
@@ -144,8 +144,9 @@ def times_page(document: Evaluation) -> Page:
         "times",
         "Times of the same answers",
         "A question counts here if it has a picture. Both models answer it one after the other, in an order that is "
-        "drawn anew for each question. “total” is the whole answer, as long as it came: an answer with other tokens "
-        "takes another time. “same answer” is the share of questions on which both models say the same.",
+        "drawn anew for each question. “total” is the time of the whole answer. A longer answer takes more time, so "
+        "the two totals may belong to answers of different length. “same answer” is the share of questions to which "
+        "both models give the same answer.",
         blocks,
     )
 

@@ -78,8 +78,8 @@ def walk_page(document: FlopsDocument, unit: Unit) -> Page:
     return Page(
         "walk",
         "From the claim to the count",
-        "Each bar is one thing that the formula leaves out, or that the formula counts and the model does not do. All "
-        f"numbers are the {unit.name} of one prefill, exact to the last one.",
+        "Each bar is work that the formula leaves out, or work that the formula counts and the model does not do. All "
+        f"numbers are the {unit.name} of one prefill, exact to the last digit.",
         blocks,
     )
 
@@ -197,7 +197,7 @@ def numbers_page(document: FlopsDocument, unit: Unit) -> Page:
             "counted": gammas.counted,
         }
         found = [(name, units.factor(value)) for name, value in values.items() if value is not None]
-        blocks.append(Terms("γ: work of the selection, over one forward of each layer that it looked at", found))
+        blocks.append(Terms("γ: work of the selection, divided by one forward of each layer that it probed", found))
     decoding, residual = document.decoding, document.decoding.residual_macs
     rows = [
         ("further tokens", units.exact(decoding.steps)),

@@ -44,9 +44,9 @@ def walk_page(document: LayersDocument) -> Page:
     return Page(
         "walk",
         "From the claimed speed-up to the measured one",
-        "The claim is that the prefill gets faster by as much as the formula says that work falls. Each bar is a part "
-        "that took more time than that, or less. Bars are medians. The sum of medians differs a little from the median "
-        "of the whole.",
+        "The claim is that time falls by the same factor as work by the formula. Each bar is a part of the prefill "
+        "that took more time than claimed, or less. Bars are medians. The sum of medians differs a little from the "
+        "median of the whole.",
         [
             Sentences("", _summary(document)),
             charts.attribution(steps),

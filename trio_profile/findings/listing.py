@@ -183,7 +183,7 @@ def environment(found: Environment) -> Report:
         Terms(heading, [(name, text) for name, text in items if text])
         for heading, items in (("Machine", machine), ("Device", device), ("Software", software))
     ]
-    how = "Kept with every measurement. Two records stand in one store only if the machine and the software agree."
+    how = "Kept with every measurement. A study is continued only if the machine and the software are the same."
     page = Page("environment", "What is kept with every number", how, blocks)
     return Report("Environment", found.hostname, [], [page], preposition="of")
 

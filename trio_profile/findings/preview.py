@@ -19,9 +19,9 @@ def report(document: Preview) -> Report:
         ]
         blocks.append(Table("What cannot run", ("cell", "asked", "reason"), refused, keys=2, prose=True))
     how = (
-        "“asked” is the retention that was asked for. “average” is what whole numbers of tokens make of it, averaged "
-        "over the decoder's layers. f(n) is the paper's formula for the prefill, and F_ov is the paper's overhead in "
-        "it. “selection” is the work of the selections as the method declares it."
+        "“asked” is the retention that was asked for. “average” is the retention that whole numbers of tokens reach, "
+        "averaged over the decoder's layers. f(n) is the paper's formula for the prefill, and F_ov is the paper's "
+        "overhead in it. “selection” is the work of the selections as the method declares it."
     )
     page = Page("preview", "Planned cells", how, blocks)
     return Report(f"Dry run of {document.study.verb}", document.study.model, [document.environment.device_name], [page])

@@ -71,8 +71,8 @@ def speedup_page(document: SideBySide) -> Page:
         "Side by side",
         "Each study has measured its own dense model in turn with the pruned one, so a speed-up belongs to its study. "
         f"A ratio is the speed-up of a study divided by that of {first}: above 1 pruning pays more there. Its interval "
-        "is Welch's, over the processes of both studies. On a CPU it allows for the state of each machine too. Where "
-        "it holds 1, these measurements show no difference.",
+        "is Welch's, over the processes of both studies. On a CPU it allows for the state of each machine too. If it "
+        "contains 1, these measurements show no difference.",
         blocks,
     )
 

@@ -68,8 +68,8 @@ def speedup_page(document: SweepDocument) -> Page:
     return Page(
         "speed-up",
         "Speed-up",
-        "Each point is the median of paired ratios, dense time over pruned time, in its 95 % interval. Higher is "
-        "better: above the line at 1× pruning is faster. The upright band is break-even with its interval: to the "
+        "Each point is the median of paired ratios, dense time over pruned time, with its 95 % interval. Higher is "
+        "better: above the line at 1× pruning is faster. The vertical band is break-even with its interval: to the "
         "right of it pruning no longer pays. A hollow point stopped before its interval was as narrow as asked. Both "
         "charts have the same axis.",
         [sweep_charts.prefill_speedup(document), sweep_charts.total_speedup(document)]

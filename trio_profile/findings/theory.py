@@ -73,9 +73,9 @@ _MEANINGS = (
     ("no saliency", "The same with the term (Σ ‖h‖)²."),
     (
         "least C",
-        "The smallest constant with which the bound holds in every removal. No removal refutes a free constant.",
+        "The smallest constant with which the bound holds in every removal. No measurement refutes a free constant.",
     ),
-    ("over the median", "Least C over the constant of the median removal. It says how loose the bound is."),
+    ("over the median", "Least C divided by the constant of the median removal. It says how loose the bound is."),
     ("intervals", "95 %, from resampling the questions."),
 )
 
@@ -142,12 +142,12 @@ def agreement_page(document: TheoryDocument) -> Page:
     return Page(
         "agreement",
         "A layer's own saliency and the last layer's",
-        "The paper ranks tokens by the gradient of a loss that is read off the current layer. This replaces the "
-        "model's own loss, behind the last layer. The paper shows on pictures that both agree, and agree more with "
-        "depth (its figure of current against last). Here both are gradients at what enters the layer. We show their "
-        f"rank correlation over the visual tokens, and the share of the top {units.percent(TOP, 0)} that they have in "
-        f"common. Chance alone gives {units.percent(TOP, 0)} (dotted). In the last layer both are the same by "
-        "definition. Upright lines are the stages.",
+        "The paper ranks tokens by the gradient of a loss that is read off the current layer. It stands for the "
+        "model's own loss, which is read off behind the last layer. The paper shows on pictures that both agree, and "
+        "agree more with depth (its figure of current against last). Here both are gradients at what enters the layer. "
+        f"We show their rank correlation over the visual tokens, and the share of the top {units.percent(TOP, 0)} "
+        f"that they have in common. Chance alone gives {units.percent(TOP, 0)} (dotted). In the last layer both are "
+        "the same by definition. Vertical lines mark the stages.",
         [Sentences("", [_depth_sentence(document)]), charts.agreement(document)],
     )
 
@@ -169,7 +169,7 @@ def counts_page(document: TheoryDocument) -> Page:
         "Tokens above the mean saliency",
         "How many visual tokens of a question have a saliency above the layer's mean, averaged over questions. A small "
         "count means that few tokens matter. The paper selects pruning layers that are early, and where this count "
-        "changes most (its figure of layer-wise statistics). Upright lines are the stages.",
+        "changes most (its figure of layer-wise statistics). Vertical lines mark the stages.",
         [
             Sentences("", [_count_sentence(document)]),
             charts.above_mean(document),

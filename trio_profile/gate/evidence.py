@@ -84,7 +84,7 @@ def compare(
     if not other_environment and (differ := _differences(base.identity, new.identity)):
         raise MeasurementError(
             f"{new.name} comes from another environment: {'; '.join(differ)}; "
-            "measure both on one, or say --allow-other-environment"
+            "measure both on the same one, or give --allow-other-environment"
         )
     if changed := _changed_input(base, new):
         raise MeasurementError(f"{changed}, and {new.name} was measured with the changed file: use one for both")

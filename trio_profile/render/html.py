@@ -8,7 +8,7 @@ from pkgutil import get_data
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from trio_profile.findings.blocks import Chart, Report, Tokens, Waterfall
+from trio_profile.findings.blocks import Chart, Report, Terms, Tokens, Waterfall
 from trio_profile.records.files import REPORT
 from trio_profile.records.schema import FORMAT, VERSION
 from trio_profile.records.writing import write_whole
@@ -34,7 +34,8 @@ DOUBTS = "doubts"
 def render(report: Report) -> str:
     """The report as HTML text. The document itself stands in it as JSON, in `<script id="data">`."""
     report = prepare(report)
-    drawn = any(isinstance(block, Chart | Waterfall) for page in report.pages for block in page.blocks)
+    blocks = [block for page in report.pages for block in page.blocks]
+    drawn = any(isinstance(block, Chart | Waterfall) for block in blocks)
     return _template().render(
         report=report,
         format=f"{FORMAT} format {VERSION}",
@@ -42,6 +43,7 @@ def render(report: Report) -> str:
         scripts=[_file(name) for name in SCRIPTS if drawn or name != FIGURES],
         plotly=_plotly() if drawn else "",
         data=Markup(embeddable(report.data)),
+        heads={name: text for block in blocks if isinstance(block, Terms) for name, text in block.heads.items()},
         doubts=DOUBTS if any(page.id == DOUBTS for page in report.pages) else "",
     )
 

@@ -1,6 +1,7 @@
 """The head and the rows of a table as HTML. A template would take several times as long for a table of 500 rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from markupsafe import Markup, escape
 
@@ -12,18 +13,22 @@ _LEAST_TO_SORT = 3
 """Tables with fewer rows are not sorted."""
 
 
-def head(table: Table) -> Markup:
-    """The rows of a table's head: its groups and its names. A name is a button where the table can be sorted."""
+def head(table: Table, heads: Mapping[str, str] = MappingProxyType({})) -> Markup:
+    """The rows of a table's head: its groups and its names. A name is a button where the table can be sorted.
+
+    heads: what a name means, which its title tells. By the name as it is written, or in lower case.
+    """
     sortable = len(table.rows) >= _LEAST_TO_SORT and not table.prose and not table.compact
     names = []
     for column, name in enumerate(table.columns):
         shown = f'<button type="button" class="sort">{escape(name)}</button>' if sortable and name else escape(name)
-        names.append(f'<th scope="col"{_classes(_place(table, column, 1))}>{shown}</th>')
+        names.append(f'<th scope="col"{_classes(_place(table, column, 1))}{_meaning(name, heads)}>{shown}</th>')
     groups, start = [], 0
     for text, span in table.groups:
         scope = ' scope="colgroup"' if text else ""
         shown = f"<span>{escape(text)}</span>" if text else ""
-        groups.append(f"<th{scope}{_classes(_place(table, start, span))}{_width(table, start, span)}>{shown}</th>")
+        place = f"{_classes(_place(table, start, span))}{_width(table, start, span)}"
+        groups.append(f"<th{scope}{place}{_meaning(text, heads)}>{shown}</th>")
         start += span
     lines = [f'<tr class="groups">{"".join(groups)}</tr>'] if groups else []
     return Markup("\n".join([*lines, f"<tr>{''.join(names)}</tr>"]))
@@ -67,6 +72,12 @@ def _mark(entry: Entry, doubts: str) -> str:
     if doubts:
         return f'<a {reason} href="#{escape(doubts)}">{mark}</a>'
     return f'<span {reason} role="note" tabindex="0">{mark}</span>'
+
+
+def _meaning(name: str, heads: Mapping[str, str]) -> str:
+    """The title of a head whose meaning is known; empty for any other."""
+    meaning = heads.get(name) or heads.get(name.lower())
+    return f' title="{escape(meaning)}"' if meaning else ""
 
 
 def _place(table: Table, start: int, span: int) -> str:

@@ -1,7 +1,7 @@
-// What an entry tells beside its text: more digits, or why it is doubted. It shows when the entry is pointed at, touched
-// or focused. Without scripts the browser shows the same title when the entry is pointed at.
+// What an entry tells beside its text: more digits, or why it is doubted; and what the head of a column means. It shows
+// when the entry is pointed at, touched or focused. Without scripts the browser shows the same title when it is pointed at.
 
-const TOLD = "tbody [title], tbody [data-told]";
+const TOLD = "table [title], table [data-told]";
 const tip = document.createElement("div");
 tip.className = "tip";
 tip.hidden = true;

@@ -61,7 +61,7 @@ def token_sheet(block: Tokens, methods: Sequence[str] = (), retention: float | N
     retention: as the study asked for it; None for the lowest one.
     Raises StudyError for a method or a retention that was not measured, and for a picture that cannot be read.
     """
-    picture = _picture(block)
+    picture = picture_of(block)
     rows: list[_Row] = []
     for one in _chosen(block, methods, retention):
         stages = one.stages or [DrawnStage(0, f"kept all {units.exact(block.count)}", b"\1" * block.count)]
@@ -111,8 +111,8 @@ def _scale(stage: DrawnStage) -> str:
     return f"scores: {stage.low} (violet) to {stage.high} (yellow)"
 
 
-def _picture(block: Tokens) -> Image.Image | None:
-    """The picture of the block, None if it has none."""
+def picture_of(block: Tokens) -> Image.Image | None:
+    """The picture of the block, None if it has none. Raises StudyError if it cannot be read."""
     if not block.picture:
         return None
     try:

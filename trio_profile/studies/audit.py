@@ -15,7 +15,7 @@ from trio_profile.records.store import Store
 def prepare(study: Study) -> Study:
     """Return the study unchanged. Raises StudyError if it names no claims."""
     if study.claims is None:
-        raise StudyError(f"name a claims file, or one of {', '.join(builtin())}; --new FILE writes one to begin with")
+        raise StudyError(f"name a claims file, or one of {', '.join(builtin())}; --new FILE writes an example")
     return study
 
 

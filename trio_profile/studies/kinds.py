@@ -114,7 +114,8 @@ KINDS: dict[str, Kind] = {
             name="compare",
             group="Measure",
             summary="Compare methods at the same retentions: time, work, cache, and agreement with the dense model.\n\n"
-            "`random` and `downsample` are always included. A method that cannot run is listed with its reason.",
+            "The controls `random` and `downsample` are always included. A method that cannot run is listed with its "
+            "reason.",
             options=(*MODEL, "method", "retention", "budget_rule", *INPUT, *CELLS),
             runner="trio_profile.studies.compare:run",
             document="trio_profile.analysis.compare:from_store",
@@ -128,7 +129,7 @@ KINDS: dict[str, Kind] = {
             name="eval",
             group="Measure",
             summary="Score the pruned and the dense model on tasks of lmms-eval, and time their answers.\n\n"
-            "Both models answer a question before the next question. This needs the extra `eval`.",
+            "Both models answer a question before the next one is asked. This needs the extra `eval`.",
             options=(*MODEL, "method", "retention", "budget_rule", "tasks", "task_path", "limit", "dense"),
             runner="trio_profile.studies.eval:run",
             document="trio_profile.analysis.eval:Evaluation",

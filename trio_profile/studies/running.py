@@ -167,7 +167,9 @@ def _is_finished(study: Study, kind: Kind, out: Path) -> bool:
     finished = (out / STUDY).is_file()
     stored = asked.stored(out / STUDY) if finished else document.study
     if stored is None:
-        raise StoreError(f"{out} holds {kind.file} but no {STUDY}, so its question is unknown; choose another --out")
+        raise StoreError(
+            f"{out} holds {kind.file} but no {STUDY}, so nothing says what was asked; choose another --out"
+        )
     require_same("study", stored.model_dump(), study.model_dump(), out)
     if not (finished and kind.runs_a_model):
         return False

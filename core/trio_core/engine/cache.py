@@ -80,7 +80,9 @@ def report_full_length(cache: Any, frames: dict[int, Frame]) -> None:
 def _length(layer: ref[Any], dropped: int) -> int:
     """The sequence's length, by a layer that holds all of it but `dropped` tokens."""
     if (alive := layer()) is None:
-        raise UnsupportedInput("this cache is a copy of one that is gone: decode with the cache that was filled")
+        raise UnsupportedInput(
+            "this cache is a copy of one that no longer exists: decode with the cache that was filled"
+        )
     return held(alive) + dropped if alive.is_initialized else 0
 
 

@@ -71,9 +71,11 @@ def self_check(model: PreTrainedModel, prune: Prune) -> Check:
     if identical is False:
         faults.append("at retention 1 the logits are not the dense model's")
     if readout is not None and not readout <= trial.tolerance:
-        faults.append(f"final norm and head differ from the model's logits by {readout:.1g} of the largest")
+        faults.append(f"norm and head give logits that differ from the model's by {readout:.1g} of the largest logit")
     if generated is not None and not generated <= 10 * trial.tolerance:
-        faults.append(f"decoding differs from a longer prompt by {generated:.1g} of the largest logit")
+        faults.append(
+            f"decoding gives logits that differ from a longer prompt's by {generated:.1g} of the largest logit"
+        )
     concerning_all, saliency = len(faults), ask(trial.saliency)
     for seed in range(1, PROMPTS):
         if saliency is None or (saliency[0] <= trial.tolerance and saliency[1]):
@@ -82,9 +84,9 @@ def self_check(model: PreTrainedModel, prune: Prune) -> Check:
         saliency = ask(trial.saliency)
     difference, same_kept = saliency or (None, None)
     if difference is not None and not difference <= trial.tolerance:
-        faults.append(f"tail saliency differs from autograd's by {difference:.1g} of the largest score")
+        faults.append(f"saliency by `tail` differs from `autograd` by {difference:.1g} of the largest score")
     if same_kept is False:
-        faults.append("tail saliency and autograd's keep different tokens")
+        faults.append("saliency by `tail` and by `autograd` keep different tokens")
     generates = None if generated is None else generated <= 10 * trial.tolerance
     return Check(identical, difference, same_kept, generates, tuple(faults), tuple(faults[concerning_all:]))
 
@@ -105,8 +107,8 @@ def check_unknown(adapter: Adapter, method: Method, prune: Prune) -> None:
     if faults := [fault for fault in seen.faults if method.needs_layer_parts or fault not in seen.apart]:
         decoder = model.config.get_text_config().model_type
         raise UnsupportedModel(
-            f"model class {type(model).__name__} with a {decoder!r} decoder is not known, and pruning it was tried in "
-            f"vain: {faults[0]}; a family is one file in trio_core/models"
+            f"model class {type(model).__name__} with a {decoder!r} decoder is not known, and a test of "
+            f"pruning it failed: {faults[0]}; to support it, add a file to trio_core/models"
         )
 
 

@@ -36,7 +36,8 @@ class Decode(Pass):
         for name, value in inputs.items():
             if value is not None and (name.startswith(_PICTURES) or (name == "mm_encoder_outputs" and value)):
                 raise UnsupportedInput(
-                    f"{name} after a cached beginning: a later picture is not pruned; pass the conversation at once"
+                    f"{name} behind a prompt that is cached already: a later picture is not pruned; pass the whole "
+                    "conversation at once"
                 )
         return cls(setup, frames, check_as_left(inputs["past_key_values"], frames, setup.num_layers))
 

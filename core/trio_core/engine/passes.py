@@ -139,8 +139,9 @@ class Pass(ABC):
     def _check_window(self, length: int) -> None:
         if self.setup.window is not None and length > self.setup.window:
             raise UnsupportedInput(
-                f"a window of {self.setup.window} tokens over {length}: {self.setup.adapter.attention} would count "
-                "only the tokens that are left; load the model with sdpa or eager"
+                f"a sliding window of {self.setup.window} tokens in a sequence of {length}: "
+                f"{self.setup.adapter.attention} would count only the tokens that are left; load the model with sdpa "
+                "or eager"
             )
 
     def _renumbered_rotary(self, positions: Tensor | None, hidden: HiddenBSD, index: int) -> tuple[Tensor, Tensor]:

@@ -168,7 +168,7 @@ class Prefill(Pass):
             count, place = len(picture.rows), f"in sample {sample}, after layer {boundary}"
             if len(kept) != picture.budget:
                 raise TrioError(f"{method} kept {len(kept)} of {count} tokens {place}; its budget is {picture.budget}")
-            fault = f"{method} kept indices that do not ascend from 0 to {count - 1} {place}; sort, each once"
+            fault = f"{method} kept indices that do not ascend from 0 to {count - 1} {place}; sort them, each once"
             held.append(self.order.hold(kept, count, fault))
         if selection.features is not None:
             shapes = [tuple(merged.shape) for merged in selection.features]
@@ -250,8 +250,8 @@ def _run(layer: nn.Module, kwargs: Kwargs, hidden: HiddenBSD) -> HiddenBSD:
     forward_only = isinstance(mask, BlockMask) and (hidden.device.type == "cpu" or mask.kv_indices.is_inference())
     if forward_only and hidden.requires_grad:
         raise UnsupportedModel(
-            "attention 'flex_attention' has no way back on a CPU or from inference_mode: use saliency 'tail', or load "
-            "the model with sdpa"
+            "attention 'flex_attention' has no backward pass on a CPU or under inference_mode: use saliency 'tail', or "
+            "load the model with sdpa"
         )
     # In an empty context: transformers collects attentions by a context variable, and would collect these too.
     given = {name: differentiable(value) for name, value in kwargs.items()}

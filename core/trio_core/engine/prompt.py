@@ -59,7 +59,7 @@ def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[int
         text_after = int(valid_BS[sample, rows[-1] + 1 :].sum())
         if text_after == 0:
             raise UnsupportedInput(
-                f"sample {sample} of the batch ends with its picture: give the text behind it too, in one forward"
+                f"sample {sample} of the batch ends with its picture: pass the text behind it in the same forward"
             )
         number = torch.arange(len(rows), device=input_ids.device)
         schedule = schedule_of(len(rows))

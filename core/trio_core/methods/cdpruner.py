@@ -79,10 +79,10 @@ class CDPruner(Method):
         arxiv="2506.10967",
         repository="Theia-4869/CDPruner",
         commit="9541616c40fcd5625de1cdb8ea6c33c129eb7864",
-        note="By default the question is read from the decoder's own embeddings, with the words of the template. The "
-        "released code asks CLIP's text tower; that is relevance='clip'. If the kernel's rank is too low, relevance "
-        f"completes the selection. {GAPS} The budget is divided over the crops; the released code keeps the same "
-        f"number in each. {TILES}",
+        note="By default the rule reads the question from the decoder's own embeddings, with the words of the "
+        "template. The released code asks CLIP's text tower. relevance='clip' does so. If the rank of the kernel is "
+        f"too low, the most relevant tokens complete the selection. {GAPS} The budget is divided over the crops. The "
+        f"released code keeps the same number in each. {TILES}",
     )
 
     def __post_init__(self) -> None:

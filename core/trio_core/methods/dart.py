@@ -86,11 +86,12 @@ class Dart(Method):
         arxiv="2502.11494",
         repository="ZichenWen1/EPIC",
         commit="b2ed9cdfda546bd10c0100e92624d30ccf58af59",
-        note="The repository is a later one of the same authors; the paper's own is not public in full. Pivots are "
-        "visited in ascending order, there in the order of a Python set. The budget is met exactly, where the code "
-        "keeps the visual pivots plus equal shares; at 196, 132 and 68 tokens both are the same. The budget is a "
-        "layer average, where the code counts the tokens after layer 2: budget_rule='after-prune' does so. Keys are "
-        "rotated from the sample's first token, so that padding changes nothing.",
+        note="The repository is a later one of the same authors; the code of the paper itself is not public in full. "
+        "Pivots are visited in ascending order; the code visits them in the order of a Python set. The budget is met "
+        "exactly; the code keeps the visual pivots and adds equal shares (with 196, 132 and 68 tokens both give the "
+        "same). The budget is an average over layers; the code counts the tokens after layer 2, and "
+        "budget_rule='after-prune' does so. Keys are rotated from the first token of the sample, so that padding "
+        "changes nothing.",
     )
 
     def __post_init__(self) -> None:

@@ -22,10 +22,10 @@ class DivPrune(Method):
         repository="vbdi/divprune",
         commit="799e2d950aa01ba7860907f5a6d86061f885dca6",
         licence="CC BY-NC 4.0",
-        note=f"The rule is restated here from its description. {GAPS} The released code knows LLaVA's prompt alone: it "
-        "hard-codes where the picture begins, and prunes one sample at a time. On Qwen the rule here is the same, and "
-        "kept tokens keep their three-axis position ids. LightCompress's port passes such ids as cache positions too, "
-        "so that queries may see later tokens; here they do not.",
+        note=f"The rule is written from its description, not from the code. {GAPS} The released code works with "
+        "LLaVA's prompt only: the place where the picture begins is fixed, and it prunes one sample at a time. On "
+        "Qwen the rule here is the same, and kept tokens keep their three-axis position ids. LightCompress's port "
+        "uses these ids as cache positions too, so that a query may see later tokens. Here it does not.",
     )
 
     def select(self, view: View) -> Selection:

@@ -1,4 +1,4 @@
-"""Downsampling: the control that shows the model a smaller picture of as many tokens."""
+"""Downsampling: the control that shows the model a smaller picture, with as many tokens as a method keeps."""
 
 from dataclasses import dataclass
 from math import ceil, sqrt
@@ -31,8 +31,8 @@ class Downsample(Method):
     reference: ClassVar[Reference] = Reference(
         title="no canonical source; means over a two-dimensional grid of cells",
         kind="control",
-        note="It averages the tower's output and not the pixels. So the number of tokens is met exactly, and the tower "
-        "runs whole. On LLaVA-NeXT newline tokens are dropped.",
+        note="It averages the tower's output, not the pixels. So the number of tokens is met exactly, but the tower "
+        "does all of its work. On LLaVA-NeXT newline tokens are dropped.",
     )
 
     def select(self, view: View) -> Selection:

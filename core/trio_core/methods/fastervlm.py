@@ -38,8 +38,8 @@ class FasterVLM(Method):
         arxiv="2412.01818",
         repository="Theia-4869/FasterVLM",
         commit="f5d5f12037e105a51865ecb4b28a73cd86eb4921",
-        note=f"Ties go to the lower index. {GAPS} The budget is divided over the crops; the released code keeps the "
-        f"same number in each. {TILES}",
+        note=f"Equal scores go to the lower index. {GAPS} The budget is divided over the crops. The released code "
+        f"keeps the same number in each. {TILES}",
     )
 
     def select(self, view: View) -> Selection:

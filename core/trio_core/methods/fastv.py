@@ -26,9 +26,9 @@ class FastV(ScoreMethod):
         repository="pkunlp-icler/FastV",
         commit="d1659729b5bf1be225e99ee15783deeea80f63b1",
         licence="none stated",
-        note="The paper averages the attention of all tokens; the code, and so this, takes the last token's. The "
-        "budget is a layer average, where the code keeps round(N · (1 − r)) tokens after its layer: "
-        "budget_rule='after-prune' does so.",
+        note="The paper averages the attention of all tokens. The code takes the last token's attention, and so does "
+        "this method. The budget is an average over layers. The code keeps round(N · (1 − r)) tokens after its "
+        "layer, and budget_rule='after-prune' does so.",
     )
 
     def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002

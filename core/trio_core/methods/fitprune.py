@@ -42,7 +42,7 @@ From modeling_llama.py of ywh187/FitPrune at d28e418. The layers run on 541, 493
 
 @dataclass(frozen=True, kw_only=True)
 class FitPrune(ScoreMethod):
-    """Drop after every layer the visual tokens that text and picture attend to least.
+    """After every layer, drop the visual tokens that text and picture attend to least.
 
     The released tables say how many tokens go where. They were fitted offline to keep the model's attention. We read a
     table at the layer's share of the depth, and mix the two tables whose averages lie on either side of the retention.
@@ -56,10 +56,10 @@ class FitPrune(ScoreMethod):
         repository="ywh187/FitPrune",
         commit="d28e418c920912b20dc888325651ecc6e214e6a1",
         licence="none at its root; its LLaVA folder is Apache-2.0",
-        note="Its code drops tokens inside a layer, before the output projection; here they go after the layer, "
-        "which runs its projection and FFN on them. The tables were fitted on LLaVA-1.5; other depths and retentions "
-        "are interpolated from them. Ties keep the lower index. Below the last table, the budgets go on in its "
-        "direction.",
+        note="The code drops tokens inside a layer, before the output projection. Here they leave after the layer, "
+        "so its projection and FFN run on them too. The tables were fitted on LLaVA-1.5. For other depths and "
+        "retentions, budgets are interpolated between the tables. Below the lowest table they follow its trend. "
+        "Equal scores go to the lower index.",
     )
 
     def default_layers(self, num_layers: int) -> Layers:

@@ -125,12 +125,13 @@ class HoloV(Method):
         arxiv="2510.02912",
         repository="obananas/HoloV",
         commit="1d2e65e961e698ff0e7d5bb4625489177dd9deba",
-        note="The rule is the one in effect: the released variance term cancels out, and is left out. diversity=0.09 "
-        "scales it so that it counts; a strip of one token has no variance. A strip that is given more than it has "
-        "passes the rest on; the released code appends zero vectors. Kept tokens stand in raster order, not by "
-        f"attention. {GAPS} {TILES} On Qwen the released code cuts int(1024/576 · N/K) strips, and leaves "
-        "the attention in the order of the tower's windows, so that it scores other tokens. Here there are `chunks` "
-        "strips in every family, and the attention is in raster order.",
+        note="The released code adds a variance to the score, but there it cancels out. It is left out here. "
+        "diversity=0.09 scales it so that it has an effect; a strip of one token has no variance. If a strip "
+        "receives a larger budget than it has tokens, it passes the rest on. The released code appends zero vectors. "
+        f"Kept tokens stand in raster order, not in the order of attention. {GAPS} {TILES} On Qwen the released code "
+        "cuts int(1024/576 · N/K) strips. It also leaves the attention in the order of the tower's windows, so it "
+        "scores the wrong tokens. Here there are `chunks` strips in every family, and the attention is in raster "
+        "order.",
     )
 
     def __post_init__(self) -> None:

@@ -36,8 +36,8 @@ class Lookahead(Method):
     reference: ClassVar[Reference] = Reference(
         title="no canonical source; TRIO (arXiv 2602.04657) with attention for its score",
         kind="control",
-        note="It differs from FastV by the next layer, four rows and the suppression of duplicates. TRIO differs "
-        "from it by the gradient alone.",
+        note="Unlike FastV it looks at the next layer and at four rows, and it drops near-duplicates. TRIO differs "
+        "from it only by the gradient.",
     )
 
     def __post_init__(self) -> None:

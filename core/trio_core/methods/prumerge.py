@@ -48,12 +48,13 @@ class PruMerge(Method):
         repository="42Shawn/LLaVA-PruMerge",
         commit="097c04116a58465e4bcb58cec44a94018a68ff1a",
         note="By default the released code adapts the number of tokens to the picture: it keeps each patch with an "
-        "attention above Q3 + 1.5 · (Q3 − Q1), which may be none. Here the budget is the user's, as in the released "
-        f"fixed mode (reduction_ratio). {GAPS} By default a centre stands at its own place, and the sum of the rest at "
-        "the place of the last patch that leaves; with positions='compact' each crop has the released order. In the "
-        "released fixed mode a sample may be a centre already, and then stands twice; here the next most attended "
-        "patch takes its place. Ties go to the lower index. In a crop of at most 32 patches all of them merge, where "
-        "the released code needs 33. The method was made for checkpoints that are tuned with it.",
+        "attention above Q3 + 1.5 · (Q3 − Q1). There may be no such patch. Here you choose the budget, as in the "
+        f"released fixed mode (reduction_ratio). {GAPS} By default a centre stands at its own place, and the sum of "
+        "the rest at the place of the last patch that leaves. With positions='compact' each crop has the released "
+        "order. In the released fixed mode a sampled patch may be a centre already, and then it stands twice. Here "
+        "the next most attended patch takes its place. Equal scores go to the lower index. In a crop of at most 32 "
+        "patches all of them merge; the released code needs at least 33. The method was made for checkpoints that "
+        "are fine-tuned with it.",
     )
 
     def select(self, view: View) -> Selection:
@@ -68,7 +69,7 @@ class PruMerge(Method):
         if crop.encoder.last is None:
             raise UnsupportedModel(
                 "prumerge ranks patches by what the CLS token attends to in the tower's last layer, and this vision "
-                "tower has no CLS token: choose a method that needs none, as divprune"
+                "tower has no CLS token: choose a method that needs none, such as divprune"
             )
         attention, keys = (values[crop.number][crop.patches] for values in crop.encoder.last)
         centres = select_centres(attention, crop.budget - 1, plus=self.plus)

@@ -98,13 +98,14 @@ class PruneVid(Method):
         repository="Visual-AI/PruneVid",
         commit="b12600c6176c606ee4b6b7d9e26f4aa46d0dfd42",
         licence="CC BY-NC-SA 4.0",
-        note="The rule is restated here from its description. On video the released code does more: it cuts the frames "
-        "into segments, averages over time the places that stay the same in a segment, clusters the static tokens and "
-        "each frame's others apart, and in the decoder keeps a share of each of these blocks. Here a video is "
-        "clustered as one frame, and its tokens compete together. Any number of tokens is clustered, to the budget; "
-        "the released code leaves blocks of up to 14 as they are. A mean stands at its centre's place; in the released "
-        "code the means stand at the front. Ties go to the lower index; the released code adds noise. The caches of "
-        "the layers before the second stage stay whole; the released code trims them.",
+        note="The rule is written from its description, not from the code. On video the released code does more. It "
+        "cuts the frames into segments and averages over time what does not change in a segment. It clusters these "
+        "static tokens and the others of each frame separately. In the decoder it keeps a share of each of these "
+        "blocks. Here a video is clustered as one frame, and all of its tokens compete. Here any number of tokens is "
+        "clustered down to the budget. The released code leaves blocks of up to 14 tokens as they are. A mean stands "
+        "at the place of its centre. The released code puts the means first. Equal scores go to the lower index. The "
+        "released code adds noise. The caches of the layers before the second stage stay whole. The released code "
+        "trims them.",
     )
 
     def default_layers(self, num_layers: int) -> Layers:

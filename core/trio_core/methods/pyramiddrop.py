@@ -31,9 +31,10 @@ class PyramidDrop(ScoreMethod):
         arxiv="2410.17247",
         repository="Cooperx521/PyramidDrop",
         commit="6444f304aee4b7edcb022839fb9e8cd07859704a",
-        note="λ is solved for, so that the retention is the layer average; the budgets are whole numbers that meet "
-        "it exactly, where the code rounds each down. The code projects queries, keys and values of all tokens for "
-        "the one row; here only the keys. It renumbers positions: positions='compact' does so.",
+        note="The factor λ between stages is solved for, so that the retention is the average over layers. Budgets "
+        "are whole numbers that meet it exactly. The code rounds each of them down. The code projects queries, keys "
+        "and values of all tokens to get one row of attention. Here only the keys of all tokens are projected. The "
+        "code renumbers positions, and positions='compact' does so.",
     )
 
     def default_layers(self, num_layers: int) -> Layers:

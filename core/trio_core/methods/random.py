@@ -24,7 +24,8 @@ class Random(Method):
     reference: ClassVar[Reference] = Reference(
         title="no canonical source; uniform sampling without replacement",
         kind="control",
-        note="EPIC and LightCompress draw from the global generator. Here each draw has a seeded generator of its own.",
+        note="EPIC and LightCompress draw from the global random generator. Here each draw has a generator of its "
+        "own, with a seed.",
     )
 
     def select(self, view: View) -> Selection:

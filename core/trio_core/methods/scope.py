@@ -50,8 +50,8 @@ class Scope(Method):
         repository="kinredon/SCOPE",
         commit="6bf73069e0d61307051cfda8e25925bc7b7afdd9",
         licence="none at the root; its LLaVA folder is Apache-2.0",
-        note=f'The rule is the released mode "multi". Cosines are in float32, not half. {GAPS} The budget is met '
-        f"exactly: the first crops take what int(K / crops) leaves over. {TILES}",
+        note='The rule is the mode "multi" of the released code. Cosines are in float32, not in half precision. '
+        f"{GAPS} The budget is met exactly: what int(K / crops) leaves over goes to the first crops. {TILES}",
     )
 
     def __post_init__(self) -> None:

@@ -36,7 +36,7 @@ layers really run on 206.5, 145.4, 114.1 and 82.25 tokens with v1, on 206.75, 14
 
 @dataclass(frozen=True, kw_only=True)
 class SparseVLM(Method):
-    """Keep what the question's most visual words attend to, and merge the best of the others.
+    """Keep the tokens that the question's most visual words attend to, and merge the best of the rest.
 
     Attention is that of the layer that has just run. A budget counts kept and merged tokens. Kept tokens stay at their
     own places, and each merged token stands at the place of its cluster's centre.
@@ -56,12 +56,13 @@ class SparseVLM(Method):
         arxiv="2410.04417",
         repository="Gumpest/SparseVLMs",
         commit="26a5f48813c46cd1c7364160354e7fdd3febaa67",
-        note="Budgets stand in the proportion of the released list whose average is nearest to the retention, scaled "
-        "to it; the paper adapts them to a rank instead. v1's code puts merged tokens behind the kept ones and "
-        "renumbers positions; here each merged token stands at its cluster's centre, and positions='compact' "
-        "renumbers. Equal densities go to the lower index, where the code adds noise: its merged tokens differ from "
-        "run to run. If no word is more visual than the average, all words count, where the code has no scores. v2's "
-        "divisor becomes negative at some distances from 1707 tokens on, for heads of width 128, as in the code.",
+        note="Budgets take the proportion of the released list whose average is nearest to the retention, scaled to "
+        "the retention. The paper adapts them to a rank instead. The code of v1 puts merged tokens behind the kept "
+        "ones and renumbers positions. Here each merged token stands at the centre of its cluster, and "
+        "positions='compact' renumbers. Equal densities go to the lower index. The code adds noise, so its merged "
+        "tokens differ from run to run. If no word is more visual than the average, all words count. The code has no "
+        "scores then. As in the code, v2's divisor is negative at some distances, from 1707 tokens on and with heads "
+        "of width 128.",
     )
 
     def __post_init__(self) -> None:

@@ -48,16 +48,16 @@ class TopV(Method):
         "Vision Language Model",
         arxiv="2503.18278",
         kind="description",
-        note="No code is public. Weights, temperature, iterations and the recovered share are "
-        "ours. The feature distance is 1 − cosine. A target is the layer's output after the norm that follows it. "
-        "Places are a square raster where the number of tokens is a square, else their order.",
+        note="No code is public. Weights, temperature, number of iterations and the recovered share are our choice. "
+        "The distance of features is 1 − cosine. A target is the layer's output after the norm that follows it. If "
+        "the number of tokens is a square, their places are a square raster. Otherwise their places are their order.",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for option in ("features", "places", "centre"):
             if not 0 <= getattr(self, option) < float("inf"):
-                raise OptionError(f"{option} {getattr(self, option)}: a weight is a number from 0 on")
+                raise OptionError(f"{option} {getattr(self, option)}: a weight must be finite and at least 0")
         if not 0 < self.temperature < float("inf"):
             raise OptionError(f"temperature {self.temperature}: it must be above 0")
         if self.iterations < 1:

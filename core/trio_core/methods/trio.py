@@ -30,9 +30,9 @@ from trio_core.spans import span
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, RowsBP, ScoresBN, differentiable
 
 _SHARED = (
-    "Shared by trio, trio-printed and trio-released: the norm before the head is the model's final norm, as in the "
-    "public code (the paper prints the norm of layer l). Logits are computed at the supervised rows only. Equal scores "
-    "go to the lower index; the public code leaves their order open."
+    "The rest is the same in trio, trio-printed and trio-released. The norm before the head is the model's final norm, "
+    "as in the public code; the paper prints the norm of layer l. Logits are computed at the supervised rows only. "
+    "Equal scores go to the lower index; the public code leaves their order open."
 )
 
 
@@ -70,9 +70,9 @@ class Trio(Method):
         repository="ocy1/TRIO",
         commit="ec85d99de311a7e1998fd9383b532ef1636ae807",
         licence="none stated",
-        note="Neither the printed equations nor the public code: it probes the layer that comes next, as the code "
-        "does, and supervises the last rows, as the paper does. It keeps the position ids. trio-printed and "
-        f"trio-released are those two. {_SHARED}",
+        note="This variant is neither the printed equations (trio-printed) nor the public code (trio-released). It "
+        "probes the next layer, as the code does. It supervises the last rows, as the paper does. It keeps the "
+        f"position ids. {_SHARED}",
         caution="ours: probes the next layer, last rows, original positions",
     )
 
@@ -168,9 +168,9 @@ class TrioPrinted(Trio):
     name: ClassVar[str] = "trio-printed"
     reference: ClassVar[Reference] = replace(
         Trio.reference,
-        note="The equations of the paper, read literally: the stage after layer l differentiates the loss of layer "
-        "l's output with respect to layer l's input (Eq. 4). The paper does not say what becomes of the position "
-        f"ids; here they stay. {_SHARED}",
+        note="This variant reads the paper's equations literally. The stage after layer l takes the loss at the "
+        "output of layer l, and differentiates it with respect to the input of layer l (Eq. 4). The paper does not "
+        f"say what happens to the position ids. Here they stay. {_SHARED}",
         caution="as printed: probes the layer that has just run, last rows",
     )
 
@@ -189,11 +189,12 @@ class TrioReleased(Trio):
     original_where_compact_is_undefined: ClassVar[bool] = True
     reference: ClassVar[Reference] = replace(
         Trio.reference,
-        note="The public code's rule for LLaVA: it drops the last logit row, as in training, so that the row which "
-        "predicts the first new token is not supervised; and it renumbers the positions of the tokens that stay. "
-        "Where positions have several axes (Qwen), the original ones stay, as in the public code for Qwen. That code "
-        "probes the layer that has just run and, on the 7B model, reads logits from the input embedding; both are "
-        f"not followed here. Scores come from `tail`, the code's from `autograd`: the same up to rounding. {_SHARED}",
+        note="This variant follows the public code for LLaVA. The code leaves out the last row of logits, as in "
+        "training. So the row that predicts the first new token is not supervised. It renumbers the positions of the "
+        "tokens that stay. If positions have several axes (Qwen), they are not renumbered, as in the public code for "
+        "Qwen. Two things of that code are not followed here: it probes the layer that has just run, and on the 7B "
+        "model it reads logits from the input embedding. Scores come from `tail`, the code's from `autograd`. They "
+        f"are the same up to rounding. {_SHARED}",
         caution="as released: probes the next layer, rows before the last, compact",
     )
 

@@ -30,8 +30,8 @@ class TrioVe(Trio):
     reference: ClassVar[Reference] = replace(
         Trio.reference,
         caution="SCOPE before the decoder, then trio as ours",
-        note="The VE stage is SCOPE's rule (arXiv 2510.24214), which is our decision: the paper's abstract speaks of "
-        f"VisionZip, and the released code scans and merges as VScan does. {Trio.reference.note}",
+        note="The stage in the encoder follows SCOPE's rule (arXiv 2510.24214). That is our decision: the paper's "
+        f"abstract names VisionZip, and the released code scans and merges as VScan does. {Trio.reference.note}",
     )
 
     def __post_init__(self) -> None:

@@ -142,7 +142,7 @@ class View:
             return self.signals[signal]
         if signal is Signal.ENCODER and self.layer > 0:
             raise OptionError(
-                f"view.encoder after layer {self.layer}: the tower's patches are there before the first layer only"
+                f"view.encoder after layer {self.layer}: the tower's patches can be read before the first layer only"
             )
         raise OptionError(
             f"the method asks for {signal.value} and did not declare it: declare Signal.{signal.name} in its `needs`"

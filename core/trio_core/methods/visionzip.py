@@ -40,13 +40,14 @@ class VisionZip(Method):
         arxiv="2412.04467",
         repository="dvlab-research/VisionZip",
         commit="3151f6df4fca36a4cd1c985e5956e725b1f9ad02",
-        note=f"A merged token is its target plus the mean of the patches that join it, as released. {GAPS} By default "
-        "a merged token stands at its target's place, and the CLS token at the place of the first patch that leaves. "
-        "With positions='compact' each crop has the released order: CLS, dominant patches, merged tokens. The released "
-        "code puts the CLS and merged tokens of all tiles behind all dominant patches; here each tile's tokens stay "
-        f"in the tile's own places. {TILES} Without a CLS token (Qwen) it follows the ports: attention received in the "
-        "last block over whole pictures, keys before their rotation, both averaged over merged patches. There the "
-        "merged patches are merged behind the projector.",
+        note="A merged token is its target plus the mean of the patches that join it, as in the released code. "
+        f"{GAPS} By default a merged token stands at its target's place, and the CLS token at the place of the first "
+        "patch that leaves. With positions='compact' each crop has the released order: CLS, dominant patches, merged "
+        "tokens. The released code puts the CLS and merged tokens of all tiles behind all dominant patches. Here the "
+        f"tokens of a tile stay together. {TILES} Without a CLS token (Qwen) the method follows the ports. It ranks "
+        "by the attention that a patch receives in the last block that attends to whole pictures. It compares keys "
+        "before their rotation. Both are averaged over the patches that the tower joins into one token. Tokens merge "
+        "behind the projector.",
     )
 
     def __post_init__(self) -> None:

@@ -69,10 +69,10 @@ class VisPruner(Method):
         arxiv="2412.01818",
         repository="Theia-4869/VisPruner",
         commit="aefa01adc7c7ce6334e880c88225e90cede760d1",
-        note="Each cosine is computed once, in float32. A round that would drop more patches than its set has, or that "
-        f"deals an odd number, is defined; the released code fails there. {GAPS} The budget is divided over the crops; "
-        "the released code keeps the same number in each. On LLaVA-NeXT newline tokens are dropped, and padding is cut "
-        "off the tiles first.",
+        note="Each cosine is computed once, in float32. Two cases in which the released code fails are defined here: "
+        f"a round that would drop more patches than its set has, and a round with an odd number. {GAPS} The budget is "
+        "divided over the crops. The released code keeps the same number in each. On LLaVA-NeXT newline tokens are "
+        "dropped, and padding is cut off the tiles first.",
     )
 
     def __post_init__(self) -> None:

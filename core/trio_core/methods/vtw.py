@@ -28,9 +28,9 @@ class VTW(Method):
         repository="lzhxmu/VTW",
         commit="a3d8cfc3c3f8c957b02b504f85e140d633c30453",
         licence="none stated",
-        note="The layer comes from the retention. The code searches for it instead: the first layer from 5 on at "
-        "which withdrawal changes the last token's distribution by a KL divergence of at most 0.003 (LLaVA-1.5-7B), "
-        "averaged over about 20 samples.",
+        note="The layer follows from the retention. The code searches for it instead. It takes the first layer, from "
+        "layer 5 on, at which withdrawal changes the last token's distribution by a KL divergence of at most 0.003 "
+        "(LLaVA-1.5-7B, averaged over about 20 samples).",
     )
 
     def __post_init__(self) -> None:

@@ -257,7 +257,7 @@ def check_layers(layers: Layers, num_layers: int) -> None:
 
 def _check_proportion(proportion: Proportion) -> None:
     if not proportion or min(proportion) <= 0 or any(later > earlier for earlier, later in pairwise(proportion)):
-        raise OptionError(f"proportion {tuple(proportion)}: name positive numbers of which none exceeds the one before")
+        raise OptionError(f"proportion {tuple(proportion)}: name positive numbers that never grow")
 
 
 def _profile(stages: int, proportion: Proportion) -> list[float]:

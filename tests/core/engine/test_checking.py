@@ -110,7 +110,7 @@ def test_what_fails_is_refused_each_time_and_leaves_no_trace(monkeypatch):
     """Only its own file tells PaliGemma which words were given."""
     monkeypatch.delitem(adapters, "PaliGemmaForConditionalGeneration")
     model = tiny.model("paligemma")
-    says = r"PaliGemma\w+ with a 'gemma' decoder is not known, .* in vain: decoding differs .* by 0"
+    says = r"PaliGemma\w+ with a 'gemma' decoder is not known, .* failed: decoding gives logits that differ .* by 0"
     for _ in range(2):
         with pytest.raises(UnsupportedModel, match=says), prune(model, "grid", retention=0.5):
             pass
@@ -125,7 +125,7 @@ def test_glm_whose_rotary_interleaves_is_not_taken_apart():
         **toy.FRAMED_PLACEHOLDERS,
     )
     model = unknown(Glm4vForConditionalGeneration, config)
-    refused_where_taken_apart(model, r"Glm4v.* saliency differs")
+    refused_where_taken_apart(model, r"Glm4v.* saliency .* differs")
 
 
 def refused_where_taken_apart(model: PreTrainedModel, says: str) -> None:
@@ -185,7 +185,7 @@ def test_a_decoder_that_nothing_fits_is_refused_for_every_method():
     text = GPTNeoXConfig(**{name: value for name, value in toy.TEXT.items() if name != "num_key_value_heads"})
     with (
         pytest.raises(
-            UnsupportedModel, match=r"a 'gpt_neox' decoder is not known, .* in vain: readout breaks: .*`norm`"
+            UnsupportedModel, match=r"a 'gpt_neox' decoder is not known, .* failed: readout breaks: .*`norm`"
         ),
         prune(llava_with(text), "grid", retention=0.5),
     ):
@@ -244,12 +244,12 @@ class TestFaults:
         seen = self.faults(monkeypatch, finish=lambda self, layer, rest, new: kept(self, layer, rest, 2 * new))
         assert seen.difference is not None
         assert seen.difference > 0.01
-        assert seen.faults[0].startswith("tail saliency differs from autograd's by ")
+        assert seen.faults[0].startswith("saliency by `tail` differs from `autograd` by ")
 
     def test_a_wrong_head(self, monkeypatch):
         kept = Adapter.readout
         seen = self.faults(monkeypatch, readout=lambda self, hidden: 0.5 * kept(self, hidden))
-        assert seen.faults == ("final norm and head differ from the model's logits by 0.5 of the largest",)
+        assert seen.faults == ("norm and head give logits that differ from the model's by 0.5 of the largest logit",)
         assert seen.apart == ()
 
     def test_a_part_that_is_missing(self, monkeypatch):
@@ -272,7 +272,7 @@ class TestFaults:
         assert seen.identical is False
         assert seen.generates is False
         assert seen.faults[0] == "at retention 1 the logits are not the dense model's"
-        assert seen.faults[1].startswith("decoding differs from a longer prompt by ")
+        assert seen.faults[1].startswith("decoding gives logits that differ from a longer prompt's by ")
 
 
 def test_words_stand_where_the_picture_would():

@@ -127,7 +127,7 @@ class TestWindow:
         one = tiny.sample("gemma3")
         length = one["input_ids"].shape[1] + (outgrown_by == "a new token")
         model = self.model(length - 1)
-        says = rf"^a window of {length - 1} tokens over {length}: {NAME} would .*; load the model with sdpa or eager$"
+        says = rf"^a sliding window of {length - 1} tokens in a sequence of {length}: .* sdpa or eager$"
         with pytest.raises(UnsupportedInput, match=says), prune(model, METHOD):
             model.generate(**one, max_new_tokens=3, min_new_tokens=3)
         with prune(model, "random", retention=1.0):

@@ -82,7 +82,9 @@ class TestUncompiled:
                 assert apart(stage.scores[b].nan_to_num(), wanted.scores[b].nan_to_num()) < 1e-5
 
     def test_autograd_on_a_cpu_is_refused_with_the_way_out(self):
-        with pytest.raises(UnsupportedModel, match=r"'flex_attention' has no way back on a CPU .* use saliency 'tail'"):
+        with pytest.raises(
+            UnsupportedModel, match=r"'flex_attention' has no backward pass on a CPU .* saliency 'tail'"
+        ):
             pruned(
                 tiny.model("llava", "flex_attention"), Trio(retention=0.5, saliency="autograd"), tiny.sample("llava")
             )

@@ -216,7 +216,7 @@ def test_unknown_methods_are_refused(untouched):
     for path in ("no_such_package:Thing", "trio_core.pruning:Trace"):
         with pytest.raises(OptionError, match=path), prune(model, path, retention=0.5):
             pass
-    with pytest.raises(OptionError, match=r"options .'retention'. come with a name"):
+    with pytest.raises(OptionError, match=r"options .'retention'. go with a method's name"):
         prune(model, Trio(retention=0.5), retention=0.4).__enter__()
 
 
@@ -286,10 +286,10 @@ def test_pictures_after_a_cached_beginning_are_refused(family):
     model, one = tiny.model(family), tiny.sample(family)
     with torch.no_grad(), prune(model, "grid", retention=0.5, layers=LAYERS):
         cache = model(**one).past_key_values
-        with pytest.raises(UnsupportedInput, match="pixel_values after a cached beginning"):
+        with pytest.raises(UnsupportedInput, match="pixel_values behind a prompt that is cached already"):
             model(**{**one, "attention_mask": None}, past_key_values=cache)
         with pytest.raises(
-            UnsupportedInput, match="sample 0 of the batch ends with its picture: give the text behind it"
+            UnsupportedInput, match="sample 0 of the batch ends with its picture: pass the text behind it"
         ):
             model.generate(**one, max_new_tokens=3, prefill_chunk_size=10)
 
@@ -299,7 +299,7 @@ def test_a_second_picture_in_a_later_chunk_is_refused():
     model, one = tiny.model("llava"), tiny.sample("llava")  # a word stands between its two pictures, in place 19
     with (
         prune(model, "grid", retention=0.5),
-        pytest.raises(UnsupportedInput, match="mm_encoder_outputs after a cached"),
+        pytest.raises(UnsupportedInput, match="mm_encoder_outputs behind a prompt that is cached"),
     ):
         model.generate(**one, max_new_tokens=3, prefill_chunk_size=20)
 
@@ -482,7 +482,7 @@ def test_a_copy_of_a_cache_that_is_gone_is_refused():
     model, one = tiny.model("llava"), tiny.sample("llava")
     with torch.no_grad(), prune(model, "divprune", retention=0.4):
         copied = copy.deepcopy(model(**one).past_key_values)
-        with pytest.raises(UnsupportedInput, match="a copy of one that is gone: decode with the cache that was filled"):
+        with pytest.raises(UnsupportedInput, match="a copy of one that no longer exists: decode with the cache"):
             model(input_ids=WORD, past_key_values=copied)
 
 

@@ -86,7 +86,7 @@ def test_the_layer_and_what_is_public():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"features": -1.0}, "features -1.0: a weight is a number from 0 on"),
+        ({"features": -1.0}, "features -1.0: a weight must be finite and at least 0"),
         ({"places": float("nan")}, "places nan: a weight"),
         ({"centre": float("inf")}, "centre inf: a weight"),
         ({"temperature": 0.0}, "temperature 0.0: it must be above 0"),

@@ -136,7 +136,7 @@ def test_inside_a_model_too(signal):
 
 def test_after_the_first_layer_there_is_no_encoder_to_declare():
     with pytest.raises(
-        OptionError, match=r"view.encoder after layer 3: the tower's patches are there before the first"
+        OptionError, match=r"view.encoder after layer 3: the tower's patches can be read before the first"
     ):
         _ = replace(tiny.toy_view(), signals={}).encoder
 

@@ -159,7 +159,7 @@ def test_a_proportion_is_met_to_a_token_where_nothing_clamps_it(proportion, firs
 
 @pytest.mark.parametrize("proportion", [(), (1, 2, 4), (2, 1, 0), (-1, -2)])
 def test_a_proportion_that_is_none_is_refused(proportion):
-    with pytest.raises(OptionError, match=r"proportion \(.*\): name positive numbers of which none exceeds") as caught:
+    with pytest.raises(OptionError, match=r"proportion \(.*\): name positive numbers that never grow") as caught:
         Schedule.average(retention=0.5, visual_tokens=100, proportion=proportion)
     assert "\n" not in str(caught.value)
 

@@ -11,18 +11,11 @@ from typing import Literal
 
 import torch
 
+from tests.core.support.introduction import INTRODUCTION
 from trio_core import TrioError
 
 Setup = Callable[[], str]
 Outcome = Literal["works", "refused", "fails"]
-
-INTRODUCTION = """\
-# What prune() supports
-
-Tests write this page: each row is a setup that a test runs, and a test fails where a row and this page differ.
-*works* means that tokens were dropped and that the result was compared with an oracle, which the last column names.
-*refused* means that the call raises the error in the last column instead of returning a wrong result.
-"""
 
 NOT_PORTABLE = r"0x[0-9a-f]{4,}|/(tmp|home|work|usr)/|Thread-\d|\d{9,}|\n"
 """What no row may say: addresses, paths, numbers of threads and processes, more than one line."""

@@ -149,7 +149,7 @@ BAD = [
     (("flops_t: 0.45", "flops_reduction_pct: 120"), 13, "120 % cannot be"),
     (("11.1pct", "111pct"), 13, "1.11 is more than 1"),
     (("flops_t: 0.45", "retention: 1.5, flops_t: 0.45"), 13, "retention: 1.5 is more than 1"),
-    (("flops_t: 0.45", "retention: 0.1, retention_pct: 10, flops_t: 0.45"), 13, "retention stands there too"),
+    (("flops_t: 0.45", "retention: 0.1, retention_pct: 10, flops_t: 0.45"), 13, "retention is given too"),
     (("flops_t: 0.45", "tokens: 577, flops_t: 0.45"), 13, "tokens: 577 of 576 visual tokens"),
     (("flops_t: 0.45", "break_even: [0.7, 0.6], flops_t: 0.45"), 13, "break_even: takes two retentions"),
     (("flops_t: 0.45", "scores: [1, 2], flops_t: 0.45"), 13, "scores: 2 scores for 0 benchmarks"),

@@ -14,7 +14,7 @@ GROUPS = {
     "Explain": ["flops", "layers"],
     "Judge": ["check", "gate", "audit"],
     "Paper": ["ablate", "theory"],
-    "Look": ["show", "report", "export", "methods", "models", "env"],
+    "Look": ["show", "report", "export", "methods", "models", "env", "glossary"],
 }
 
 

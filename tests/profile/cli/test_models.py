@@ -39,6 +39,6 @@ def test_models_check_says_what_failed_and_exits_with_1(capsys, monkeypatch):
     assert run(["models", "--check", "--json"]) == 1
     captured = capsys.readouterr()
     assert json.loads(captured.out)["checks"][0]["generates"] is True
-    assert "warning: LLaVA-1.5 (eager): tail saliency differs from autograd's by" in captured.err
+    assert "warning: LLaVA-1.5 (eager): saliency by `tail` differs from `autograd` by" in captured.err
     assert run(["models", "--check"]) == 1
     assert "LLaVA-1.5" in capsys.readouterr().out

@@ -89,6 +89,6 @@ def test_printed_figures_stand_on_the_page(kept, capsys):
 
 
 def test_claims_beside_several_studies_are_refused(kept, tmp_path, capsys):
-    assert "--claims stands beside one study" in complaint(
+    assert "--claims goes with one study" in complaint(
         capsys, "report", kept, tmp_path / "other", "--claims", "trio-2026"
     )

@@ -36,8 +36,9 @@ def test_a_command_names_the_program_and_not_where_it_lies(monkeypatch: pytest.M
 
 def test_the_commit_has_a_digest_of_changed_code_and_of_nothing_else(tmp_path, monkeypatch):
     module = tmp_path / "trio_profile" / "inputs" / "host.py"
-    module.parent.mkdir(parents=True)
-    for file in (module, tmp_path / "README.md"):
+    core = tmp_path / "core" / "trio_core" / "pruning.py"
+    for file in (module, core, tmp_path / "README.md"):
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("first\n")
     monkeypatch.setattr(host, "__file__", str(module))
     assert host.facts()["commit"] is None
@@ -54,9 +55,9 @@ def test_the_commit_has_a_digest_of_changed_code_and_of_nothing_else(tmp_path, m
     (tmp_path / "README.md").write_text("second\n")
     assert host.facts()["commit"] == clean
     found = set()
-    for text in ("second\n", "third\n"):
-        module.write_text(text)
+    for changed, text in ((module, "second\n"), (module, "third\n"), (core, "second\n")):
+        changed.write_text(text)
         commit, _, digest = host.facts()["commit"].partition("+")
         assert (commit, len(digest)) == (clean, 8)
         found.add(digest)
-    assert len(found) == 2
+    assert len(found) == 3

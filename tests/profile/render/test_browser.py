@@ -22,6 +22,7 @@ from trio_profile.findings.blocks import (
     Series,
     Step,
     Table,
+    Terms,
     Upright,
     Waterfall,
 )
@@ -339,6 +340,21 @@ def test_the_pointer_shows_one_tip_and_not_the_browser_s_own(show: Open):
     assert entry.get_attribute("title") is None and entry.get_attribute("aria-description") == "trio a"
     view.page.locator("h1").hover()
     assert told(view) is None
+
+
+def test_the_head_of_a_column_tells_what_its_word_means(show: Open):
+    rows = [[Entry(name), Entry("1.5×"), Entry("2")] for name in ("trio", "fastv", "grid")]
+    view = show(
+        Table("sorted", ["Method", "prefill", "b"], rows), Terms("", [("prefill", "more")], {"prefill": "a pass"})
+    )
+    head = view.page.locator("thead th").nth(1)
+    head.hover()
+    assert told(view) == "a pass" and head.get_attribute("aria-description") == "a pass"
+    view.page.locator("h1").hover()
+    assert told(view) is None
+    view.page.get_by_role("button", name="prefill").focus()
+    assert told(view) == "a pass"
+    assert view.page.locator("#page-prefill dt").inner_text() == "prefill"
 
 
 def test_a_doubted_entry_leads_to_the_doubts_and_says_why(show: Open):

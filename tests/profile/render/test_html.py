@@ -16,6 +16,8 @@ from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import ProfileError
 from trio_profile.findings import sweep
 from trio_profile.findings.blocks import Chart, Confidence, Page, Report, Sentences
+from trio_profile.findings.definitions import DEFINITIONS
+from trio_profile.glossary import find
 from trio_profile.render import html
 
 HOSTILE = "</script ><img src=x onerror=\"throw Error('in')\"><a href='http://x.test'>&amp;"
@@ -95,6 +97,14 @@ def test_every_page_is_a_section_and_named_at_the_top(several: SweepDocument, se
     wanted = [f"#{page}" for page in pages]
     assert [link for link in dict.fromkeys(links) if link != "#doubts"] == [one for one in wanted if one != "#doubts"]
     assert set(links) == set(wanted)
+
+
+def test_every_definition_has_an_anchor_and_heads_tell_their_meaning(several_html: str):
+    elements = Parsed(several_html).elements
+    defined = [attributes["id"] for tag, attributes in elements if (attributes.get("id") or "").startswith("numbers-")]
+    assert {f"numbers-{find(name).anchor}" for name in DEFINITIONS} <= set(defined)
+    titles = {attributes.get("title") for tag, attributes in elements if tag == "th" and "scope" in attributes}
+    assert {find(name).meaning for name in ("retention", "prefill", "total", "KV cache", "MAC", "gamma")} <= titles
 
 
 def test_failed_cells_stand_with_their_reason(several_html: str):

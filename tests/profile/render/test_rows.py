@@ -76,3 +76,11 @@ def test_groups_span_their_columns():
 def test_a_method_has_its_symbol_in_its_colour():
     assert rows.dot(1) == '<i class="dot square" style="--colour: #d55e00"></i>'
     assert rows.dot(1) in one_entry(Entry("trio", colour=1))
+
+
+def test_a_head_tells_what_its_word_means():
+    found = table([Entry("trio")], groups=[("", 1), ("Prefill", 2)])
+    drawn = rows.head(found, {"prefill": 'the "first" pass', "peak": "p"})
+    assert '<th scope="col" title="the &#34;first&#34; pass">prefill</th>' in drawn
+    assert '<th scope="colgroup" colspan="2" title="the &#34;first&#34; pass"><span>Prefill</span></th>' in drawn
+    assert drawn.count("title=") == 3 and "title=" not in rows.head(found)

@@ -262,7 +262,7 @@ def test_a_document_of_a_newer_version_is_refused(tmp_path):
 def test_a_document_whose_question_is_unknown_is_not_overwritten(tmp_path):
     running.run(asked.make("audit", {"claims": "vtw"}), tmp_path)
     (tmp_path / "study.toml").unlink()
-    with pytest.raises(StoreError, match="so its question is unknown; choose another --out"):
+    with pytest.raises(StoreError, match="so nothing says what was asked; choose another --out"):
         running.run(asked.make("audit", {"claims": "dart"}), tmp_path)
 
 

@@ -19,6 +19,12 @@ from trio_profile.inputs.pocket.scenes import PATCH, SIDE
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>", "<image>")
 VOCABULARY = {word: i for i, word in enumerate((*SPECIALS, *WORDS))}
 VISUAL_TOKENS = (SIDE // PATCH) ** 2
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ message['role'] | upper }}: {% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}<image>\n{% else %}{{ part['text'] }}{% endif %}{% endfor %} {% endfor %}"
+    "{% if add_generation_prompt %}ASSISTANT:{% endif %}"
+)
+"""LLaVA-1.5's form of a prompt, which is that of a checkpoint without a template."""
 
 
 def config(layers: int = 16, hidden: int = 128) -> LlavaConfig:
@@ -57,14 +63,16 @@ def config(layers: int = 16, hidden: int = 128) -> LlavaConfig:
 
 
 def processor() -> LlavaProcessor:
-    """CLIP's preprocessing at 192 pixels, and a tokenizer of whole words."""
+    """CLIP's preprocessing at 192 pixels, a tokenizer of whole words, and LLaVA-1.5's form of a prompt."""
     tokenizer = Tokenizer(tokenizer_models.WordLevel(VOCABULARY, unk_token="<unk>"))
     tokenizer.normalizer = normalizers.Lowercase()  # pyright: ignore[reportAttributeAccessIssue]
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()  # pyright: ignore[reportAttributeAccessIssue]
     tokenizer.post_processor = processors.TemplateProcessing(  # pyright: ignore[reportAttributeAccessIssue]
         single="<s> $A", special_tokens=[("<s>", VOCABULARY["<s>"])]
     )
-    return llava_processor(tokenizer, SIDE, PATCH)
+    found = llava_processor(tokenizer, SIDE, PATCH)
+    found.chat_template = CHAT_TEMPLATE
+    return found
 
 
 def llava_processor(tokenizer: Tokenizer, side: int, patch: int) -> LlavaProcessor:

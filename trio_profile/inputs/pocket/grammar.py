@@ -1,9 +1,9 @@
 """Questions about a scene, and their answers.
 
 A question is a walk from thing to thing. The first thing is named by two of its properties, and the third is looked
-for: "at the red square, which digit ?". Each further hop leads to another thing with the same found property. One more
-    property
-names it, and the remaining property is looked for: "at the red square by digit to the circle, which colour ?".
+for: "at the red square which digit ?". Each further hop leads to another thing that shares the property just found. One
+more property names that thing, and its third property is looked for: "at the red square by digit to the circle which
+colour ?".
 """
 
 from collections.abc import Sequence

@@ -1,0 +1,118 @@
+"""docs/reference/methods.md: every pruning method, as its class declares it."""
+
+from dataclasses import MISSING, fields
+from inspect import cleandoc
+from typing import Any
+
+from documentation.docstrings import meanings, without_items
+from documentation.tables import cell, table
+from trio_core import methods
+from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.view import Signal
+from trio_profile import units
+from trio_profile.cli.methods import selection_cost
+
+TOP = """# Methods
+
+This page is made from the registry by `scripts/reference`. `trio-profile methods` prints the table, and
+`trio-profile methods --json` all of it. [Your own method](../how-to/methods.md) needs no fork.
+
+A [method](../glossary.md#method) acts before the decoder, between its layers, or at both places. It needs the signals
+that it reads besides the hidden states. The cost is the work of all its [selections](../glossary.md#selection), as the
+method declares it, as a share of one dense decoder layer. It is given at the size of LLaVA-1.5-7B, with a third of the
+tokens kept. A [control](../glossary.md#control) is a rule of ours that methods are compared with. It is never
+recommended.
+"""
+PLACES = {
+    "Methods that act before the decoder": Stage.ENCODER,
+    "Methods that act between the decoder's layers": Stage.DECODER,
+    "Methods that act at both places": Stage.BOTH,
+    "Controls": None,
+}
+"""The tables of the page, with the stage of the methods in each. None: controls of any stage."""
+NEEDS = {
+    Signal.LAYERS: "the decoder layers beside the stage",
+    Signal.READOUT: "the final norm and the head",
+    Signal.ENCODER: "the patches of the vision tower and their attention",
+    Signal.EMBEDDINGS: "what entered the decoder",
+    Signal.NORM: "the final norm of the decoder",
+}
+"""What each signal gives to a method."""
+
+
+def page() -> str:
+    """The text of the page."""
+    classes = [methods.find(name) for name in methods.names() if methods.find(name).__module__.startswith("trio_core.")]
+    parts = [TOP]
+    for title, stage in PLACES.items():
+        here = [cls for cls in classes if stage is _place(cls)]
+        parts += [f"## {title}", table(["method", "what it does", "needs", "cost", "paper"], map(_row, here))]
+    signals = [[f"`{signal.value}`", NEEDS[signal]] for signal in Signal]
+    parts += ["## What a method may need", table(["signal", "what it gives"], signals)]
+    parts += ["## Options of every method", _options(Method, Method.option_names()), "## Each method"]
+    return "\n\n".join([part.strip() for part in parts] + [_section(cls) for cls in classes]) + "\n"
+
+
+def _place(cls: type[Method]) -> Stage | None:
+    """The table that a method stands in: that of its stage, or None for a control."""
+    return None if cls.reference.kind == "control" else cls.stage
+
+
+def _row(cls: type[Method]) -> list[str]:
+    """The row of a method in its table."""
+    remark = cls.reference.remark
+    return [
+        f"[`{cls.name}`](#{cls.name})",
+        cell(cls.summary()) + (f" *{cell(remark[0].upper() + remark[1:])}.*" if remark not in ("", "control") else ""),
+        ", ".join(sorted(cls.needs)) or "–",
+        units.percent(selection_cost(cls)[1]).replace(" ", "\u00a0"),
+        paper(cls.reference),
+    ]
+
+
+def paper(reference: Reference) -> str:
+    """A link to the paper on arXiv; a dash for a rule without one."""
+    return f"[{reference.arxiv}](https://arxiv.org/abs/{reference.arxiv})" if reference.arxiv else "–"
+
+
+def _section(cls: type[Method]) -> str:
+    """The section of one method."""
+    own = [name for name in cls.option_names() if name not in Method.option_names()]
+    doc = cleandoc(cls.__doc__ or "")
+    parts = [f"### {cls.name}", f"`trio_core.{cls.__name__}`: {without_items(doc, cls.option_names())}"]
+    parts.append("\n".join(f"- {line}" for line in _source(cls.reference)))
+    if own:
+        parts.append(_options(cls, own))
+    if cls.reference.note:
+        title = "Note" if cls.reference.kind == "control" else "Differences and notes"
+        parts.append(f"**{title}.** {cls.reference.note}")
+    return "\n\n".join(parts)
+
+
+def _source(reference: Reference) -> list[str]:
+    """Where a rule comes from, one line for each fact."""
+    lines = [f"{'Rule' if reference.kind == 'control' else 'Source'}: {reference.title}"]
+    if reference.arxiv:
+        lines[0] += f" (arXiv {paper(reference)})"
+    if reference.repository:
+        address = f"https://github.com/{reference.repository}"
+        tree = f", checked against commit [`{reference.commit[:10]}`]({address}/tree/{reference.commit})"
+        lines.append(f"Code: [{reference.repository}]({address}){tree if reference.commit else ''}")
+    if reference.licence:
+        lines.append(f"Licence of that code: {reference.licence}")
+    return lines
+
+
+def _options(cls: type[Method], names: list[str] | tuple[str, ...]) -> str:
+    """The table of some options of a class."""
+    by_name = {field.name: field for field in fields(cls)}
+    described: dict[str, str] = {}
+    for parent in reversed(cls.__mro__):
+        described |= meanings(cleandoc(parent.__doc__ or ""), by_name)
+    rows = [[f"`{name}`", cell(described.get(name, "")), _default(by_name[name])] for name in names]
+    return table(["option", "meaning", "default"], rows)
+
+
+def _default(field: Any) -> str:
+    """The default of an option, as Python writes it."""
+    return "" if field.default is MISSING else f"`{field.default!r}`"

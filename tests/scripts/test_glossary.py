@@ -1,0 +1,43 @@
+"""docs/glossary.md is as the terms say."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from trio_profile.glossary import Term, terms
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = runpy.run_path(str(ROOT / "scripts" / "glossary"))
+PAGE = (ROOT / "docs" / "glossary.md").read_text()
+
+
+def anchors() -> list[str]:
+    """The anchors of the page's headings: their own, or what a site makes of them."""
+    found = []
+    for heading in re.findall(r"^## (.+)$", PAGE, flags=re.MULTILINE):
+        text, _, named = heading.partition(" { #")
+        found.append(named.removesuffix(" }") or re.sub(r"\W+", "-", text.lower()))
+    return found
+
+
+def test_the_page_is_up_to_date():
+    assert SCRIPT["text"]() == PAGE, "run scripts/glossary"
+
+
+def test_each_term_has_its_anchor():
+    assert anchors() == [term.anchor for term in terms()]
+    assert {"kv-cache", "fastv-macs", "counted-macs", "points-lost"} <= set(anchors())
+
+
+def test_every_link_within_the_page_leads_to_a_term():
+    assert set(re.findall(r"\]\(#([^)]*)\)", PAGE)) <= set(anchors())
+
+
+@pytest.mark.parametrize("term", terms(), ids=lambda term: term.anchor)
+def test_a_section_has_unit_and_links(term: Term):
+    section = SCRIPT["section"](term)
+    assert (f"Unit: {term.unit}." in section) == bool(term.unit)
+    assert section.count("](#") == len(term.see)
+    assert (f"({term.page})" in section) == bool(term.page)
