@@ -102,6 +102,8 @@ def test_a_sweep_goes_on_where_it_stopped(tiny_study, tmp_path, monkeypatch):
     contents = sweep.run(tiny_study, tmp_path)
     assert calls == [0.4, 0.8, 0.8]
     assert [m.cell.retention for m in contents.measurements] == [0.4, 0.8]
+    lines = (tmp_path / "measurements.jsonl").read_text().splitlines()
+    assert [json.loads(line)["record"] for line in lines].count("picture") == 1
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("not enough memory: you tried")])
