@@ -1,5 +1,7 @@
 """For all tests: the option `--shapes` checks every shape annotation of trio_core while they run."""
 
+import gc
+
 import hypothesis
 import pytest
 
@@ -20,3 +22,9 @@ def pytest_configure(config: pytest.Config) -> None:
         from jaxtyping import install_import_hook
 
         install_import_hook("trio_core", "beartype.beartype")
+
+
+def pytest_collection_finish() -> None:
+    """Take the imported libraries out of garbage collection: they stay, and each full collection would visit them."""
+    gc.collect()
+    gc.freeze()

@@ -7,6 +7,7 @@ import pytest
 import skimage.data
 
 from tests.profile.checkpoints import save_tiny_llava
+from trio_profile.inputs import environment
 from trio_profile.inputs.workload import Workload, build
 from trio_profile.records.schema import Study
 from trio_profile.studies import sessions
@@ -14,9 +15,13 @@ from trio_profile.studies import sessions
 
 @pytest.fixture(scope="session", autouse=True)
 def one_process() -> Iterator[None]:
-    """Studies run in this process unless they ask for more: another process takes seconds, and hides from tests."""
+    """Studies run in this process unless they ask for more: another process takes seconds, and hides from tests.
+
+    The other processes' share of the CPUs is read over two ticks.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sessions, "PROCESSES", 1)
+        patch.setattr(environment, "_BUSY_SECONDS", 0.02)
         yield
 
 
@@ -44,6 +49,16 @@ def tiny_study(checkpoint: Path, photograph: Path) -> Study:
         cell_seconds=0.05,
         precision=0.5,
     )
+
+
+@pytest.fixture(scope="module")
+def without_fvcore() -> Iterator[None]:
+    """Studies of this module have no count by fvcore, whose trace takes a third of their time."""
+    from trio_profile.profilers import flops_counted
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flops_counted, "_fvcore", lambda *_: (None, "not asked"))
+        yield
 
 
 @pytest.fixture(scope="session")

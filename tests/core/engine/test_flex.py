@@ -1,6 +1,6 @@
 """Flex attention: the library's rule for who sees whom, asked of the tokens that are left.
 
-Compiling takes far longer than a toy runs. So torch's own uncompiled form of the kernel stands in, but for one test.
+Torch's own uncompiled form of the kernel stands in (`uncompiled_flex`), but for one test.
 """
 
 import shutil
@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn.attention import flex_attention
-from transformers import PreTrainedModel, masking_utils
-from transformers.integrations import flex_attention as library
+from transformers import PreTrainedModel
 
 from tests.core import tiny
 from tests.core.models.test_families import EARLY, METHOD, apart, check, listening, windowed
@@ -19,21 +18,6 @@ from trio_core.trace import Trace
 
 FAMILIES = ("llava", "fastvlm", "idefics3", "gemma3", "paligemma", "paligemma2")
 """One for each kind of decoder and mask; the library has no flex attention for Qwen-VL's."""
-
-
-def uncompiled(query: Tensor, key: Tensor, value: Tensor, training: bool, **options) -> Tensor:
-    return flex_attention.flex_attention(query, key, value, **options)
-
-
-def block_mask(_compile: bool, **options) -> flex_attention.BlockMask:
-    return flex_attention.create_block_mask(**options)
-
-
-@pytest.fixture
-def plain(monkeypatch) -> None:
-    monkeypatch.setattr(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
-    monkeypatch.setattr(library, "compile_friendly_flex_attention", uncompiled)
-    monkeypatch.setattr(masking_utils, "create_block_mask", block_mask)
 
 
 def two(family: str) -> list[dict[str, Tensor]]:
@@ -45,7 +29,7 @@ def pruned(model: PreTrainedModel, method: Trio, inputs: dict[str, Tensor]) -> t
         return model(**inputs, use_cache=False).logits, trace
 
 
-@pytest.mark.usefixtures("plain")
+@pytest.mark.usefixtures("uncompiled_flex")
 class TestUncompiled:
     @pytest.mark.parametrize(
         ("family", "method"),

@@ -52,6 +52,7 @@ def test_nothing_dropped_is_the_dense_model_to_the_last_bit(name):
     assert trace.realised_retention == 1.0
 
 
+@pytest.mark.usefixtures("uncompiled_flex")
 @pytest.mark.parametrize("attention", ["eager", "flex_attention"])
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_selection_does_not_depend_on_the_kernel(name, attention):

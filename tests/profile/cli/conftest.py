@@ -1,9 +1,24 @@
 """Arguments that tests of several verbs share."""
 
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
 import pytest
 
+from trio_profile.cli import run
 
-@pytest.fixture
+
+@pytest.fixture(scope="module")
+def swept(sweep_arguments, tmp_path_factory) -> tuple[Path, str]:
+    """The directory of that sweep, and what the command printed. Tests do not change the study in it."""
+    out, printed = tmp_path_factory.mktemp("swept"), StringIO()
+    with redirect_stdout(printed):
+        assert run([*sweep_arguments, "--out", str(out)]) == 0
+    return out, printed.getvalue()
+
+
+@pytest.fixture(scope="session")
 def sweep_arguments(checkpoint, photograph):
     """A sweep of a tiny checkpoint that takes a second or two."""
     return [

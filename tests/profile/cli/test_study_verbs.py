@@ -15,6 +15,7 @@ from trio_profile.cli.verbs import app
 from trio_profile.records.record import VERSION
 from trio_profile.studies.kinds import KINDS
 
+pytestmark = pytest.mark.usefixtures("without_fvcore")
 COMMON = ("--study", "--out", "--resume", "--dry-run", "--json", "--markdown", "--latex")
 VERBS: dict[str, Any] = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
 CALLED: dict[str, Any] = {command.name or "": command.callback for command in app.registered_commands}
@@ -142,14 +143,13 @@ def test_sweep_prints_one_document_and_writes_a_report(sweep_arguments, tmp_path
     assert found["report"] == str(tmp_path / "report.html")
 
 
-def test_sweep_prints_tables_for_people(sweep_arguments, tmp_path, capsys):
-    assert run([*sweep_arguments, "--out", str(tmp_path)]) == 0
-    captured = capsys.readouterr()
-    assert "retention" in captured.out
-    assert "report:" in captured.out
-    assert "×" in captured.out
-    assert run([*sweep_arguments, "--out", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == captured.out
+def test_sweep_prints_tables_for_people(sweep_arguments, swept, capsys):
+    out, said = swept
+    assert "retention" in said
+    assert "report:" in said
+    assert "×" in said
+    assert run([*sweep_arguments, "--out", str(out)]) == 0
+    assert capsys.readouterr().out == said
 
 
 def test_a_dry_run_prints_cells_and_cost_and_keeps_nothing(tmp_path, capsys):
@@ -197,15 +197,17 @@ def test_options_on_the_line_override_the_study_file(checkpoint, tmp_path, capsy
     assert found["study"]["retentions"] == [0.5]
 
 
-def test_another_study_in_the_directory_is_refused(sweep_arguments, tmp_path, capsys):
-    document(capsys, *sweep_arguments, "--out", str(tmp_path))
-    assert "seed (0 there, 1 here)" in complaint(capsys, *sweep_arguments, "--seed", "1", "--out", str(tmp_path))
+def test_another_study_in_the_directory_is_refused(sweep_arguments, swept, capsys):
+    assert "seed (0 there, 1 here)" in complaint(capsys, *sweep_arguments, "--seed", "1", "--out", swept[0])
 
 
-def test_a_study_is_resumed_unless_no_resume_is_given(sweep_arguments, tmp_path, capsys):
-    first = document(capsys, *sweep_arguments, "--out", str(tmp_path))
-    assert document(capsys, *sweep_arguments, "--resume", "--out", str(tmp_path)) == first
-    assert "holds a study already" in complaint(capsys, *sweep_arguments, "--no-resume", "--out", str(tmp_path))
+def test_a_study_is_resumed_unless_no_resume_is_given(sweep_arguments, swept, capsys, monkeypatch):
+    out, _ = swept
+    first = document(capsys, "report", out)
+    monkeypatch.setattr("trio_profile.studies.plan.build", lambda *_, **__: pytest.fail("it was measured again"))
+    assert document(capsys, *sweep_arguments, "--out", out) == first
+    assert document(capsys, *sweep_arguments, "--resume", "--out", out) == first
+    assert "holds a study already" in complaint(capsys, *sweep_arguments, "--no-resume", "--out", out)
 
 
 def test_a_foreign_file_in_the_directory_is_refused_and_left_alone(sweep_arguments, tmp_path, capsys):

@@ -17,6 +17,7 @@ from trio_core.methods.random import Random
 from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.inputs.workload import Workload, ask, build
 from trio_profile.profilers import fidelity
+from trio_profile.records.schema import Fidelity
 
 
 @pytest.fixture(scope="module")
@@ -69,18 +70,31 @@ def quiz() -> Workload:
     return build(make(fidelity_inputs=12))
 
 
-def test_questions_of_one_length_run_together_and_come_back_in_order(quiz: Workload):
-    found = fidelity.reference(quiz, 0, 0)
+@pytest.fixture(scope="module")
+def answered(quiz: Workload) -> fidelity.Reference:
+    """The dense model's answers to the quiz."""
+    return fidelity.reference(quiz, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def answered_pruned(answered: fidelity.Reference) -> Fidelity:
+    """The quiz on a grid of 40 % of the tokens."""
+    return fidelity.measure(Grid(retention=0.4), answered)
+
+
+def test_questions_of_one_length_run_together_and_come_back_in_order(answered: fidelity.Reference):
+    found = answered
     assert [batch.numbers for batch in found.batches] == [tuple(range(k, 12, 3)) for k in range(3)]
     assert found.kinds == ("3 hops", "1 hop", "2 hops") * 4
     assert found.pictures == tuple(range(12))
     assert found.new_tokens == 2  # a word and the end
 
 
-def test_an_answer_equals_that_of_generate_on_one_question(quiz: Workload):
+def test_an_answer_equals_that_of_generate_on_one_question(
+    quiz: Workload, answered: fidelity.Reference, answered_pruned: Fidelity
+):
     """In a batch and pruned, as one question at a time through the processor."""
-    method, found = Grid(retention=0.4), fidelity.reference(quiz, 0, 0)
-    measured = fidelity.measure(method, found)
+    method, found, measured = Grid(retention=0.4), answered, answered_pruned
     for number, question in enumerate(quiz.questions):
         inputs = ask(quiz.processor, [question.picture()], question.text)
         texts, logs = [], []
@@ -105,15 +119,13 @@ def test_an_answer_equals_that_of_generate_on_one_question(quiz: Workload):
         )
 
 
-def test_full_retention_gives_the_same_answers(quiz: Workload):
-    found = fidelity.reference(quiz, 0, 0)
-    whole = fidelity.measure(Grid(retention=1.0), found)
-    assert all(whole.same) and whole.correct == found.correct and max(whole.kl_nats) == 0.0
-    drawn = fidelity.measure(Random(retention=0.5), found)
-    assert len(drawn.correct) == len(drawn.same) == 12 * fidelity.SEEDS
+def test_full_retention_gives_the_same_answers(answered: fidelity.Reference):
+    whole = fidelity.measure(Grid(retention=1.0), answered)
+    assert all(whole.same) and whole.correct == answered.correct and max(whole.kl_nats) == 0.0
+    assert whole.draws == 1
 
 
-def test_each_question_has_draws_of_its_own(quiz: Workload, monkeypatch: pytest.MonkeyPatch):
+def test_each_question_has_draws_of_its_own(answered: fidelity.Reference, monkeypatch: pytest.MonkeyPatch):
     seeds: list[int] = []
     say = fidelity._say
 
@@ -121,16 +133,17 @@ def test_each_question_has_draws_of_its_own(quiz: Workload, monkeypatch: pytest.
         seeds.append(method.seed)
         return say(workload, inputs, method, tokens)
 
-    found = fidelity.reference(quiz, 0, 0)
-    assert fidelity.measure(Grid(retention=1.0), found).draws == 1
     monkeypatch.setattr(fidelity, "_say", saying)
-    assert fidelity.measure(Random(retention=0.5, seed=100), found).draws == fidelity.SEEDS
-    assert len(seeds) == len(set(seeds)) == fidelity.SEEDS * len(found.batches)
+    drawn = fidelity.measure(Random(retention=0.5, seed=100), answered)
+    assert drawn.draws == fidelity.SEEDS
+    assert len(drawn.correct) == len(drawn.same) == 12 * fidelity.SEEDS
+    assert len(seeds) == len(set(seeds)) == fidelity.SEEDS * len(answered.batches)
 
 
-def test_a_batch_that_does_not_fit_is_halved(quiz: Workload, monkeypatch: pytest.MonkeyPatch):
-    found, said, sizes = fidelity.reference(quiz, 0, 0), fidelity._said, list[int]()
-    whole = fidelity.measure(Grid(retention=0.4), found)
+def test_a_batch_that_does_not_fit_is_halved(
+    answered: fidelity.Reference, answered_pruned: Fidelity, monkeypatch: pytest.MonkeyPatch
+):
+    found, whole, said, sizes = answered, answered_pruned, fidelity._said, list[int]()
 
     def scarce(workload, inputs, *how):
         sizes.append(len(inputs["input_ids"]))
@@ -170,14 +183,13 @@ def test_a_question_that_does_not_fit_alone_is_refused(quiz: Workload, monkeypat
         fidelity.reference(quiz, 0, 0)
 
 
-def test_logits_that_are_not_finite_are_refused(quiz: Workload):
-    found = fidelity.reference(quiz, 0, 0)
+def test_logits_that_are_not_finite_are_refused(quiz: Workload, answered: fidelity.Reference):
     head: Any = quiz.model.lm_head
     whole = head.weight.data.clone()
     try:
         head.weight.data[3, 3] = torch.nan
         with pytest.raises(MeasurementError, match="logits in float32 are not finite; choose another --dtype"):
-            fidelity.measure(Grid(retention=0.4), found)
+            fidelity.measure(Grid(retention=0.4), answered)
     finally:
         head.weight.data = whole
 

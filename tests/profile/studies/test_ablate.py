@@ -21,6 +21,7 @@ from trio_profile.records.store import Store, to_toml
 from trio_profile.studies import ablate as ablations
 from trio_profile.studies import asked, measuring
 
+pytestmark = pytest.mark.usefixtures("without_fvcore")
 GROUPS = ["k_pos", "threshold", "layers", "probe", "saliency"]
 
 

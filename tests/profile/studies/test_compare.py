@@ -13,6 +13,8 @@ from trio_profile.studies import compare as comparing
 from trio_profile.studies import plan, sessions
 from trio_profile.studies.compare import CONTROLS
 
+pytestmark = pytest.mark.usefixtures("without_fvcore")
+
 
 @pytest.fixture(scope="module")
 def contents(tiny_study: Study, tmp_path_factory) -> Contents:

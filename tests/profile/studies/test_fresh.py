@@ -20,9 +20,11 @@ from trio_profile.studies import fresh, sweep
 
 FAILS = """
 import errno, json, sys
+from types import SimpleNamespace
 sys.path[:] = json.loads(sys.argv[1])
+sys.modules["torch"] = SimpleNamespace(get_num_threads=lambda: 1, set_num_threads=lambda threads: None)
 from trio_core.errors import RetentionError, UnknownName
-from trio_profile.studies import fresh, measuring
+from trio_profile.studies import fresh
 
 class OfAnotherPackage(RetentionError):
     pass
@@ -30,10 +32,10 @@ class OfAnotherPackage(RetentionError):
 def measure(*_, **__):
     raise ERROR
 
-measuring.measure = measure
+sys.modules["trio_profile.studies.measuring"] = SimpleNamespace(measure=measure)
 fresh.answer_request()
 """
-"""A fresh process in which the measurement fails."""
+"""A fresh process in which the measurement fails. It has stand-ins for torch and `measuring`, which load slowly."""
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from trio_profile.inputs.host import command_line
 from trio_profile.progress import Step
 from trio_profile.records.schema import Measurement, Study, Timing, TimingLine
 from trio_profile.records.store import Contents, Store, to_toml
-from trio_profile.studies import fresh, sessions, sweep
+from trio_profile.studies import fresh, measuring, sessions, sweep
 
 
 def timed(cell: Measurement, *seconds: float) -> Measurement:
@@ -103,8 +103,8 @@ def test_a_killed_process_is_named_with_its_signal(tiny_study, tmp_path, monkeyp
         sweep.run(tiny_study.model_copy(update={"processes": 2}), tmp_path / "out")
 
 
-def test_a_killed_study_leaves_no_process_and_goes_on(tiny_study, tmp_path):
-    study = tiny_study.model_copy(update={"processes": 2, "cell_seconds": 1.0, "precision": 1e-6})
+def test_a_killed_study_leaves_no_process_and_goes_on(tiny_study, tmp_path, monkeypatch):
+    study = tiny_study.model_copy(update={"processes": 2, "cell_seconds": 0.5, "precision": 1e-6})
     (tmp_path / "study.toml").write_text(to_toml(study))
     out = tmp_path / "out"
     command = [sys.executable, "-m", "trio_profile.cli", "sweep", "--study", str(tmp_path / "study.toml"), "--out", out]
@@ -117,6 +117,11 @@ def test_a_killed_study_leaves_no_process_and_goes_on(tiny_study, tmp_path):
     process.wait()
     assert len(children) == 1 and not psutil.wait_procs(children, timeout=20)[1]
     kept = store.read()
+
+    def measure_here(study, directory, command, skip, watch):
+        measuring.measure(study, directory, watch, command=command, skip=skip)
+
+    monkeypatch.setattr(fresh, "measure", measure_here)  # how it goes on, not in which process
     found = sweep.run(study, out)
     assert [len(cell.timings) for cell in found.measurements] == [2, 2]
     for cell in kept.measurements:

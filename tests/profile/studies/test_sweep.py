@@ -32,7 +32,7 @@ def test_an_unreachable_retention_is_refused_before_anything_is_written(tiny_stu
 
 def test_a_killed_sweep_loses_at_most_the_cell_that_was_running(tiny_study, tmp_path):
     study = tiny_study.model_copy(
-        update={"retentions": (0.4, 0.5, 0.6, 0.7, 0.8), "cell_seconds": 0.5, "precision": 1e-6, "processes": 1}
+        update={"retentions": (0.4, 0.6, 0.8), "cell_seconds": 0.3, "precision": 1e-6, "processes": 1}
     )
     (tmp_path / "study.toml").write_text(to_toml(study))
     out = tmp_path / "out"
@@ -50,14 +50,14 @@ def test_a_killed_sweep_loses_at_most_the_cell_that_was_running(tiny_study, tmp_
     store = Store(out)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        if store.exists() and len(store.read().measurements) >= 2:
+        if store.exists() and store.read().measurements:
             break
         time.sleep(0.02)
     os.kill(killed.pid, signal.SIGKILL)
     killed.wait()
     kept = store.read().measurements
-    assert 2 <= len(kept) < 5
+    assert 1 <= len(kept) < 3
     process.prepare()  # as the command does: a study goes on under the same memory and threads alone
     contents = sweep.run(study, out)
     assert contents.measurements[: len(kept)] == kept
-    assert len(contents.measurements) == 5
+    assert len(contents.measurements) == 3

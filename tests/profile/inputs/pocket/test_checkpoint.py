@@ -60,7 +60,11 @@ def test_the_model_answers_questions_that_it_was_not_trained_on(against: fidelit
     }
 
 
-def test_a_random_selection_loses_forty_points_of_accuracy(against: fidelity.Reference):
+def test_a_random_selection_loses_forty_points_of_accuracy(
+    against: fidelity.Reference, monkeypatch: pytest.MonkeyPatch
+):
+    """By one draw a question: 26 % of the answers are right."""
+    monkeypatch.setattr(fidelity, "SEEDS", 1)
     seen = fidelity.measure(methods.find("random")(retention=0.111), against)
     drawn = by_question(seen.correct, QUESTIONS)
     assert drawn.mean() < by_question(against.correct, QUESTIONS).mean() - 0.4
