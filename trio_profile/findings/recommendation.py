@@ -76,7 +76,8 @@ def _named(pick: Pick) -> str:
 
 def _gain(pick: Pick) -> str:
     """The speed-up of the prefill and of the whole, and the right answers that are lost."""
-    speed = units.times_within(pick.prefill_speedup.value, pick.prefill_speedup.ci95).replace("× ", "× faster ")
+    words = "× faster " if pick.prefill_speedup.value >= 1 else "× as fast "
+    speed = units.times_within(pick.prefill_speedup.value, pick.prefill_speedup.ci95).replace("× ", words)
     parts = [f"prefill {speed}"]
     if pick.total_speedup is not None:
         parts.append(f"with decoding {units.times_within(pick.total_speedup.value, pick.total_speedup.ci95)}")
