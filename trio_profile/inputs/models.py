@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedModel
+from transformers import AutoConfig, AutoModelForImageTextToText, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from trio_profile import units
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN, Builtin
 from trio_profile.inputs.pocket.exam import RECIPE, exam
+from trio_profile.inputs.processors import load_processor
 from trio_profile.inputs.questions import Question
 from trio_profile.records.schema import Study
 from trio_profile.text import first_line
@@ -62,7 +63,7 @@ def _trained(checkpoint: str, study: Study, device: torch.device) -> tuple[PreTr
     shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
-        processor = AutoProcessor.from_pretrained(checkpoint)
+        processor = load_processor(checkpoint)
         model = AutoModelForImageTextToText.from_pretrained(
             checkpoint, dtype=getattr(torch, study.dtype), attn_implementation=study.attention
         )

@@ -1,10 +1,13 @@
 """Load a checkpoint's processor, with or without torchvision.
 
 The processors of some families need torchvision for videos alone, and transformers then refuses the whole processor
-[transformers 5.23, `Qwen2VLVideoProcessor requires the Torchvision library`]. Here such a processor loads: its pictures go
-through transformers' PIL image processor, and a video is refused. Where torchvision can be imported, nothing changes.
+[transformers 5.23, `Qwen2VLVideoProcessor requires the Torchvision library`]. Here such a processor loads: its pictures
+go through transformers' PIL image processor, and a video is refused. With a torchvision that works, nothing changes.
 """
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from transformers import AutoConfig, AutoProcessor
@@ -13,8 +16,12 @@ from transformers.processing_utils import MODALITY_TO_AUTOPROCESSOR_MAPPING, Pro
 from transformers.utils.import_utils import is_torchvision_available
 from transformers.video_processing_utils import VideoProcessorMixin
 
+from trio_profile.extras import torchvision_fault
+
 VIDEO = "video_processor"
 """The name of the part that reads videos, in every processor of transformers."""
+NUMBER_WORDS = "num2words"
+"""A package that SmolVLM's processor requires. It writes how many frames a video has."""
 
 
 def load_processor(checkpoint: str) -> Any:
@@ -27,19 +34,27 @@ def load_processor(checkpoint: str) -> Any:
     cls = PROCESSOR_MAPPING.get(type(AutoConfig.from_pretrained(checkpoint)), None)
     if cls is None or VIDEO not in cls.get_attributes():
         return AutoProcessor.from_pretrained(checkpoint)
-    return without_videos(cls).from_pretrained(checkpoint)
+    with without_number_words(cls):
+        return without_videos(cls).from_pretrained(checkpoint)
 
 
 class NoVideos(VideoProcessorMixin):
-    """Stands where torchvision would read videos."""
+    """Stands where torchvision would read videos.
+
+    num_frames, fps: how many frames to take from a video. SmolVLM's chat template asks for them.
+    """
 
     model_input_names: list[str] = []  # noqa: RUF012 - as transformers declares it
+    num_frames: int | None = None
+    fps: float | None = None
 
     def __call__(self, *_: object, **__: object) -> Any:
         """Raises ValueError."""
+        fault = torchvision_fault()
+        why = f"cannot be imported here ({fault})" if fault else "is not installed"
         raise ValueError(
-            "a video needs torchvision, which is not installed: give pictures, or install the build of torchvision that "
-            "belongs to this torch"
+            f"a video needs torchvision, which {why}: give pictures, or install the build of torchvision that belongs "
+            "to this torch"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -62,6 +77,20 @@ class _WithoutVideos(ProcessorMixin):
             NoVideos() if name == VIDEO else _part(name).from_pretrained(pretrained_model_name_or_path, **options)
             for name in cls.get_attributes()
         ]
+
+
+@contextmanager
+def without_number_words(cls: type[ProcessorMixin]) -> Iterator[None]:
+    """Let a processor of this class be made without the package `num2words`. Only videos need it."""
+    module = sys.modules[cls.__module__]
+    if not hasattr(module, NUMBER_WORDS) or getattr(module, NUMBER_WORDS):
+        yield
+        return
+    setattr(module, NUMBER_WORDS, str)
+    try:
+        yield
+    finally:
+        setattr(module, NUMBER_WORDS, None)
 
 
 def _part(name: str) -> Any:
