@@ -21,7 +21,7 @@ from trio_core.models.toy import IMAGE, PINPOINTS, VIDEO, VISION_END, VISION_STA
 from trio_profile.inputs.processors import VIDEO as VIDEO_PROCESSOR
 from trio_profile.inputs.processors import NoVideos, without_number_words, without_videos
 
-_TEXT = "user assistant User Assistant USER ASSISTANT What is this in the picture Describe : . , ?"
+_TEXT = "user assistant User Assistant USER ASSISTANT What is this model in the picture Describe : . , ?"
 """The words of the tests' prompts. The other ids are `w0`, `w1`, …"""
 
 
