@@ -53,7 +53,7 @@ def load(study: Study, *, weights: bool = True) -> Loaded:
     if builtin is not None:
         model, processor = _trained(str(builtin.checkpoint), study, device)
         return Loaded(model, processor, builtin)
-    _check_name(study.model)
+    check_name(study.model)
     model, processor = _trained(study.model, study, device)
     return Loaded(model, processor, None)
 
@@ -88,7 +88,10 @@ def _require_token_ids(generation: Any) -> None:
             raise ValueError(f"{name} = {value!r} of its generation config is no token id")
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raise StudyError unless a name is a built-in model, a directory, or the name of a hub repository."""
+    if name in BUILTIN:
+        return
     if not Path(name).is_dir() and not _is_hub_name(name):
         raise StudyError(
             f"unknown model {name!r}: built in are {', '.join(sorted(BUILTIN))}; "
@@ -103,7 +106,7 @@ def num_layers(name: str) -> int:
     """
     if name in BUILTIN:
         return BUILTIN[name].config().get_text_config().num_hidden_layers
-    _check_name(name)
+    check_name(name)
     try:
         return AutoConfig.from_pretrained(name).get_text_config().num_hidden_layers
     except Exception as error:
