@@ -4,6 +4,7 @@ The files look like those of the family's published checkpoints: the same classe
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ from trio_core.models import families
 from trio_core.models.toy import IMAGE, PINPOINTS, VIDEO, VISION_END, VISION_START, VOCABULARY
 from trio_profile.inputs.processors import VIDEO as VIDEO_PROCESSOR
 from trio_profile.inputs.processors import NoVideos, without_number_words, without_videos
+
+Saved = Callable[[str], Path]
+"""Returns the directory of a family's checkpoint. The fixture `saved` is one."""
 
 _TEXT = "user assistant User Assistant USER ASSISTANT What is this model in the picture Describe : . , ?"
 """The words of the tests' prompts. The other ids are `w0`, `w1`, …"""

@@ -162,7 +162,7 @@ def readiness(model: str, rows: Sequence[StepRow]) -> Report:
     table = Table(
         "From the files of the checkpoint to a pruned answer, on a drawn picture",
         ("step", "passed", "what was seen"),
-        [[Entry(row.name), _yes(row.passed), Entry(row.seen)] for row in rows],
+        [[Entry(row.name), _yes(row.passed), Entry(row.seen if row.passed else "see below")] for row in rows],
         prose=True,
     )
     failed = [row for row in rows if not row.passed]

@@ -31,7 +31,7 @@ def load_processor(checkpoint: str) -> Any:
     """
     if is_torchvision_available():
         return AutoProcessor.from_pretrained(checkpoint)
-    cls = PROCESSOR_MAPPING.get(type(AutoConfig.from_pretrained(checkpoint)), None)
+    cls: Any = PROCESSOR_MAPPING.get(type(AutoConfig.from_pretrained(checkpoint)), None)
     if cls is None or VIDEO not in cls.get_attributes():
         return AutoProcessor.from_pretrained(checkpoint)
     with without_number_words(cls):

@@ -11,7 +11,7 @@ from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.models import Loaded, check_name, device_of, load
 from trio_profile.inputs.processors import VIDEO, NoVideos, load_processor
-from trio_profile.inputs.workload import Workload, prepare
+from trio_profile.inputs.workload import Workload, placeholder, prepare
 from trio_profile.records.schema import Study
 from trio_profile.text import first_line
 
@@ -82,6 +82,7 @@ class _Trial:
         processor = load_processor(str(builtin.checkpoint) if builtin is not None else self.study.model)
         if not hasattr(processor, "image_processor") or not hasattr(processor, "tokenizer"):
             raise StudyError(f"{type(processor).__name__} is no processor with a tokenizer and an image processor")
+        _require_words(processor)
         pictures = type(processor.image_processor).__name__
         without = isinstance(getattr(processor, VIDEO, None), NoVideos)
         return f"{type(processor).__name__}, pictures by {pictures}" + ("; videos need torchvision" if without else "")
@@ -89,14 +90,15 @@ class _Trial:
     def load_model(self) -> str:
         self.loaded = load(self.study)
         model: Any = self.loaded.model
-        return f"{type(model).__name__}, {units.exact(model.num_parameters())} weights, {self.study.dtype} on {model.device}"
+        weights = units.exact(model.num_parameters())
+        return f"{type(model).__name__}, {weights} weights, {self.study.dtype} on {model.device}"
 
     def ask(self) -> str:
         """Ask about a drawn picture, in the checkpoint's own chat template."""
         self.workload = prepare(self.study, self.loaded)
         shape = self.workload.shape
-        own = "its own" if getattr(self.loaded.processor, "chat_template", None) else "none, so a plain prompt"
-        return f"{own}: {shape.visual_tokens} visual tokens, {shape.text_tokens} text tokens"
+        own = "its own" if getattr(self.loaded.processor, "chat_template", None) else "none, the prompt is plain"
+        return f"{own}; {shape.visual_tokens} visual tokens, {shape.text_tokens} text tokens"
 
     def answer_dense(self) -> str:
         self.workload.generate()
@@ -112,5 +114,19 @@ class _Trial:
     def answer_pruned(self) -> str:
         with prune(self.loaded.model, "trio", retention=RETENTION) as trace:
             self.workload.generate()
-        left = len(trace.stages[-1].kept[0])
-        return f"{NEW_TOKENS} tokens; {left} of {self.workload.shape.visual_tokens} visual tokens are left (trio, {RETENTION})"
+        left, tokens = len(trace.stages[-1].kept[0]), self.workload.shape.visual_tokens
+        return f"{NEW_TOKENS} tokens; {left} of {tokens} visual tokens are left (trio, {RETENTION})"
+
+
+def _require_words(processor: Any) -> None:
+    """Raise StudyError if the tokenizer does not know the picture's token or words.
+
+    Without the tokenizer's files, transformers makes a tokenizer without words for some models, and raises nothing.
+    """
+    tokenizer, picture = processor.tokenizer, placeholder(processor)
+    unknown = {None, tokenizer.unk_token_id}
+    if tokenizer.convert_tokens_to_ids(picture) in unknown or not set(tokenizer(QUESTION)["input_ids"]) - unknown:
+        raise StudyError(
+            f"{type(tokenizer).__name__} does not know {picture!r} or the words of {QUESTION!r}: a file of the "
+            "tokenizer is missing, such as tokenizer.json, or it belongs to another model"
+        )

@@ -3,7 +3,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from transformers import AutoProcessor
 from transformers.utils.import_utils import is_torchvision_available
 
 from tests.profile.command import document
-from tests.profile.family_checkpoints import FILES, save_family
+from tests.profile.family_checkpoints import FILES, Saved
 from trio_core import prune
 from trio_core.models import families
 from trio_profile.inputs import processors
@@ -25,20 +24,6 @@ from trio_profile.records.schema import Study
 
 READ_VIDEOS = sorted(name for name, files in FILES.items() if files.video)
 without_torchvision = pytest.mark.skipif(is_torchvision_available(), reason="torchvision is installed")
-
-Saved = Callable[[str], Path]
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
-    """Makes a family's checkpoint at its first use."""
-    directory = tmp_path_factory.mktemp("families")
-
-    def save(name: str) -> Path:
-        place = directory / name.replace(" ", "-")
-        return place if place.exists() else save_family(name, place)
-
-    return save
 
 
 def test_every_family_has_a_checkpoint():
