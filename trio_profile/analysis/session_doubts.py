@@ -59,7 +59,14 @@ def _command(sessions: Sequence[Session]) -> str:
     program = PurePath(words[0]) if words else PurePath()
     if program.name != "trio-profile" and not (program.name == "__main__.py" and "trio_profile" in program.parts):
         return more
-    return f"{shlex.join(['trio-profile', *words[1:]])} {more}"
+    return f"{shlex.join(['trio-profile', *_without(words[1:], '--processes', '--out')])} {more}"
+
+
+def _without(words: Sequence[str], *options: str) -> list[str]:
+    """The words of a command line without some options and their values."""
+    kept = [word for word in words if word.partition("=")[0] not in options or "=" not in word]
+    values = {number + 1 for number, word in enumerate(kept) if word in options}
+    return [word for number, word in enumerate(kept) if word not in options and number not in values]
 
 
 def threads(study: Study, sessions: Sequence[Session]) -> Iterator[Doubt]:

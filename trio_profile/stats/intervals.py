@@ -63,9 +63,9 @@ def median_interval(values: Sequence[float], confidence: float = 0.95, clusters:
     exact = _sign_test(values, confidence)
     if are_alone(clusters):
         return exact
-    signs, count = _signs(ranks_of(values)), len(set(clusters))
+    signs = _signs(ranks_of(values))
     spread = max(cluster_spread(signs, clusters), sqrt(len(signs)) / 2)
-    low, high = _order_statistics(values, float(stdtrit(count - 1, (1 + confidence) / 2)) * spread)
+    low, high = _order_statistics(values, _cluster_quantile(clusters, confidence) * spread)
     return min(low, exact[0]), max(high, exact[1])
 
 

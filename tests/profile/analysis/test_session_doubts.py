@@ -3,12 +3,10 @@ from trio_profile.analysis import session_doubts, stability
 
 
 def test_a_study_of_one_process_says_so_and_prints_the_command():
-    command = "/usr/bin/trio-profile sweep --prompt 'What is it?' --out runs/a"
+    command = "/usr/bin/trio-profile sweep --prompt 'What is it?' --processes=1 --out runs/a --batch 2"
     (doubt,) = session_doubts.processes([measurement()], [session(command=command)])
     assert doubt.cell is None and "every cell was measured in one process" in doubt.sentence
-    assert doubt.next_step.endswith(
-        "trio-profile sweep --prompt 'What is it?' --out runs/a --processes 4 --out ANOTHER"
-    )
+    assert doubt.next_step.endswith("trio-profile sweep --prompt 'What is it?' --batch 2 --processes 4 --out ANOTHER")
 
 
 def test_a_command_that_is_not_ours_is_left_out():

@@ -8,8 +8,10 @@ from trio_profile.stats.intervals import (
     centre,
     difference_interval,
     machine_spread,
+    mean_interval,
     median,
     median_interval,
+    quantile_interval,
     ranks_of,
     ratio_interval,
     relative_half_width,
@@ -190,6 +192,13 @@ def test_copies_of_a_question_add_nothing():
     assert np.diff(share_interval(copies, clusters=pictures))[0] >= np.diff(share_interval(few))[0]
     assert np.diff(share_interval(copies))[0] < 0.6 * np.diff(share_interval(few))[0]
     assert share_interval([1.0] * 100, clusters=pictures)[0] < share_interval([1.0] * 100)[0]
+
+
+def test_questions_about_one_picture_have_finite_intervals():
+    values = [i / 10 for i in range(10)]
+    found = [interval(values, clusters=[0] * 10) for interval in (median_interval, mean_interval, share_interval)]
+    found += [difference_interval(values, clusters=[0] * 10), quantile_interval(values, 0.95, clusters=[0] * 10)]
+    assert np.isfinite(found).all()
 
 
 def test_the_median_of_clusters_is_wider_than_that_of_single_samples():
