@@ -1,16 +1,32 @@
-"""What the extras of this package bring, and the error if they are not installed."""
+"""What the extras of this package bring, the error if they are not installed, and a torchvision that is broken."""
 
+import sys
+from collections.abc import Iterator
+from importlib import import_module
 from importlib.util import find_spec
 
 from trio_profile.errors import StudyError
-from trio_profile.text import listed
+from trio_profile.text import first_line, listed
 
 RUN = ("torch", "transformers", "trio_core", "fvcore")
 """The modules that the extra `run` brings and that every model needs."""
+TORCHVISION = "torchvision"
+"""A module that transformers uses where it is installed. We never import it ourselves."""
+
+
+class _State:
+    """What `set_broken_torchvision_aside` found.
+
+    fault: the error of torchvision's import, as one line; empty if there was none.
+    """
+
+    fault = ""
 
 
 def require_run(who: str) -> None:
-    """Raise StudyError if the extra `run` is not installed. Nothing is imported.
+    """Raise StudyError if the extra `run` is not installed. A broken torchvision is set aside.
+
+    Nothing is imported, unless torchvision is installed.
 
     who: the verb that needs it, for the message.
     """
@@ -19,3 +35,66 @@ def require_run(who: str) -> None:
         raise StudyError(
             f"{who} needs the extra 'run' ({listed(missing)} {verb} not installed): pip install 'trio-profile[run]'"
         )
+    set_broken_torchvision_aside()
+
+
+def set_broken_torchvision_aside(*, say: bool = True) -> None:
+    """Let transformers work beside a torchvision that raises when it is imported.
+
+    A torchvision of another build than torch raises, and with it most of transformers. From then on, in this process,
+    torchvision counts as not installed. Call this before transformers is imported. A second call changes nothing.
+
+    say: whether to write a warning to standard error.
+    """
+    if TORCHVISION in sys.modules or "transformers.modeling_utils" in sys.modules or find_spec(TORCHVISION) is None:
+        return
+    try:
+        import_module("transformers.modeling_utils")  # it imports torchvision
+    except Exception as error:
+        fault = next(filter(_comes_from_torchvision, _chain(error)), None)
+        if fault is None:  # another fault, which the one who needs transformers reports
+            return
+        _State.fault = first_line(fault)
+        _hide_torchvision()
+        if say:
+            _warn()
+
+
+def _warn() -> None:
+    print(
+        f"trio-profile: warning: torchvision cannot be imported and is not used ({_State.fault}): videos are refused; "
+        "install the build of torchvision that belongs to this torch, or remove it",
+        file=sys.stderr,
+    )
+
+
+def torchvision_fault() -> str:
+    """Return why torchvision was set aside, as one line. Empty if it was not."""
+    return _State.fault
+
+
+def _hide_torchvision() -> None:
+    """Make torchvision look as if it were not installed, to Python and to transformers."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == TORCHVISION]:
+        del sys.modules[name]
+    sys.modules[TORCHVISION] = None  # pyright: ignore[reportArgumentType] - Python's own mark of a module that is missing
+    for name, known in vars(import_module("transformers.utils.import_utils")).items():
+        if TORCHVISION in name and hasattr(known, "cache_clear"):
+            known.cache_clear()
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and the errors that led to it, the latest first."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _comes_from_torchvision(error: BaseException) -> bool:
+    """Return whether code of torchvision was running when the error was raised."""
+    trace = error.__traceback__
+    while trace is not None:
+        if str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] == TORCHVISION:
+            return True
+        trace = trace.tb_next
+    return False

@@ -7,6 +7,7 @@ import pytest
 import skimage.data
 
 from tests.profile.checkpoints import save_tiny_llava
+from tests.profile.family_checkpoints import Saved, save_family
 from trio_profile.inputs import environment
 from trio_profile.inputs.workload import Workload, build
 from trio_profile.records.schema import Study
@@ -29,6 +30,18 @@ def one_process() -> Iterator[None]:
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A saved checkpoint."""
     return save_tiny_llava(tmp_path_factory.mktemp("checkpoint"))
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    """Saves a tiny checkpoint of a model family when its name is first asked for. The tests leave it unchanged."""
+    directory = tmp_path_factory.mktemp("families")
+
+    def save(name: str) -> Path:
+        place = directory / name.replace(" ", "-")
+        return place if place.exists() else save_family(name, place)
+
+    return save
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """`trio-profile models`: the models that need no download, and whether pruning is right on each family here."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -11,21 +11,73 @@ from trio_profile.extras import require_run
 
 
 def command(
+    directory: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DIR",
+            help="With --check: try this checkpoint, a directory or a hub repository, and no other model.",
+        ),
+    ] = None,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Try pruning on a small random model of every family. Exit with 1 if one fails."),
+        typer.Option(
+            "--check",
+            help="Try pruning on a small random model of every family, without processors. With DIR: try this "
+            "checkpoint, with its processor and chat template. Exit with 1 if something fails.",
+        ),
     ] = False,
+    device: Annotated[str | None, typer.Option(help="With DIR: cpu or cuda. Default: cuda if there is one.")] = None,
+    dtype: Annotated[
+        Literal["float32", "bfloat16", "float16"] | None,
+        typer.Option(help="With DIR: number format. Default: bfloat16 on CUDA, otherwise float32."),
+    ] = None,
+    attention: Annotated[str | None, typer.Option(help="With DIR: attention kernel. Default: sdpa.")] = None,
     json: JSON = False,
     markdown: MARKDOWN = False,
     latex: LATEX = False,
 ) -> None:
-    """List the built-in models. A checkpoint directory or a hub repository works as well."""
+    """List the built-in models. A checkpoint directory or a hub repository works as well.
+
+    `models --check DIR` says "ready" if a checkpoint can be pruned and measured here, or what is missing.
+    """
     form = printing.form(json=json, markdown=markdown, latex=latex)
+    given = {"device": device, "dtype": dtype, "attention": attention}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    if directory is not None and not check:
+        raise typer.BadParameter(f"`models {directory}` does nothing: `models --check {directory}` tries it")
+    if directory is None and chosen:
+        raise typer.BadParameter(f"--{next(iter(chosen))} is for `models --check DIR`")
     require_run("models")
-    if check:
+    if directory is not None:
+        _try(directory, chosen, form)
+    elif check:
         _check(form)
     else:
         _list(form)
+
+
+def _try(model: str, chosen: dict[str, str], form: printing.Form) -> None:
+    """Try one checkpoint. The exit code is 1 if it is not ready."""
+    from trio_profile.findings import listing
+    from trio_profile.inputs.environment import collect
+    from trio_profile.inputs.readiness import try_checkpoint
+    from trio_profile.studies.asked import make
+
+    study = make("sweep", {"model": model, **chosen})
+    steps = try_checkpoint(study)
+    ready = all(step.passed for step in steps)
+    printing.show(
+        form,
+        lambda: printing.listed(
+            environment=collect(study.device).model_dump(),
+            model=model,
+            steps=[vars(step) for step in steps],
+            ready=ready,
+        ),
+        lambda: listing.readiness(model, [listing.StepRow(**vars(step)) for step in steps]),
+    )
+    if not ready:
+        raise typer.Exit(JUDGED_NO)
 
 
 def _list(form: printing.Form) -> None:

@@ -63,6 +63,15 @@ class CheckRow:
     generates: bool | None
 
 
+@dataclass(frozen=True)
+class StepRow:
+    """One step of the trial of a checkpoint. seen: what was seen, or what is missing if it did not pass."""
+
+    name: str
+    passed: bool
+    seen: str
+
+
 _SIGNALS = (
     ("layers", "The decoder layer that has just run and the next one. A method may run them again, whole or in parts."),
     ("readout", "The final norm and the head. A method may run and differentiate them."),
@@ -146,6 +155,21 @@ def checks(rows: Sequence[CheckRow]) -> Report:
     )
     page = Page("checks", units.number_of(len(rows), "setup"), how, [table])
     return Report("Self-check", "the model families", [], [page], preposition="of")
+
+
+def readiness(model: str, rows: Sequence[StepRow]) -> Report:
+    """The steps of the trial of one checkpoint, and whether it is ready."""
+    table = Table(
+        "From the files of the checkpoint to a pruned answer, on a drawn picture",
+        ("step", "passed", "what was seen"),
+        [[Entry(row.name), _yes(row.passed), Entry(row.seen if row.passed else "see below")] for row in rows],
+        prose=True,
+    )
+    failed = [row for row in rows if not row.passed]
+    verdict = f"not ready: {failed[0].name}: {failed[0].seen}" if failed else "ready"
+    how = "A step that does not pass ends the trial."
+    page = Page("steps", units.number_of(len(rows), "step"), how, [table, Sentences("", [verdict])])
+    return Report("Check", model, [], [page], preposition="of")
 
 
 def _yes(answer: bool | None) -> Entry:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedModel
+from transformers import AutoConfig, AutoModelForImageTextToText, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from trio_profile import units
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN, Builtin
 from trio_profile.inputs.pocket.exam import RECIPE, exam
+from trio_profile.inputs.processors import load_processor
 from trio_profile.inputs.questions import Question
 from trio_profile.records.schema import Study
 from trio_profile.text import first_line
@@ -52,7 +53,7 @@ def load(study: Study, *, weights: bool = True) -> Loaded:
     if builtin is not None:
         model, processor = _trained(str(builtin.checkpoint), study, device)
         return Loaded(model, processor, builtin)
-    _check_name(study.model)
+    check_name(study.model)
     model, processor = _trained(study.model, study, device)
     return Loaded(model, processor, None)
 
@@ -62,7 +63,7 @@ def _trained(checkpoint: str, study: Study, device: torch.device) -> tuple[PreTr
     shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
-        processor = AutoProcessor.from_pretrained(checkpoint)
+        processor = load_processor(checkpoint)
         model = AutoModelForImageTextToText.from_pretrained(
             checkpoint, dtype=getattr(torch, study.dtype), attn_implementation=study.attention
         )
@@ -87,7 +88,10 @@ def _require_token_ids(generation: Any) -> None:
             raise ValueError(f"{name} = {value!r} of its generation config is no token id")
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raise StudyError unless a name is a built-in model, a directory, or the name of a hub repository."""
+    if name in BUILTIN:
+        return
     if not Path(name).is_dir() and not _is_hub_name(name):
         raise StudyError(
             f"unknown model {name!r}: built in are {', '.join(sorted(BUILTIN))}; "
@@ -102,7 +106,7 @@ def num_layers(name: str) -> int:
     """
     if name in BUILTIN:
         return BUILTIN[name].config().get_text_config().num_hidden_layers
-    _check_name(name)
+    check_name(name)
     try:
         return AutoConfig.from_pretrained(name).get_text_config().num_hidden_layers
     except Exception as error:

@@ -258,10 +258,21 @@ def encode(processor: Any, pictures: Sequence[Image.Image], texts: Sequence[str]
     # The chat template may already have written the begin token, which the tokenizer would add again.
     options = {"add_special_tokens": False} if begin and all(text.startswith(begin) for text in texts) else {}
     try:
-        encoded = processor(images=list(pictures) or None, text=list(texts), return_tensors="pt", **options)
+        encoded = processor(images=_by_prompt(pictures, texts), text=list(texts), return_tensors="pt", **options)
     except (ValueError, TypeError, IndexError) as error:
         raise StudyError(f"{type(processor).__name__} refuses this picture or prompt: {error}") from error
-    return {name: value for name, value in encoded.items() if isinstance(value, Tensor)}
+    # PaliGemma's processor adds labels, which are for training.
+    return {name: value for name, value in encoded.items() if isinstance(value, Tensor) and name != "labels"}
+
+
+def _by_prompt(pictures: Sequence[Image.Image], texts: Sequence[str]) -> list[Any] | None:
+    """The pictures as a processor takes them; None without pictures. Several prompts have one list of pictures each.
+
+    Gemma 3 and SmolVLM would take a list without lists as the pictures of one prompt.
+    """
+    if len(texts) > 1 and len(pictures) == len(texts):
+        return [[picture] for picture in pictures]
+    return list(pictures) or None
 
 
 def _random_picture(generator: torch.Generator) -> Image.Image:
@@ -270,7 +281,7 @@ def _random_picture(generator: torch.Generator) -> Image.Image:
 
 
 def _prompt(processor: Any, prompt: str, pictures: int = 1) -> str:
-    """The prompt in the checkpoint's own chat template, or in LLaVA-1.5's form if it has none.
+    """The prompt in the checkpoint's own chat template. Without one it has PaliGemma's form or LLaVA-1.5's.
 
     Raises StudyError if the template refuses the prompt.
     """
@@ -281,6 +292,8 @@ def _prompt(processor: Any, prompt: str, pictures: int = 1) -> str:
             return processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
         except (TemplateError, TypeError, ValueError, KeyError, IndexError) as error:
             raise StudyError(f"the chat template of {type(processor).__name__} refuses a question: {error}") from error
+    if "PaliGemma" in type(processor).__name__:  # its picture comes first, and its prompt is a plain text
+        return placeholder(processor) * pictures + prompt
     shown = f"{placeholder(processor)}\n" * pictures
     return f"USER: {shown}{prompt} ASSISTANT:"
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from trio_profile.errors import MeasurementError, ProfileError, StudyError
+from trio_profile.extras import set_broken_torchvision_aside
 from trio_profile.process import prepare
 from trio_profile.progress import Step, Watch
 from trio_profile.records.lock import lock_descriptors
@@ -154,6 +155,7 @@ def _error(answer: dict[str, Any]) -> Exception:
 def answer_request() -> None:
     """Measure the session that standard input asks for. This is the main function of the fresh process."""
     prepare()  # before torch is imported
+    set_broken_torchvision_aside(say=False)  # the process that started this one has said so
     # What libraries print goes to standard error, so that it is not read as an answer.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

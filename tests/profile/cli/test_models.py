@@ -1,6 +1,9 @@
 import json
+import shutil
 
-from tests.profile.command import document
+import pytest
+
+from tests.profile.command import complaint, document
 from trio_profile.cli import run
 
 
@@ -44,3 +47,32 @@ def test_models_check_says_what_failed_and_exits_with_1(capsys, monkeypatch):
     assert "warning: LLaVA-1.5 (eager): saliency by `tail` differs from `autograd` by" in captured.err
     assert run(["models", "--check"]) == 1
     assert "LLaVA-1.5" in capsys.readouterr().out
+
+
+def test_models_check_says_that_a_checkpoint_is_ready(saved, capsys):
+    found = document(capsys, "models", "--check", saved("Qwen2.5-VL"), "--device", "cpu")
+    assert found["ready"] is True
+    assert all(step["passed"] for step in found["steps"])
+    assert run(["models", "--check", str(saved("Qwen2.5-VL"))]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "ready"
+
+
+def test_models_check_says_what_a_checkpoint_lacks_and_exits_with_1(saved, capsys, tmp_path):
+    directory = shutil.copytree(saved("LLaVA-1.5"), tmp_path / "copy")
+    (directory / "model.safetensors").unlink()
+    assert document(capsys, "models", "--check", directory, code=1)["ready"] is False
+    assert run(["models", "--check", str(directory), "--markdown"]) == 1
+    assert "- not ready: model: " in capsys.readouterr().out.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (["--check", "./nowhere"], "unknown model './nowhere'"),
+        (["somewhere"], "`models --check somewhere` tries it"),
+        (["--check", "--device", "cpu"], "--device is for `models --check DIR`"),
+        (["--check", "pocket", "--device", "tpu9"], "device 'tpu9' is unknown to torch"),
+    ],
+)
+def test_models_refuses_bad_input_in_one_line(capsys, line, says):
+    assert says in complaint(capsys, "models", *line)

@@ -1,0 +1,167 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from transformers import AutoProcessor
+from transformers.utils.import_utils import is_torchvision_available
+
+from tests.profile.command import document
+from tests.profile.family_checkpoints import FILES, Saved
+from trio_core import prune
+from trio_core.models import families
+from trio_profile.inputs import processors
+from trio_profile.inputs.processors import NoVideos, load_processor
+from trio_profile.inputs.workload import build
+from trio_profile.records.schema import Study
+
+READ_VIDEOS = sorted(name for name, files in FILES.items() if files.video)
+without_torchvision = pytest.mark.skipif(is_torchvision_available(), reason="torchvision is installed")
+
+
+def test_every_family_has_a_checkpoint():
+    assert set(FILES) == set(families)
+
+
+@pytest.mark.parametrize("name", sorted(families))
+def test_every_family_answers_about_a_photograph_from_its_saved_checkpoint(saved: Saved, photograph: Path, name: str):
+    """Two prompts with a picture each: real processor, tokenizer and chat template. Half of the visual tokens stay."""
+    attention = "eager" if name == "FastVLM" else families[name].toy_attention[-1]  # ConvNeXt knows no sdpa
+    workload = build(
+        Study(
+            model=str(saved(name)),
+            image=str(photograph),
+            prompt="What is this?",
+            batch=2,
+            attention=attention,
+            new_tokens=2,
+        )
+    )
+    text = workload.processor.tokenizer.decode(workload.inputs["input_ids"][0])
+    assert "What is this ?" in text
+    assert "<unk>" not in text
+    tokens = workload.shape.visual_tokens
+    with prune(workload.model, "random", retention=0.5, layers=(2,), budget_rule="after-prune") as trace:
+        answer = workload.generate()
+    assert answer.shape == (2, workload.inputs["input_ids"].shape[1] + 2)
+    assert [len(kept) for kept in trace.stages[0].kept] == [tokens // 2] * 2
+
+
+@pytest.mark.parametrize("name", ["Qwen2.5-VL", "LLaVA-NeXT", "InternVL"])
+def test_sweep_measures_a_saved_checkpoint(saved: Saved, photograph: Path, tmp_path: Path, capsys, name: str):
+    line = ["sweep", "--model", saved(name), "--image", photograph, "--prompt", "What is this?", "--retention", "0.5"]
+    short = ["--seconds", "0.1", "--processes", "1", "--asked", "1", "--new-tokens", "2", "--device", "cpu"]
+    found = document(capsys, *line, *short, "--out", tmp_path)
+    assert found["study"]["model"] == str(saved(name))
+    assert [cell["status"] for cell in found["cells"]] == ["done"]
+
+
+@without_torchvision
+@pytest.mark.parametrize("name", READ_VIDEOS)
+def test_a_processor_that_needs_torchvision_for_videos_alone_loads_without_it(saved: Saved, name: str):
+    directory = str(saved(name))
+    with pytest.raises(ImportError, match=f"{FILES[name].video} requires the Torchvision library"):
+        AutoProcessor.from_pretrained(directory)
+    processor = load_processor(directory)
+    assert isinstance(processor.video_processor, NoVideos)
+    assert processor.chat_template == FILES[name].template
+    settings = json.loads((Path(directory) / "processor_config.json").read_text(encoding="utf-8"))
+    assert {key: getattr(processor, key) for key in FILES[name].processor} == FILES[name].processor
+    assert type(processor).__name__ == settings["processor_class"]
+
+
+@without_torchvision
+@pytest.mark.parametrize("name", READ_VIDEOS)
+def test_a_video_is_refused_by_name_in_one_line(saved: Saved, name: str):
+    processor = load_processor(str(saved(name)))
+    frames = [np.zeros((3, 16, 16), dtype=np.uint8)] * 2
+    with pytest.raises(ValueError, match="a video needs torchvision, which is not installed: give pictures") as caught:
+        processor(text=[processor.video_token], videos=[frames])
+    assert "\n" not in str(caught.value)
+
+
+@without_torchvision
+def test_a_checkpoint_with_the_files_of_older_releases_loads_too(saved: Saved, tmp_path: Path):
+    """Qwen2.5-VL as it is published: `preprocessor_config.json` and no `processor_config.json`."""
+    directory = tmp_path / "old"
+    shutil.copytree(saved("Qwen2.5-VL"), directory)
+    settings = json.loads((directory / "processor_config.json").read_text(encoding="utf-8"))
+    (directory / "processor_config.json").unlink()
+    old = {**settings["image_processor"], "processor_class": settings["processor_class"]}
+    (directory / "preprocessor_config.json").write_text(json.dumps(old), encoding="utf-8")
+    with pytest.raises(ImportError, match="requires the Torchvision library"):
+        AutoProcessor.from_pretrained(directory)
+    old_processor, new_processor = (load_processor(str(place)) for place in (directory, saved("Qwen2.5-VL")))
+    picture = Image.new("RGB", (40, 24), "red")
+    inputs = [
+        one(images=[picture], text=["<|image_pad|>"], return_tensors="pt") for one in (old_processor, new_processor)
+    ]
+    assert torch.equal(inputs[0]["pixel_values"], inputs[1]["pixel_values"])
+
+
+@without_torchvision
+def test_a_processor_without_videos_saves_what_it_loaded(saved: Saved, tmp_path: Path):
+    load_processor(str(saved("InternVL"))).save_pretrained(tmp_path)
+    again = json.loads((tmp_path / "processor_config.json").read_text(encoding="utf-8"))
+    assert (again["processor_class"], again["image_seq_length"]) == ("InternVLProcessor", 16)
+
+
+@without_torchvision
+def test_smolvlm_loads_without_num2words_which_only_videos_need(saved: Saved, monkeypatch):
+    module = import_module("transformers.models.smolvlm.processing_smolvlm")
+    monkeypatch.setattr(module, "num2words", None)
+    assert type(load_processor(str(saved("SmolVLM")))).__name__ == "SmolVLMProcessor"
+    assert module.num2words is None
+
+
+@pytest.mark.parametrize("name", ["Qwen2.5-VL", "LLaVA-1.5"])
+def test_with_torchvision_transformers_loads_the_processor_itself(saved: Saved, monkeypatch, name: str):
+    loaded = []
+    monkeypatch.setattr(processors, "is_torchvision_available", lambda: True)
+    monkeypatch.setattr(AutoProcessor, "from_pretrained", lambda checkpoint: loaded.append(checkpoint) or "theirs")
+    assert load_processor(str(saved(name))) == "theirs"
+    assert loaded == [str(saved(name))]
+
+
+BROKEN = """
+from trio_profile.extras import require_run, torchvision_fault
+require_run("sweep")
+require_run("sweep")  # warns once
+from trio_profile.inputs.processors import load_processor
+from trio_core.models import families
+import sys
+import numpy
+processor = load_processor(sys.argv[1])
+print(type(processor.image_processor).__name__, torchvision_fault())
+try:
+    processor(text=[processor.video_token], videos=[[numpy.zeros((3, 16, 16))] * 2])
+except ValueError as error:
+    print(error)
+"""
+
+
+@without_torchvision
+def test_a_torchvision_that_cannot_be_imported_counts_as_missing_and_is_named(saved: Saved, tmp_path: Path):
+    broken = tmp_path / "torchvision"
+    broken.mkdir()
+    (broken / "__init__.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')\n")
+    paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-c", BROKEN, str(saved("Qwen2.5-VL"))],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    fault = "operator torchvision::nms does not exist"
+    first, second = done.stdout.splitlines()
+    assert first == f"Qwen2VLImageProcessorPil {fault}"
+    assert second.startswith(f"a video needs torchvision, which cannot be imported here ({fault}): give pictures")
+    assert done.stderr.count("warning: torchvision cannot be imported and is not used") == 1

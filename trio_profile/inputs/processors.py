@@ -1,0 +1,103 @@
+"""Load a checkpoint's processor, with or without torchvision.
+
+The processors of some families need torchvision for videos alone, and transformers then refuses the whole processor
+[transformers 5.23, `Qwen2VLVideoProcessor requires the Torchvision library`]. Here such a processor loads: its pictures
+go through transformers' PIL image processor, and a video is refused. With a torchvision that works, nothing changes.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from transformers import AutoConfig, AutoProcessor
+from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
+from transformers.processing_utils import MODALITY_TO_AUTOPROCESSOR_MAPPING, ProcessorMixin
+from transformers.utils.import_utils import is_torchvision_available
+from transformers.video_processing_utils import VideoProcessorMixin
+
+from trio_profile.extras import torchvision_fault
+
+VIDEO = "video_processor"
+"""The name of the part that reads videos, in every processor of transformers."""
+NUMBER_WORDS = "num2words"
+"""A package that SmolVLM's processor requires. It writes how many frames a video has."""
+
+
+def load_processor(checkpoint: str) -> Any:
+    """The processor of a checkpoint: a directory, or a repository of the hub.
+
+    Raises OSError, ValueError or ImportError if a file is missing or cannot be read.
+    """
+    if is_torchvision_available():
+        return AutoProcessor.from_pretrained(checkpoint)
+    cls: Any = PROCESSOR_MAPPING.get(type(AutoConfig.from_pretrained(checkpoint)), None)
+    if cls is None or VIDEO not in cls.get_attributes():
+        return AutoProcessor.from_pretrained(checkpoint)
+    with without_number_words(cls):
+        return without_videos(cls).from_pretrained(checkpoint)
+
+
+class NoVideos(VideoProcessorMixin):
+    """Stands where torchvision would read videos.
+
+    num_frames, fps: how many frames to take from a video. SmolVLM's chat template asks for them.
+    """
+
+    model_input_names: list[str] = []  # noqa: RUF012 - as transformers declares it
+    num_frames: int | None = None
+    fps: float | None = None
+
+    def __call__(self, *_: object, **__: object) -> Any:
+        """Raises ValueError."""
+        fault = torchvision_fault()
+        why = f"cannot be imported here ({fault})" if fault else "is not installed"
+        raise ValueError(
+            f"a video needs torchvision, which {why}: give pictures, or install the build of torchvision that belongs "
+            "to this torch"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nothing to save."""
+        return {}
+
+
+class _WithoutVideos(ProcessorMixin):
+    """What changes in a processor class that has no video processor to load. It comes before that class."""
+
+    def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> Any:
+        """The class of an argument. transformers finds no class of video processors without torchvision."""
+        if isinstance(argument, NoVideos):
+            return NoVideos
+        return super().check_argument_for_proper_class(argument_name, argument)
+
+    @classmethod
+    def _get_arguments_from_pretrained(cls, pretrained_model_name_or_path: Any, *_: Any, **options: Any) -> list[Any]:
+        return [
+            NoVideos() if name == VIDEO else _part(name).from_pretrained(pretrained_model_name_or_path, **options)
+            for name in cls.get_attributes()
+        ]
+
+
+@contextmanager
+def without_number_words(cls: type[ProcessorMixin]) -> Iterator[None]:
+    """Let a processor of this class be made without the package `num2words`. Only videos need it."""
+    module = sys.modules[cls.__module__]
+    if not hasattr(module, NUMBER_WORDS) or getattr(module, NUMBER_WORDS):
+        yield
+        return
+    setattr(module, NUMBER_WORDS, str)
+    try:
+        yield
+    finally:
+        setattr(module, NUMBER_WORDS, None)
+
+
+def _part(name: str) -> Any:
+    """transformers' class that loads a part of a processor by the part's name: `image_processor`, `tokenizer`."""
+    return MODALITY_TO_AUTOPROCESSOR_MAPPING[name]
+
+
+def without_videos(cls: type[ProcessorMixin]) -> type[ProcessorMixin]:
+    """A processor class of the same name whose video processor refuses every video."""
+    return type(cls.__name__, (_WithoutVideos, cls), {"__module__": cls.__module__})
