@@ -1,30 +1,56 @@
 """The site as `make docs` builds it, from a copy of this tree; and in a browser, from its files, without a network."""
 
+import os
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
+from documentation import pages
 from tests.profile.browser import CHROMIUM, MISSING, chromium, opened
 
 ROOT = Path(__file__).parents[2]
+SCRIPT = runpy.run_path(str(ROOT / "scripts" / "site"))
 COPIED = ("docs", "core", "scripts", "tests", "trio_profile", "reports", ".github")
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
+def place(tmp_path_factory):
+    """A folder that the processes of one run of the tests share."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "documentation"
+
+
+@pytest.fixture(scope="module")
+def built(place):
     """The built site, and what the script said."""
     pytest.importorskip("zensical")
-    place = tmp_path_factory.mktemp("documentation")
+    return build_once(place)
+
+
+def build_once(place: Path) -> tuple[Path, str]:
+    """The site in a folder, and what the script said. The first process that comes builds it, and the others wait."""
+    said = place / "said.txt"
+    with FileLock(f"{place}.lock"):
+        if not said.exists():
+            said.write_text(build(place))
+    return place / "site", said.read_text()
+
+
+def build(place: Path) -> str:
+    """Copy this tree into a folder and build the site there; what the script said."""
     for name in COPIED:
-        shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("__pycache__", "*.safetensors"))
+        ignore = shutil.ignore_patterns("__pycache__", "*.safetensors")
+        shutil.copytree(ROOT / name, place / name, ignore=ignore, dirs_exist_ok=True)
     for path in (*ROOT.glob("*.md"), *ROOT.glob("*.toml"), *ROOT.glob("LICENSE"), *ROOT.glob("*.cff")):
         shutil.copy(path, place)
     done = subprocess.run([sys.executable, "scripts/site"], cwd=place, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    return place / "site", done.stdout
+    return done.stdout
 
 
 def test_the_site_is_built_without_a_warning_and_says_which_blocks_do_not_run(built):
@@ -32,6 +58,35 @@ def test_the_site_is_built_without_a_warning_and_says_which_blocks_do_not_run(bu
     assert "every link leads somewhere" in said
     assert "Blocks that do not run, with what they need:" in said and " blocks on " in said
     assert (site / "llms.txt").read_text().startswith("# trio-profile\n\n> ")
+
+
+def test_the_pages_that_the_script_counts_are_those_of_the_nav(built):
+    _, said = built
+    named = [page for _, found in pages.sections(pages.settings(ROOT)["nav"]) for page in found]
+    assert said.startswith(f"site/index.html and {len(named) - 1} other pages in ")
+
+
+def test_a_second_process_of_a_run_does_not_build_the_site_again(built, place, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "build", lambda _: pytest.fail("it is built again"))
+    assert build_once(place) == built
+
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    cli()\n    ^^^^^\n'
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "complaint"),
+    [
+        (0, "Build started\nNo issues found\n", None),
+        (0, "Build started\n\x1b[33mWarning:\x1b[0m a page\n", "Build started\nWarning: a page"),
+        (1, "", "zensical failed with exit code 1 and said nothing"),
+        (1, TRACEBACK, "zensical failed with exit code 1 and said nothing"),
+        (1, f"{TRACEBACK}RuntimeError: no theme\n", "RuntimeError: no theme"),
+        (1, f"Build started\n{TRACEBACK}Error: b\n{TRACEBACK}Error: c\n", "Build started\nError: b\nError: c"),
+    ],
+)
+def test_the_reason_why_the_generator_fails_is_said(code, said, complaint):
+    assert SCRIPT["complaints"](code, said) == ([complaint] if complaint else [])
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
