@@ -38,7 +38,7 @@ class Row:
     names: as they are typed, with the value.
     help: what it means, without the default.
     default: empty if there is none.
-    required: whether the verb does nothing without it.
+    required: whether it must be given.
     """
 
     panel: str

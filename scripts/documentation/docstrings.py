@@ -111,9 +111,17 @@ def _type_and_default(field: griffe.Object | griffe.Alias) -> str:
     """The type and the default of a field, to stand behind its name. A function's signature has them already."""
     if not isinstance(field, griffe.Attribute) or field.annotation is None:
         return ""
-    type_ = str(field.annotation)
-    if type_.startswith("Annotated["):
-        type_ = type_.removeprefix("Annotated[").partition(", Field(")[0] + type_.rpartition(")]")[2]
+    type_ = _type(field.annotation)
     if field.value is None or "field(" in str(field.value).lower():
         return f" `{type_}`"
     return f" `{type_} = {field.value}`"
+
+
+def _type(annotation: griffe.Expr | str) -> str:
+    """The text of an annotation, with `T` for each `Annotated[T, …]` in it."""
+    if isinstance(annotation, griffe.ExprName):
+        return annotation.name
+    if isinstance(annotation, griffe.ExprSubscript) and annotation.canonical_name == "Annotated":
+        inside = annotation.slice
+        return _type(inside.elements[0] if isinstance(inside, griffe.ExprTuple) else inside)
+    return annotation if isinstance(annotation, str) else "".join(_type(part) for part in annotation)

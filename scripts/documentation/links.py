@@ -1,13 +1,19 @@
-"""Every link of the built site: whether what it points to is there.
+"""Every link of the built site, and of the Markdown files that are read on GitHub: whether what it points to is there.
 
 A page is checked as the browser gets it. So a link that the generator made is checked like one that somebody wrote.
 """
 
 import re
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from markdown_it import MarkdownIt
+
+from documentation.pages import plain
 
 LINKS = {"a": "href", "link": "href", "img": "src", "script": "src", "iframe": "src", "source": "src"}
 LOADED = {"img", "script", "iframe", "source"}
@@ -23,7 +29,7 @@ class Page:
     """What a page of the site has.
 
     ids: the places that a link may point to.
-    links: the element, the address, and whether the browser loads it at once.
+    links: the address, and whether the browser loads it at once.
     slips: lines of paragraphs that look like Markdown.
     """
 
@@ -115,26 +121,54 @@ def check_files(files: list[Path], root: Path) -> list[str]:
     """What is wrong with the relative links of Markdown files, such as README.md, one line each.
 
     files: files that are read on GitHub, and are no pages of the site.
-    root: the root of the repository. A place on a page of docs/ is looked up in the site that was built from it.
+    root: the root of the repository.
     """
+    pages = {path.resolve(): read_markdown(path) for path in (*files, *(root / "docs").rglob("*.md"))}
     return [
         f"{path.relative_to(root).as_posix()}: {link}: {why}"
         for path in files
-        for link in re.findall(r"\]\(([^()\s]+)\)", path.read_text(encoding="utf-8"))
-        if (why := _wrong_in_file(link, path, root))
+        for link, _ in pages[path.resolve()].links
+        if (why := _wrong_in_file(link, path, pages))
     ]
 
 
-def _wrong_in_file(link: str, path: Path, root: Path) -> str:
-    """Why a link of a Markdown file is wrong; empty if it is not."""
+def read_markdown(path: Path) -> Page:
+    """What a Markdown file has on GitHub: its links, in Markdown and in HTML, and the anchors of its headings."""
+    reader, headings, last = _Reader(), Counter[str](), ""
+    for token in MarkdownIt("commonmark").enable("table").parse(path.read_text(encoding="utf-8")):
+        if token.type == "inline" and last == "heading_open":
+            name = anchor(plain(token))
+            reader.page.ids.add(f"{name}-{headings[name]}" if headings[name] else name)
+            headings[name] += 1
+        for part in (token, *(token.children or ())):
+            if part.type in ("html_block", "html_inline"):
+                reader.feed(part.content)
+            reader.page.links += [(str(part.attrs[name]), False) for name in ("href", "src") if name in part.attrs]
+        last = token.type
+    return reader.page
+
+
+def anchor(heading: str) -> str:
+    """The anchor that GitHub gives a heading: small letters, a hyphen for each space, and no other punctuation.
+
+    heading: its text without markup.
+    """
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def _wrong_in_file(link: str, path: Path, pages: Mapping[Path, Page]) -> str:
+    """Why a link of a Markdown file is wrong; empty if it is not.
+
+    path: the file that has the link.
+    pages: the Markdown files that were read.
+    """
     parts = urlsplit(link)
-    if parts.scheme or not parts.path:
+    if parts.scheme or parts.netloc:
         return ""
-    target = (path.parent / unquote(parts.path)).resolve()
+    target = (path.parent / unquote(parts.path) if parts.path else path).resolve()
     if not target.exists():
         return "there is no such file"
-    if parts.fragment and target.is_relative_to(root / "docs"):
-        built = (root / "site" / target.relative_to(root / "docs")).with_suffix(".html")
-        if parts.fragment not in read(built).ids:
-            return f"the page has no place {parts.fragment!r}"
+    place = unquote(parts.fragment)
+    if place and target in pages and place not in pages[target].ids:
+        return f"the page has no place {place!r}"
     return ""

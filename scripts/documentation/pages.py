@@ -46,17 +46,20 @@ def title_and_sentence(text: str) -> tuple[str, str]:
     title, last = "", ""
     for token in MarkdownIt("commonmark").parse(text):
         if token.type == "inline" and last == "heading_open" and not title:
-            title = _plain(token)
+            title = plain(token)
         elif token.type == "inline" and last == "paragraph_open":
-            paragraph = _plain(token)
+            paragraph = plain(token)
             found = SENTENCE.match(paragraph)
             return title, found[0] if found else paragraph
         last = token.type
     return title, ""
 
 
-def _plain(token: Any) -> str:
-    """The text of a heading or a paragraph, without markup."""
+def plain(token: Any) -> str:
+    """The text of a heading or a paragraph, without markup.
+
+    token: its inline token.
+    """
     return " ".join("".join(" " if child.type == "softbreak" else child.content for child in token.children).split())
 
 

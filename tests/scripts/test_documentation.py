@@ -4,12 +4,13 @@ import re
 import runpy
 from pathlib import Path
 
+import griffe
 import pytest
 
 import trio_core
 import trio_profile
 from documentation import links, pages
-from documentation.docstrings import markdown, meanings, without_items
+from documentation.docstrings import Fields, markdown, meanings, without_items
 from trio_core import methods
 from trio_profile.cli import verbs
 
@@ -83,6 +84,25 @@ def test_meanings_and_the_rest_of_a_docstring():
     assert without_items(DOCSTRING, NAMES).startswith("Keep some tokens.\n\nRaises OptionError")
 
 
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("a: int = 1", " `int = 1`"),
+        ("a: Annotated[int, Field(ge=1)] = 1", " `int = 1`"),
+        ("a: Annotated[int, Field(ge=1)] | None = None", " `int | None = None`"),
+        ("a: Annotated[float, AfterValidator(positive)]", " `float`"),
+        ("a: tuple[Annotated[float, Field(gt=0)], ...] = ()", " `tuple[float, ...] = ()`"),
+        ("a: dict[str, int] = Field(default_factory=dict)", " `dict[str, int]`"),
+        ("a: Literal['x', 'y'] = 'x'", " `Literal['x', 'y'] = 'x'`"),
+    ],
+)
+def test_the_type_of_a_field_is_shown_without_what_annotated_adds(line, shown, tmp_path):
+    top = 'from typing import Annotated, Literal\n\nclass A:\n    """A class.\n\n    a: meaning.\n    """\n\n'
+    (tmp_path / "fields.py").write_text(f"{top}    {line}\n")
+    package = griffe.load("fields", search_paths=[tmp_path], extensions=griffe.load_extensions(Fields))
+    assert package["A"].docstring.value == f"A class.\n\n- **`a`**{shown}: meaning."
+
+
 # --- links -----------------------------------------------------------------------------------------------------------
 
 
@@ -122,9 +142,57 @@ def test_what_is_wrong_with_a_link_is_said_with_its_page(site, element, says):
     assert says in found[0]
 
 
-def test_a_broken_link_of_a_markdown_file_is_found(tmp_path):
-    (tmp_path / "README.md").write_text("[here](README.md) [there](docs/none.md) [web](https://example.org/none)")
-    assert links.check_files([tmp_path / "README.md"], tmp_path) == ["README.md: docs/none.md: there is no such file"]
+OTHER = "# A `head_line`: one & two\n\n## Again\n\n## Again\n\n<a id='mark'></a>\n\n```text\n# none\n```\n"
+
+
+@pytest.fixture
+def file_with(tmp_path):
+    """A function that writes README.md beside OTHER.md and docs/page.md; returns what is wrong with its links."""
+    (tmp_path / "OTHER.md").write_text(OTHER)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "page.md").write_text("# Page\n\n## `a_b` { #a-b }\n")
+
+    def check(text: str) -> list[str]:
+        (tmp_path / "README.md").write_text(f"# Title\n\n{text}\n")
+        return links.check_files([tmp_path / "README.md", tmp_path / "OTHER.md"], tmp_path)
+
+    return check
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[here](README.md) [web](https://example.org/none) [folder](docs)",
+        "[here](#title) [head](OTHER.md#a-head_line-one--two) [page](docs/page.md#page)",
+        "[first](OTHER.md#again) [second](OTHER.md#again-1) [mark](OTHER.md#mark)",
+        "`[code](none.md)`",
+        '<a href="OTHER.md#again">again</a>',
+    ],
+)
+def test_a_link_of_a_markdown_file_that_leads_somewhere_is_no_finding(file_with, text):
+    assert file_with(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[there](docs/none.md)", "docs/none.md: there is no such file"),
+        ('[there](none.md "title")', "none.md: there is no such file"),
+        ("[there](<none here.md>)", "none%20here.md: there is no such file"),
+        ("[there][1]\n\n[1]: none.md", "none.md: there is no such file"),
+        ("| head |\n|---|\n| [there](none.md) |", "none.md: there is no such file"),
+        ("![picture](none.png)", "none.png: there is no such file"),
+        ('A <img src="none.png"> in a line', "none.png: there is no such file"),
+        ('<p align="center">\n<img src="none.png">\n</p>', "none.png: there is no such file"),
+        ("[a](#nowhere)", "#nowhere: the page has no place 'nowhere'"),
+        ("[a](OTHER.md#nowhere)", "OTHER.md#nowhere: the page has no place 'nowhere'"),
+        ("[a](OTHER.md#none)", "OTHER.md#none: the page has no place 'none'"),
+        ("[a](OTHER.md#again-2)", "OTHER.md#again-2: the page has no place 'again-2'"),
+        ("[a](docs/page.md#nowhere)", "docs/page.md#nowhere: the page has no place 'nowhere'"),
+    ],
+)
+def test_a_broken_link_of_a_markdown_file_is_found(file_with, text, says):
+    assert file_with(text) == [f"README.md: {says}"]
 
 
 # --- llms.txt --------------------------------------------------------------------------------------------------------
