@@ -84,14 +84,22 @@ def read(path: Path, root: Path = ROOT) -> list[Block]:
     path: the page.
     root: what the names of pages are relative to.
 
-    Raises Mistake for a block that says no language, and for an indented one.
+    Raises Mistake for a block that names no language or an unknown one, for an indented one, and for a wrong title.
     """
-    page = path.relative_to(root).as_posix()
-    return [block for block in blocks(path.read_text(encoding="utf-8"), page) if block.use]
+    found = blocks(path.read_text(encoding="utf-8"), path.relative_to(root).as_posix())
+    for block in found:
+        _ = block.use  # raises Mistake for an unknown language and for a wrong title
+    return found
 
 
 def blocks(text: str, page: str) -> list[Block]:
-    """The blocks of a text. `page` is its name in messages. Raises Mistake as `read` does."""
+    """The blocks of a text, in order.
+
+    text: the page, in Markdown.
+    page: its name in messages.
+
+    Raises Mistake for a block that names no language, and for an indented one.
+    """
     found = []
     for token in MarkdownIt("commonmark").parse(_without_front_matter(text)):
         line = token.map[0] + 1 if token.map else 0

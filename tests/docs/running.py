@@ -124,13 +124,31 @@ def transcript(block: Block) -> list[tuple[str, list[str]]]:
 
 
 def first_missing(expected: Sequence[str], output: str) -> str | None:
-    """The first line that an output does not have, in this order. None if it has all. Spaces around do not count."""
-    left = iter([line.strip() for line in output.splitlines()])
-    for line in expected:
-        wanted = line.strip()
-        if wanted and wanted != LEFT_OUT and not any(wanted == found for found in left):
-            return line
+    """The first line of a transcript that an output does not have in its place. None if it has all.
+
+    expected: the lines shown. Each follows on the one before, and the first is the first of the output, unless a line
+        `⋮` stands between. Behind the last one, the output may go on.
+    output: what the command printed. Empty lines, and spaces around a line, do not count.
+    """
+    left = [line.strip() for line in output.splitlines() if line.strip()]
+    wanted = [line for line in expected if line.strip()]
+    while wanted:
+        floats = wanted[0].strip() == LEFT_OUT
+        wanted = wanted[floats:]
+        parts = next((i for i, line in enumerate(wanted) if line.strip() == LEFT_OUT), len(wanted))
+        part, wanted = wanted[:parts], wanted[parts:]
+        starts = range(len(left) + 1) if floats else range(1)
+        alike = [_lines_alike(part, left[start:]) for start in starts]
+        if max(alike) < len(part):
+            return part[max(alike)]
+        left = left[alike.index(len(part)) + len(part) :]
     return None
+
+
+def _lines_alike(expected: Sequence[str], output: Sequence[str]) -> int:
+    """The number of lines at the beginning that are the same in both."""
+    pairs = zip(expected, output, strict=False)
+    return next((i for i, (line, found) in enumerate(pairs) if line.strip() != found), min(len(expected), len(output)))
 
 
 def _python(block: Block, module: ModuleType) -> None:

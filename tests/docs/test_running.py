@@ -9,7 +9,7 @@ import pytest
 import trio_profile
 from tests.docs import __main__ as listing
 from tests.docs.blocks import Mistake, Use, blocks
-from tests.docs.running import run_page
+from tests.docs.running import first_missing, run_page
 from trio_core.methods.method import registry
 
 
@@ -64,7 +64,8 @@ def test_a_block_with_a_file_for_a_title_is_written_and_not_run(run):
         ("\n" + fence("python", "a =="), "docs/page.md:2: SyntaxError"),
         (fence("python", "raise SystemExit(3)"), "docs/page.md:2: SystemExit: 3"),
         (fence("console", "$ printf 'one\\ntwo\\n'", "one", "three"), "does not print this line there: 'three'"),
-        (fence("console", "$ printf 'one\\ntwo\\n'", "two", "one"), "does not print this line there: 'one'"),
+        (fence("console", "$ printf 'one\\ntwo\\n'", "⋮", "two", "one"), "print this line there: 'one'"),
+        (fence("console", "$ printf 'a\\nb\\nc\\n'", "a", "c"), "does not print this line there: 'c'"),
         (fence("console", "$ false"), "docs/page.md:1: exit code 1 of `false`"),
         (fence("console", "one"), "a transcript begins with a command"),
     ],
@@ -78,6 +79,30 @@ def test_a_block_that_fails_is_named_with_page_and_line(run, text, says):
 
 def test_a_transcript_may_leave_lines_out_and_show_an_exit_code(run):
     run(fence("console", "$ printf '%s\\n' \\", "    a b c", "a", "⋮", "c", "$ grep -q x <<< y", "$ echo $?", "1"))
+
+
+@pytest.mark.parametrize(
+    ("shown", "missing"),
+    [
+        ("a b c d b d", None),
+        ("a b", None),
+        ("", None),
+        ("⋮", None),
+        ("⋮ c", None),
+        ("a ⋮ d", None),
+        ("a ⋮ ⋮ b", None),
+        ("⋮ b d", None),
+        ("a b ⋮ d b ⋮ d ⋮", None),
+        ("b c", "b"),
+        ("a c", "c"),
+        ("a ⋮ b e", "e"),
+        ("⋮ b ⋮ a", "a"),
+        ("⋮ d ⋮ d ⋮ d", "d"),
+        ("a b c d b d e", "e"),
+    ],
+)
+def test_lines_that_a_transcript_leaves_out_need_their_mark(shown, missing):
+    assert first_missing(shown.split(), "a\n b\n\nc \nd\nb\nd\n") == missing
 
 
 def test_the_programs_of_a_page_are_those_of_this_tree(run):
