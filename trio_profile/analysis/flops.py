@@ -101,6 +101,7 @@ class PrintedClaim(Record):
     figure: the printed number.
     convention, name: the convention that it is compared with, as a code and in words.
     printed: whether the convention gives it by rounding, by truncation, or not at all.
+    visual_tokens: the number of visual tokens that the figure counts; None for the input's own.
     terms: the steps.
     residual_macs: what the terms do not explain.
     """
@@ -109,6 +110,7 @@ class PrintedClaim(Record):
     convention: str
     name: str
     printed: Printed
+    visual_tokens: int | None = None
     terms: tuple[Term, ...]
     residual_macs: int
 
@@ -131,6 +133,7 @@ class FlopsDocument(StudyDocument):
     uncounted: every operator of the prefill that ran without one.
     printed: the printed figure that the user gave; None without one.
     conventions: the conventions that give this figure.
+    num_layers: layers of the decoder; None in documents of earlier versions.
     report: path of report.html.
     """
 
@@ -155,4 +158,5 @@ class FlopsDocument(StudyDocument):
     uncounted: tuple[UncountedOp, ...]
     printed: PrintedClaim | None = None
     conventions: tuple[Match, ...] = ()
+    num_layers: int | None = None
     report: str | None = None

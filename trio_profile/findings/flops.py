@@ -6,8 +6,8 @@ from typing import Literal
 
 from trio_profile import units
 from trio_profile.analysis.flops import FlopsDocument
-from trio_profile.cost.conventions import Match
 from trio_profile.cost.reconciliation import Term
+from trio_profile.findings import printed_claim
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Step, Table, Terms, Waterfall
 
 
@@ -114,7 +114,7 @@ def print_page(document: FlopsDocument, unit: Unit) -> Page:  # noqa: ARG001
     """A printed figure, and the conventions that give it. The walk starts in the unit of the printed figure."""
     blocks: list[Block] = []
     if (printed := document.printed) is not None:
-        blocks.append(Sentences("", [_convention(found) for found in document.conventions]))
+        blocks.append(Sentences("", printed_claim.sentences(document)))
         terms = (*printed.terms, Term(name="residual", macs=printed.residual_macs))
         first = f"printed, as {printed.convention}"
         blocks += _walk(
@@ -240,19 +240,3 @@ def _walk(id: str, caption: str, first: str, start: int, terms: Sequence[Term], 
         Waterfall(id, f"{caption}, {unit.name}", label, bars[0], steps, bars[-1]),
         Table("Exactly", ("step", "adds", "rounded"), rows, detail=True),
     ]
-
-
-def _convention(found: Match) -> str:
-    """What one convention gives, beside the printed figure."""
-    if found.printed != "no":
-        how = "Rounded" if found.printed == "rounded" else "Cut off, not rounded"
-        gives = f"{found.code} gives {units.exact(found.value)}. {how}, that is the printed figure."
-        return f"{gives} It counts {found.name}."
-    if found.text_tokens is not None:
-        low, high = found.text_tokens
-        tokens = units.number_of(low, "text token") if low == high else f"{low} to {high} text tokens"
-        return f"{found.code} would give the printed figure with {tokens}."
-    return (
-        f"No convention in use gives the printed figure. The nearest is {found.code}: {units.exact(found.value)}, "
-        f"off by {units.percent(found.off, 2)}."
-    )

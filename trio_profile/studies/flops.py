@@ -16,8 +16,9 @@ from trio_profile.analysis.flops import (
     UncountedOp,
 )
 from trio_profile.cost import formula
-from trio_profile.cost.conventions import Match, Prefill, explain, figure, find, match
+from trio_profile.cost.conventions import Match, Prefill, figure, find, match
 from trio_profile.cost.reconciliation import CountedWork, Term, reconcile
+from trio_profile.cost.token_counts import explain_counts, prefill_of
 from trio_profile.errors import StudyError
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
@@ -27,6 +28,7 @@ from trio_profile.profilers import flops_counted, flops_meta
 from trio_profile.profilers.flops_counted import Breakdown
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.schema import Shape, Study
+from trio_profile.studies.other_counts import other_counts
 from trio_profile.studies.plan import PlannedCell, resolve
 
 
@@ -122,6 +124,7 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> F
         budgets=() if cell is None else cell.schedule.budgets,
         visual_tokens=shape.visual_tokens,
         text_tokens=shape.text_tokens,
+        num_layers=shape.num_layers,
         claimed=Claimed(fastv_macs=walk.claimed_macs),
         counted=_totals(counts, walk.counted_macs),
         terms=walk.terms,
@@ -171,8 +174,10 @@ def _printed(study: Study, counts: CountedPrefill, prefill: Prefill) -> tuple[li
     if study.claimed is None:
         return [], None
     claim = figure(study.claimed)
-    matches = explain(claim, prefill)
+    others = other_counts(counts.workload, study, prefill, counts.cell)
+    matches = explain_counts(claim, prefill, others, study.gamma)
     convention_match = match(claim, find(study.convention), prefill) if study.convention else matches[0]
+    counted_for = prefill_of(convention_match, prefill, others)
     walk = reconcile(
         prefill,
         selection=counts.declared,
@@ -180,12 +185,14 @@ def _printed(study: Study, counts: CountedPrefill, prefill: Prefill) -> tuple[li
         counted=counts.counted,
         convention=convention_match.convention,
         figure=int(claim),
+        counted_for=None if counted_for is prefill else counted_for,
     )
     return matches, PrintedClaim(
         figure=int(claim),
         convention=convention_match.code,
         name=convention_match.name,
         printed=convention_match.printed,
+        visual_tokens=convention_match.visual_tokens,
         terms=walk.terms,
         residual_macs=walk.residual_macs,
     )
