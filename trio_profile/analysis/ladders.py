@@ -10,10 +10,10 @@ from itertools import pairwise
 from trio_profile.analysis.cells import CellSummary
 from trio_profile.records.schema import Record
 
-FEW = 0.01
+FEW = 0.02
 """A stage that drops at most this share of its tokens drops next to none."""
-_NEAR = 0.01
-"""How far budgets may be from the proportion, as a share of all tokens. Budgets are whole numbers."""
+_NEAR = 0.03
+"""How far budgets may be from the proportion, as a share of all tokens. Whole numbers must meet the average."""
 
 
 class IdleStage(Record):

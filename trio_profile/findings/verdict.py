@@ -121,8 +121,8 @@ def budget_notes(document: SweepDocument) -> Iterator[str]:
     for method, limit in document.clamped_above.items():
         paper = " The paper gives no budgets there." if method.startswith("trio") else ""
         yield (
-            f"Above about {units.percent(limit, 0)} retention the budgets of {method} cannot keep their proportion: the first "
-            f"stage keeps all tokens, and the later stages keep more.{paper}"
+            f"Above about {units.percent(limit, 0)} retention the budgets of {method} cannot keep their proportion: "
+            f"the first stage keeps all tokens, and the later stages keep more.{paper}"
         )
     for stage in document.idle_stages:
         yield (
