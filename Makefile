@@ -1,4 +1,4 @@
-# Two commands: `make sweep` runs the main job on the embedded model, `make test` everything that CI runs.
+# Two commands: `make sweep` runs the main job on the embedded model, `make test` the linters, the types and all tests.
 # `make docs` builds the documentation into site/.
 # On a machine with its own CUDA torch: `make TORCH=system test` uses that one instead of the pinned CPU build.
 

@@ -1,8 +1,9 @@
 """What the extras of this package bring, the error if they are not installed, and a torchvision that is broken."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from trio_profile.errors import StudyError
@@ -23,19 +24,31 @@ class _State:
     fault = ""
 
 
-def require_run(who: str) -> None:
-    """Raise StudyError if the extra `run` is not installed. A broken torchvision is set aside.
+def require_run(who: str, modules: Sequence[str] = RUN) -> None:
+    """Raise StudyError if the extra `run` is not installed, or if its trio-core is of another version than we are.
 
-    Nothing is imported, unless torchvision is installed.
+    A broken torchvision is set aside. Nothing is imported, unless torchvision is installed.
 
     who: the verb that needs it, for the message.
+    modules: those that it needs.
     """
-    if missing := [name for name in RUN if find_spec(name) is None]:
+    if missing := [name for name in modules if find_spec(name) is None]:
         verb = "is" if len(missing) == 1 else "are"
         raise StudyError(
             f"{who} needs the extra 'run' ({listed(missing)} {verb} not installed): pip install 'trio-profile[run]'"
         )
+    _require_one_version()
     set_broken_torchvision_aside()
+
+
+def _require_one_version() -> None:
+    """Raise StudyError if trio-core and trio-profile are of two releases. Without a distribution nothing is known."""
+    try:
+        core, own = version("trio-core"), version("trio-profile")
+    except PackageNotFoundError:
+        return
+    if core.partition(".dev")[0] != own.partition(".dev")[0]:
+        raise StudyError(f"trio-core {core} does not belong to trio-profile {own}: pip install 'trio-core=={own}'")
 
 
 def set_broken_torchvision_aside(*, say: bool = True) -> None:

@@ -10,7 +10,7 @@ from trio_core import methods
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Signal
 from trio_profile import units
-from trio_profile.cli.methods import selection_cost
+from trio_profile.profilers.declared import selection_cost
 
 TOP = """# Methods
 

@@ -17,7 +17,9 @@ HEAVY = {"torch", "transformers", "trio_core"}
 """Packages that a report on a laptop must not need."""
 MAY_BE_HEAVY = {"inputs", "profilers"}
 """Rooms whose modules may import them."""
-HEAVY_STUDIES = {"ablate", "compare", "counting", "eval", "flops", "layer_times", "measuring", "plan", "theory"}
+HEAVY_STUDIES = {
+    *("ablate", "compare", "counting", "eval", "flops", "layer_times", "measuring", "other_counts", "plan", "theory"),
+}
 """Modules of studies/ that run a model. The registry loads them by name, when a study runs."""
 
 

@@ -77,6 +77,7 @@ class CellSummary(Record):
     fastv_macs: F_inf + F_ov by the paper's formulas on visual tokens.
     fastv_overhead_macs: F_ov alone.
     gamma: the assumed and the counted γ.
+    fastv_macs_counted_gamma: fastv_macs with the counted γ in place of the assumed one; None without F_ov.
     counted_macs: half of torch's FLOPs, the selections included.
     selection_macs: the part of `counted_macs` that the selections cost.
     fvcore_macs: MACs by fvcore; None if its tracer cannot follow the model.
@@ -132,6 +133,7 @@ class CellSummary(Record):
     fastv_macs: int | None = None
     fastv_overhead_macs: int | None = None
     gamma: Gamma | None = None
+    fastv_macs_counted_gamma: int | None = None
     counted_macs: int | None = None
     selection_macs: int | None = None
     fvcore_macs: int | None = None
@@ -209,6 +211,7 @@ def summarise_cell(measurement: Measurement, study: Study, dense: Dense | None) 
             **{name: getattr(measurement, name) for name in _OF_A_CELL},
             **_summarise_counts(counted),
             "gamma": Gamma(assumed=study.gamma, counted=measurement.gamma_counted),
+            "fastv_macs_counted_gamma": _with_counted_gamma(measurement, study),
             "selection_macs": counted.selection_flops // 2,
         }
     )
@@ -220,6 +223,14 @@ def _why_stopped(measurement: Measurement, study: Study) -> Stopped | None:
     if len(ratios) > 1 and half_width(ratios, machine_spread(study.device)) <= study.precision:
         return "converged"
     return measurement.stopped
+
+
+def _with_counted_gamma(measurement: Measurement, study: Study) -> int | None:
+    """Return F_inf + γ · Σ f(V) with the counted γ; None for a cell without F_ov."""
+    claimed, overhead, gamma = measurement.fastv_macs, measurement.fastv_overhead_macs, measurement.gamma_counted
+    if claimed is None or not overhead or gamma is None:
+        return None
+    return claimed - overhead + round(overhead * gamma / study.gamma)
 
 
 def _summarise_counts(counted: Counted) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """The document of `trio-profile flops`: the steps from the claimed work of one prefill to the counted work."""
 
+from typing import Literal
+
 from trio_profile.cost.conventions import Match, Printed
 from trio_profile.cost.formula import Causal
 from trio_profile.cost.reconciliation import Term
@@ -11,9 +13,11 @@ class Claimed(Record):
     """The work by the paper's formula.
 
     fastv_macs: F_inf + F_ov for a pruned prefill; L · f(V0) for a dense prefill.
+    fastv_saved: Saved of the paper, 1 − fastv_macs / (L · f(V0)); None for a dense prefill.
     """
 
     fastv_macs: int
+    fastv_saved: float | None = None
 
 
 class CountedTotals(Record):
@@ -78,8 +82,29 @@ class Decoding(Record):
     residual_macs: int | None
 
 
+Factor = Literal["assumed", "declared", "autograd", "tail", "counted"]
+"""The names of overhead factors: the fields of `Gammas`."""
+
+
+class FormulaTotal(Record):
+    """The work by the paper's formula with one overhead factor in place of γ.
+
+    factor: which one.
+    value: of the factor.
+    fastv_macs: F_inf + value · Σ f(V).
+    fastv_saved: 1 − fastv_macs / (L · f(V0)).
+    """
+
+    factor: Factor
+    value: float
+    fastv_macs: int
+    fastv_saved: float
+
+
 class Gammas(Record):
-    """γ is the work of the selections, divided by one forward of each layer that they look at (text tokens included).
+    """Overhead factors: work of the selections, divided by one forward of each layer that they look at, with text.
+
+    The paper's γ is such a factor. Its appendix has γ = 1 + β, so a factor below 1 is none.
 
     assumed: the γ of the claim.
     declared: γ by the method's own formula.
@@ -101,6 +126,7 @@ class PrintedClaim(Record):
     figure: the printed number.
     convention, name: the convention that it is compared with, as a code and in words.
     printed: whether the convention gives it by rounding, by truncation, or not at all.
+    visual_tokens: the number of visual tokens that the figure counts; None for the input's own.
     terms: the steps.
     residual_macs: what the terms do not explain.
     """
@@ -109,6 +135,7 @@ class PrintedClaim(Record):
     convention: str
     name: str
     printed: Printed
+    visual_tokens: int | None = None
     terms: tuple[Term, ...]
     residual_macs: int
 
@@ -125,12 +152,14 @@ class FlopsDocument(StudyDocument):
         declared work stands in their place.
     causal: whether causal attention is counted whole or halved.
     analytic_macs: the claim and all terms together, with decoder attention counted as `causal` says.
+    formula_totals: the paper's formula with each overhead factor; empty for a method without F_ov.
     decoding: the forwards after the prefill.
     elements: how many numbers the decoder's layers compute without a product, by part. No convention counts them.
     ledger: every operator of the prefill that ran with a formula.
     uncounted: every operator of the prefill that ran without one.
     printed: the printed figure that the user gave; None without one.
     conventions: the conventions that give this figure.
+    num_layers: layers of the decoder; None in documents of earlier versions.
     report: path of report.html.
     """
 
@@ -149,10 +178,12 @@ class FlopsDocument(StudyDocument):
     causal: Causal
     analytic_macs: int
     gammas: Gammas | None
+    formula_totals: tuple[FormulaTotal, ...] = ()
     decoding: Decoding
     elements: dict[str, int]
     ledger: tuple[CountedOp, ...]
     uncounted: tuple[UncountedOp, ...]
     printed: PrintedClaim | None = None
     conventions: tuple[Match, ...] = ()
+    num_layers: int | None = None
     report: str | None = None

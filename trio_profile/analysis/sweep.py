@@ -17,6 +17,7 @@ from trio_profile.analysis.cells import (
 )
 from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.kept_tokens import TokenMaps, token_maps
+from trio_profile.analysis.ladders import IdleStage, clamped_above, idle_stages
 from trio_profile.analysis.pairs import CellPairs, pairs_of
 from trio_profile.analysis.recommendation import Recommendation, recommend
 from trio_profile.analysis.stability import doubts
@@ -38,6 +39,11 @@ class SweepDocument(StudyDocument):
     cells: the measured cells, in the study's order.
     break_even: the break-even of the study's first method, by quantity.
     break_even_by_method: the same for each method.
+    break_even_counted_gamma: by method, the break-even of `fastv_macs` with the counted γ in place of the assumed one.
+        Methods without F_ov are left out.
+    clamped_above: by method, the retention above which the budgets cannot keep their proportion. Methods without a cell
+        above it are left out.
+    idle_stages: stages that drop next to no tokens, but score all of them.
     accuracy_kept: for the first method, the least retention that keeps 0.99, 0.97 and 0.95 of the dense accuracy.
     accuracy_kept_by_method: the same for each method.
     recommendation: the cell to deploy, if any.
@@ -53,6 +59,9 @@ class SweepDocument(StudyDocument):
     recommendation: Recommendation
     break_even: dict[str, BreakEven]
     break_even_by_method: dict[str, dict[str, BreakEven]]
+    break_even_counted_gamma: dict[str, BreakEven] = Field(default_factory=dict)
+    clamped_above: dict[str, float] = Field(default_factory=dict)
+    idle_stages: list[IdleStage] = Field(default_factory=list)
     accuracy_kept: dict[str, AccuracyKept] = Field(default_factory=dict)
     accuracy_kept_by_method: dict[str, dict[str, AccuracyKept]] = Field(default_factory=dict)
     doubts: list[Doubt] = Field(default_factory=list)
@@ -92,6 +101,9 @@ def summarise(
         recommendation=recommend(cells, found),
         break_even=break_even[study.methods[0]],
         break_even_by_method=break_even,
+        break_even_counted_gamma=_with_counted_gamma(dense, cells),
+        clamped_above=_clamped_above(dense, cells),
+        idle_stages=[] if dense is None else idle_stages(cells, dense.shape.visual_tokens),
         accuracy_kept=accuracy_kept[study.methods[0]],
         accuracy_kept_by_method=accuracy_kept,
         doubts=found,
@@ -156,6 +168,35 @@ def _break_evens(
         # Energy is measured once, so its noise is not known and there is no interval.
         of_energy = exact_break_even(retentions, joules, dense.energy.prefill_j)
         found["energy_j"] = of_energy.model_copy(update={"ci95": None})
+    return found
+
+
+def _with_counted_gamma(dense: Dense | None, cells: Sequence[CellSummary]) -> dict[str, BreakEven]:
+    """Return each method's break-even of the formula with the counted γ."""
+    found: dict[str, BreakEven] = {}
+    for method, done in _finished(cells).items():
+        if dense is not None and any(cell.fastv_macs_counted_gamma for cell in done):
+            retentions = [cell.retention.realised for cell in done if cell.retention is not None]
+            costs = [cell.fastv_macs_counted_gamma or cell.fastv_macs or 0 for cell in done]
+            found[method] = exact_break_even(retentions, costs, dense.fastv_macs)
+    return found
+
+
+def _clamped_above(dense: Dense | None, cells: Sequence[CellSummary]) -> dict[str, float]:
+    """Return each method's retention above which the budgets cannot keep their proportion."""
+    if dense is None:
+        return {}
+    sizes = dense.shape.visual_tokens, dense.shape.num_layers
+    found = {method: clamped_above(done, *sizes) for method, done in _finished(cells).items()}
+    return {method: limit for method, limit in found.items() if limit is not None}
+
+
+def _finished(cells: Sequence[CellSummary]) -> dict[str, list[CellSummary]]:
+    """Return the finished cells by method."""
+    found: dict[str, list[CellSummary]] = {}
+    for cell in cells:
+        if cell.status == "done" and cell.retention is not None:
+            found.setdefault(cell.method, []).append(cell)
     return found
 
 

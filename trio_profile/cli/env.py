@@ -33,11 +33,12 @@ def _collected(device: str | None) -> "Environment":
     """The environment of this machine. Raises StudyError if a device is named and torch is not installed."""
     from importlib.util import find_spec
 
-    if find_spec("torch") is None and device is None:
-        from trio_profile.inputs.host import without_torch
+    if find_spec("torch") is None:
+        if device is None:
+            from trio_profile.inputs.host import without_torch
 
-        return without_torch()
-    require_run("env --device")
+            return without_torch()
+        require_run("env --device", ("torch",))
     import torch
 
     from trio_profile.inputs.environment import collect

@@ -10,11 +10,6 @@ if TYPE_CHECKING:
     from trio_core.methods.method import Method
     from trio_profile.findings.listing import MethodRow
 
-RETENTION = 1 / 3
-"""The retention used for the declared cost; every method can reach it."""
-VISUAL_TOKENS, TEXT_TOKENS, TEXT_AFTER = 576, 60, 25
-"""The input used for the declared cost."""
-
 
 def command(
     json: JSON = False,
@@ -27,7 +22,7 @@ def command(
     (576 visual and 60 text tokens, a third kept on average), as a share of one dense decoder layer.
     """
     form = printing.form(json=json, markdown=markdown, latex=latex)
-    require_run("methods")
+    require_run("methods", ("torch", "transformers", "trio_core"))
     from trio_core import methods
     from trio_profile.findings import listing
 
@@ -39,22 +34,10 @@ def command(
     )
 
 
-def selection_cost(cls: "type[Method]") -> tuple[int, float]:
-    """The declared MACs of a method's selections, and their share of one dense decoder layer.
-
-    Both are at the size of LLaVA-1.5-7B.
-    """
-    from trio_core.rules.cost import LayerShape
-    from trio_profile.cost.formula import layer_macs
-
-    shape = LayerShape(4096, 11008, 4096, 4096, 32, 32064, 3, vision_hidden=1024, vision_heads=16, patches=576)
-    method = cls(retention=RETENTION)
-    macs = method.selection_macs(shape, method.schedule(VISUAL_TOKENS, 32), TEXT_TOKENS, TEXT_AFTER)
-    return macs, macs / layer_macs(VISUAL_TOKENS + TEXT_TOKENS, shape)
-
-
 def _document(cls: "type[Method]") -> dict[str, Any]:
     from dataclasses import asdict
+
+    from trio_profile.profilers.declared import selection_cost
 
     return {
         "name": cls.name,
@@ -70,6 +53,7 @@ def _document(cls: "type[Method]") -> dict[str, Any]:
 
 def _row(cls: "type[Method]") -> "MethodRow":
     from trio_profile.findings.listing import MethodRow
+    from trio_profile.profilers.declared import selection_cost
 
     reference = cls.reference
     return MethodRow(

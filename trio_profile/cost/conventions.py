@@ -107,6 +107,9 @@ class Match(Record):
     off: value / claim − 1.
     text_tokens: the smallest and the largest number of text tokens with which the convention would give the claim.
         None if it gives the claim with the number that was asked for, or with no number.
+    visual_tokens: the number of visual tokens that this match is about; None for the prefill's own.
+    counted_by: who counts them so, as the end of a sentence.
+    gamma: the least and the largest γ with which the paper's formula gives the claim; None for a match without γ.
     """
 
     convention: Convention
@@ -116,6 +119,9 @@ class Match(Record):
     printed: Printed
     off: float
     text_tokens: tuple[int, int] | None = None
+    visual_tokens: int | None = None
+    counted_by: str = ""
+    gamma: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

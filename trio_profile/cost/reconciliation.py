@@ -52,6 +52,7 @@ def reconcile(
     counted: CountedWork,
     convention: Convention = PAPER,
     figure: int | None = None,
+    counted_for: Prefill | None = None,
 ) -> Reconciliation:
     """The walk from a convention's figure to what ran. The default convention is the paper's F_inf + F_ov.
 
@@ -59,10 +60,15 @@ def reconcile(
     known: terms by module path, from the model's configuration.
     counted: what ran.
     figure: a printed figure that replaces the convention's own value. The difference becomes the first term.
+    counted_for: the same prefill with the number of visual tokens that the figure counts; None for the same number.
     """
-    value = convention.value(prefill)
+    value = convention.value(counted_for or prefill)
     claimed = value if figure is None else figure
-    terms = [("print: its rounding, or what no convention explains", value - claimed), *steps(convention, prefill)]
+    terms = [("print: its rounding, or what no convention explains", value - claimed)]
+    if counted_for is not None:
+        tokens = f"visual tokens: {prefill.shape.visual_tokens}, not {counted_for.shape.visual_tokens}"
+        terms.append((tokens, convention.value(prefill) - value))
+    terms += steps(convention, prefill)
     for module, parts in known.items():
         terms.extend((f"{module}: {part}", macs) for part, macs in parts.items())
     for module, macs in counted.modules.items():

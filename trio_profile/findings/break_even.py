@@ -27,6 +27,11 @@ def pays(document: SweepDocument, method: str, quantity: str) -> str:
     return _words(find(document, method, quantity))
 
 
+def pays_with_counted_gamma(document: SweepDocument, method: str) -> str:
+    """Up to which retention a method pays by the formula with its counted γ, as `pays` says it."""
+    return _words(document.break_even_counted_gamma.get(method, _UNKNOWN))
+
+
 def sentence(document: SweepDocument, method: str, quantity: str, name: str) -> str:
     """Up to which retention a method pays, as a whole sentence.
 
@@ -45,10 +50,13 @@ def sentence(document: SweepDocument, method: str, quantity: str, name: str) -> 
 def table(document: SweepDocument) -> Table:
     """The break-even of each quantity, a column for each method."""
     methods = document.study.methods
-    rows = [
-        [Entry(NAMES[quantity]), *(_entry(find(document, method, quantity)) for method in methods)]
-        for quantity in document.break_even
-    ]
+    rows: list[list[Entry]] = []
+    for quantity in document.break_even:
+        rows.append([Entry(NAMES[quantity]), *(_entry(find(document, method, quantity)) for method in methods)])
+        if quantity == "fastv_macs" and (counted := document.break_even_counted_gamma):
+            rows[-1][0] = Entry(NAMES[quantity], note=f"γ = {units.plain(document.study.gamma)}")
+            entries = (_entry(counted[method]) if method in counted else Entry("–") for method in methods)
+            rows.append([Entry(NAMES[quantity], note="overhead factor as counted"), *entries])
     return Table("Break-even: pruning pays below this retention", ["", *methods], rows, compact=len(methods) < 4)
 
 

@@ -19,8 +19,9 @@ def summary(document: SweepDocument, method: str) -> Table:
     remark = next((f" ({cell.remark})" for cell in cells if cell.remark), "")
     marked = doubts.marks(document.doubts, finished_cells(document))
     first, more = _answer_columns(document.dense)
-    columns = ["Retention", *first, "prefill", "total", "MACs", "KV", "f(n)", *more]
-    rows = [_summary_row(cell, document.dense, marked, len(columns)) for cell in cells]
+    columns = ["Retention", *first, "prefill", "total", "MACs", "KV", "f(n)", *more, "tokens kept"]
+    width = len(columns) - 1
+    rows = [[*_summary_row(cell, document.dense, marked, width), entries.budgets(cell)] for cell in cells]
     caption = f"{method}{remark}: speed-up, and cost relative to dense. MACs are counted; f(n) is the paper's formula"
     return Table(caption, columns, rows, first=5 + len(first))
 
@@ -85,7 +86,8 @@ def _pays(document: SweepDocument, method: str) -> Entry:
 
 def _summary_row(cell: CellSummary, dense: DenseSummary | None, marked: Mapping[str, str], columns: int) -> list[Entry]:
     doubt = entries.doubt(cell.method, cell.nominal_retention, marked)
-    head = Entry(units.percent(realised(cell)), doubt=doubt, order=realised(cell))
+    title = entries.budgets_title(cell)
+    head = Entry(units.percent(realised(cell)), doubt=doubt, title=title, order=realised(cell))
     if cell.status != "done" or cell.retention is None:
         return [head, entries.unmeasured(cell, columns - 1)]
     known = dense is not None and dense.accuracy is not None
@@ -113,7 +115,8 @@ def head(
     note = "" if units.percent(reached) == units.percent(asked) else f"of {units.percent(asked)}"
     name = Entry(method, colour=colour_of(document, method))
     doubt = entries.doubt(method, asked, marked)
-    return [name, Entry(units.percent(reached), note=note, doubt=doubt, order=reached)]
+    title = entries.budgets_title(cell) if cell else ""
+    return [name, Entry(units.percent(reached), note=note, doubt=doubt, title=title, order=reached)]
 
 
 def _retention_table(document: SweepDocument, marked: Mapping[str, str]) -> Table:
@@ -149,7 +152,7 @@ def _time_row(
     prefill, stopped = cell.prefill_speedup, cell.prefill_speedup.stopped if cell.prefill_speedup else ""
     return [
         *head(document, method, asked, cell, marked),
-        Entry(", ".join(map(str, cell.budgets)), title=f"after layers {', '.join(map(str, cell.layers))}"),
+        entries.budgets(cell),
         entries.milliseconds(cell.dense_prefill_ms),
         entries.milliseconds(cell.prefill_ms),
         entries.speedup(prefill),
@@ -214,7 +217,18 @@ def _joules(energy: Energy | None) -> Entry:
 
 def _exact_table(document: SweepDocument, marked: Mapping[str, str]) -> Table:
     groups = (("", 2), ("MACs", 5), ("KV cache", 2), ("Memory", 1))
-    columns = ("Method", "Retention", "by formula", "counted", "fvcore", "selection", "γ", "held", "predicted", "peak")
+    columns = (
+        "Method",
+        "Retention",
+        "by formula",
+        "counted",
+        "fvcore",
+        "selection",
+        "overhead factor",
+        "held",
+        "predicted",
+        "peak",
+    )
     rows = [_exact_row(document, method, asked, cell, marked) for method, asked, cell in planned(document)]
     dense = [_dense_row(document.dense)] if document.dense else []
     caption = "Work and memory: exact counts, and their ratio to dense"
@@ -242,18 +256,26 @@ def _exact_row(
     if cell is None or cell.status != "done":
         return [*head(document, method, asked, cell, marked), entries.unmeasured(cell, 8)]
     dense = document.dense
-    gamma = cell.gamma.counted if cell.gamma else None
     return [
         *head(document, method, asked, cell, marked),
         entries.macs(cell.fastv_macs, dense.fastv_macs if dense else None),
         entries.macs(cell.counted_macs, dense.counted_macs if dense else None),
         entries.macs(cell.fvcore_macs, dense.fvcore_macs if dense else None),
         _selection(cell),
-        Entry(units.factor(gamma)) if gamma is not None else entries.NOTHING,
+        _overhead(cell),
         entries.num_bytes(cell.kv_bytes, dense.kv_bytes if dense else None),
         entries.num_bytes(cell.kv_bytes_predicted),
         entries.num_bytes(cell.peak_memory_bytes),
     ]
+
+
+def _overhead(cell: CellSummary) -> Entry:
+    """The counted overhead factor, with the γ of the formula as a tooltip."""
+    if cell.gamma is None or cell.gamma.counted is None:
+        return entries.NOTHING
+    return Entry(
+        units.factor(cell.gamma.counted), title=f"counted; the formula takes γ = {units.plain(cell.gamma.assumed)}"
+    )
 
 
 def _selection(cell: CellSummary) -> Entry:

@@ -36,7 +36,8 @@ DEFINITIONS = {
     "fastv_macs": "",
     "counted_macs": "",
     "selection": "",
-    "gamma": "",
+    "gamma": "The paper's appendix has γ = 1 + β, where β is the work of a backward pass, and prints no value. So γ = "
+    "1 is a backward pass that costs nothing, and a factor below 1 is no γ of the paper.",
     "KV cache": "The prediction is tokens in each layer × 2 × the width of the keys × the bytes of one number.",
 }
 """What a report says about a term besides its meaning in the glossary."""

@@ -116,6 +116,21 @@ def points(found: Difference | None) -> Entry:
     return Entry(text, tone=tone(found.ci95, 0), order=found.value)
 
 
+def budgets(cell: CellSummary) -> Entry:
+    """The visual tokens that each stage keeps."""
+    if not cell.budgets:
+        return NOTHING
+    return Entry(", ".join(map(str, cell.budgets)), title=f"after layers {', '.join(map(str, cell.layers))}")
+
+
+def budgets_title(cell: CellSummary) -> str:
+    """The budgets of a cell as a tooltip; empty if they are not known."""
+    if not cell.budgets:
+        return ""
+    kept, layers = (", ".join(map(str, numbers)) for numbers in (cell.budgets, cell.layers))
+    return f"keeps {kept} tokens after layers {layers}"
+
+
 def doubt(method: str, retention: float, marked: Mapping[str, str]) -> str:
     """Why a cell is doubted; empty if it is not.
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trio_profile import units
-from trio_profile.analysis.flops import FlopsDocument
-from trio_profile.cost.conventions import Match
+from trio_profile.analysis.flops import Factor, FlopsDocument
 from trio_profile.cost.reconciliation import Term
+from trio_profile.findings import printed_claim
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Step, Table, Terms, Waterfall
 
 
@@ -39,6 +39,19 @@ class Unit:
         return units.count(self.scale * macs)
 
 
+FACTORS: dict[Factor, str] = {
+    "assumed": "assumed by the claim",
+    "declared": "declared by the method",
+    "autograd": "by autograd, the paper's procedure",
+    "tail": "by the tail, ours",
+    "counted": "counted",
+}
+"""The overhead factors as a reader calls them."""
+OF_GAMMA = (
+    "The paper's appendix has γ = 1 + β, where β is the work of a backward pass. So γ = 1 is a backward pass that "
+    "costs nothing. No value is printed. An overhead factor below 1 is no γ of the paper: it is less than one "
+    "forward."
+)
 UNITS = {"macs": Unit("MACs", 1), "flops": Unit("FLOPs", 2)}
 
 
@@ -94,6 +107,8 @@ def _summary(document: FlopsDocument, unit: Unit) -> list[str]:
         if residual == 0
         else f"The steps below leave {unit.exact(residual)} unexplained.",
     ]
+    if document.claimed.fastv_saved is not None:
+        lines.append(_saved(document))
     if document.method is not None and not document.selection_counted:
         lines.append(
             "The meta device selects no tokens: the cost of the selection is declared by the method, not counted."
@@ -105,6 +120,20 @@ def _summary(document: FlopsDocument, unit: Unit) -> list[str]:
     return lines
 
 
+def _saved(document: FlopsDocument) -> str:
+    """What the paper calls Saved: with the claim's γ, and with the overhead factor of the method that ran."""
+    saved = document.claimed.fastv_saved or 0.0
+    told = f"Saved by the paper's formula, 1 − F_total / ({document.num_layers or 'L'} · f({document.visual_tokens})): "
+    totals = {total.factor: total for total in document.formula_totals}
+    if (ran := totals.get("counted") or totals.get("declared")) is None:
+        return f"{told}{units.percent(saved)}."
+    return (
+        f"{told}{units.percent(saved)} with γ = {units.plain(totals['assumed'].value)}, "
+        f"{units.percent(ran.fastv_saved)} with the overhead factor {units.factor(ran.value)} that {document.method} "
+        f"{'has by count' if ran.factor == 'counted' else 'declares'}."
+    )
+
+
 def _counted(document: FlopsDocument) -> str:
     declared = document.method is not None and not document.selection_counted
     return "counted, selection declared" if declared else "counted"
@@ -114,7 +143,7 @@ def print_page(document: FlopsDocument, unit: Unit) -> Page:  # noqa: ARG001
     """A printed figure, and the conventions that give it. The walk starts in the unit of the printed figure."""
     blocks: list[Block] = []
     if (printed := document.printed) is not None:
-        blocks.append(Sentences("", [_convention(found) for found in document.conventions]))
+        blocks.append(Sentences("", printed_claim.sentences(document)))
         terms = (*printed.terms, Term(name="residual", macs=printed.residual_macs))
         first = f"printed, as {printed.convention}"
         blocks += _walk(
@@ -178,7 +207,7 @@ def ledger_page(document: FlopsDocument, unit: Unit) -> Page:  # noqa: ARG001
 
 
 def numbers_page(document: FlopsDocument, unit: Unit) -> Page:
-    """Retention, γ and decoding."""
+    """Retention, overhead factors and decoding."""
     blocks: list[Block] = []
     if (kept := document.retention) is not None:
         shares = {
@@ -188,16 +217,7 @@ def numbers_page(document: FlopsDocument, unit: Unit) -> Page:
             "realised on this input": kept.realised,
         }
         blocks.append(Terms("Retention", [(name, units.percent(share, 2)) for name, share in shares.items()]))
-    if (gammas := document.gammas) is not None:
-        values = {
-            "assumed by the claim": gammas.assumed,
-            "declared by the method": gammas.declared,
-            "by autograd, the paper's procedure": gammas.autograd,
-            "by the tail, ours": gammas.tail,
-            "counted": gammas.counted,
-        }
-        found = [(name, units.factor(value)) for name, value in values.items() if value is not None]
-        blocks.append(Terms("γ: work of the selection, divided by one forward of each layer that it probed", found))
+    blocks += _overhead_blocks(document, unit)
     decoding, residual = document.decoding, document.decoding.residual_macs
     rows = [
         ("further tokens", units.exact(decoding.steps)),
@@ -210,8 +230,8 @@ def numbers_page(document: FlopsDocument, unit: Unit) -> Page:
     return Page(
         "numbers",
         "Retention, γ and decoding",
-        "Several numbers are called retention, and several are called γ. Each row names one of them. Elements are "
-        "those of the decoder's layers.",
+        "Several numbers are called retention, and several overhead factors stand for γ. Each row names one of them. "
+        "Elements are those of the decoder's layers.",
         blocks,
     )
 
@@ -223,6 +243,32 @@ PAGES: tuple[Callable[[FlopsDocument, Unit], Page], ...] = (
     ledger_page,
     numbers_page,
 )
+
+
+def _overhead_blocks(document: FlopsDocument, unit: Unit) -> list[Block]:
+    """The overhead factors, and the paper's formula with each of them."""
+    if (gammas := document.gammas) is None:
+        return []
+    found = [(name, units.factor(value)) for factor, name in FACTORS.items() if (value := getattr(gammas, factor))]
+    heading = "Overhead factor: work of the selection, divided by one forward of each layer that it probed"
+    blocks: list[Block] = [Terms(heading, found)]
+    if document.formula_totals:
+        rows = [
+            [
+                Entry(FACTORS[total.factor]),
+                Entry(units.factor(total.value)),
+                Entry(unit.short(total.fastv_macs), title=unit.exact(total.fastv_macs)),
+                Entry(units.percent(total.fastv_saved)),
+            ]
+            for total in document.formula_totals
+        ]
+        columns = ("overhead factor", "value", f"F_total, {unit.name}", "Saved")
+        dense = f"{document.num_layers or 'L'} · f({document.visual_tokens})"
+        blocks += [
+            Table(f"The paper's formula with each factor: Saved = 1 − F_total / ({dense})", columns, rows),
+            Sentences("", [OF_GAMMA]),
+        ]
+    return blocks
 
 
 def _walk(id: str, caption: str, first: str, start: int, terms: Sequence[Term], last: str, unit: Unit) -> list[Block]:
@@ -240,19 +286,3 @@ def _walk(id: str, caption: str, first: str, start: int, terms: Sequence[Term], 
         Waterfall(id, f"{caption}, {unit.name}", label, bars[0], steps, bars[-1]),
         Table("Exactly", ("step", "adds", "rounded"), rows, detail=True),
     ]
-
-
-def _convention(found: Match) -> str:
-    """What one convention gives, beside the printed figure."""
-    if found.printed != "no":
-        how = "Rounded" if found.printed == "rounded" else "Cut off, not rounded"
-        gives = f"{found.code} gives {units.exact(found.value)}. {how}, that is the printed figure."
-        return f"{gives} It counts {found.name}."
-    if found.text_tokens is not None:
-        low, high = found.text_tokens
-        tokens = units.number_of(low, "text token") if low == high else f"{low} to {high} text tokens"
-        return f"{found.code} would give the printed figure with {tokens}."
-    return (
-        f"No convention in use gives the printed figure. The nearest is {found.code}: {units.exact(found.value)}, "
-        f"off by {units.percent(found.off, 2)}."
-    )

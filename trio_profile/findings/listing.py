@@ -190,7 +190,7 @@ def environment(found: Environment) -> Report:
         ("freed memory", ALLOCATORS.get(found.allocator, found.allocator)),
     )
     device = (
-        ("device", found.device_name),
+        ("device", found.device_name if found.torch else "unknown, because torch is not installed"),
         ("device memory", _size(found.device_memory_bytes)),
         ("CUDA", found.cuda),
         ("driver", found.driver),

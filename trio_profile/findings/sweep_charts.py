@@ -264,5 +264,6 @@ def _selection_text(cell: CellSummary, share: float) -> str:
         f"{units.percent(share)}: {units.exact(cell.selection_macs or 0)} MACs"
     )
     if cell.gamma is not None and cell.gamma.counted is not None:
-        text += f"\nγ: {units.factor(cell.gamma.counted)} counted, {units.factor(cell.gamma.assumed)} assumed"
+        counted, assumed = units.factor(cell.gamma.counted), units.plain(cell.gamma.assumed)
+        text += f"\noverhead factor {counted} counted, γ = {assumed} assumed"
     return text

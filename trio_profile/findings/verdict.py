@@ -28,7 +28,8 @@ def findings(document: SweepDocument, method: str) -> list[str]:
     for quantity, name in (("prefill_ms", "prefill"), ("total_ms", "total time")):
         found.append(break_even.sentence(document, method, quantity, name))
     if document.dense is not None:
-        found += [*_work(document, cell), _work_break_even(document, method), *_cache(document, cell)]
+        found += [*_work(document, cell), _work_break_even(document, method), *_overhead(document, cell)]
+        found += _cache(document, cell)
     return [*found, *_retentions(cell)]
 
 
@@ -36,6 +37,7 @@ def doubts(document: SweepDocument) -> list[str]:
     """What weakens the findings: no dense model, sampling that stopped early, and cells that failed or are doubted."""
     planned = len(document.study.cells())
     found = [*_without_dense(document), *_uncounted(document), *_stopped_early(document), *_failures(document)]
+    found += budget_notes(document)
     missing = planned - len(document.cells)
     if missing > 0:
         found.append(f"Not measured yet: {_some(missing, planned)}; the sweep is not finished.")
@@ -97,6 +99,36 @@ def _work_break_even(document: SweepDocument, method: str) -> str:
     if formula == counted:
         return f"In MACs, {method} {formula}, by formula and by count."
     return f"In MACs, {method} {formula} by formula; by count it {counted}."
+
+
+def _overhead(document: SweepDocument, cell: CellSummary) -> Iterator[str]:
+    """The formula with the overhead factor that was counted, beside its γ."""
+    dense, gamma, macs = document.dense, cell.gamma, cell.fastv_macs_counted_gamma
+    if dense is None or gamma is None or gamma.counted is None or not macs:
+        return
+    name = "γ" if gamma.counted >= 1 else "an overhead factor of"
+    value = f"{name} {'= ' if gamma.counted >= 1 else ''}{units.factor(gamma.counted)}"
+    pays = break_even.pays_with_counted_gamma(document, cell.method)
+    yield (
+        f"The formula takes γ = {units.plain(gamma.assumed)}. The selection of {cell.method} at "
+        f"{units.percent(realised(cell))} has {value} by count. With it the formula says "
+        f"{_fewer(dense.fastv_macs, macs)} MACs; with what was counted in each cell, {cell.method} {pays}."
+    )
+
+
+def budget_notes(document: SweepDocument) -> Iterator[str]:
+    """Where budgets cannot keep their proportion, and where a stage drops next to no tokens."""
+    for method, limit in document.clamped_above.items():
+        paper = " The paper gives no budgets there." if method.startswith("trio") else ""
+        yield (
+            f"Above about {units.percent(limit, 0)} retention the budgets of {method} cannot keep their proportion: "
+            f"the first stage keeps all tokens, and the later stages keep more.{paper}"
+        )
+    for stage in document.idle_stages:
+        yield (
+            f"At {units.percent(stage.nominal_retention)} the stage of {stage.method} after layer {stage.layer} drops "
+            f"{stage.dropped} of {stage.tokens} tokens, and pays for the scores of all."
+        )
 
 
 def _cache(document: SweepDocument, cell: CellSummary) -> Iterator[str]:

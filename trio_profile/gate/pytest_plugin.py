@@ -81,9 +81,11 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     return int(not good)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """End the run before any test if a gate is wrong and could not judge."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """End the run before any test if a gate is wrong and could not judge, or if pytest-benchmark is missing."""
     for item in items:
+        if "trio_gate" in getattr(item, "fixturenames", ()) and not config.pluginmanager.hasplugin("benchmark"):
+            _refuse(f"{item.nodeid}: trio_gate needs the extra 'gate': pip install 'trio-profile[gate]'")
         if fault := marker.fault(item):
             _refuse(f"{item.nodeid}: {fault}")
 

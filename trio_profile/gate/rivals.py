@@ -43,7 +43,7 @@ class Worker:
     other: the other revision's directory, from which nothing may be imported.
     workload, arguments: what to run.
     start_seconds, run_seconds: the time limits.
-    places: the folders of the tree that hold packages. The tree itself always counts.
+    places: folders of the tree that hold packages, as paths from the tree. The tree itself is searched first.
     """
 
     def __init__(
@@ -200,7 +200,10 @@ class Rivals:
 
 
 def _places(tree: Path) -> list[str]:
-    """The folders of a tree that this process imports from, and `src`; no environment that lies in the tree."""
+    """The folders of a tree that this process imports from, as paths from the tree, and `src`.
+
+    Folders of an environment inside the tree are left out.
+    """
     found = (Path(entry).resolve() for entry in sys.path)
     inside = [place for place in found if place.is_relative_to(tree.resolve())]
     packages = [place for place in inside if not place.is_relative_to(Path(sys.prefix).resolve())]

@@ -95,19 +95,23 @@ def _memory() -> int | None:
         return None
 
 
+_PLAIN = ("--no-ext-diff", "--full-index", "--diff-algorithm=default", "--src-prefix=a/", "--dst-prefix=b/")
+"""The options of `git diff` with which the settings of the user do not change what it prints."""
+
+
 def _commit() -> str | None:
     """The commit of the checkout that this code runs from; None outside a checkout.
 
     Where files of the two packages are changed, a + follows, and eight digits of a SHA-256 of the changes. Other files
-    of the checkout, such as a README, measure nothing.
+    of the checkout, such as a README, measure nothing. Files that git does not track are not part of the digest.
     """
     package = Path(__file__).parent.parent
     checkout = package.parent
     if not (checkout / ".git").exists():
         return None
     try:
-        commit = _git(checkout, "describe", "--always", "--exclude=*").decode().strip()
-        changes = _git(checkout, "diff", "HEAD", "--", package.name, "core/trio_core")
+        commit = _git(checkout, "rev-parse", "--short", "HEAD").decode().strip()
+        changes = _git(checkout, "diff", *_PLAIN, "HEAD", "--", package.name, "core/trio_core")
     except (OSError, subprocess.SubprocessError):
         return None
     return f"{commit}+{sha256(changes).hexdigest()[:8]}" if changes else commit

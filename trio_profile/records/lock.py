@@ -1,6 +1,5 @@
 """The lock of a study's directory: one process at a time writes to it."""
 
-import fcntl
 import os
 import socket
 from collections.abc import Iterator
@@ -69,6 +68,8 @@ def lock_descriptors() -> tuple[int, ...]:
 
 def _lock(path: Path) -> int:
     """Return the descriptor of a file that is now locked. Raises BlockingIOError if another process has locked it."""
+    import fcntl  # not on Windows, where a study can be read
+
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666)
         try:

@@ -130,11 +130,18 @@ def mean_interval(
 ) -> Interval:
     """The normal interval of the mean of values that are not negative. Student's t for the number of clusters.
 
+    With clusters, the variance is that of the clusters' sums, and never below the variance without clusters times the
+    design effect (see `share_interval`). One cluster alone says nothing of the spread between clusters.
+
     clusters: [n], the number of each sample's cluster; empty if each sample stands alone.
     """
     samples = np.asarray(values, dtype=float)
     middle = samples.mean()
-    reach = _cluster_quantile(clusters, confidence) * cluster_spread(samples - middle, clusters) / len(samples)
+    spread = cluster_spread(samples - middle, ())
+    if not are_alone(clusters):
+        least = spread * sqrt(_design_effect(samples, clusters))
+        spread = max(cluster_spread(samples - middle, clusters), least)
+    reach = _cluster_quantile(clusters, confidence) * spread / len(samples)
     return max(float(middle - reach), 0.0), float(middle + reach)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 from trio_core.pruning import check_prunable
 from trio_profile.analysis.flops import (
@@ -10,14 +11,17 @@ from trio_profile.analysis.flops import (
     CountedOp,
     CountedTotals,
     Decoding,
+    Factor,
     FlopsDocument,
+    FormulaTotal,
     Gammas,
     PrintedClaim,
     UncountedOp,
 )
 from trio_profile.cost import formula
-from trio_profile.cost.conventions import Match, Prefill, explain, figure, find, match
+from trio_profile.cost.conventions import PAPER, Match, Prefill, figure, find, match
 from trio_profile.cost.reconciliation import CountedWork, Term, reconcile
+from trio_profile.cost.token_counts import explain_counts, prefill_of
 from trio_profile.errors import StudyError
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
@@ -27,6 +31,7 @@ from trio_profile.profilers import flops_counted, flops_meta
 from trio_profile.profilers.flops_counted import Breakdown
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.schema import Shape, Study
+from trio_profile.studies.other_counts import other_counts
 from trio_profile.studies.plan import PlannedCell, resolve
 
 
@@ -111,6 +116,7 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> F
     prefill = counts.prefill(study.gamma)
     walk = reconcile(prefill, selection=counts.declared, known=counts.known, counted=counts.counted)
     shape, breakdown = plan.workload.shape, counts.breakdown
+    gammas = None if cell is None else _gammas(shape, cell, study.gamma, counts.counted.selection)
     matches, printed = _printed(study, counts, prefill)
     return FlopsDocument(
         sessions=(session,),
@@ -122,7 +128,10 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> F
         budgets=() if cell is None else cell.schedule.budgets,
         visual_tokens=shape.visual_tokens,
         text_tokens=shape.text_tokens,
-        claimed=Claimed(fastv_macs=walk.claimed_macs),
+        num_layers=shape.num_layers,
+        claimed=Claimed(
+            fastv_macs=walk.claimed_macs, fastv_saved=None if cell is None else _saved(shape, walk.claimed_macs)
+        ),
         counted=_totals(counts, walk.counted_macs),
         terms=walk.terms,
         residual_macs=walk.residual_macs,
@@ -130,7 +139,8 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> F
         selection_counted=not counts.on_meta,
         causal=study.causal,
         analytic_macs=walk.counted_macs - walk.residual_macs - _halved(shape, counts.visual, study.causal),
-        gammas=None if cell is None else _gammas(shape, cell, study.gamma, counts.counted.selection),
+        gammas=gammas,
+        formula_totals=() if cell is None or gammas is None else _formula_totals(shape, cell, prefill, gammas),
         decoding=_decoding(shape, counts.visual, plan.workload.new_tokens - 1, counts.decoded),
         elements=_elements(shape, counts.visual),
         ledger=tuple(
@@ -171,8 +181,10 @@ def _printed(study: Study, counts: CountedPrefill, prefill: Prefill) -> tuple[li
     if study.claimed is None:
         return [], None
     claim = figure(study.claimed)
-    matches = explain(claim, prefill)
+    others = other_counts(counts.workload, study, prefill, counts.cell)
+    matches = explain_counts(claim, prefill, others, study.gamma)
     convention_match = match(claim, find(study.convention), prefill) if study.convention else matches[0]
+    counted_for = prefill_of(convention_match, prefill, others)
     walk = reconcile(
         prefill,
         selection=counts.declared,
@@ -180,12 +192,14 @@ def _printed(study: Study, counts: CountedPrefill, prefill: Prefill) -> tuple[li
         counted=counts.counted,
         convention=convention_match.convention,
         figure=int(claim),
+        counted_for=None if counted_for is prefill else counted_for,
     )
     return matches, PrintedClaim(
         figure=int(claim),
         convention=convention_match.code,
         name=convention_match.name,
         printed=convention_match.printed,
+        visual_tokens=convention_match.visual_tokens,
         terms=walk.terms,
         residual_macs=walk.residual_macs,
     )
@@ -256,3 +270,22 @@ def _gammas(shape: Shape, cell: PlannedCell, assumed: float, counted: int | None
         tail=with_saliency("tail"),
         counted=None if counted is None else counted / forwards,
     )
+
+
+def _formula_totals(shape: Shape, cell: PlannedCell, prefill: Prefill, gammas: Gammas) -> tuple[FormulaTotal, ...]:
+    """Return the work by the paper's formula with each overhead factor. Empty for a method without F_ov."""
+    if not prefill.overhead_macs:
+        return ()
+    inference = PAPER.value(prefill) - prefill.overhead_macs
+    found: list[FormulaTotal] = []
+    for factor in get_args(Factor):
+        if (value := getattr(gammas, factor)) is not None:
+            total = inference + cell.fastv_overhead_macs(shape, value)
+            found.append(FormulaTotal(factor=factor, value=value, fastv_macs=total, fastv_saved=_saved(shape, total)))
+    return tuple(found)
+
+
+def _saved(shape: Shape, macs: int) -> float:
+    """Return Saved of the paper: 1 − macs / (L · f(V0))."""
+    dense = formula.fastv_inference((shape.visual_tokens,) * shape.num_layers, shape.hidden, shape.intermediate)
+    return 1 - macs / (shape.batch * dense)

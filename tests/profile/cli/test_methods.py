@@ -1,7 +1,7 @@
 from tests.profile.command import document
 from trio_core import methods
 from trio_profile.cli import run
-from trio_profile.cli.methods import selection_cost
+from trio_profile.profilers.declared import selection_cost
 
 
 def test_every_method_is_listed_with_the_facts_of_its_class(capsys):

@@ -106,11 +106,12 @@ def test_break_evens_have_a_row_for_each_quantity(several: SweepDocument):
     assert [row[0].text for row in table.rows] == [
         "Prefill time",
         "Total time",
-        "MACs by formula",
+        *("MACs by formula", "MACs by formula"),
         "MACs counted",
         "KV cache bytes",
     ]
-    assert [row[1].note for row in table.rows[2:4]] == ["exact", "exact"]
+    assert [row[1].note for row in table.rows[2:5]] == ["exact", "exact", "exact"]
+    assert [row[0].note for row in table.rows[2:4]] == ["γ = 1", "overhead factor as counted"]
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +144,13 @@ def test_the_verdict_says_how_many_cells_are_doubted():
     found = document(measurements=[measurement(noise=0.2, pairs=7, stopped="budget")])
     lines = [line for block in sweep.verdict_page(found).blocks if isinstance(block, Sentences) for line in block.lines]
     assert any(line.startswith("Doubts about single cells: 1 of 1 (") for line in lines)
+
+
+def test_budgets_stand_beside_each_cell(several: SweepDocument):
+    table = cell_tables.summary(several, "trio")
+    done = [cell for cell in several.cells if cell.method == "trio" and cell.status == "done"]
+    kept = [", ".join(map(str, cell.budgets)) for cell in done]
+    assert table.columns[-1] == "tokens kept"
+    assert [row[-1].text for row in table.rows if len(row) == len(table.columns)] == kept
+    titles = [row[0].title for row in table.rows if row[0].title]
+    assert titles == [f"keeps {budgets} tokens after layers 1, 10, 15" for budgets in kept]

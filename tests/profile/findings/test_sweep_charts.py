@@ -86,4 +86,4 @@ def test_selection_is_a_share_of_the_counted_work(several: SweepDocument):
     assert cell.selection_macs and cell.counted_macs
     series = named(sweep_charts.selection(several).series, "trio")
     assert series.y[0] == pytest.approx(100 * cell.selection_macs / cell.counted_macs)
-    assert series.text[0].endswith("γ: 2.00 counted, 1.00 assumed")
+    assert series.text[0].endswith("overhead factor 2.00 counted, γ = 1 assumed")

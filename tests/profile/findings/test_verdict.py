@@ -114,3 +114,35 @@ def test_without_dense_work_and_cache_are_not_judged():
     told = sentences(document(measurements=[measurement()], without_dense=True))
     assert "The dense model was not counted, so work and cache cannot be compared with it." in told
     assert not any("MACs" in sentence or "KV cache" in sentence for sentence in told)
+
+
+def test_the_formula_is_told_with_the_counted_factor_too():
+    """The selections of the example cost two forwards of the layers that they look at."""
+    (line,) = [line for line in sentences(document()) if line.startswith("The formula takes γ")]
+    assert line.startswith("The formula takes γ = 1. The selection of trio at 11.0 % has γ = 2.00 by count.")
+    assert re.search(r"the formula says [\d.]+× fewer MACs; with what was counted in each cell, trio pays up to", line)
+    cheap = document(measurements=[measurement(retention=r, selection_forwards=0.21) for r in (0.11, 0.55, 0.99)])
+    assert any("has an overhead factor of 0.210 by count" in line for line in sentences(cheap))
+
+
+def test_a_method_without_f_ov_has_no_factor_in_the_formula():
+    bare = measurement("fastv").model_copy(update={"fastv_overhead_macs": 0})
+    assert not any("The formula takes γ" in line for line in sentences(document(study(("fastv",)), [bare])))
+
+
+def test_where_budgets_are_clamped_is_told():
+    told = sentences(document(study(retentions=(0.11, 0.77))))
+    (line,) = [line for line in told if "cannot keep their proportion" in line]
+    assert (
+        line.startswith("Above about 53 % retention the budgets of trio")
+        and "The paper gives no budgets there." in line
+    )
+    below = sentences(document(study(retentions=(0.11, 0.44))))
+    assert not any("cannot keep their proportion" in line for line in below)
+
+
+def test_a_stage_that_drops_next_to_none_is_told():
+    cell = measurement(retention=0.77)
+    idle = cell.model_copy(update={"budgets": (576, 573, 300)})
+    told = sentences(document(study(retentions=(0.77,)), [idle]))
+    assert "At 77.0 % the stage of trio after layer 10 drops 3 of 576 tokens, and pays for the scores of all." in told

@@ -88,6 +88,16 @@ def test_a_function_beside_its_base_passes_and_is_recorded(pytester):
     assert found["stats"]["median"] == pytest.approx(gate["new"] / 1000)
 
 
+def test_without_pytest_benchmark_the_extra_is_named(pytester):
+    pytester.makepyfile("def test_a(trio_gate):\n    pass\n")
+    result = pytester.runpytest_inprocess("-p", "no:benchmark")
+    assert result.ret == 2
+    assert (
+        "trio_gate needs the extra 'gate': pip install 'trio-profile[gate]'"
+        in result.stdout.str() + result.stderr.str()
+    )
+
+
 def test_a_slower_function_fails_in_one_line(pytester):
     pytester.makepyfile(GATED.format(base=5, new=20))
     result = run(pytester)

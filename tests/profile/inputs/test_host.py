@@ -49,7 +49,7 @@ def test_the_commit_has_a_digest_of_changed_code_and_of_nothing_else(tmp_path, m
     git("init", "--quiet")
     git("add", ".")
     git("commit", "--quiet", "--message", "first")
-    git("tag", "v1")
+    git("tag", "--annotate", "v1", "--message", "1")
     clean = host.facts()["commit"]
     assert clean and set(clean) <= set("0123456789abcdef")
     (tmp_path / "README.md").write_text("second\n")

@@ -199,6 +199,7 @@ def test_questions_about_one_picture_have_finite_intervals():
     found = [interval(values, clusters=[0] * 10) for interval in (median_interval, mean_interval, share_interval)]
     found += [difference_interval(values, clusters=[0] * 10), quantile_interval(values, 0.95, clusters=[0] * 10)]
     assert np.isfinite(found).all()
+    assert all(low < high for low, high in found)
 
 
 def test_the_median_of_clusters_is_wider_than_that_of_single_samples():

@@ -7,7 +7,9 @@ import pytest
 from tests.profile.command import complaint
 from tests.profile.studying import make
 from trio_core import methods
+from trio_core.rules.schedule import Schedule
 from trio_profile.cli import run
+from trio_profile.cost.formula import fastv_saved
 from trio_profile.profilers import flops_counted
 from trio_profile.records.schema import Study
 from trio_profile.studies import flops
@@ -90,6 +92,26 @@ def test_true_sizes_reconcile_without_weights(model: str):
     assert document.residual_macs == 0
     assert document.complete
     assert document.decoding.residual_macs == 0
+
+
+def test_saved_is_the_papers_formula_with_each_overhead_factor():
+    """At the published budgets of LLaVA-1.5-7B, or near them: the retention of 64 of 576 tokens."""
+    document = counted(model="llava-1.5-7b", device="meta", retentions=(64 / 576,), new_tokens=1)
+    stages = (576, *document.budgets[:-1])
+    by_layer = Schedule(document.layers, document.budgets, 576, 32).tokens_by_layer
+    assert document.claimed.fastv_saved == pytest.approx(fastv_saved(by_layer, stages, 4096, 11008))
+    assert [total.factor for total in document.formula_totals] == ["assumed", "declared", "autograd", "tail"]
+    for total in document.formula_totals:
+        assert total.fastv_saved == pytest.approx(fastv_saved(by_layer, stages, 4096, 11008, total.value))
+    assert document.formula_totals[0].fastv_macs == document.claimed.fastv_macs
+
+
+def test_a_method_without_a_proxy_loss_has_no_overhead_in_the_formula():
+    pruned = counted(model="pocket-deep", device="meta", retentions=(0.5,), methods=("fastv",), new_tokens=1)
+    by_layer = Schedule(pruned.layers, pruned.budgets, 576, 32).tokens_by_layer
+    assert pruned.claimed.fastv_saved == pytest.approx(fastv_saved(by_layer, (), 256, 688))
+    assert pruned.formula_totals == ()
+    assert counted(model="pocket-deep", device="meta", new_tokens=1).claimed.fastv_saved is None
 
 
 @pytest.mark.parametrize("method", sorted(set(methods.names()) - {"pyramiddrop"}))
