@@ -15,8 +15,8 @@ from types import ModuleType
 from tests.docs.blocks import ROOT, Block, Mistake, Use
 from tests.places import PYTHONPATH
 
-SECONDS = 120
-"""The longest that a block of bash or a transcript may take."""
+SECONDS = 600
+"""The longest that a block of bash or a transcript may take, also on a busy machine."""
 COPIED = ("reports", "docs/pictures", "trio_profile/data")
 """Folders of the repository of which a page has a copy if it names one."""
 LEFT_OUT = "⋮"

@@ -20,7 +20,7 @@ def command(
 ) -> None:
     """Show the machine, the device and the libraries, which are stored with every measurement.
 
-    Without torch, the device and its threads are unknown.
+    Without the extra `run`, the device and its threads are unknown.
     """
     form = printing.form(json=json, markdown=markdown, latex=latex)
     from trio_profile.findings.listing import environment
@@ -30,15 +30,15 @@ def command(
 
 
 def _collected(device: str | None) -> "Environment":
-    """The environment of this machine. Raises StudyError if a device is named and torch is not installed."""
+    """The environment of this machine. Raises StudyError if a device is named and the extra `run` is missing."""
     from importlib.util import find_spec
 
-    if find_spec("torch") is None:
-        if device is None:
-            from trio_profile.inputs.host import without_torch
+    needed = ("torch", "transformers", "trio_core")
+    if device is None and any(find_spec(name) is None for name in needed):
+        from trio_profile.inputs.host import without_torch
 
-            return without_torch()
-        require_run("env --device", ("torch",))
+        return without_torch()
+    require_run("env", needed)
     import torch
 
     from trio_profile.inputs.environment import collect

@@ -21,9 +21,8 @@ DEFINITIONS = {
     "retention": "Budgets are whole tokens, so the realised retention can differ from the nominal one. The charts show "
     "the realised one.",
     "paired ratio": "",
-    "speed-up": "With several processes it is the geometric mean of their medians. Sampling in a process ends when its "
-    "interval is as narrow as asked (converged), when it no longer narrows (plateau), or when time is up (budget). The "
-    "interval over all processes may still be wider.",
+    "speed-up": "Sampling in a process ends when its interval is as narrow as asked (converged), when it no longer "
+    "narrows (plateau), or when time is up (budget). The interval over all processes may still be wider.",
     "interval": "Over several processes it is Student's t interval. On a CPU it allows for the state of the machine "
     "too, which all processes of a study share. With one process it allows for similar neighbours, and another run may "
     "differ by more. The interval of a median of single times, such as the milliseconds of selection, is made in the "

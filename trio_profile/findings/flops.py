@@ -249,7 +249,11 @@ def _overhead_blocks(document: FlopsDocument, unit: Unit) -> list[Block]:
     """The overhead factors, and the paper's formula with each of them."""
     if (gammas := document.gammas) is None:
         return []
-    found = [(name, units.factor(value)) for factor, name in FACTORS.items() if (value := getattr(gammas, factor))]
+    found = [
+        (name, units.factor(value))
+        for factor, name in FACTORS.items()
+        if (value := getattr(gammas, factor)) is not None
+    ]
     heading = "Overhead factor: work of the selection, divided by one forward of each layer that it probed"
     blocks: list[Block] = [Terms(heading, found)]
     if document.formula_totals:

@@ -190,7 +190,7 @@ def environment(found: Environment) -> Report:
         ("freed memory", ALLOCATORS.get(found.allocator, found.allocator)),
     )
     device = (
-        ("device", found.device_name if found.torch else "unknown, because torch is not installed"),
+        ("device", found.device_name if found.cpu_threads else "unknown without the extra run"),
         ("device memory", _size(found.device_memory_bytes)),
         ("CUDA", found.cuda),
         ("driver", found.driver),
