@@ -79,7 +79,8 @@ class BenchmarkScore(Record):
     benchmark: name of the column.
     value, dense: the scores of the cell and of the dense model.
     share: value / dense; None where it has no meaning (dense is 0 or missing).
-    difference, ci95: value minus dense, with its interval. None as in `Score`; a sum of metrics has no interval.
+    difference, ci95: value minus dense, with its interval, from resampled pictures. None if it is not known how a
+        question moves the score.
     """
 
     benchmark: str
@@ -99,7 +100,7 @@ class EvaluatedCell(Record):
     tasks: the results by task.
     benchmarks: the scores by column.
     average: the mean of the shares of dense, as the paper's column "Average"; None if a share is missing.
-    average_ci95: its interval, from resampled pictures; None if a column's score is no mean over questions.
+    average_ci95: its interval, from resampled pictures; None if a column's score has none.
     fastv_macs, kv_bytes: means over all questions with a picture.
     prefill_ms, total_ms: medians over all questions with a picture.
     prefill_speedup, total_speedup: medians of the paired ratios dense / cell; None for the dense model.
@@ -127,11 +128,20 @@ class Refusal(Record):
     reason: str
 
 
+class PrintedAverage(Record):
+    """An average that the suite's paper prints, as a share of dense."""
+
+    method: str
+    retention: float
+    average: float
+
+
 class Evaluation(StudyDocument):
     """What `trio-profile eval --json` prints.
 
     lmms_eval: version of lmms-eval.
-    suite: name of the suite; None without one.
+    suite: name of the suite, with its table: `trio:llava-1.5-7b`; None without one.
+    printed: the averages that the suite's paper prints; empty without a suite.
     asked: the tasks that the study names.
     limit: number of questions of each task; None for all.
     benchmarks: the columns of the table.
@@ -143,6 +153,7 @@ class Evaluation(StudyDocument):
 
     lmms_eval: str
     suite: str | None = None
+    printed: tuple[PrintedAverage, ...] = ()
     asked: tuple[str, ...]
     limit: int | None
     benchmarks: tuple[Benchmark, ...]
