@@ -9,7 +9,6 @@ import typer
 from trio_profile.cli import options, printing
 from trio_profile.cli.exits import Interrupted
 from trio_profile.cli.progress import progress
-from trio_profile.records.files import MEASUREMENTS
 from trio_profile.studies.kinds import Kind
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def _finished(kind: Kind, given: dict[str, Any]) -> "Finished":
 
             return running.run(study, out, resume=given["resume"], watch=watch)
     except KeyboardInterrupt as error:
-        raise Interrupted(kept=out is not None and kind.file == MEASUREMENTS) from error
+        raise Interrupted(kept=out is not None and kind.goes_on) from error
 
 
 def _study(kind: Kind, given: dict[str, Any]) -> "Study":

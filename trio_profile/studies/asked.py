@@ -65,7 +65,7 @@ def stored(file: Path) -> Study:
 def fields_of(kind: Kind) -> set[str]:
     """Return the fields of Study that a kind takes."""
     common = _OF_EVERY_MODEL if kind.runs_a_model else {"verb"}
-    return {FIELDS.get(option, option) for option in kind.options} & set(Study.model_fields) | common
+    return {FIELDS.get(option, option) for option in kind.options} & set(Study.model_fields) | common | {*kind.fields}
 
 
 def _read_kind(kind: Kind, file: Path) -> dict[str, Any]:
