@@ -1,9 +1,9 @@
 """The few pieces of lmms-eval 0.7.3 that `trio_profile/studies/lmms.py` calls, for machines without lmms-eval.
 
-They take and give what lmms-eval's do: a task's YAML with its `!function`, requests whose `args` are (context, messages,
-options, document, task, split), results by `metric,filter` and logged samples. A dataset is a directory of pictures with
-metadata.jsonl; a metric is exact_match or what `process_results` says. `submission` is a function that gets the
-answers and the arguments of the command line. The tests run on both where both can be had.
+They take and give what lmms-eval's do: a task's YAML with its `!function`, requests whose `args` are (context,
+messages, options, document, task, split), results by `metric,filter` and logged samples. A dataset is a directory of
+pictures with metadata.jsonl; a metric is exact_match or what `process_results` says, and its mean or what `aggregation`
+says. The tests run on both where both can be had.
 """
 
 import importlib.util
@@ -97,12 +97,15 @@ def simple_evaluate(
         rows.append({"doc_id": number, "filtered_resps": [text], **score(doc, [text])})
     model.clean()
     for name, rows in found["samples"].items():
-        if submission := getattr(found_tasks[name].config, "submission", None):
-            submission(rows, cli_args)
-        values = [row["exact_match"] for row in rows]
-        mean = sum(values) / len(values)
-        found["results"][name] = {"alias": name, "exact_match,none": mean, "exact_match_stderr,none": "N/A"}
-        found["higher_is_better"][name] = {"exact_match": True}
+        found["results"][name] = {"alias": name}
+        found["higher_is_better"][name] = {}
+        for listed in found_tasks[name].config.metric_list:
+            metric, aggregation = listed["metric"], listed["aggregation"]
+            values = [row[metric] for row in rows]
+            # lmms-eval passes the arguments of its command line to functions that ask for them.
+            value = sum(values) / len(values) if aggregation == "mean" else aggregation(values, args=cli_args)
+            found["results"][name] |= {f"{metric},none": value, f"{metric}_stderr,none": "N/A"}
+            found["higher_is_better"][name][metric] = True
     return found
 
 

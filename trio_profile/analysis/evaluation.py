@@ -35,7 +35,7 @@ class Score(Record):
     higher_is_better: None if the task does not say.
     value, dense: the scores of the cell and of the dense model.
     difference: value minus dense, over the same questions.
-    ci95: interval of the difference. None unless the metric is a mean of scores between 0 and 1, one for each question.
+    ci95: interval of the difference; None if the rule of the score is not known (analysis/question_scores.py).
     """
 
     metric: str

@@ -57,7 +57,7 @@ def _only_text(processor: Any, messages: Sequence[Message]) -> str:
     kinds = [part["type"] for message in messages for part in message["content"]]
     if len(messages) != 1 or messages[0]["role"] != "user" or kinds != sorted(kinds):  # "image" sorts before "text"
         raise StudyError(
-            f"{type(processor).__name__} has no chat template, so it takes one message whose pictures come first; name a "
-            "checkpoint with a chat template"
+            f"{type(processor).__name__} has no chat template, so it takes one message whose pictures come first; name "
+            "a checkpoint with a chat template"
         )
     return "\n".join(part["text"] for part in messages[0]["content"] if part["type"] == "text")

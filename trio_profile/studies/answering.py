@@ -6,7 +6,6 @@ here.
 
 import random
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any

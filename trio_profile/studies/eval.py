@@ -11,9 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from trio_profile.analysis.benchmarks import Results, columns
+from trio_profile.analysis.benchmarks import columns
 from trio_profile.analysis.eval import evaluate_row
 from trio_profile.analysis.evaluation import EvaluatedCell, Evaluation, Refusal
+from trio_profile.analysis.question_scores import Results
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.digest import input_digests
@@ -43,8 +44,8 @@ def run(
 ) -> Evaluation:
     """Evaluate the study's cells on lmms-eval's tasks, and the dense model if the study wants it.
 
-    directory: each answer is written to `answers.jsonl` here as soon as it is given. Questions that it holds already are
-        not asked again. Files that tasks write go to `submissions`.
+    directory: each answer is written to `answers.jsonl` here as soon as it is given. Questions that it holds already
+        are not asked again. Files that tasks write go to `submissions`.
     watch: called with each step.
     clock: clock of the device; None for the default clock.
     Raises StudyError if a task does not exist, cannot be loaded or does not generate text. Raises StoreError if the

@@ -1,8 +1,8 @@
 """The tasks of a study and its cells, in the form in which lmms-eval takes them.
 
-Only this file imports lmms-eval, which needs an extra: `pip install 'trio-profile[eval]'`. The cells are a chat model of
-lmms-eval: a task that makes messages (`doc_to_messages`) is asked in them. Of any other task the pictures come first,
-then the text with the task's description and examples.
+Only this file imports lmms-eval, which needs an extra: `pip install 'trio-profile[eval]'`. The cells are a chat model
+of lmms-eval: a task that makes messages (`doc_to_messages`) is asked in them. Of any other task the pictures come
+first, then the text with the task's description and examples.
 """
 
 import json
@@ -20,7 +20,7 @@ from lmms_eval.evaluator import simple_evaluate  # pyright: ignore[reportMissing
 from lmms_eval.tasks import TaskManager  # pyright: ignore[reportMissingImports]
 from PIL import Image
 
-from trio_profile.analysis.eval import Results
+from trio_profile.analysis.question_scores import Results
 from trio_profile.errors import StudyError
 from trio_profile.inputs.chat import Message
 from trio_profile.inputs.questions import open_picture
