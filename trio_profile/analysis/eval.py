@@ -11,7 +11,7 @@ import numpy as np
 
 from trio_profile.analysis.accuracy import mean_share
 from trio_profile.analysis.benchmarks import scores
-from trio_profile.analysis.evaluation import Benchmark, EvaluatedCell, Score, TaskSummary
+from trio_profile.analysis.evaluation import Benchmark, BesideDefault, EvaluatedCell, Score, TaskSummary
 from trio_profile.analysis.question_scores import Results, number
 from trio_profile.records.answers import DENSE, Answer, AnsweredQuestion
 from trio_profile.records.estimate import Milliseconds, Share, Tokens

@@ -83,7 +83,8 @@ class BenchmarkScore(Record):
     benchmark: name of the column.
     value, dense: the scores of the cell and of the dense model.
     share: value / dense; None where it has no meaning (dense is 0 or missing).
-    difference, ci95: value minus dense, with its interval. None as in `Score`; a sum of metrics has no interval.
+    difference, ci95: value minus dense, with its interval, from resampled pictures. None if it is not known how a
+        question moves the score.
     """
 
     benchmark: str
@@ -92,6 +93,19 @@ class BenchmarkScore(Record):
     share: float | None = None
     difference: float | None = None
     ci95: tuple[float, float] | None = None
+
+
+class BesideDefault(Record):
+    """The scores of a variant of a method beside those of the unchanged method, on the same questions.
+
+    benchmarks: the scores by column; their field `dense` is the score of the unchanged method.
+    average: the mean of variant / unchanged over the columns; None if a share is missing.
+    average_ci95: its interval; None if a column's score has none.
+    """
+
+    benchmarks: tuple[BenchmarkScore, ...]
+    average: float | None = None
+    average_ci95: tuple[float, float] | None = None
 
 
 class EvaluatedCell(Record):
@@ -103,7 +117,8 @@ class EvaluatedCell(Record):
     tasks: the results by task.
     benchmarks: the scores by column.
     average: the mean of the shares of dense, as the paper's column "Average"; None if a share is missing.
-    average_ci95: its interval, from resampled pictures; None if a column's score is no mean over questions.
+    average_ci95: its interval, from resampled pictures; None if a column's score has none.
+    beside_default: how a variant of a method differs from the unchanged method; None for any other row.
     fastv_macs, kv_bytes: means over all questions with a picture.
     prefill_ms, total_ms: medians over all questions with a picture.
     prefill_speedup, total_speedup: medians of the paired ratios dense / cell; None for the dense model.
@@ -116,6 +131,7 @@ class EvaluatedCell(Record):
     benchmarks: tuple[BenchmarkScore, ...]
     average: float | None = None
     average_ci95: tuple[float, float] | None = None
+    beside_default: BesideDefault | None = None
     fastv_macs: float | None = None
     kv_bytes: float | None = None
     prefill_ms: Milliseconds | None = None
@@ -131,11 +147,20 @@ class Refusal(Record):
     reason: str
 
 
+class PrintedAverage(Record):
+    """An average that the suite's paper prints, as a share of dense."""
+
+    method: str
+    retention: float
+    average: float
+
+
 class Evaluation(StudyDocument):
     """What `trio-profile eval --json` prints.
 
     lmms_eval: version of lmms-eval.
-    suite: name of the suite; None without one.
+    suite: name of the suite, with its table: `trio:llava-1.5-7b`; None without one.
+    printed: the averages that the suite's paper prints; empty without a suite.
     asked: the tasks that the study names.
     limit: number of questions of each task; None for all.
     benchmarks: the columns of the table.
@@ -147,6 +172,7 @@ class Evaluation(StudyDocument):
 
     lmms_eval: str
     suite: str | None = None
+    printed: tuple[PrintedAverage, ...] = ()
     asked: tuple[str, ...]
     limit: int | None
     benchmarks: tuple[Benchmark, ...]

@@ -19,6 +19,8 @@ Results = Mapping[str, Any]
 Logged = Mapping[int, Any]
 """What lmms-eval logs for a metric, by the question's number."""
 _OPTIONS = "ABCDE"
+_ROTATED = 1_000_000
+"""MMBench adds this to the number of a question that it asks again with its options in another order."""
 
 
 @dataclass(frozen=True)
@@ -91,15 +93,10 @@ def _mean(_: str, logged: Logged) -> _Found:
     scores = [number(value.get("score") if isinstance(value, Mapping) else value) for value in logged.values()]
     known = np.array([score for score in scores if score is not None])
     if len(known) == len(scores):
-        yield _of_mean(tuple(logged), known, 1.0)
-
-
-def _of_mean(documents: tuple[int, ...], scores: NDArray[np.float64], whole: float) -> tuple[float, QuestionScores]:
-    """A score that is `whole` times the mean of the questions' scores."""
-    each = whole * (scores - scores.mean()) / len(scores)
-    is_share = bool(((scores >= 0) & (scores <= 1)).all())
-    step = whole * max(1.0, float(np.abs(scores).max())) / len(scores)
-    return whole * float(scores.mean()), QuestionScores(documents, each, step, whole if is_share else None)
+        is_share = bool(((known >= 0) & (known <= 1)).all())
+        each = (known - known.mean()) / len(known)
+        step = max(1.0, float(np.abs(known).max())) / len(known)
+        yield float(known.mean()), QuestionScores(tuple(logged), each, step, 1.0 if is_share else None)
 
 
 def _f1(metric: str, logged: Logged) -> _Found:
@@ -145,11 +142,21 @@ def _of_picture(scores: Sequence[float]) -> float:
 
 
 def _letters(_: str, logged: Logged) -> _Found:
-    """The share of right letters in per cent, as MMBench counts them where it needs no judge."""
+    """The share of right letters in per cent, as MMBench counts them where it needs no judge.
+
+    A question may be asked several times with its options in another order. Then it counts if all letters are right.
+    """
     fields = [_fields(value, "prediction", "answer", "index") for value in logged.values()]
-    if all(fields):
-        right = np.array([float(_letter(str(said)) == answer) for said, answer, _ in fields])
-        yield _of_mean(tuple(logged), right, 100.0)
+    if not all(fields):
+        return
+    asked = [int(index) % _ROTATED for *_, index in fields]
+    right = np.array([float(_letter(str(said)) == answer) for said, answer, _ in fields])
+    names, places, sizes = np.unique(asked, return_inverse=True, return_counts=True)
+    hits = np.ones(len(names))
+    np.minimum.at(hits, places, right)
+    each = 100 * (hits - hits.mean())[places] / (len(names) * sizes[places])
+    alone = len(names) == len(asked)
+    yield 100 * float(hits.mean()), QuestionScores(tuple(logged), each, 100 / len(names), 100.0 if alone else None)
 
 
 def _letter(answer: str) -> str:

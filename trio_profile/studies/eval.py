@@ -12,11 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from trio_profile.analysis.benchmarks import columns
-from trio_profile.analysis.eval import evaluate_row
+from trio_profile.analysis.eval import compare_with, evaluate_row
 from trio_profile.analysis.evaluation import EvaluatedCell, Evaluation, Refusal
 from trio_profile.analysis.question_scores import Results
-from trio_profile.errors import StudyError
-from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
 from trio_profile.profilers.clock import Clock
@@ -28,15 +26,7 @@ from trio_profile.records.schema import Study
 from trio_profile.studies.answering import Answerer
 from trio_profile.studies.lmms import Model, Tasks
 from trio_profile.studies.plan import Plan, PlannedCell, resolve
-
-
-def prepare(study: Study) -> Study:
-    """Return the study unchanged. Raises StudyError if it has no tasks, or if its model has no processor."""
-    if not study.tasks:
-        raise StudyError("no task is named: give --tasks pope,gqa")
-    if study.model in BUILTIN and BUILTIN[study.model].processor is None:
-        raise StudyError(f"model {study.model!r} has no processor to be asked with; name a checkpoint, --model DIR")
-    return study
+from trio_profile.studies.suites import chosen
 
 
 def run(
@@ -95,19 +85,26 @@ def _evaluation(plan: Plan, store: AnswerStore, results: dict[str, Results], ans
     study, found = plan.study, store.found
     answers = list(found.questions.values())
     dense = results.get(DENSE)
-    benchmarks = columns(next(iter(results.values())))
+    suite = chosen(study)
+    benchmarks = columns(next(iter(results.values())), suite.columns() if suite else ())
 
     def row(planned: PlannedCell | None) -> EvaluatedCell:
         cell = None if planned is None else planned.cell
         own = results[DENSE if cell is None else cell.id]
         remark = "" if planned is None else planned.method.reference.remark
-        return evaluate_row(cell, answers, own, None if cell is None else dense, benchmarks, remark)
+        found = evaluate_row(cell, answers, own, None if cell is None else dense, benchmarks, remark)
+        default = None if cell is None else results.get(cell.model_copy(update={"options": {}}).id)
+        if cell is None or not cell.options or default is None:
+            return found
+        return found.model_copy(update={"beside_default": compare_with(default, own, benchmarks, answers)})
 
     return Evaluation(
         sessions=tuple(found.sessions),
         environment=found.sessions[0].environment,
         lmms_eval=version("lmms-eval"),
         study=study,
+        suite=suite.name if suite else None,
+        printed=suite.printed() if suite else (),
         asked=study.tasks,
         limit=study.limit,
         benchmarks=benchmarks,

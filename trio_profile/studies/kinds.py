@@ -141,7 +141,10 @@ KINDS: dict[str, Kind] = {
             summary="Score several methods and the dense model on tasks of lmms-eval, and time their answers.\n\n"
             "All answer a question before the next one is asked. Answered questions are not asked again. "
             "A method that cannot run is listed with its reason. This needs the extra `eval`.",
-            options=(*MODEL, "method", "retention", "budget_rule", "gamma", "tasks", "task_path", "limit", "dense"),
+            options=(
+                *(*MODEL, "method", "retention", "budget_rule", "gamma"),
+                *("suite", "tasks", "task_path", "limit", "dense"),
+            ),
             fields=("ablations",),
             runner="trio_profile.studies.eval:run",
             document="trio_profile.analysis.evaluation:Evaluation",
@@ -150,8 +153,9 @@ KINDS: dict[str, Kind] = {
             unfinished=ANSWERS,
             rows="cells",
             extra="eval",
-            defaults={"retentions": (0.333,)},
-            prepare="trio_profile.studies.eval:prepare",
+            defaults={"methods": (), "retentions": ()},
+            prepare="trio_profile.studies.suites:prepare",
+            preview="trio_profile.studies.eval_preview:preview",
             keep_refusals=True,
         ),
         Kind(
@@ -205,8 +209,12 @@ KINDS: dict[str, Kind] = {
             name="ablate",
             group="Paper",
             summary="Change one option of TRIO at a time, and compare each variant with the default.\n\n"
-            "A variant that cannot run is listed with its reason. Finished cells are not measured again.",
-            options=(*MODEL, "only", "retention", "budget_rule", *INPUT, *CELLS),
+            "A variant that cannot run is listed with its reason. Finished cells are not measured again. With --tasks "
+            "it is an evaluation: lmms-eval scores the answers of each variant.",
+            options=(
+                *(*MODEL, "only", "retention", "budget_rule", *INPUT, *CELLS),
+                *("tasks", "task_path", "limit"),
+            ),
             runner="trio_profile.studies.ablate:run",
             document="trio_profile.analysis.ablate:from_store",
             report="trio_profile.findings.ablate:report",

@@ -236,3 +236,10 @@ def test_the_letters_of_mmbench_are_a_mean_where_no_judge_was_needed():
     assert question_scores(results(mmb=(logged, {"gpt_eval_score": 75.0})), "mmb", "gpt_eval_score,none") is not None
     judged = results(mmb=(logged, {"gpt_eval_score": 100.0}))
     assert question_scores(judged, "mmb", "gpt_eval_score,none") is None
+
+
+def test_a_question_of_mmbench_counts_if_it_is_right_in_every_order_of_its_options():
+    rows = [(1, "A", "A"), (1_000_001, "B", "C"), (2, "B", "B"), (1_000_002, "D", "D")]
+    logged = {"gpt_eval_score": {n: {"index": i, "prediction": s, "answer": a} for n, (i, s, a) in enumerate(rows)}}
+    found = question_scores(results(mmb=(logged, {"gpt_eval_score": 50.0})), "mmb", "gpt_eval_score,none")
+    assert found is not None and found.each == pytest.approx([-12.5, -12.5, 12.5, 12.5])
