@@ -1,5 +1,9 @@
 """The document of `trio-profile eval`: scores, work, cache and times of each cell beside the dense model."""
 
+from typing import Any
+
+from pydantic import model_validator
+
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.schema import Cell, Record
@@ -31,7 +35,7 @@ class Score(Record):
     higher_is_better: None if the task does not say.
     value, dense: the scores of the cell and of the dense model.
     difference: value minus dense, over the same questions.
-    ci95: interval of the difference. None unless the metric is a mean of scores between 0 and 1, one for each question.
+    ci95: interval of the difference; None if the rule of the score is not known (analysis/question_scores.py).
     """
 
     metric: str
@@ -91,6 +95,19 @@ class BenchmarkScore(Record):
     ci95: tuple[float, float] | None = None
 
 
+class BesideDefault(Record):
+    """The scores of a variant of a method beside those of the unchanged method, on the same questions.
+
+    benchmarks: the scores by column; their field `dense` is the score of the unchanged method.
+    average: the mean of variant / unchanged over the columns; None if a share is missing.
+    average_ci95: its interval; None if a column's score has none.
+    """
+
+    benchmarks: tuple[BenchmarkScore, ...]
+    average: float | None = None
+    average_ci95: tuple[float, float] | None = None
+
+
 class EvaluatedCell(Record):
     """One row of the table: a method at a retention, or the dense model.
 
@@ -101,6 +118,7 @@ class EvaluatedCell(Record):
     benchmarks: the scores by column.
     average: the mean of the shares of dense, as the paper's column "Average"; None if a share is missing.
     average_ci95: its interval, from resampled pictures; None if a column's score has none.
+    beside_default: how a variant of a method differs from the unchanged method; None for any other row.
     fastv_macs, kv_bytes: means over all questions with a picture.
     prefill_ms, total_ms: medians over all questions with a picture.
     prefill_speedup, total_speedup: medians of the paired ratios dense / cell; None for the dense model.
@@ -113,6 +131,7 @@ class EvaluatedCell(Record):
     benchmarks: tuple[BenchmarkScore, ...]
     average: float | None = None
     average_ci95: tuple[float, float] | None = None
+    beside_default: BesideDefault | None = None
     fastv_macs: float | None = None
     kv_bytes: float | None = None
     prefill_ms: Milliseconds | None = None
@@ -161,3 +180,40 @@ class Evaluation(StudyDocument):
     cells: tuple[EvaluatedCell, ...]
     refused: tuple[Refusal, ...] = ()
     report: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_one_cell(cls, given: Any) -> Any:
+        """Read a document from before `eval` took several cells: it has one cell, and the dense model beside it."""
+        if not isinstance(given, dict) or "cells" in given or not isinstance(given.get("tasks"), list | tuple):
+            return given
+        study, tasks = given["study"], given["tasks"]
+        known = {name: value for name, value in given.items() if name not in ("tasks", "version")}
+        cell = {"method": study["methods"][0], "retention": study["retentions"][0]}
+        dense = any("dense" in name and task[name] is not None for task in tasks for name in task)
+        return {
+            **known,
+            "benchmarks": [],
+            "dense": {"cell": None, "tasks": [_dense_of(task) for task in tasks], "benchmarks": []} if dense else None,
+            "cells": [{"cell": cell, "tasks": [_cell_of(task) for task in tasks], "benchmarks": []}],
+        }
+
+
+def _cell_of(task: dict[str, Any]) -> dict[str, Any]:
+    """Return the cell's part of a task of an old document."""
+    scores = [
+        {"value" if name == "pruned" else name: value for name, value in score.items()} for score in task["scores"]
+    ]
+    return {name: value for name, value in task.items() if not name.startswith("dense_")} | {"scores": scores}
+
+
+def _dense_of(task: dict[str, Any]) -> dict[str, Any]:
+    """Return the dense model's part of a task of an old document."""
+    named = ("metric", "filter", "higher_is_better")
+    scores = [
+        {name: score[name] for name in named} | {"value": score["dense"]}
+        for score in task["scores"]
+        if score.get("dense") is not None
+    ]
+    times = {name.removeprefix("dense_"): value for name, value in task.items() if name.startswith("dense_")}
+    return {"task": task["task"], "questions": task["questions"], "scores": scores} | times

@@ -1,6 +1,9 @@
-"""The records of `eval`: one line of answers.jsonl for each question, with all answers to it."""
+"""The records of `eval` in answers.jsonl: one line for each question with all answers to it, and the refused cells.
 
-from typing import Annotated
+The file begins with a header, and each session adds a line, as in `measurements.jsonl` (records/schema.py).
+"""
+
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -47,8 +50,10 @@ class AnsweredQuestion(Record):
     A question without a picture is answered only once, by the dense model. Its answer counts for every cell.
 
     task, split, document: name of the task, the split of its data, and number of the question in it.
-    prompt: hash of the text that was asked. A task that has changed asks its questions again.
+    prompt: hash of the text that was asked, and of the options of the answer. A task that has changed asks its
+        questions again.
     picture: number of its pictures. Questions with one number show the same pictures. None without pictures.
+    pixels: hash of its pictures; empty without pictures. A later session numbers the same pictures alike.
     visual_tokens: visual tokens that enter the decoder; 0 without pictures.
     order: who answered first, second, and so on, in random order: `dense` and the ids of the cells.
     dense: the dense model's answer; None if the study leaves the dense model out and the question has a picture.
@@ -57,11 +62,13 @@ class AnsweredQuestion(Record):
     session: id of the session that asked.
     """
 
+    record: Literal["question"] = "question"
     task: str
     split: str
     document: int
     prompt: str
     picture: int | None = None
+    pixels: str = ""
     visual_tokens: ZeroOrMore
     order: tuple[str, ...]
     dense: Answer | None
@@ -73,3 +80,21 @@ class AnsweredQuestion(Record):
     def timed(self) -> bool:
         """Whether the question has a picture. Only then do its times show the effect of pruning."""
         return bool(self.answers)
+
+    def answer_of(self, row: str) -> Answer | None:
+        """Return the answer of one row of the table; None if it has none.
+
+        row: `dense` or the id of a cell. A question without a picture has one answer, which counts for every row.
+        """
+        if row == DENSE or not self.answers:
+            return self.dense
+        return next((answer for answer in self.answers if answer.cell.id == row), None)
+
+
+class RefusedCell(Record):
+    """A cell that its method, the model or a question refuses. It is not asked again."""
+
+    record: Literal["refusal"] = "refusal"
+    cell: Cell
+    reason: str
+    session: str = ""
