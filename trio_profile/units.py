@@ -183,9 +183,12 @@ def task_score(value: float) -> str:
     return f"{value:.{_score_digits(value)}f}".replace("-", "−")
 
 
-def task_score_difference(difference: float, bounds: Sequence[float] | None = None) -> str:
-    """A difference of two scores with its sign, and its interval if it has one: `−0.0123 [−0.0301, +0.0055]`."""
-    digits = _score_digits(difference)
+def task_score_difference(difference: float, score: float, bounds: Sequence[float] | None = None) -> str:
+    """A difference of two scores with its sign, and its interval if it has one: `−0.0123 [−0.0301, +0.0055]`.
+
+    score: one of the two. The difference gets as many decimals.
+    """
+    digits = _score_digits(score)
     value, *ends = (f"{part:+.{digits}f}".replace("-", "−") for part in (difference, *(bounds or ())))
     return f"{value} [{', '.join(ends)}]" if ends else value
 

@@ -45,15 +45,16 @@ def scores_page(document: Evaluation) -> Page:
     charts = (eval_charts.speed_and_average(document), eval_charts.differences(document))
     blocks: list[Block] = [Sentences("", list(_sentences(document)))]
     if document.benchmarks:
-        blocks += [eval_tables.score_table(document), _columns(document)]
+        variants = eval_tables.variant_table(document)
+        blocks += [eval_tables.score_table(document), *([variants] if variants.rows else []), _columns(document)]
     return Page(
         "scores",
         "Scores",
         "Every score is the task's own, as lmms-eval computes it. All cells and the dense model answer the same "
         "questions, so a difference is paired. The average is the mean over the benchmarks of score / dense. Intervals "
         "are for 95 %, from resampled pictures: questions about one picture are drawn together. A score has one if it "
-        "is known how each question moves it. A cell is on the Pareto front, and its point is filled, if no other cell is "
-        "both faster and better.",
+        "is known how each question moves it. A cell is on the Pareto front, and its point is filled, if no other cell "
+        "is both faster and better.",
         [*blocks, *(chart for chart in charts if chart is not None)],
     )
 

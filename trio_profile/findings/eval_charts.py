@@ -130,7 +130,7 @@ def _of_dense(score: BenchmarkScore) -> tuple[float, float]:
 
 
 def _said(row: EvaluatedCell, score: BenchmarkScore) -> str:
-    difference = units.task_score_difference(score.difference or 0.0, score.ci95)
+    difference = units.task_score_difference(score.difference or 0.0, score.value, score.ci95)
     return f"{score.benchmark}, {name_of(row)}\n{units.task_score(score.value)}, {difference} to dense"
 
 

@@ -4,7 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from trio_profile import units
 from trio_profile.analysis.eval_verdict import outcome
-from trio_profile.analysis.evaluation import BenchmarkScore, EvaluatedCell, Evaluation, Score, TaskSummary
+from trio_profile.analysis.evaluation import (
+    BenchmarkScore,
+    BesideDefault,
+    EvaluatedCell,
+    Evaluation,
+    Score,
+    TaskSummary,
+)
 from trio_profile.findings import entries
 from trio_profile.findings.blocks import Entry, Table, Tone
 from trio_profile.records.estimate import Measured, Milliseconds, Tokens
@@ -49,10 +56,26 @@ def score_table(document: Evaluation) -> Table:
         last = [*([Entry(units.percent(1.0)), entries.NOTHING] if averaged else []), *([entries.NOTHING] * printed)]
         rows.append([*_head(document, dense), *_values(document, dense), *last])
     for row in rows_of(document):
-        last = [*(_average(row) if averaged else []), *([_share(_printed(document, row))] if printed else [])]
+        last = [*(_kept(row) if averaged else []), *([_share(_printed(document, row))] if printed else [])]
         rows.append([*_head(document, row), *_values(document, row), *last])
     caption = "Scores" if dense is None else "Scores, and their average as a share of dense"
     return Table(caption, columns, rows, keys=2)
+
+
+def variant_table(document: Evaluation) -> Table:
+    """Each variant of a method beside the unchanged method: the difference in each benchmark, and the average."""
+    rows = [
+        [
+            *_head(document, row),
+            *(_to_default(found.get(column.name)) for column in document.benchmarks),
+            *_kept(beside),
+        ]
+        for row in rows_of(document)
+        if (beside := row.beside_default) is not None
+        for found in [{score.benchmark: score for score in beside.benchmarks}]
+    ]
+    columns = ("Variant", "Retention", *(column.name for column in document.benchmarks), "average", "95 % interval")
+    return Table("Variants less the default, and their average as a share of the default", columns, rows, keys=2)
 
 
 def cost_table(document: Evaluation) -> Table | None:
@@ -157,20 +180,31 @@ def _benchmark(score: BenchmarkScore | None) -> Entry:
         return entries.NOTHING
     title = ""
     if score.difference is not None:
-        title = f"{units.task_score_difference(score.difference, score.ci95)} to dense"
+        title = f"{units.task_score_difference(score.difference, score.value, score.ci95)} to dense"
     tone = _TONES.get(outcome(score.ci95, 0.0), "")
     return Entry(units.task_score(score.value), title=title, tone=tone, order=score.value)
 
 
-def _average(row: EvaluatedCell) -> list[Entry]:
-    """The average of a row, and its interval."""
-    if row.average is None:
+def _to_default(score: BenchmarkScore | None) -> Entry:
+    """The difference of a variant to the default. Its interval is the tooltip."""
+    if score is None or score.difference is None:
+        return entries.NOTHING
+    title = units.task_score_difference(score.difference, score.value, score.ci95)
+    tone = _TONES.get(outcome(score.ci95, 0.0), "")
+    return Entry(
+        units.task_score_difference(score.difference, score.value), title=title, tone=tone, order=score.difference
+    )
+
+
+def _kept(found: EvaluatedCell | BesideDefault) -> list[Entry]:
+    """An average share, and its interval."""
+    if found.average is None:
         return [entries.NOTHING, entries.NOTHING]
-    tone = _TONES.get(outcome(row.average_ci95, 1.0), "")
-    average = Entry(units.percent(row.average), tone=tone, order=row.average)
-    if row.average_ci95 is None:
+    tone = _TONES.get(outcome(found.average_ci95, 1.0), "")
+    average = Entry(units.percent(found.average), tone=tone, order=found.average)
+    if found.average_ci95 is None:
         return [average, entries.NOTHING]
-    _, bracket, bounds = units.percent_within(row.average, row.average_ci95).partition("[")
+    _, bracket, bounds = units.percent_within(found.average, found.average_ci95).partition("[")
     return [average, Entry(f"{bracket}{bounds}")]
 
 
@@ -218,7 +252,7 @@ def _score(score: Score) -> Sequence[Entry]:
         if score.higher_is_better is False:
             said = {"better": "worse", "worse": "better"}.get(said, said)
         tone = _TONES.get(said, "") if score.higher_is_better is not None else ""
-        text = units.task_score_difference(score.difference, score.ci95)
+        text = units.task_score_difference(score.difference, score.value, score.ci95)
         difference = Entry(text, tone=tone, order=score.difference)
     return [dense, Entry(units.task_score(score.value)), difference]
 
