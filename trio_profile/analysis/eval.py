@@ -61,6 +61,19 @@ def evaluate_row(
     )
 
 
+def compare_with(
+    default: Results, variant: Results, columns: Sequence[Benchmark], answers: Sequence[AnsweredQuestion]
+) -> BesideDefault:
+    """Return the scores of a variant beside those of the unchanged method on the same questions.
+
+    default, variant: lmms-eval's results.
+    columns: the columns of the table.
+    answers: the answers to all questions.
+    """
+    found, average, interval = scores(columns, variant, default, answers)
+    return BesideDefault(benchmarks=found, average=average, average_ci95=interval)
+
+
 def _scores(task: str, results: Results, dense: Results | None, answers: Sequence[AnsweredQuestion]) -> Iterator[Score]:
     """Yield a score for each number that lmms-eval reports for a task. Its keys are `metric,filter`."""
     for key, listed in results["results"][task].items():

@@ -7,6 +7,7 @@ from trio_profile.analysis.eval_verdict import Outcome, average_outcome, outcome
 from trio_profile.analysis.evaluation import Benchmark, EvaluatedCell, Evaluation
 from trio_profile.findings import eval_charts, eval_tables
 from trio_profile.findings.blocks import Block, Page, Report, Sentences, Terms
+from trio_profile.findings.eval_ablation import ablation_page
 from trio_profile.findings.eval_tables import name_of, rows_of
 from trio_profile.text import listed
 
@@ -180,4 +181,4 @@ def _column(column: Benchmark) -> str:
     return f"{task}{' + '.join(names)}{scale}.{paper} {column.differs}".strip()
 
 
-PAGES: tuple[Callable[[Evaluation], Page], ...] = (scores_page, cost_page, tasks_page, refused_page)
+PAGES: tuple[Callable[[Evaluation], Page], ...] = (ablation_page, scores_page, cost_page, tasks_page, refused_page)

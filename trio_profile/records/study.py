@@ -52,7 +52,8 @@ class Study(Record):
         for the host.
     cold_l2: CUDA only. The L2 cache is overwritten before each run.
 
-    ablations: kinds `ablate` and `eval` only. For each group and each variant, the options that differ from the default.
+    ablations: kinds `ablate` and `eval` only. For each group and each variant, the options that differ from the
+        default.
     suite: kind `eval` only. A suite that ships with the package or a file, and perhaps its table: `trio:llava-1.5-7b`.
     tasks: kind `eval` only. The tasks of lmms-eval.
     task_path: kind `eval` only. A directory with further tasks.
