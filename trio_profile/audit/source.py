@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -23,6 +23,13 @@ _MOST_DEPTH = 12
 _MOST_NODES = 50_000
 _LONGEST_TEXT = 2_000
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+Kind = Literal["claims", "suite"]
+_EXAMPLES: dict[Kind, str] = {
+    "claims": "`trio-profile audit --new FILE` writes an example",
+    "suite": "`--suite trio` is an example",
+}
+"""Where an example is, by what a file holds."""
 
 K = TypeVar("K", bound=BaseModel)
 Place = tuple[str | int, ...]
@@ -86,27 +93,30 @@ def exists(path: Path) -> bool:
         return False
 
 
-def read(path: Path) -> Source:
-    """Parse a file. Raises ClaimsError if it cannot be read, is too large, or is no such YAML."""
+def read(path: Path, kind: Kind = "claims") -> Source:
+    """Parse a file. Raises ClaimsError if it cannot be read, is too large, or is no such YAML.
+
+    kind: what the file holds, for messages.
+    """
     try:
         if not is_regular(path):
-            raise ClaimsError(f"{path} is no file; name a claims file or a built-in set")
+            raise ClaimsError(f"{path} is no file; name a {kind} file or a built-in one")
         with open_regular(path) as file:
             raw = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise ClaimsError(f"{path} cannot be read: {error.strerror}") from error
     if len(raw) > MOST_BYTES:
-        limit = f"more than {MOST_BYTES // 1000} kB; a claims file holds a few tables"
+        limit = f"more than {MOST_BYTES // 1000} kB; a {kind} file holds a few tables"
         raise ClaimsError(f"{path}, line 1: the file: {limit}")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise ClaimsError(f"{path}, line {line}: the file: byte {error.start} is not UTF-8") from error
-    return parse(text, str(path))
+    return parse(text, str(path), kind)
 
 
-def parse(text: str, name: str) -> Source:
+def parse(text: str, name: str, kind: Kind = "claims") -> Source:
     """Parse a text. Raises ClaimsError with the line if it is no such YAML."""
     source = Source(name, None, {})
     try:
@@ -118,7 +128,7 @@ def parse(text: str, name: str) -> Source:
         several = problem == "but found another document"
         source.refuse((), "holds more than one document" if several else f"is not YAML: {problem}")
     if root is None:
-        source.refuse((), "is empty; `trio-profile audit --new FILE` writes an example")
+        source.refuse((), f"is empty; {_EXAMPLES[kind]}")
     return Source(name, _value(root, (), source), source.lines)
 
 

@@ -144,6 +144,13 @@ OPTIONS: dict[str, Option] = {
     ),
     "new_tokens": Option(INPUT, int, "Tokens generated in each run.", "8"),
     "batch": Option(INPUT, int, "Samples in a batch.", "1"),
+    "suite": Option(
+        INPUT,
+        str,
+        "The benchmarks, methods and retentions of a paper's table: trio, trio:llava-1.5-7b, or a file of your own.",
+        read=name_or_path,
+        metavar="NAME[:TABLE]",
+    ),
     "tasks": Option(INPUT, str, "Comma list of tasks of lmms-eval, such as pope,gqa.", read=comma_list(str)),
     "task_path": Option(INPUT, Path, "A directory with YAML files of your own tasks.", read=absolute),
     "limit": Option(INPUT, int, "Ask the first N questions of each task.", "all", minimum=1),
@@ -206,6 +213,8 @@ OPTIONS: dict[str, Option] = {
 """Every option that a kind of study may take, by its name, in the order of the help."""
 
 SPECIAL: dict[tuple[str, str], Option] = {
+    ("eval", "method"): replace(OPTIONS["method"], empty="the suite's; without a suite trio"),
+    ("eval", "retention"): replace(OPTIONS["retention"], empty="the suite's; without a suite 0.333"),
     ("flops", "method"): replace(OPTIONS["method"], empty="trio if --retention is given; otherwise the dense model"),
 }
 """Options that mean something else for one kind: by the kind and the option's name."""

@@ -52,7 +52,9 @@ class Study(Record):
         for the host.
     cold_l2: CUDA only. The L2 cache is overwritten before each run.
 
-    ablations: kind `ablate` only. For each group and each variant, the options that differ from the default.
+    ablations: kinds `ablate` and `eval` only. For each group and each variant, the options that differ from the
+        default.
+    suite: kind `eval` only. A suite that ships with the package or a file, and perhaps its table: `trio:llava-1.5-7b`.
     tasks: kind `eval` only. The tasks of lmms-eval.
     task_path: kind `eval` only. A directory with further tasks.
     limit: kind `eval` only. Questions of each task. None: all.
@@ -90,6 +92,7 @@ class Study(Record):
     picture: bool = True
     fidelity_inputs: Annotated[int, Field(ge=0, le=10_000)] | None = None
     ablations: dict[str, dict[str, Options]] = Field(default_factory=dict)
+    suite: str | None = None
     tasks: tuple[str, ...] = ()
     task_path: str | None = None
     limit: Annotated[int, Field(ge=1)] | None = None

@@ -31,6 +31,8 @@ def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) ->
     given = {**(_read_kind(kind, file) if file else {}), **fields}
     if kind.runs_a_model:
         require_run(kind.name)
+    if kind.name == "ablate" and given.get("tasks"):
+        return _ablation_on_tasks(kind, given)
     if given.get("verb", kind.name) != kind.name:
         raise StudyError(f"verb = {given['verb']!r}: this is a study of kind {kind.name!r}; leave verb out")
     study = _validated({**_defaults(kind, given), **given, "verb": kind.name})
@@ -40,6 +42,20 @@ def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) ->
         study = kind.load("prepare")(study)
     _refuse_several(kind, study)
     return study
+
+
+def _ablation_on_tasks(kind: Kind, given: Mapping[str, Any]) -> Study:
+    """Return the study of `ablate --tasks`: an evaluation with a row for each variant. Raises as `make` does."""
+    taken = fields_of(find("eval"))
+    for name, value in given.items():
+        if name not in taken:
+            raise StudyError(f"{name} = {value!r}: ablate on tasks has no such field; leave it out")
+    study = make("eval", {"retentions": kind.defaults["retentions"], **given, "verb": "eval"})
+    if any(study.ablations.values()):
+        return study
+    from trio_profile.studies.ablate import variants_of
+
+    return study.model_copy(update={"ablations": variants_of(study, tuple(study.ablations))})
 
 
 def read(file: Path) -> dict[str, Any]:
@@ -65,7 +81,7 @@ def stored(file: Path) -> Study:
 def fields_of(kind: Kind) -> set[str]:
     """Return the fields of Study that a kind takes."""
     common = _OF_EVERY_MODEL if kind.runs_a_model else {"verb"}
-    return {FIELDS.get(option, option) for option in kind.options} & set(Study.model_fields) | common
+    return {FIELDS.get(option, option) for option in kind.options} & set(Study.model_fields) | common | {*kind.fields}
 
 
 def _read_kind(kind: Kind, file: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import pytest
 import typer
 
+from tests.profile import lmms_stand_in
 from tests.profile.command import complaint, document
 from trio_core.methods.method import registry
 from trio_profile.cli import options, run, study_verbs
@@ -183,7 +184,8 @@ def test_several_retentions_are_refused_where_one_is_measured(kind, capsys):
 
 def test_an_extra_that_is_missing_is_named(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "lmms_eval", None)
-    monkeypatch.delitem(sys.modules, "trio_profile.studies.eval", raising=False)
+    for name in lmms_stand_in.IMPORTERS:
+        monkeypatch.delitem(sys.modules, name, raising=False)
     said = complaint(capsys, "eval", "--tasks", "pope")
     assert "eval needs the extra 'eval'" in said
     assert "pip install 'trio-profile[eval]'" in said
