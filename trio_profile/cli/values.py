@@ -45,8 +45,8 @@ def absolute(path: Path) -> str:
 
 def one_or_more(paths: Sequence[Path]) -> str | tuple[str, ...]:
     """The path of one file, or the paths of several. Raises BadParameter if one cannot be made absolute."""
-    found = tuple(map(absolute, paths))
-    return found if len(found) > 1 else found[0]
+    first, *others = map(absolute, paths)
+    return (first, *others) if others else first
 
 
 def name_or_path(text: str) -> str:
