@@ -94,11 +94,14 @@ def test_the_model_is_left_as_it_was_even_under_inference_mode(workload: Workloa
         return [len(layer._forward_hooks) + len(layer._forward_pre_hooks) for layer in workload.adapter.layers]
 
     before = hooks()  # the library may have its own
+    frozen = next(workload.model.parameters()).requires_grad_(False)
     with torch.inference_mode():
         again = profiler.by_layer(workload, workload.inputs, K_POS, "last")
     np.testing.assert_array_equal(again.last, found.last)
     assert hooks() == before
     assert all(parameter.grad is None for parameter in workload.model.parameters())
+    assert sum(not parameter.requires_grad for parameter in workload.model.parameters()) == 1
+    frozen.requires_grad_(True)
 
 
 def test_questions_are_encoded_as_in_every_other_profiler():
