@@ -33,6 +33,11 @@ def count_within(value: float, bounds: Sequence[float]) -> str:
     return f"{value:.{digits}f} [{bounds[0]:.{digits}f}, {bounds[1]:.{digits}f}]"
 
 
+def span(low: int, high: int) -> str:
+    """A range of whole numbers: `8 to 32`. A range of one number is the number."""
+    return exact(low) if low == high else f"{exact(low)} to {exact(high)}"
+
+
 def size(num_bytes: float) -> str:
     """Bytes with a binary prefix: 333447168 → `318 MiB`."""
     for unit_size, unit in _BINARY:

@@ -11,7 +11,7 @@ KEPT["audit"](DIR)     puts a small study of this kind into a directory, as `--o
 
 import io
 from base64 import b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from shutil import copy
 
@@ -249,22 +249,29 @@ def removal(question: int, kept: int, bound: float, norms: float, kl: float, lay
     return Removal(question=question, layer=layer, selection="random", kept=kept, bound=bound, norms=norms, kl_nats=kl)
 
 
-def theory_document() -> TheoryDocument:
-    """One stage and four layers, over ten questions with numbers drawn at random."""
+def theory_document(names: Sequence[str] = ("",) * 10, tokens: int = 20) -> TheoryDocument:
+    """One stage and four layers, over ten questions with numbers drawn at random.
+
+    names: the benchmark of each question. tokens: how many visual tokens the last question has.
+    """
     draw = np.random.default_rng(3)
-    removals = [removal(q, kept, *draw.random(3)) for q in range(10) for kept in (5, 9) for _ in range(4)]
-    saliency = [draw.random((4, 20)) for _ in range(10)]
+    count = len(names)
+    removals = [removal(q, kept, *draw.random(3)) for q in range(count) for kept in (5, 9) for _ in range(4)]
+    visual_tokens = [20] * (count - 1) + [tokens]
+    saliency = [draw.random((4, own)) for own in visual_tokens]
     return TheoryDocument(
         environment=examples.environment(),
         study=Study(verb="theory"),
-        questions=10,
+        questions=count,
         visual_tokens=20,
+        visual_tokens_range=(20, tokens),
         probe="next",
         rows="last",
         k_pos=4,
         stages=(theory.stage(1, removals),),
-        layers=theory.by_depth(saliency, saliency),
+        layers=theory.by_depth(saliency, saliency, names=names),
         agreement_trend=theory.agreement_trend(saliency, saliency),
+        benchmarks=theory.benchmarks(names, visual_tokens),
     )
 
 

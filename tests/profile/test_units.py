@@ -18,6 +18,10 @@ def test_bytes_have_binary_prefixes():
     assert units.size(139 * 2**30) == "139 GiB"
 
 
+def test_a_range_of_one_number_is_the_number():
+    assert (units.span(8, 32), units.span(2880, 2880)) == ("8 to 32", units.exact(2880))
+
+
 def test_exact_numbers_show_every_digit_and_do_not_break():
     assert units.exact(2985934061568).split("\N{NARROW NO-BREAK SPACE}") == ["2", "985", "934", "061", "568"]
     assert units.exact(12) == "12"

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from trio_profile import units
-from trio_profile.cli.values import absolute, assignments, comma_list, name_or_path
+from trio_profile.cli.values import absolute, assignments, comma_list, name_or_path, one_or_more
 from trio_profile.studies.kinds import FIELDS, Kind
 
 MODEL, METHOD, INPUT, CLAIM, SAMPLING, OUTPUT = "Model", "Method", "Input", "Claim", "Sampling", "Output"
@@ -126,10 +126,10 @@ OPTIONS: dict[str, Option] = {
     ),
     "questions": Option(
         INPUT,
-        Path,
+        list[Path],
         "A file of questions about pictures, as JSON Lines: image, question, answer, kind.",
         "the model's own questions if it has some",
-        read=absolute,
+        read=one_or_more,
     ),
     "asked": Option(
         INPUT,
@@ -201,11 +201,7 @@ OPTIONS: dict[str, Option] = {
         SAMPLING, float, "CUDA: keep the stream busy for this time before each run, to time the device alone.", "0"
     ),
     "cold_l2": Option(
-        SAMPLING,
-        bool,
-        "CUDA: overwrite the L2 cache before each run.",
-        "--warm-l2",
-        names=("--cold-l2/--warm-l2",),
+        SAMPLING, bool, "CUDA: overwrite the L2 cache before each run.", "--warm-l2", names=("--cold-l2/--warm-l2",)
     ),
     # Output
     "unit": Option(OUTPUT, Literal["macs", "flops"], "Unit of the tables.", "macs"),
@@ -216,6 +212,10 @@ SPECIAL: dict[tuple[str, str], Option] = {
     ("eval", "method"): replace(OPTIONS["method"], empty="the suite's; without a suite trio"),
     ("eval", "retention"): replace(OPTIONS["retention"], empty="the suite's; without a suite 0.333"),
     ("flops", "method"): replace(OPTIONS["method"], empty="trio if --retention is given; otherwise the dense model"),
+    ("theory", "questions"): replace(
+        OPTIONS["questions"], help=f"{OPTIONS['questions'].help} Repeat it for several benchmarks, one file for each."
+    ),
+    ("theory", "asked"): replace(OPTIONS["asked"], help="Ask the first N questions of each file."),
 }
 """Options that mean something else for one kind: by the kind and the option's name."""
 

@@ -67,7 +67,7 @@ def _study(document: SweepDocument | Comparison | Ablation) -> list[_Item]:
         ("ablations", ", ".join(asked.ablations)),
         ("image", asked.image),
         ("prompt", asked.prompt),
-        ("questions", asked.questions),
+        ("questions", ", ".join(asked.question_files)),
         ("tokens", _tokens(document)),
         ("batch", str(asked.batch)),
         ("device", f"{asked.device}, {asked.dtype}, {asked.attention} attention"),

@@ -3,6 +3,7 @@
 Nothing here reaches the hub unless the user names one of its repositories.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,12 +72,20 @@ def _trained(checkpoint: str, study: Study, device: torch.device) -> tuple[PreTr
     # A foreign checkpoint may fail anywhere in the loading code. The user gets one line in every case.
     except Exception as error:
         if "attn_implementation" in str(error):
-            raise StudyError(f"attention {study.attention!r} cannot be used here: {first_line(error)}") from error
+            raise StudyError(_refused_attention(study.attention, error)) from error
         raise StudyError(f"model {study.model!r} cannot be loaded: {first_line(error)}") from error
     finally:
         if shown:
             transformers_logging.enable_progress_bar()
     return model.eval().to(device), processor  # pyright: ignore[reportArgumentType]
+
+
+def _refused_attention(attention: str, error: Exception) -> str:
+    """Why a model cannot use an attention kernel, and the one that every model can use."""
+    why = first_line(error)
+    if unsupported := re.match(r"\w+ does not support", why):  # transformers goes on about its own issue tracker
+        why = f"{unsupported[0]} it"
+    return f"attention {attention!r} cannot be used here: {why}; choose --attention eager"
 
 
 def _require_token_ids(generation: Any) -> None:
@@ -146,7 +155,7 @@ def _random_weights(builtin: Builtin, study: Study, device: torch.device) -> Pre
             torch.manual_seed(study.seed)
             model = builtin.cls._from_config(config, attn_implementation=study.attention)
     except (ValueError, ImportError) as error:
-        raise StudyError(f"attention {study.attention!r} cannot be used here: {first_line(error)}") from error
+        raise StudyError(_refused_attention(study.attention, error)) from error
     finally:
         torch.set_default_dtype(before)
     return model.eval()

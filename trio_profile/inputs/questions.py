@@ -8,7 +8,7 @@ A file of them is JSON Lines, one question a line, its picture beside the file:
 import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path, PurePath
@@ -37,6 +37,7 @@ class Question:
     answer: the known answer, if there is one.
     kind: accuracies are also reported by kind, such as "2 hops".
     source: names the picture. Questions with one source share a picture. Empty if no other question has this picture.
+    benchmark: the name of the question's file, if the study has several files; otherwise empty.
     """
 
     picture: Callable[[], Image.Image]
@@ -44,6 +45,7 @@ class Question:
     answer: str | None = None
     kind: str = ""
     source: str = ""
+    benchmark: str = ""
 
     def is_answered_by(self, said: str) -> bool:
         """Whether a text is the answer, or begins with it as a sentence or line of its own.
@@ -127,6 +129,27 @@ def read(path: Path) -> list[Question]:
     return found
 
 
+def read_several(paths: Sequence[Path], most: int | None) -> list[Question]:
+    """The first questions of each file. Each question has the name of its file, without suffix, as its benchmark.
+
+    most: of each file; None for all.
+    Raises StudyError as `read` does, and if two files have one name or a file has less than FEWEST questions.
+    """
+    by_name: dict[str, Path] = {}
+    for path in paths:
+        if (other := by_name.setdefault(path.stem, path)) is not path:
+            raise StudyError(f"questions {other} and {path} are both called {path.stem!r}: rename one of them")
+    found: list[Question] = []
+    for name, path in by_name.items():
+        questions = read(path)[:most]
+        if len(questions) < FEWEST:
+            raise StudyError(
+                f"questions {path}: {len(questions)} questions; an interval over them needs at least {FEWEST}"
+            )
+        found += [replace(question, benchmark=name) for question in questions]
+    return found
+
+
 def enough(count: int, where: str, *, answered: bool) -> None:
     """Raise StudyError if there are too few answers for an interval of their accuracy."""
     if answered and count < FEWEST:
@@ -147,6 +170,11 @@ def pictures_of(questions: Sequence[Question]) -> tuple[int, ...]:
     """The number of the picture of each question, from 0, in the order in which the pictures first appear."""
     numbers: dict[str | int, int] = {}
     return tuple(numbers.setdefault(one.source or position, len(numbers)) for position, one in enumerate(questions))
+
+
+def benchmarks_of(questions: Sequence[Question]) -> tuple[str, ...]:
+    """The benchmark of each question: the name of its file if there are several files, otherwise its kind."""
+    return tuple(one.benchmark or one.kind for one in questions)
 
 
 def _question(line: str, where: str, directory: Path) -> Question:

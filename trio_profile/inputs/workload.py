@@ -21,7 +21,7 @@ from trio_core.models.adapter import Adapter
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import Inputs
 from trio_profile.inputs.models import Loaded, load, own_questions
-from trio_profile.inputs.questions import Question, enough, open_picture
+from trio_profile.inputs.questions import Question, enough, open_picture, read_several
 from trio_profile.inputs.questions import read as read_questions
 from trio_profile.records.schema import Shape, Study
 
@@ -161,8 +161,9 @@ def questions_of(study: Study, loaded: Loaded) -> tuple[Question, ...]:
     if study.questions is not None:
         if loaded.processor is None:
             raise StudyError(f"model {study.model!r} has no tokenizer: questions need a checkpoint, --model DIR")
-        found = read_questions(Path(study.questions))[:asked]
-        where = study.questions
+        files = [Path(file) for file in study.question_files]
+        found = read_several(files, asked) if len(files) > 1 else read_questions(files[0])[:asked]
+        where = ", ".join(study.question_files)
     elif own := own_questions(study):
         found = own(OWN_QUESTIONS if asked is None else asked)
         where = f"questions of {study.model!r}"

@@ -32,12 +32,13 @@ class Study(Record):
     text_tokens: length of the random input's prompt. If it is given, the input is always random. None: 60.
     new_tokens: tokens generated in each run.
     batch: samples in a batch.
-    questions: a file of questions about pictures (docs/how-to/questions.md). Without it: the model's own questions, or
-        random pictures if it has no questions.
+    questions: a file of questions about pictures (docs/how-to/questions.md). Kind `theory` takes several files, one for
+        each benchmark. Without a file: the model's own questions, or random pictures if it has no questions.
     picture: whether the study keeps a small copy of the picture, the scores of its tokens, and which of them merged
         into which. Kept tokens are always recorded.
     fidelity_inputs: how many questions or pictures the pruned model and the dense model both answer. None: all
-        questions of a file; 200 of the model's own questions; otherwise no drawn pictures.
+        questions of a file; 200 of the model's own questions; otherwise no drawn pictures. Of several files: so many
+        questions of each.
 
     device, dtype, attention: where and how the model runs.
     seed: seed of the weights, the inputs and the order of runs.
@@ -88,7 +89,7 @@ class Study(Record):
     processes: Annotated[int, Field(ge=1, le=64)] | None = None
     preroll_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
     cold_l2: bool = False
-    questions: str | None = None
+    questions: str | Annotated[tuple[str, ...], Field(min_length=2)] | None = None
     picture: bool = True
     fidelity_inputs: Annotated[int, Field(ge=0, le=10_000)] | None = None
     ablations: dict[str, dict[str, Options]] = Field(default_factory=dict)
@@ -103,6 +104,13 @@ class Study(Record):
     claims: str | None = None
     measured: str | None = None
     gpu: str | None = None
+
+    @property
+    def question_files(self) -> tuple[str, ...]:
+        """The files of questions."""
+        if self.questions is None:
+            return ()
+        return (self.questions,) if isinstance(self.questions, str) else self.questions
 
     def cells(self) -> list["Cell"]:
         """The cells in order: each method at each retention, lowest first, with the default and then each variant."""

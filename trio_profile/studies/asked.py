@@ -142,6 +142,8 @@ def _require_methods(study: Study) -> None:
 
 def _refuse_several(kind: Kind, study: Study) -> None:
     """Raise StudyError if a field has several values where the kind takes one, or none where it needs one."""
+    if len(study.question_files) > 1 and "questions" not in kind.several:
+        raise StudyError(f"questions = {', '.join(study.question_files)}: {kind.name} takes one file; give one of them")
     for name, singular in (("methods", "method"), ("retentions", "retention")):
         values = getattr(study, name)
         if name not in fields_of(kind):

@@ -52,7 +52,7 @@ class Kind:
     unfinished: the file of an unfinished study, from which the same command goes on; empty if `file` is this file, and
         if the study begins anew.
     defaults: the fields of Study with another default than Study's own.
-    several: the fields of Study that may hold more than one value: `methods`, `retentions`.
+    several: the fields of Study that may hold more than one value: `methods`, `retentions`, `questions`.
     preview: the function of its dry run: `preview(study, watch)` returns a Preview.
     prepare: the function that completes a checked Study, if its defaults depend on the model; otherwise empty.
     keep_refusals: whether a refused cell is recorded and the study continues. Otherwise the whole study is refused.
@@ -228,7 +228,8 @@ KINDS: dict[str, Kind] = {
             name="theory",
             group="Paper",
             summary="Compare the paper's bound with the divergence that removing tokens causes, stage by stage.\n\n"
-            "It also compares each layer's saliency with the last layer's.",
+            "It also compares each layer's saliency with the last layer's, and says which share of the visual tokens "
+            "lies above the layer's mean, benchmark by benchmark.",
             options=(*MODEL, "retention", "questions", "asked"),
             runner="trio_profile.studies.theory:run",
             document="trio_profile.analysis.theory:TheoryDocument",
@@ -237,7 +238,7 @@ KINDS: dict[str, Kind] = {
             file=DOCUMENTS["theory"],
             rows="layers",
             defaults={"retentions": (0.05, 0.11, 0.33, 0.66), "fidelity_inputs": 30},
-            several=("retentions",),
+            several=("retentions", "questions"),
         ),
     )
 }

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from tests.profile.family_checkpoints import Saved
 from trio_core.models import adapter_for
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN
@@ -101,6 +102,14 @@ def test_unknown_names_are_refused_in_one_line(fields, says):
         load(Study(**fields))
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_kernel_that_the_model_lacks_names_one_that_it_has(saved: Saved):
+    with pytest.raises(StudyError) as caught:
+        load(Study(model=str(saved("FastVLM"))))
+    assert str(caught.value) == (
+        "attention 'sdpa' cannot be used here: ConvNextModel does not support it; choose --attention eager"
+    )
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")

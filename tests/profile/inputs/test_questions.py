@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from trio_profile.errors import StudyError
-from trio_profile.inputs.questions import FEWEST, Question, hash_questions, open_picture, pictures_of, plain, read
+from trio_profile.inputs.questions import (
+    FEWEST,
+    Question,
+    benchmarks_of,
+    hash_questions,
+    open_picture,
+    pictures_of,
+    plain,
+    read,
+    read_several,
+)
 
 
 @pytest.fixture
@@ -73,6 +83,27 @@ def test_an_unusable_line_is_named(directory: Path, lines: list[object], says: s
     with pytest.raises(StudyError, match="questions") as refused:
         read(written(directory, *lines))
     assert says in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_questions_of_several_files_have_the_name_of_their_file(directory: Path):
+    first = written(directory, *[GOOD] * (FEWEST + 2)).rename(directory / "pope.jsonl")
+    second = written(directory, *[{"image": "grey.png", "question": "Why?"}] * FEWEST).rename(directory / "gqa.jsonl")
+    found = read_several([first, second], FEWEST)
+    assert [one.text for one in found] == ["What is it?"] * FEWEST + ["Why?"] * FEWEST
+    assert benchmarks_of(found) == ("pope",) * FEWEST + ("gqa",) * FEWEST
+    assert set(pictures_of(found)) == {0}  # both files name the same picture
+    assert benchmarks_of(read(first)) == ("what",) * (FEWEST + 2)
+
+
+def test_several_files_of_one_name_or_with_few_questions_are_refused(directory: Path):
+    first = written(directory, *[GOOD] * FEWEST)
+    (directory / "more").mkdir()
+    second = (directory / "more" / first.name).absolute()
+    with pytest.raises(StudyError, match="are both called 'questions': rename one of them"):
+        read_several([first, second], None)
+    few = written(directory, {"image": "grey.png", "question": "Why?"}).rename(directory / "few.jsonl")
+    with pytest.raises(StudyError, match=f"few.jsonl: 1 questions; an interval over them needs at least {FEWEST}"):
+        read_several([few], None)
 
 
 def test_only_line_feeds_end_a_line(directory: Path):
