@@ -11,7 +11,6 @@ from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, 
 from trio_profile.findings.cells import realised, without_selection
 from trio_profile.findings.charts import colour_of
 from trio_profile.findings.definitions import numbers_page
-from trio_profile.findings.overhead_factor import named
 from trio_profile.findings.study_page import report_of, study_page
 from trio_profile.findings.tokens import tokens_page
 from trio_profile.records.estimate import Measured
@@ -135,11 +134,13 @@ def sentences(document: Comparison, retention: float) -> list[str]:
 
 def _factors(rows: list[Row]) -> list[str]:
     """The counted overhead factor of each method with a proxy loss, beside γ of the paper's formula."""
-    known = [(row, row.gamma) for row in rows if row.fastv_overhead_macs and row.gamma is not None]
-    counted = [f"{row.method} has {named(gamma.counted)}" for row, gamma in known if gamma.counted is not None]
+    known = [(row.method, row.gamma) for row in rows if row.fastv_overhead_macs and row.gamma is not None]
+    counted = [(method, gamma.counted) for method, gamma in known if gamma.counted is not None]
     if not counted:
         return []
-    return [f"The formula takes γ = {units.plain(known[0][1].assumed)}. By count {listed(counted)}."]
+    below = " A factor below 1 is no γ of the paper, which is 1 + β." if min(value for _, value in counted) < 1 else ""
+    factors = listed([f"{method} {units.factor(value)}" for method, value in counted])
+    return [f"The formula takes γ = {units.plain(known[0][1].assumed)}. Overhead factors by count: {factors}.{below}"]
 
 
 def _closeness(methods: list[Row], rows: list[Row]) -> list[str]:

@@ -244,7 +244,10 @@ def test_the_counted_factor_stands_beside_gamma_and_below_1_it_is_no_gamma():
         examples.measurement("random", 0.3).model_copy(update={"fastv_overhead_macs": 0}),
     ]
     found = compare(study, examples.environment(), examples.dense(), cells)
-    assert pages.sentences(found, 0.3)[-1] == "The formula takes γ = 1. By count trio has an overhead factor of 0.210."
+    assert pages.sentences(found, 0.3)[-1] == (
+        "The formula takes γ = 1. Overhead factors by count: trio 0.210. A factor below 1 is no γ of the paper, which "
+        "is 1 + β."
+    )
     table = next(table for table in tables(found) if "tokens kept" in table.columns and "at" not in table.columns)
     at = [table.columns.index(name) for name in ("overhead factor", "f(n) with the factor", "tokens kept")]
     trio, random = sorted(table.rows, key=lambda row: row[0].text, reverse=True)
