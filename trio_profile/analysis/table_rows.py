@@ -15,6 +15,7 @@ from trio_profile.analysis.ablate import Ablation
 from trio_profile.analysis.cells import CellSummary, DenseSummary
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.doubt import Doubt, doubted_cells
+from trio_profile.analysis.layers import LayersDocument, LayerTimes
 from trio_profile.analysis.machine_doubts import is_disturbed
 from trio_profile.analysis.pairs import TIMES
 from trio_profile.analysis.sweep import SweepDocument
@@ -39,6 +40,14 @@ def rows_of(document: Document, entries: str = "") -> list[Flat]:
     """
     if isinstance(document, SweepDocument | Comparison | Ablation):
         return _filled([{**group, **_cell_row(document, cell)} for group, cell in _cells(document)])
+    if isinstance(document, LayersDocument):
+        return _filled(
+            [
+                {"method": cell.method, "retention": cell.retention.nominal, **flat(LayerTimes, layer)}
+                for cell in document.cells
+                for layer in cell.layers
+            ]
+        )
     records: Sequence[BaseModel] = getattr(document, entries, ()) if entries else ()
     if not records:
         raise StudyError("this study has no rows for a table: choose --format json, md or latex")
