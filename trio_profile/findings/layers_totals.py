@@ -26,7 +26,7 @@ def totals_page(document: LayersDocument) -> Page:
             _intervals_table(rows),
             _speedup_table(rows),
             _saved_table(rows),
-            Sentences("", [*_factors(rows), OF_GAMMA]),
+            Sentences("", _factors(rows)),
             _within_table(rows),
         ]
     if notes := [*budget_notes.sentences(document.clamped_above, document.idle_stages)]:
@@ -113,8 +113,10 @@ def _saved_table(rows: Rows) -> Table:
                 Entry(units.percent(1 - row.counted_macs / row.dense_counted_macs)),
             ]
         )
-    assumed = next((units.plain(row.gammas.assumed) for _, row in rows if row.gammas is not None), "1")
-    columns = ("", "tokens kept", f"Saved, γ = {assumed}", "overhead factor", "Saved with it", "saved by count")
+    assumed = next(
+        (f", γ = {units.plain(row.gammas.assumed)}" for _, row in rows if row.gammas and row.formula_totals), ""
+    )
+    columns = ("", "tokens kept", f"Saved{assumed}", "overhead factor", "Saved, with it", "Saved, counted")
     layers, tokens = len(rows[0][0].layers), _visual_tokens(rows[0][0])
     dense = f"{layers} · f({tokens})"
     return Table(f"Saved = 1 − F_total / ({dense}), by the paper's formula; and by count", columns, table)
@@ -128,7 +130,7 @@ def _within_table(rows: Rows) -> Table:
 
 
 def _factors(rows: Rows) -> list[str]:
-    """The formula's γ, and the overhead factor of the method that ran at each retention."""
+    """The formula's γ with what it means, and the overhead factor of the method that ran at each retention."""
     counted = [(cell, total) for cell, row in rows if (total := row.with_factor("counted")) is not None]
     if not counted:
         return [f"{rows[0][0].method} has no proxy loss, so the paper's formula has no overhead for it."]
@@ -136,7 +138,8 @@ def _factors(rows: Rows) -> list[str]:
     parts = listed(
         [f"{units.factor(total.value)} at {units.percent(cell.retention.realised)}" for cell, total in counted]
     )
-    return [f"The formula takes γ = {assumed}. By count the overhead factor of {counted[0][0].method} is {parts}."]
+    found = f"The formula takes γ = {assumed}. By count the overhead factor of {counted[0][0].method} is {parts}."
+    return [found, OF_GAMMA]
 
 
 def _longest(rows: Rows) -> tuple[PrefillTimes, Efficiency]:
