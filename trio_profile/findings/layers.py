@@ -27,11 +27,10 @@ _STOPPED = {
 def report(document: LayersDocument) -> Report:
     """The report of one prefill's time. With several retentions the table of all of them is first."""
     study, cells = document.study, document.cells
-    pages = [build(cell) for cell in cells for build in PAGES]
-    if len(cells) > 1:
-        pages = [totals_page(document), *(_at(build(cell), cell) for cell in cells for build in PAGES)]
-    elif cells[0].efficiency is not None:
-        pages.append(totals_page(document))
+    several = len(cells) > 1
+    pages = [_at(build(cell), cell) if several else build(cell) for cell in cells for build in PAGES]
+    if any(cell.efficiency is not None for cell in cells):
+        pages.insert(0 if several else len(pages), totals_page(document))
     retentions = [units.percent(cell.retention.realised) for cell in cells]
     return Report(
         subject=document.method,

@@ -91,7 +91,7 @@ def _rounds(
     """
     rounds: list[list[Round]] = [[] for _ in cells]
     spent_s, stopped = [0.0 for _ in cells], dict[int, Stopped]()
-    whole_s = 1.25 * len(cells) * study.cell_seconds
+    seconds, whole_s = study.cell_seconds, 1.25 * len(cells) * study.cell_seconds
     remaining = tuple(range(len(cells)))
     orders = _orders(remaining, study.seed)
     for _ in range(WARMUPS):
@@ -103,7 +103,6 @@ def _rounds(
             dense_ms = (one.dense.whole_ms + one.dense_bare_ms) / len(remaining)
             spent_s[number] += (one.pruned.whole_ms + one.pruned_bare_ms + dense_ms) / 1000
             ratios = [r.dense_bare_ms / r.pruned_bare_ms for r in rounds[number]]
-            seconds = study.cell_seconds
             if why := decide(ratios, spent_s[number], precision=study.precision, seconds=seconds):
                 stopped[number] = why
         done_s = sum(seconds if n in stopped else min(spent, seconds) for n, spent in enumerate(spent_s))
