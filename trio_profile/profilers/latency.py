@@ -90,7 +90,7 @@ def measure(
     with _quiet():
         warmups = _warm_up(workload, methods, clock, sum(seconds), settled_ms)
         while sampled:
-            pairs = _round(workload, {which: methods[which] for which in sampled}, clock, next(orders), gpu)
+            pairs = measure_round(workload, {which: methods[which] for which in sampled}, clock, next(orders), gpu)
             for which, pair in pairs.items():
                 spent_ms[which] += pair.dense_total_ms / len(pairs) + pair.total_ms
             slowed_by, others = (gpu.slowed_by(), gpu.others()) if gpu is not None else ((), ())
@@ -136,7 +136,7 @@ def _orders(methods: Mapping[int, object], seed: int) -> Iterator[list[int | Non
     return balanced_orders((None, *methods), f"{seed} {len(methods)}")
 
 
-def _round(
+def measure_round(
     workload: Workload,
     methods: Mapping[int, Method],
     clock: Clock,
@@ -203,11 +203,11 @@ def _warm_up(
     """
     everything = dict(enumerate(methods))
     orders = _orders(everything, 0)
-    before, spent_ms, count = _round(workload, everything, clock, next(orders)), 0.0, 1
+    before, spent_ms, count = measure_round(workload, everything, clock, next(orders)), 0.0, 1
     if settled_ms is not None and _agree(before[0].dense_prefill_ms, settled_ms):
         return count
     while count < MOST_WARMUPS:
-        now, count = _round(workload, everything, clock, next(orders)), count + 1
+        now, count = measure_round(workload, everything, clock, next(orders)), count + 1
         spent_ms += now[0].dense_total_ms + sum(pair.total_ms for pair in now.values())
         dense = _agree(now[0].dense_prefill_ms, before[0].dense_prefill_ms)
         pruned = all(_agree(pair.prefill_ms, before[which].prefill_ms) for which, pair in now.items())

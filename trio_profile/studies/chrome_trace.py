@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trio_profile.studies.layer_times import Round
+from trio_profile.studies.layer_samples import Round
 
 
 def chrome_trace(cells: Mapping[str, Sequence[Round]]) -> dict[str, Any]:

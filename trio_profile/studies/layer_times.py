@@ -22,7 +22,6 @@ from trio_profile.analysis.layers import (
 )
 from trio_profile.cost import formula
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers.latency import Latency
 from trio_profile.profilers.roofline import Roofline
 from trio_profile.profilers.timeline import Timeline
 from trio_profile.records.estimate import MeasuredShare, Milliseconds
@@ -30,26 +29,13 @@ from trio_profile.records.schema import Session, Shape, Stopped, Study
 from trio_profile.stats.estimates import median_of, ratio_of
 from trio_profile.stats.intervals import median
 from trio_profile.studies import factors
+from trio_profile.studies.layer_samples import Round, Samples
 from trio_profile.studies.plan import PlannedCell
 
 Key = tuple[str, str, int | None]
 """The kind, the name and the layer of a region."""
 STAGE_PARTS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
 """The spans of a stage."""
-
-
-@dataclass(frozen=True)
-class Round:
-    """Four prefills, measured in a balanced order.
-
-    dense, pruned: the prefills with marks.
-    dense_bare_ms, pruned_bare_ms: milliseconds of the bare prefills.
-    """
-
-    dense: Timeline
-    pruned: Timeline
-    dense_bare_ms: float
-    pruned_bare_ms: float
 
 
 @dataclass(frozen=True)
@@ -73,9 +59,7 @@ class LayerMeasurements:
     workload: the model and its input.
     cell: the cell that was measured.
     trace: the pruning that really ran.
-    rounds: the measured prefills.
-    stopped: why sampling ended.
-    generations: the times of whole generations.
+    samples: its prefills and generations.
     peaks: the measured peaks of the device.
     work, dense_work: the exact quantities of the pruned and the dense prefill.
     """
@@ -83,12 +67,20 @@ class LayerMeasurements:
     workload: Workload
     cell: PlannedCell
     trace: Trace
-    rounds: Sequence[Round]
-    stopped: Stopped
-    generations: Latency
+    samples: Samples
     peaks: Roofline
     work: Work
     dense_work: Work
+
+    @property
+    def rounds(self) -> list[Round]:
+        """The measured prefills."""
+        return self.samples.rounds
+
+    @property
+    def stopped(self) -> Stopped:
+        """Why sampling ended."""
+        return self.samples.stopped or "budget"
 
     @property
     def dense(self) -> list[Timeline]:
@@ -101,7 +93,7 @@ class LayerMeasurements:
         return [r.pruned for r in self.rounds]
 
     def milliseconds(self, values: Sequence[float]) -> Milliseconds:
-        """Return the median of a duration. values: milliseconds, one for each round."""
+        """Return the median of a duration. values: milliseconds, one for each round or pair."""
         return median_of(Milliseconds, [values], self.stopped)
 
 
@@ -127,7 +119,7 @@ def times_of(measured: LayerMeasurements, study: Study) -> PrefillTimes:
     layers, stages, parts = _layers(measured, dense_by, by), _stages(measured, by), _parts(measured, dense_by, by)
     claimed = factors.dense_macs(shape) / cell.fastv_macs(shape, study.gamma)
     prefill_parts = _attribution_parts(shape, layers, stages, parts)
-    decode = _decode(measured.generations, study.new_tokens)
+    decode = _decode(measured, study.new_tokens)
     decoded = Part(name=decode.name, dense_ms=decode.dense_ms.value, pruned_ms=decode.ms.value)
     return PrefillTimes(
         method=cell.cell.method,
@@ -151,11 +143,10 @@ def _efficiency(
     measured: LayerMeasurements, gamma: float, dense_by: dict[Key, list[float]], by: dict[Key, list[float]]
 ) -> Efficiency:
     """Return a cell's row of the paper's efficiency table."""
-    shape, cell, pairs = measured.workload.shape, measured.cell, measured.generations.pairs
+    shape, cell, pairs = measured.workload.shape, measured.cell, measured.samples.pairs
     claimed, dense_claimed = cell.fastv_macs(shape, gamma), factors.dense_macs(shape)
     gammas = factors.gammas(shape, cell, gamma, measured.work.selection_macs)
     inference = claimed - cell.fastv_overhead_macs(shape, gamma)
-    stopped = measured.generations.stopped
 
     def added(durations: dict[Key, list[float]], *kinds: str, name: str = "") -> Milliseconds | None:
         found = [values for key, values in durations.items() if key[0] in kinds and name in ("", key[1])]
@@ -176,18 +167,18 @@ def _efficiency(
         forward_ms=forward,
         dense_forward_ms=dense_forward,
         **{f"{name}_ms": added(by, "stage", "within a stage", name=name) for name in STAGE_PARTS},
-        total_ms=median_of(Milliseconds, [[pair.total_ms for pair in pairs]], stopped),
-        dense_total_ms=median_of(Milliseconds, [[pair.dense_total_ms for pair in pairs]], stopped),
-        total_speedup=ratio_of([[pair.dense_total_ms / pair.total_ms for pair in pairs]], stopped),
+        total_ms=measured.milliseconds([pair.total_ms for pair in pairs]),
+        dense_total_ms=measured.milliseconds([pair.dense_total_ms for pair in pairs]),
+        total_speedup=ratio_of([[pair.dense_total_ms / pair.total_ms for pair in pairs]], measured.stopped),
     )
 
 
-def _decode(generations: Latency, new_tokens: int) -> PartTimes:
+def _decode(measured: LayerMeasurements, new_tokens: int) -> PartTimes:
     """Return the time after the first token in whole generations, dense and pruned."""
 
     def after_first_token(side: str) -> Milliseconds:
-        times = [getattr(pair, f"{side}total_ms") - getattr(pair, f"{side}ttft_ms") for pair in generations.pairs]
-        return median_of(Milliseconds, [times], generations.stopped)
+        times = [getattr(pair, f"{side}total_ms") - getattr(pair, f"{side}ttft_ms") for pair in measured.samples.pairs]
+        return measured.milliseconds(times)
 
     name = f"decode of {new_tokens - 1} tokens"
     return PartTimes(name=name, ms=after_first_token(""), dense_ms=after_first_token("dense_"))

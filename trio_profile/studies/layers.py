@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,13 @@ from trio_profile.profilers import flops_counted, kv_cache, latency, roofline, t
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.files import TRACE
-from trio_profile.records.schema import Stopped, Study
+from trio_profile.records.schema import Pair, Study
 from trio_profile.records.writing import write_whole
 from trio_profile.stats.orders import balanced_orders
-from trio_profile.stats.stopping import decide
+from trio_profile.stats.stopping import LEAST_SAMPLES
 from trio_profile.studies.chrome_trace import chrome_trace
-from trio_profile.studies.layer_times import LayerMeasurements, Round, Work, document, times_of
+from trio_profile.studies.layer_samples import Round, Samples
+from trio_profile.studies.layer_times import LayerMeasurements, Work, document, times_of
 from trio_profile.studies.plan import PlannedCell, resolve
 
 WARMUPS = 2
@@ -50,24 +51,21 @@ def run(
     # Counts come first: the CPU's allocator is a quarter slower until it has freed some large blocks.
     dense_work, _ = _work(workload, None)
     counted = [_work(workload, cell.method) for cell in cells]
-    timed = _rounds(workload, cells, study, clock, watch)
-    all_s, whole_s = len(cells) * study.cell_seconds, 1.25 * len(cells) * study.cell_seconds
-    watch(Step("timing whole generations", all_s, whole_s))
-    generations = _generations(workload, cells, study, clock)
+    sampled = _sample(workload, cells, study, clock, watch)
+    whole_s = 1.25 * len(cells) * study.cell_seconds
     watch(Step("measuring the device's peaks", whole_s, whole_s))
     peaks = roofline.measure(workload.device, workload.model.dtype, clock=clock)
     found: list[PrefillTimes] = []
     for number, (cell, (work, trace)) in enumerate(zip(cells, counted, strict=True)):
         assert trace is not None
-        rounds, stopped = timed[number]
-        measured = (trace, rounds, stopped, generations[number], peaks, work, dense_work)
-        found.append(times_of(LayerMeasurements(workload, cell, *measured), study))
+        measured = LayerMeasurements(workload, cell, trace, sampled[number], peaks, work, dense_work)
+        found.append(times_of(measured, study))
     made = document(study, session, found, workload.shape)
     if directory is None:
         return made
     path = directory / TRACE
     names = [_process(cell, several=len(cells) > 1) for cell in cells]
-    write_whole(path, json.dumps(chrome_trace({name: timed[number][0] for number, name in enumerate(names)})))
+    write_whole(path, json.dumps(chrome_trace({name: one.rounds for name, one in zip(names, sampled, strict=True)})))
     return made.model_copy(update={"trace": str(path)})
 
 
@@ -82,36 +80,48 @@ def _work(workload: Workload, method: Method | None) -> tuple[Work, Trace | None
     return Work(counted.macs, counted.selection_macs, sum(kv_cache.measure(workload, method))), trace
 
 
-def _rounds(
+def _sample(
     workload: Workload, cells: Sequence[PlannedCell], study: Study, clock: Clock, watch: Watch
-) -> list[tuple[list[Round], Stopped]]:
-    """Measure rounds until sampling of every cell stops. Return the rounds of each cell, and the reason to stop.
+) -> list[Samples]:
+    """Measure rounds until sampling of every cell stops. Return the samples of each cell.
 
-    A round has the dense model and every remaining cell. A cell whose sampling stops leaves the rounds.
+    A round has the dense model and every remaining cell. A cell whose sampling stops leaves the rounds. Rounds of whole
+    generations take place between the rounds of prefills, and take a quarter of their time: both see the same machine.
     """
-    rounds: list[list[Round]] = [[] for _ in cells]
-    spent_s, stopped = [0.0 for _ in cells], dict[int, Stopped]()
-    seconds, whole_s = study.cell_seconds, 1.25 * len(cells) * study.cell_seconds
+    found = [Samples() for _ in cells]
+    whole_s = 1.25 * len(cells) * study.cell_seconds
     remaining = tuple(range(len(cells)))
-    orders = _orders(remaining, study.seed)
+    orders, turns = _orders(remaining, study.seed), balanced_orders((None, *remaining), study.seed)
     for _ in range(WARMUPS):
         _round(workload, cells, clock, next(orders))
+        _generate(workload, cells, clock, next(turns))
     while remaining:
-        latest = _round(workload, cells, clock, next(orders))
-        for number, one in latest.items():
-            rounds[number].append(one)
-            dense_ms = (one.dense.whole_ms + one.dense_bare_ms) / len(remaining)
-            spent_s[number] += (one.pruned.whole_ms + one.pruned_bare_ms + dense_ms) / 1000
-            ratios = [r.dense_bare_ms / r.pruned_bare_ms for r in rounds[number]]
-            if why := decide(ratios, spent_s[number], precision=study.precision, seconds=seconds):
-                stopped[number] = why
-        done_s = sum(seconds if n in stopped else min(spent, seconds) for n, spent in enumerate(spent_s))
-        text = f"round {max(map(len, rounds))}: dense and pruned, with and without marks"
-        watch(Step(text, done_s, whole_s))
-        if still := tuple(number for number in remaining if number not in stopped):
-            orders = orders if still == remaining else _orders(still, study.seed)
+        for number, one in _round(workload, cells, clock, next(orders)).items():
+            found[number].add_round(one, len(remaining))
+            found[number].decide(study.precision, study.cell_seconds)
+        if sum(one.generating_s for one in found) <= sum(one.spent_s for one in found) / 4:
+            for number, pair in _generate(workload, cells, clock, next(turns)).items():
+                found[number].add_pair(pair, len(remaining))
+        done_s = sum(study.cell_seconds if one.stopped else min(one.spent_s, study.cell_seconds) for one in found)
+        text = f"round {max(len(one.rounds) for one in found)}: dense and pruned, with and without marks"
+        watch(Step(text, 1.25 * done_s, whole_s))
+        still = tuple(number for number in remaining if found[number].stopped is None)
+        if still and still != remaining:
+            orders, turns = _orders(still, study.seed), balanced_orders((None, *still), study.seed)
         remaining = still
-    return [(found, stopped[number]) for number, found in enumerate(rounds)]
+    while few := tuple(number for number, one in enumerate(found) if len(one.pairs) < LEAST_SAMPLES):
+        for order in islice(balanced_orders((None, *few), study.seed), LEAST_SAMPLES):
+            for number, pair in _generate(workload, cells, clock, order).items():
+                found[number].add_pair(pair, len(few))
+    return found
+
+
+def _generate(
+    workload: Workload, cells: Sequence[PlannedCell], clock: Clock, turns: Sequence[int | None]
+) -> dict[int, Pair]:
+    """Measure whole generations. Return a pair for each cell. turns: numbers of cells, and None for the dense model."""
+    methods = {number: cells[number].method for number in turns if number is not None}
+    return latency.measure_round(workload, methods, clock, turns)
 
 
 def _orders(remaining: Sequence[int], seed: int) -> Iterator[list[Member]]:
@@ -131,19 +141,3 @@ def _round(workload: Workload, cells: Sequence[PlannedCell], clock: Clock, order
         which: Round(found[None, True], found[which, True], found[None, False], found[which, False])
         for which in {which for which, _ in order if which is not None}
     }
-
-
-def _generations(
-    workload: Workload, cells: Sequence[PlannedCell], study: Study, clock: Clock
-) -> dict[int, latency.Latency]:
-    """Return the times of whole generations of each cell, dense and pruned in turn, by the number of the cell."""
-    return dict(
-        latency.measure(
-            workload,
-            [cell.method for cell in cells],
-            precision=study.precision,
-            seconds=[study.cell_seconds / 4 for _ in cells],
-            seed=study.seed,
-            clock=clock,
-        )
-    )

@@ -73,6 +73,21 @@ def test_a_cell_whose_sampling_stops_leaves_the_rounds():
     assert set(second) == {(which, marked) for which in (None, 1) for marked in (True, False)}
 
 
+def test_prefills_and_generations_are_measured_in_turn(tiny_study: Study, monkeypatch):
+    """Measured one after the other, a busy minute makes the whole generation look faster than its prefill."""
+    asked: list[str] = []
+    prefills, generations = layers._round, layers._generate
+
+    def noted(name: str, run):
+        return lambda *given: (asked.append(name), run(*given))[1]
+
+    monkeypatch.setattr(layers, "_round", noted("p", prefills))
+    monkeypatch.setattr(layers, "_generate", noted("g", generations))
+    found = layers.run(tiny_study.model_copy(update={"cell_seconds": 0.2}))
+    assert "".join(asked).startswith("pgpgpg") and asked.count("g") >= layers.WARMUPS + 6
+    assert all(cell.decode.ms.samples >= 6 for cell in found.cells)
+
+
 def test_the_walk_ends_where_the_parts_do(profiled):
     parts = sum(part.ms.value for part in profiled.parts) + sum(one.forward_ms.value for one in profiled.layers)
     parts += sum(stage.selection_ms.value + stage.compaction_ms.value for stage in profiled.stages)
