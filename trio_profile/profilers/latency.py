@@ -87,7 +87,7 @@ def measure(
     orders = _orders(sampled, seed)
     discarded = in_a_row = 0
     reasons, strangers = set[str](), set[int]()
-    with _quiet():
+    with quiet():
         warmups = _warm_up(workload, methods, clock, sum(seconds), settled_ms)
         while sampled:
             pairs = measure_round(workload, {which: methods[which] for which in sampled}, clock, next(orders), gpu)
@@ -122,7 +122,7 @@ def distinct_ratios(workload: Workload, *, seed: int, clock: Clock | None = None
     clock = clock or clock_for(workload.device)
     generator = torch.Generator().manual_seed(seed)
     ratios: list[float] = []
-    with _quiet():
+    with quiet():
         run(workload, clock)
         for order in islice(balanced_orders((True, False), seed), pairs):
             fresh = workload.redrawn(generator)
@@ -235,7 +235,7 @@ def _gpu(workload: Workload) -> Gpu | None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Switch garbage collection off while samples are taken."""
     was_enabled = gc.isenabled()
     gc.collect()

@@ -51,7 +51,8 @@ def run(
     # Counts come first: the CPU's allocator is a quarter slower until it has freed some large blocks.
     dense_work, _ = _work(workload, None)
     counted = [_work(workload, cell.method) for cell in cells]
-    sampled = _sample(workload, cells, study, clock, watch)
+    with latency.quiet():
+        sampled = _sample(workload, cells, study, clock, watch)
     whole_s = 1.25 * len(cells) * study.cell_seconds
     watch(Step("measuring the device's peaks", whole_s, whole_s))
     peaks = roofline.measure(workload.device, workload.model.dtype, clock=clock)
