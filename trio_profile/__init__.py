@@ -70,7 +70,7 @@ def flops(out: str | Path | None = None, **fields: Any) -> "FlopsDocument":
 
 
 def layers(out: str | Path | None = None, **fields: Any) -> "LayersDocument":
-    """Time every layer and every stage of one prefill.
+    """Time every layer and every stage of one prefill, dense and at each retention.
 
     out: directory of the study. None: nothing is written.
     The other arguments and the errors are those of `sweep`.

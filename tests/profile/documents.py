@@ -1,6 +1,7 @@
 """Documents of the kinds that are measured in one go, made by hand, and a kept study of every kind.
 
 layers_document()      a prefill of four layers, with a stage after the second
+layers_at(0.1, 0.5)    the same at several retentions
 evaluation()           the dense model and three cells on three tasks
 theory_document()      one stage, ten questions
 swept()                a sweep in four processes
@@ -32,8 +33,18 @@ from trio_profile.analysis.evaluation import (
     Score,
     TaskSummary,
 )
+from trio_profile.analysis.flops import FormulaTotal, Gammas
 from trio_profile.analysis.kept_tokens import CellTokens, TokenMaps
-from trio_profile.analysis.layers import Bounds, LayersDocument, LayerTimes, PartTimes, StageTimes, Totals
+from trio_profile.analysis.ladders import IdleStage
+from trio_profile.analysis.layers import (
+    Bounds,
+    Efficiency,
+    LayersDocument,
+    LayerTimes,
+    PartTimes,
+    StageTimes,
+    Totals,
+)
 from trio_profile.analysis.sweep import SweepDocument, summarise
 from trio_profile.analysis.theory import TheoryDocument
 from trio_profile.records.documents import write_document
@@ -111,6 +122,51 @@ def layers_document() -> LayersDocument:
         attribution=tuple(attribute(2.5, parts)),
         decode=PartTimes(name="decode of 7 tokens", ms=ms(69), dense_ms=ms(70)),
         total_attribution=tuple(attribute(2.5, generation)),
+        stage_layers=(2,),
+        budgets=(64,),
+        efficiency=_efficiency(0.21),
+    )
+
+
+def layers_at(*retentions: float) -> LayersDocument:
+    """The same prefill at several retentions, with the idle stage that near full retention has."""
+    one = layers_document()
+    cells = tuple(
+        one.cells[0].model_copy(
+            update={"retention": Retention(nominal=share, layer_average=share, final_layer=share, realised=share)}
+        )
+        for share in retentions
+    )
+    idle = IdleStage(method="trio", nominal_retention=retentions[-1], layer=2, tokens=576, dropped=3)
+    update = {**dict(cells[0]), "cells": cells, "clamped_above": {"trio": 0.53}, "idle_stages": [idle]}
+    return one.model_copy(update=update)
+
+
+def _efficiency(factor: float) -> Efficiency:
+    """A prefill whose selection costs this factor of a forward. The formula has F_inf = 30, F_ov = 10 γ, dense 100."""
+    gammas = Gammas(assumed=1, declared=factor, counted=factor)
+    totals = [("assumed", 1.0, 40), ("declared", factor, round(30 + 10 * factor)), ("counted", factor, 32)]
+    return Efficiency(
+        fastv_macs=40,
+        dense_fastv_macs=100,
+        fastv_saved=0.6,
+        gammas=gammas,
+        formula_totals=tuple(
+            FormulaTotal(factor=name, value=value, fastv_macs=macs, fastv_saved=1 - macs / 100)
+            for name, value, macs in totals
+        ),
+        counted_macs=70,
+        dense_counted_macs=100,
+        kv_bytes=2**20,
+        dense_kv_bytes=2**21,
+        forward_ms=ms(26),
+        dense_forward_ms=ms(40),
+        backward_ms=ms(2),
+        selection_ms=ms(3.5),
+        compaction_ms=ms(0.5),
+        total_ms=ms(99),
+        dense_total_ms=ms(110),
+        total_speedup=ratio(1.11),
     )
 
 

@@ -16,6 +16,7 @@ from trio_profile.analysis.cells import CellSummary, DenseSummary
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.doubt import Doubt, doubted_cells
 from trio_profile.analysis.evaluation import Evaluation, TaskSummary
+from trio_profile.analysis.layers import LayersDocument, LayerTimes
 from trio_profile.analysis.machine_doubts import is_disturbed
 from trio_profile.analysis.pairs import TIMES
 from trio_profile.analysis.sweep import SweepDocument
@@ -44,6 +45,14 @@ def rows_of(document: Document, entries: str = "") -> list[Flat]:
         return _filled([{**group, **_cell_row(document, cell)} for group, cell in _cells(document)])
     if isinstance(document, Evaluation):
         return _filled(_evaluated(document))
+    if isinstance(document, LayersDocument):
+        return _filled(
+            [
+                {"method": cell.method, "retention": cell.retention.nominal, **flat(LayerTimes, layer)}
+                for cell in document.cells
+                for layer in cell.layers
+            ]
+        )
     records: Sequence[BaseModel] = getattr(document, entries, ()) if entries else ()
     if not records:
         raise StudyError("this study has no rows for a table: choose --format json, md or latex")

@@ -179,7 +179,8 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="layers",
             group="Explain",
-            summary="Time every decoder layer and every stage of one prefill, dense and pruned.",
+            summary="Time every decoder layer and every stage of one prefill, dense and pruned.\n\n"
+            "Several retentions are timed in turn with the dense model, and make the paper's efficiency table.",
             options=(
                 *(*MODEL, "method", "retention", "budget_rule", "gamma", "image", "prompt", "text_tokens"),
                 *("new_tokens", "batch", *SAMPLING),
@@ -190,7 +191,7 @@ KINDS: dict[str, Kind] = {
             file=DOCUMENTS["layers"],
             rows="layers",
             defaults={"retentions": (0.111,), "cell_seconds": 20.0},
-            several=(),
+            several=("retentions",),
         ),
         Kind(
             name="audit",
