@@ -6,6 +6,7 @@ from trio_profile import units
 from trio_profile.analysis.eval import Evaluation, Score, TaskSummary
 from trio_profile.findings import entries
 from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Series, Table, Tone
+from trio_profile.findings.study_page import pixel_facts
 from trio_profile.records.estimate import Measured, Milliseconds, Ratio, Tokens
 from trio_profile.text import listed
 
@@ -23,6 +24,7 @@ def report(document: Evaluation) -> Report:
             study.dtype,
             f"{units.percent(study.retentions[0])} retention",
             f"lmms-eval {document.lmms_eval}",
+            *pixel_facts(study),
             *([] if document.limit is None else [f"the first {units.number_of(document.limit, 'question')} of a task"]),
         ],
         pages=[page for build in PAGES if (page := build(document)).blocks],

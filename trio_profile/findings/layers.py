@@ -9,6 +9,7 @@ from trio_profile.analysis.layers import LayersDocument, LayerTimes
 from trio_profile.findings import entries
 from trio_profile.findings import layers_charts as charts
 from trio_profile.findings.blocks import Entry, Page, Report, Sentences, Table
+from trio_profile.findings.study_page import pixel_facts
 from trio_profile.records.estimate import Measured
 
 _SPANS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
@@ -31,6 +32,7 @@ def report(document: LayersDocument) -> Report:
             study.dtype,
             f"{study.attention} attention",
             f"batch {study.batch}",
+            *pixel_facts(study),
             f"{units.percent(document.retention.realised)} retention",
         ],
         pages=[page(document) for page in PAGES],

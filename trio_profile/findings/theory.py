@@ -8,6 +8,7 @@ from trio_profile.analysis.theory import TOP, StageTheory, TheoryDocument
 from trio_profile.findings import entries
 from trio_profile.findings import theory_charts as charts
 from trio_profile.findings.blocks import Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.findings.study_page import pixel_facts
 from trio_profile.records.estimate import Estimate
 
 
@@ -22,6 +23,7 @@ def report(document: TheoryDocument) -> Report:
             study.dtype,
             _questions(document),
             f"{document.visual_tokens} visual tokens",
+            *pixel_facts(study),
             f"probe {document.probe}, rows {document.rows}, k_pos {document.k_pos}",
         ],
         pages=[page(document) for page in PAGES],

@@ -19,12 +19,11 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from trio_profile.errors import StudyError
 from trio_profile.reading import open_regular, parse_json, read_text
+from trio_profile.records.study import MOST_PIXELS
 from trio_profile.text import first_line
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 """The formats of pictures that are read. Others, such as PostScript, would run a program or a rarely used reader."""
-MOST_PIXELS = 100_000_000
-"""The largest picture that is read. Its pixels take 300 MB."""
 FEWEST = 10
 """An interval of an accuracy needs at least this many questions with answers."""
 
