@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 FORMAT = "trio-profile"
-VERSION = "1.3"
+VERSION = "1.2"
 """Major and minor. A reader ignores the further fields of a newer minor version and refuses a newer major version."""
 
 Version = int | str

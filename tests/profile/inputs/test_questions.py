@@ -39,6 +39,14 @@ def test_a_file_of_questions_with_pictures_beside_it(directory: Path):
     assert questions[0].picture().mode == "RGB" and questions[0].picture().size == (20, 30)
 
 
+def test_pictures_of_one_scene_count_as_one_picture(directory: Path):
+    Image.new("L", (20, 30)).save(directory / "next.png")
+    lines = [
+        {"image": name, "question": "What?", "scene": scene} for name in ("grey.png", "next.png") for scene in "ab"
+    ]
+    assert pictures_of(read(written(directory, *lines))) == (0, 1, 0, 1)
+
+
 def test_questions_without_answers_may_be_few(directory: Path):
     (question,) = read(written(directory, {"image": "grey.png", "question": "What?"}))
     assert question.answer is None
@@ -52,6 +60,7 @@ def test_questions_without_answers_may_be_few(directory: Path):
         (["{"], "line 1 is not JSON"),
         ([GOOD, "[1]"], "line 2: a question has the fields"),
         ([{**GOOD, "colour": "red"}], "and no others"),
+        ([{**GOOD, "scene": 7}], "line 1: scene = 7 must be a text that is not empty"),
         ([{**GOOD, "image": "none.png"}], "none.png' does not exist"),
         ([{**GOOD, "image": "questions.jsonl"}], "no picture that can be read"),
         ([{**GOOD, "image": "../grey.png"}], "line 1: image '../grey.png' is outside the folder of the questions"),
