@@ -136,7 +136,7 @@ OPTIONS: dict[str, Option] = {
     "questions": Option(
         INPUT,
         Path,
-        "A file of questions about pictures, as JSON Lines: image, question, answer, kind.",
+        "A file of questions about pictures, as JSON Lines: image, question, answer, kind, scene.",
         "the model's own questions if it has some",
         read=absolute,
     ),

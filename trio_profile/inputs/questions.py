@@ -35,8 +35,8 @@ class Question:
     picture: draws or reads the picture, as RGB.
     answer: the known answer, if there is one.
     kind: accuracies are also reported by kind, such as "2 hops".
-    source: names the picture, or the scene if the file names one. Questions with one source share a picture. Empty if no
-        other question has this picture.
+    source: names the picture, or the scene if the file names one. Questions with one source count as questions about
+        one picture. Empty if no other question has this picture.
     """
 
     picture: Callable[[], Image.Image]

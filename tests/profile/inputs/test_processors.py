@@ -91,6 +91,22 @@ def test_a_study_with_pixels_measures_pictures_of_this_size(saved: Saved, photog
 
 
 @pytest.mark.parametrize(
+    ("name", "tiles"),
+    [
+        ("page.png", 2 + 1),  # 384 × 191: two tiles side by side, and the whole picture
+        ("text.png", 3 + 1),  # 448 × 172 is nearer to 3 : 1 than to 2 : 1
+        ("astronaut.png", 4 + 1),  # 512 × 512 fills more than half of 2 × 2 tiles of 32 × 32
+    ],
+)
+def test_internvl_cuts_a_photograph_into_tiles_of_its_shape(saved: Saved, photograph: Path, name: str, tiles: int):
+    processor = load_processor(str(saved("InternVL")))
+    inputs = ask(processor, [open_picture(photograph.with_name(name))], "What is this?")
+    assert len(inputs["pixel_values"]) == tiles
+    picture = processor.tokenizer.convert_tokens_to_ids("<IMG_CONTEXT>")
+    assert int((inputs["input_ids"] == picture).sum()) == 16 * tiles
+
+
+@pytest.mark.parametrize(
     ("name", "instead"),
     [
         ("LLaVA-1.5", "resizes every picture to the size that its processor names"),
