@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from tests.profile.labelled import FRAMES, PHOTOGRAPHS, needs_labels
 from trio_profile.errors import StudyError
 from trio_profile.inputs.questions import pictures_of
 from trio_profile.inputs.questions import read as read_questions
@@ -81,6 +83,20 @@ def test_frames_of_one_scene_count_as_one_picture(kitchen: Path):
     assert pictures_of(read_questions(out)) == (0,) * number
     out, *_ = SCRIPT["write"](kitchen, one_scene=False)
     assert set(pictures_of(read_questions(out))) == {0, 1, 2}
+
+
+@needs_labels
+def test_photographs_and_frames_of_a_video_with_polygons_become_questions(tmp_path: Path):
+    found = {}
+    for source, one_scene in ((PHOTOGRAPHS, False), (FRAMES, True)):
+        directory = shutil.copytree(source, tmp_path / source.parent.name)
+        out, *_ = SCRIPT["write"](directory, one_scene=one_scene)
+        found[source] = read_questions(out)
+    assert len(set(pictures_of(found[PHOTOGRAPHS]))) == 3
+    assert [one.answer for one in found[PHOTOGRAPHS] if one.kind == "count"] == ["2", "1"]  # two buses and one car
+    assert [one.answer for one in found[PHOTOGRAPHS] if one.kind == "left"] == ["sofa"]
+    assert set(pictures_of(found[FRAMES])) == {0}
+    assert len({one.picture().tobytes() for one in found[FRAMES]}) == 5
 
 
 def test_middles_that_are_close_and_circles_are_understood(tmp_path: Path):

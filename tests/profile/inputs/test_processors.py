@@ -61,7 +61,11 @@ def test_every_family_answers_about_a_photograph_from_its_saved_checkpoint(saved
 def test_sweep_measures_a_saved_checkpoint(saved: Saved, photograph: Path, tmp_path: Path, capsys, name: str):
     line = ["sweep", "--model", saved(name), "--image", photograph, "--prompt", "What is this?", "--retention", "0.5"]
     short = ["--seconds", "0.1", "--processes", "1", "--asked", "1", "--new-tokens", "2", "--device", "cpu"]
+    if name == "Qwen2.5-VL":
+        short += ["--pixels", "64,9000"]
     found = document(capsys, *line, *short, "--out", tmp_path)
+    if name == "Qwen2.5-VL":
+        assert (found["study"]["pixels"], found["dense"]["visual_tokens"]) == ([64, 9000], 126)
     assert found["study"]["model"] == str(saved(name))
     assert [cell["status"] for cell in found["cells"]] == ["done"]
 
