@@ -13,11 +13,12 @@ from typing import Annotated, Any, Literal
 import typer
 
 from trio_profile import units
+from trio_profile.cli.study_options import DRY_RUN, OUTPUT, RESUME, STUDY_FILE
 from trio_profile.cli.values import absolute, assignments, comma_list, name_or_path, one_or_more
 from trio_profile.studies.kinds import FIELDS, Kind
 
-MODEL, METHOD, INPUT, CLAIM, SAMPLING, OUTPUT = "Model", "Method", "Input", "Claim", "Sampling", "Output"
-"""Panels of a verb's help, in their order."""
+MODEL, METHOD, INPUT, CLAIM, SAMPLING = "Model", "Method", "Input", "Claim", "Sampling"
+"""Panels of a verb's help, in their order. The last one is OUTPUT."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,14 @@ OPTIONS: dict[str, Option] = {
     # Input
     "image": Option(INPUT, Path, "A picture file, for a model that has a processor.", read=absolute),
     "prompt": Option(INPUT, str, "The question about the picture."),
+    "pixels": Option(
+        INPUT,
+        str,
+        "For Qwen's families: the least and the most pixels of a picture when the model sees it. Its shape stays.",
+        "as the checkpoint's processor says",
+        read=comma_list(int),
+        metavar="LEAST,MOST",
+    ),
     "picture": Option(
         INPUT,
         bool,
@@ -127,7 +136,7 @@ OPTIONS: dict[str, Option] = {
     "questions": Option(
         INPUT,
         list[Path],
-        "A file of questions about pictures, as JSON Lines: image, question, answer, kind.",
+        "A file of questions about pictures, as JSON Lines: image, question, answer, kind, scene.",
         "the model's own questions if it has some",
         read=one_or_more,
     ),
@@ -228,31 +237,6 @@ _ONE = {
 DISPLAY = ("unit",)
 """Options that change how a document is drawn, not what is asked."""
 
-STUDY_FILE = Annotated[
-    Path | None,
-    typer.Option(
-        "--study",
-        help="Read the study from this TOML file. Options on the command line override the file.",
-        rich_help_panel=OUTPUT,
-    ),
-]
-RESUME = Annotated[
-    bool,
-    typer.Option(
-        "--resume/--no-resume",
-        help="Continue the study in --out. --no-resume refuses a directory that holds a study. Default: --resume.",
-        rich_help_panel=OUTPUT,
-        show_default=False,
-    ),
-]
-DRY_RUN = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run",
-        help="Print the cells, their budgets and cost, and the expected time. Measure nothing.",
-        rich_help_panel=OUTPUT,
-    ),
-]
 JSON = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON document on standard output, nothing else.", rich_help_panel=OUTPUT),

@@ -9,6 +9,7 @@ from trio_profile.findings import eval_charts, eval_tables
 from trio_profile.findings.blocks import Block, Page, Report, Sentences, Terms
 from trio_profile.findings.eval_ablation import ablation_page
 from trio_profile.findings.eval_tables import name_of, rows_of
+from trio_profile.findings.study_page import pixel_facts
 from trio_profile.text import listed
 
 _SAID: dict[Outcome, str] = {
@@ -34,6 +35,7 @@ def report(document: Evaluation) -> Report:
             study.dtype,
             *suite,
             f"lmms-eval {document.lmms_eval}",
+            *pixel_facts(study),
             *limited,
         ],
         pages=[page for build in PAGES if (page := build(document)).blocks],

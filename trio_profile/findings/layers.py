@@ -12,6 +12,7 @@ from trio_profile.findings import layers_charts as charts
 from trio_profile.findings.blocks import Chart, Entry, Page, Report, Sentences, Table, Waterfall
 from trio_profile.findings.layers_totals import totals_page
 from trio_profile.findings.overhead_factor import named
+from trio_profile.findings.study_page import pixel_facts
 from trio_profile.records.estimate import Measured
 from trio_profile.text import listed
 
@@ -40,6 +41,7 @@ def report(document: LayersDocument) -> Report:
             study.dtype,
             f"{study.attention} attention",
             f"batch {study.batch}",
+            *pixel_facts(study),
             f"{listed(retentions)} retention",
         ],
         pages=pages,

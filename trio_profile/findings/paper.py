@@ -13,6 +13,7 @@ from trio_profile.findings import doubts, entries
 from trio_profile.findings.blocks import Entry, Page, Table
 from trio_profile.findings.cells import realised
 from trio_profile.findings.layers_totals import totals_page
+from trio_profile.findings.study_page import pixel_facts
 from trio_profile.records.estimate import Measured
 from trio_profile.records.schema import Cell
 
@@ -59,6 +60,7 @@ def _record(cell: CellSummary) -> Cell:
 def _caption(document: SweepDocument | Comparison | Ablation, *, answers: bool) -> str:
     study, where, dense = document.study, document.environment, document.dense
     form = [study.dtype, f"{study.attention} attention", f"batch {study.batch}"]
+    form += pixel_facts(study)
     form += [f"{units.exact(dense.visual_tokens)} visual tokens"] if dense is not None else []
     parts = [
         f"{study.model} on {where.device_name} ({', '.join(form)}).",

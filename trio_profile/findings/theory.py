@@ -7,6 +7,7 @@ from trio_profile.analysis.theory import TOP, StageTheory, TheoryDocument
 from trio_profile.findings import above_mean, entries
 from trio_profile.findings import theory_charts as charts
 from trio_profile.findings.blocks import Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.findings.study_page import pixel_facts
 from trio_profile.records.estimate import Estimate
 
 
@@ -21,6 +22,7 @@ def report(document: TheoryDocument) -> Report:
             study.dtype,
             _questions(document),
             _visual_tokens(document),
+            *pixel_facts(study),
             f"probe {document.probe}, rows {document.rows}, k_pos {document.k_pos}",
         ],
         pages=[page(document) for page in PAGES],

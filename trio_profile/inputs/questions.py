@@ -19,12 +19,11 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from trio_profile.errors import StudyError
 from trio_profile.reading import open_regular, parse_json, read_text
+from trio_profile.records.study import MOST_PIXELS
 from trio_profile.text import first_line
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 """The formats of pictures that are read. Others, such as PostScript, would run a program or a rarely used reader."""
-MOST_PIXELS = 100_000_000
-"""The largest picture that is read. Its pixels take 300 MB."""
 FEWEST = 10
 """An interval of an accuracy needs at least this many questions with answers."""
 
@@ -36,7 +35,8 @@ class Question:
     picture: draws or reads the picture, as RGB.
     answer: the known answer, if there is one.
     kind: accuracies are also reported by kind, such as "2 hops".
-    source: names the picture. Questions with one source share a picture. Empty if no other question has this picture.
+    source: names the picture, or the scene if the file names one. Questions with one source count as questions about
+        one picture. Empty if no other question has this picture.
     benchmark: the name of the question's file, if the study has several files; otherwise empty.
     """
 
@@ -182,12 +182,12 @@ def _question(line: str, where: str, directory: Path) -> Question:
         fields: Any = parse_json(line)
     except ValueError as error:
         raise StudyError(f"{where} is not JSON: {error}") from error
-    if not isinstance(fields, dict) or set(fields) - {"image", "question", "answer", "kind"}:
-        raise StudyError(f"{where}: a question has the fields image, question, answer and kind, and no others")
+    if not isinstance(fields, dict) or set(fields) - {"image", "question", "answer", "kind", "scene"}:
+        raise StudyError(f"{where}: a question has the fields image, question, answer, kind and scene, and no others")
     for name in ("image", "question"):
         if not isinstance(fields.get(name), str) or not fields[name].strip():
             raise StudyError(f"{where}: {name} = {fields.get(name)!r} must be a text that is not empty")
-    for name in ("answer", "kind"):
+    for name in ("answer", "kind", "scene"):
         if fields.get(name) is not None and not (isinstance(fields[name], str) and fields[name].strip()):
             raise StudyError(f"{where}: {name} = {fields[name]!r} must be a text that is not empty, or be left out")
     image = _inside(directory, fields["image"], where)
@@ -200,7 +200,7 @@ def _question(line: str, where: str, directory: Path) -> Question:
         fields["question"],
         fields.get("answer"),
         fields.get("kind") or "",
-        source=str(image.resolve()),
+        source=f"scene {fields['scene']}" if fields.get("scene") else str(image.resolve()),
     )
 
 

@@ -1,15 +1,17 @@
 """A Study says what to measure. It consists of cells."""
 
 from hashlib import sha256
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from trio_profile.records.record import Record
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Options = dict[str, bool | int | float | str | tuple[int, ...]]
 
+MOST_PIXELS = 100_000_000
+"""The largest picture that is read, or that a model may be given. Its pixels take 300 MB."""
 PROCESSES = 4
 """The default number of processes where loading is cheap. With fewer, an interval over the processes is very wide."""
 
@@ -29,6 +31,8 @@ class Study(Record):
 
     image, prompt: a picture file and a question, for models with a processor. Without them the input is the model's own
         first question. A model without questions gets a random input.
+    pixels: the least and the most pixels that a picture may have when the model sees it, as areas. Only for families
+        with a dynamic resolution (Qwen). None: as the checkpoint's processor says.
     text_tokens: length of the random input's prompt. If it is given, the input is always random. None: 60.
     new_tokens: tokens generated in each run.
     batch: samples in a batch.
@@ -76,6 +80,7 @@ class Study(Record):
     options: dict[str, bool | int | float | str] = Field(default_factory=dict)
     image: str | None = None
     prompt: str | None = None
+    pixels: tuple[int, int] | None = None
     text_tokens: Annotated[int, Field(ge=8, le=100_000)] | None = None
     new_tokens: Annotated[int, Field(ge=1, le=100_000)] = 8
     batch: Annotated[int, Field(ge=1, le=4096)] = 1
@@ -111,6 +116,24 @@ class Study(Record):
         if self.questions is None:
             return ()
         return (self.questions,) if isinstance(self.questions, str) else self.questions
+
+    @field_validator("pixels", mode="before")
+    @classmethod
+    def _check_pixels(cls, value: Any) -> tuple[int, int] | None:
+        """Raise ValueError unless the value is None or two numbers in order."""
+        if value is None:
+            return None
+        if not isinstance(value, tuple | list) or len(value) != 2 or not all(type(one) is int for one in value):
+            fault = "this is not two whole numbers"
+        elif value[0] < 1:
+            fault = "a picture has at least 1 pixel"
+        elif value[1] < value[0]:
+            fault = "the most is less than the least"
+        elif value[1] > MOST_PIXELS:
+            fault = f"the most can be {MOST_PIXELS}"
+        else:
+            return value[0], value[1]
+        raise ValueError(f"{fault}; give the least and the most pixels of a picture, such as 3136,1003520")
 
     def cells(self) -> list["Cell"]:
         """The cells in order: each method at each retention, lowest first, with the default and then each variant."""

@@ -26,8 +26,8 @@ FIELDS = {
 Group = Literal["Measure", "Explain", "Judge", "Paper", "Look"]
 """The headings in the help of the command line."""
 
-MODEL = ("model", "layers", "option", "device", "dtype", "attention", "seed")
-"""The options of every kind that runs a model."""
+MODEL = ("model", "layers", "option", "device", "dtype", "attention", "seed", "pixels")
+"""The options of every kind that runs a model on pictures."""
 INPUT = ("image", "prompt", "picture", "questions", "asked", "text_tokens", "new_tokens", "batch")
 SAMPLING = ("seconds", "precision", "preroll_ms", "cold_l2")
 CELLS = ("processes", *SAMPLING)

@@ -93,8 +93,12 @@ def test_llava_next_pads_its_picture_as_the_library_counts_it(name: str, size: t
         ({"model": "./nowhere"}, "unknown model './nowhere'"),
         ({"device": "tpu9"}, "device 'tpu9' is unknown to torch"),
         ({"device": "meta"}, "device 'meta' cannot be timed"),
-        ({"attention": "magic"}, "attention 'magic' cannot be used here"),
-        ({"model": "pocket-deep", "attention": "magic"}, "attention 'magic' cannot be used here"),
+        ({"attention": "magic"}, "attention 'magic' is unknown to transformers; choose eager, "),
+        (
+            {"model": "pocket-deep", "attention": "flash_attention_2"},
+            "attention 'flash_attention_2' cannot be used here",
+        ),
+        ({"pixels": (64, 6400)}, "pixels = 64,6400: model 'pocket' is built in and its pictures have one size"),
     ],
 )
 def test_unknown_names_are_refused_in_one_line(fields, says):
