@@ -328,7 +328,8 @@ class _Replay(Method):
     def of(cls, trace: Trace) -> "_Replay":
         """The method that repeats the stages and selections of a trace, on the same inputs."""
         first = trace.schedules[0]
-        cls = _EarlyReplay if first.layers == (0,) else cls
+        if first.layers[0] == 0:
+            cls = _EarlyReplay if len(first.layers) == 1 else _ReplayAtBoth
         return cls(layers=first.layers, budgets=first.budgets, kept={stage.layer: stage.kept for stage in trace.stages})
 
     def select(self, view: View) -> Selection:
@@ -345,3 +346,11 @@ class _EarlyReplay(_Replay):
 
     name: ClassVar[str] = ""
     stage: ClassVar[Stage] = Stage.ENCODER
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ReplayAtBoth(_Replay):
+    """The same for stages before the decoder and inside it."""
+
+    name: ClassVar[str] = ""
+    stage: ClassVar[Stage] = Stage.BOTH

@@ -6,7 +6,8 @@
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass, replace
 from functools import cache
-from math import sqrt
+from itertools import pairwise
+from math import gcd, sqrt
 from typing import Any, ClassVar, get_type_hints
 
 from trio_core.errors import OptionError, RetentionError
@@ -21,7 +22,12 @@ def _joined(left: int, inside: Schedule, visual_tokens: int) -> Schedule:
 
 
 FREEDOM = 64
-"""The first part's budget may move by V0 / 64 where only so the layer average is met exactly."""
+"""The first part's budget may move by V0 / 64, if the layer average comes nearer to the retention then."""
+
+
+def _distance(schedule: Schedule, total: int) -> int:
+    """How far a schedule is from a sum over the layers."""
+    return abs(sum(schedule.tokens_by_layer) - total)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,17 +118,17 @@ class Combined(TwoParts):
             )
         first = replace(self.encoder_part, retention=share).schedule(visual_tokens, num_layers).budgets[-1]
         found = self._with_encoder_budget(first, visual_tokens, num_layers)
-        if self.encoder_retention is None and self.budget_rule == "average":
-            total = round(num_layers * self.retention * visual_tokens)
-            reach = range(1, visual_tokens // FREEDOM + 1)
-            near = iter(
-                [first + way * step for step in reach for way in (-1, 1) if first + way * step <= visual_tokens]
-            )
-            tried = found
-            while sum(tried.tokens_by_layer) != total and (left := next(near, None)) is not None:
-                tried = self._with_encoder_budget(left, visual_tokens, num_layers)
-            if sum(tried.tokens_by_layer) == total:
-                return tried
+        if self.encoder_retention is not None or self.budget_rule != "average":
+            return found
+        total = round(num_layers * self.retention * visual_tokens)
+        step = gcd(*(later - layer for layer, later in pairwise((*found.layers, num_layers))))  # of every cost
+        for shift in range(1, visual_tokens // FREEDOM + 1):
+            for left in (first - shift, first + shift):
+                if _distance(found, total) <= min(total % step, -total % step):
+                    return found
+                if 1 <= left <= visual_tokens:
+                    tried = self._with_encoder_budget(left, visual_tokens, num_layers)
+                    found = min(found, tried, key=lambda schedule: _distance(schedule, total))
         return found
 
     def _with_encoder_budget(self, left: int, visual_tokens: int, num_layers: int) -> Schedule:

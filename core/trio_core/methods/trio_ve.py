@@ -55,7 +55,7 @@ class TrioVe(TwoParts, Trio):
         cls = find(self.encoder)
         if cls.stage is not Stage.ENCODER:
             raise OptionError(
-                f"encoder {self.encoder!r} acts {cls.stage.value}: name a method of the encoder, such as visionzip"
+                f"encoder {self.encoder!r} acts at {cls.stage.value}: name a method that acts before the decoder only"
             )
         return cls(retention=1.0, positions=self.positions)
 
