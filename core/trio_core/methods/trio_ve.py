@@ -39,6 +39,18 @@ class TrioVe(TwoParts, Trio):
         f"of the method in the encoder, run a combination such as visionzip+trio. {Trio.reference.note}",
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.encoder != Scope.name:
+            object.__setattr__(self, "reference", replace(type(self).reference, caution=self._remark()))
+
+    def _remark(self) -> str:
+        """What tables print beside it: whose rule stands in the encoder, and whether its code may be used."""
+        name = self.encoder if len(self.encoder) <= 24 else "a method of yours"
+        if "NC" in self.encoder_part.reference.licence:
+            return f"{name}, then trio as ours; non-commercial code"
+        return f"{name} before the decoder, then trio as ours"
+
     def parts(self) -> tuple[Method, Method]:
         """The method in the encoder, and TRIO with our options. They read their budgets from the view."""
         options = {name: getattr(self, name) for name in Trio.option_names()}

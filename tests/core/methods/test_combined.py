@@ -329,6 +329,8 @@ def test_trio_ve_takes_another_encoder_and_keeps_its_budgets():
     shape = adapter_for(model).layer_shape
     assert method.selection_macs(shape, schedule, 60, 25) == same.selection_macs(shape, schedule, 60, 25)
     assert TrioVe(retention=0.3, encoder="divprune").needs == Trio.needs
+    assert method.reference.remark == "visionzip before the decoder, then trio as ours"
+    assert "non-commercial" in TrioVe(retention=0.3, encoder="divprune").reference.remark
 
 
 @pytest.mark.parametrize(
