@@ -57,7 +57,7 @@ class Prefill(Pass):
             self.embeddings = self._embeddings(hidden, self.whole)
         if index in self.stage_layers:
             hidden, frame = self._stage(index, layer, hidden.to(device_of(layer, hidden)), frame, kwargs)
-            if index == 0 and self.embeddings and frame is not None:
+            if index == 0 and self.embeddings and frame is not None and len(self.stage_layers) > 1:
                 self.embeddings = self._embeddings(hidden, frame)  # later stages see what a stage before layer 1 left
         if frame is not None:
             self.frames[index] = frame
