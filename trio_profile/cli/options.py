@@ -69,7 +69,7 @@ OPTIONS: dict[str, Option] = {
     "method": Option(
         METHOD,
         list[str],
-        "A method, or package.module:Class. Repeat it for several.",
+        "A method, package.module:Class, or two with a + (visionzip+trio). Repeat it for several.",
         "trio",
         empty="all methods",
         read=tuple,

@@ -23,7 +23,7 @@ class Study(Record):
 
     verb: the kind of study: one of the names in `studies/kinds.py`.
     model: a built-in model, a checkpoint directory, or a hub repository.
-    methods: names of methods, or `package.module:Class`.
+    methods: names of methods, or `package.module:Class`. A `+` combines two of them: `visionzip+trio`.
     retentions: the shares of the visual tokens to keep, averaged over the decoder's layers. Empty: only the
         dense model.
     layers: prune after these decoder layers, counted from 1. None: the paper's layers, scaled to the model's depth.
