@@ -4,7 +4,7 @@ Each benchmark has a curve. Where all questions come from one file, or from the 
 one. Old documents have no shares. There the share is the count over the tokens of the first question.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from trio_profile import units
@@ -33,7 +33,7 @@ def shares(document: TheoryDocument) -> dict[str, list[TokenShare]]:
     """The share at each layer: first that of all questions, then that of each benchmark, by its name."""
     found = {ALL: [share(layer, document) for layer in document.layers]}
     first, *_ = document.layers
-    for name in first.above_mean_share_by_benchmark:
+    for name in _in_order(first.above_mean_share_by_benchmark, document):
         found[name] = [layer.above_mean_share_by_benchmark[name] for layer in document.layers]
     return found
 
@@ -41,6 +41,11 @@ def shares(document: TheoryDocument) -> dict[str, list[TokenShare]]:
 def group(document: TheoryDocument) -> str:
     """What a curve is about: `benchmark` if the study had several files, otherwise `kind`."""
     return "benchmark" if len(document.study.question_files) > 1 else "kind"
+
+
+def _in_order(names: Iterable[str], document: TheoryDocument) -> list[str]:
+    """Benchmarks in the order of their files, kinds by name."""
+    return list(names) if group(document) == "benchmark" else sorted(names)
 
 
 def sentences(document: TheoryDocument) -> list[str]:
@@ -99,7 +104,7 @@ def tables(document: TheoryDocument) -> list[Table]:
     """
     if not document.benchmarks:
         return []
-    what = group(document)
+    what, order = group(document), _in_order([one.name for one in document.benchmarks], document)
     members = [
         [
             Entry(one.name),
@@ -107,7 +112,7 @@ def tables(document: TheoryDocument) -> list[Table]:
             Entry(units.exact(one.pictures), order=one.pictures),
             Entry(units.span(*one.visual_tokens)),
         ]
-        for one in document.benchmarks
+        for one in sorted(document.benchmarks, key=lambda one: order.index(one.name))
     ]
     questions = Table(f"Questions by {what}", (what, "questions", "pictures", "visual tokens"), members, compact=True)
     found = shares(document)
