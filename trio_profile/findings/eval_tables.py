@@ -51,8 +51,7 @@ def score_table(document: Evaluation) -> Table:
     rows: list[list[Entry]] = []
     if dense is not None:
         rows.append([*_head(document, dense), *_values(document, dense), *[Entry(units.percent(1.0))] * averaged])
-    for row in rows_of(document):
-        rows.append([*_head(document, row), *_values(document, row), *_average(row)[:averaged]])
+    rows += [[*_head(document, row), *_values(document, row), *_average(row)[:averaged]] for row in rows_of(document)]
     caption = "Scores, and their average as a share of dense" if averaged else "Scores"
     return Table(caption, columns, rows, keys=2)
 

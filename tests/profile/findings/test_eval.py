@@ -162,5 +162,5 @@ def test_without_a_timed_question_there_is_no_cost(document: Evaluation):
 def test_terminal_page_markdown_and_latex_show_the_same_report(document: Evaluation):
     report = pages.report(document)
     for shown in (in_terminal(report), render(report), markdown(report), latex(report)):
-        assert all(text in shown for text in ("Worse than dense", "1789.0", "fastv", "0.3308"))
+        assert all(text in shown for text in ("Every cell is worse than dense", "1789.0", "fastv", "0.3308"))
     assert not list(too_wide(report))
