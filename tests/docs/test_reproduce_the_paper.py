@@ -93,7 +93,7 @@ def _write_tasks(directory: Path) -> None:
     functions = ["def pictures(doc):\n    return [doc['image'].convert('RGB')]\n"]
     for benchmark in suite["benchmarks"].values():
         task, metrics = benchmark["task"], [metric.partition(",")[0] for metric in benchmark["metrics"]]
-        scores = {metric: 1.0 for metric in metrics}
+        scores = dict.fromkeys(metrics, 1.0)
         functions.append(f"def {task}(doc, results):\n    return {scores}\n")
         listed = [{"metric": metric, "aggregation": "mean", "higher_is_better": True} for metric in metrics]
         (directory / f"{task}.yaml").write_text(f"""\

@@ -13,12 +13,12 @@ from typing import Annotated, Any, Literal
 import typer
 
 from trio_profile import units
-from trio_profile.cli.study_options import DRY_RUN, OUTPUT, RESUME, STUDY_FILE
+from trio_profile.cli.common_options import DRY_RUN, JSON, LATEX, MARKDOWN, OUTPUT, RESUME, STUDY_FILE
 from trio_profile.cli.values import absolute, assignments, comma_list, name_or_path, one_or_more
 from trio_profile.studies.kinds import FIELDS, Kind
 
 MODEL, METHOD, INPUT, CLAIM, SAMPLING = "Model", "Method", "Input", "Claim", "Sampling"
-"""Panels of a verb's help, in their order. The last one is OUTPUT."""
+"""Panels of a verb's help, in their order. OUTPUT is the last one."""
 
 
 @dataclass(frozen=True)
@@ -236,16 +236,6 @@ _ONE = {
 
 DISPLAY = ("unit",)
 """Options that change how a document is drawn, not what is asked."""
-
-JSON = Annotated[
-    bool,
-    typer.Option("--json", help="Print one JSON document on standard output, nothing else.", rich_help_panel=OUTPUT),
-]
-MARKDOWN = Annotated[
-    bool, typer.Option("--markdown", help="Print Markdown, for an issue or a pull request.", rich_help_panel=OUTPUT)
-]
-LATEX = Annotated[bool, typer.Option("--latex", help="Print LaTeX, for a paper.", rich_help_panel=OUTPUT)]
-DIRECTORY = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="A directory that holds a study (--out).")]
 
 
 def parameters(kind: Kind) -> list[Parameter]:

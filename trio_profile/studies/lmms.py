@@ -6,12 +6,12 @@ first, then the text with the task's description and examples.
 """
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
-from sys import stderr
 from types import SimpleNamespace
 from typing import Any
 
@@ -112,7 +112,7 @@ class Model(lmms):
         """
         self.row, self._submissions = row, submissions
         # lmms-eval prints, but standard output is only for the document.
-        with redirect_stdout(stderr):
+        with redirect_stdout(sys.stderr):
             found = simple_evaluate(
                 self,
                 tasks=list(self.tasks.names),

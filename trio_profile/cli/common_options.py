@@ -1,4 +1,4 @@
-"""The options of every study verb that fill no field of the study."""
+"""The options that several verbs share, whether or not they run a study."""
 
 from pathlib import Path
 from typing import Annotated
@@ -33,3 +33,12 @@ DRY_RUN = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+JSON = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON document on standard output, nothing else.", rich_help_panel=OUTPUT),
+]
+MARKDOWN = Annotated[
+    bool, typer.Option("--markdown", help="Print Markdown, for an issue or a pull request.", rich_help_panel=OUTPUT)
+]
+LATEX = Annotated[bool, typer.Option("--latex", help="Print LaTeX, for a paper.", rich_help_panel=OUTPUT)]
+DIRECTORY = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="A directory that holds a study (--out).")]
