@@ -27,6 +27,8 @@ FAMILIES = {
 TINY = {
     "cuda": "cpu",
     "1016064,1016064": "2304,2304",  # the pixels of 6 × 6 tokens
+    "0.11,0.22,0.33,0.44,0.55,0.66,0.77": "0.11,0.77",
+    "0.11,0.22,0.33": "0.11,0.33",
     "100": "10",  # questions of `theory`
 }
 """What stands for the sizes of the page."""

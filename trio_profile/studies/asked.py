@@ -13,6 +13,7 @@ from trio_profile.reading import parse_toml, read_text
 from trio_profile.records.record import first_problem
 from trio_profile.records.study import Study
 from trio_profile.studies.kinds import FIELDS, Kind, find
+from trio_profile.studies.suites import METHODS
 
 _MOST_BYTES = 1_000_000
 _OF_EVERY_MODEL = {"verb", "dtype", "device", "seed", "attention"}
@@ -31,7 +32,7 @@ def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) ->
     given = {**(_read_kind(kind, file) if file else {}), **fields}
     if kind.runs_a_model:
         require_run(kind.name)
-    if kind.name == "ablate" and given.get("tasks"):
+    if kind.name == "ablate" and (given.get("tasks") or given.get("suite")):
         return _ablation_on_tasks(kind, given)
     if given.get("verb", kind.name) != kind.name:
         raise StudyError(f"verb = {given['verb']!r}: this is a study of kind {kind.name!r}; leave verb out")
@@ -45,12 +46,16 @@ def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) ->
 
 
 def _ablation_on_tasks(kind: Kind, given: Mapping[str, Any]) -> Study:
-    """Return the study of `ablate --tasks`: an evaluation with a row for each variant. Raises as `make` does."""
+    """Return the study of `ablate` with tasks or a suite: an evaluation with a row for each variant.
+
+    Of a suite it takes the benchmarks alone. Raises as `make` does.
+    """
     taken = fields_of(find("eval"))
     for name, value in given.items():
         if name not in taken:
             raise StudyError(f"{name} = {value!r}: ablate on tasks has no such field; leave it out")
-    study = make("eval", {"retentions": kind.defaults["retentions"], **given, "verb": "eval"})
+    alone = {"methods": METHODS, "retentions": kind.defaults["retentions"]}
+    study = make("eval", {**alone, **given, "verb": "eval"})
     if any(study.ablations.values()):
         return study
     from trio_profile.studies.ablate import variants_of

@@ -211,10 +211,10 @@ KINDS: dict[str, Kind] = {
             group="Paper",
             summary="Change one option of TRIO at a time, and compare each variant with the default.\n\n"
             "A variant that cannot run is listed with its reason. Finished cells are not measured again. With --tasks "
-            "it is an evaluation: lmms-eval scores the answers of each variant.",
+            "or --suite it is an evaluation: lmms-eval scores the answers of each variant.",
             options=(
                 *(*MODEL, "only", "retention", "budget_rule", *INPUT, *CELLS),
-                *("tasks", "task_path", "limit"),
+                *("suite", "tasks", "task_path", "limit"),
             ),
             runner="trio_profile.studies.ablate:run",
             document="trio_profile.analysis.ablate:from_store",
