@@ -37,6 +37,7 @@ SHORT = {
     "ablate": ["--limit", "1"],
     "layers": ["--seconds", "0.01", "--new-tokens", "2"],
     "sweep": ["--seconds", "0.01", "--processes", "1", "--new-tokens", "2"],
+    "theory": ["--retention", "0.33"],
     "compare": ["--seconds", "0.01", "--processes", "1", "--new-tokens", "2"],
 }
 """Further options of a verb, so that it takes seconds."""
