@@ -43,11 +43,12 @@ def report(document: Evaluation) -> Report:
 
 def scores_page(document: Evaluation) -> Page:
     """What the scores say, and the table of all cells and benchmarks."""
-    charts = (eval_charts.speed_and_average(document), eval_charts.differences(document))
     blocks: list[Block] = [Sentences("", list(_sentences(document)))]
     if document.benchmarks:
-        variants = eval_tables.variant_table(document)
-        blocks += [eval_tables.score_table(document), *([variants] if variants.rows else []), _columns(document)]
+        averages = eval_tables.average_table(document)
+        charts = (eval_charts.speed_and_average(document), eval_charts.differences(document))
+        blocks += [eval_tables.score_table(document), *([averages] if averages.rows else [])]
+        blocks += [*(chart for chart in charts if chart is not None), _columns(document)]
     return Page(
         "scores",
         "Scores",
@@ -56,7 +57,7 @@ def scores_page(document: Evaluation) -> Page:
         "are for 95 %, from resampled pictures: questions about one picture are drawn together. A score has one if it "
         "is known how each question moves it. A cell is on the Pareto front, and its point is filled, if no other cell "
         "is both faster and better.",
-        [*blocks, *(chart for chart in charts if chart is not None)],
+        blocks,
     )
 
 
@@ -115,7 +116,7 @@ def _recommended(rows: Sequence[EvaluatedCell]) -> Iterator[str]:
     found = verdict(rows)
     pick = found.pick
     if pick is not None and average_outcome(pick) == "worse":
-        yield f"Every cell loses measurably. The one that loses least is {_described(pick)}."
+        yield f"Every cell is worse than dense on average. The one that loses least is {_described(pick)}."
     elif pick is not None:
         yield f"Use {_described(pick)}. It is not measurably worse than dense."
     if len(found.best) < len(rows) and found.best:
@@ -134,13 +135,12 @@ def _described(row: EvaluatedCell) -> str:
 
 
 def _outcomes(rows: Sequence[EvaluatedCell]) -> Iterator[str]:
-    """What the intervals of the averages say, if there are several rows."""
-    if len(rows) == 1:
-        return
+    """What the intervals of the averages say, if there are several rows and they differ in it."""
     for said, text in _SAID.items():
         names = [name_of(row) for row in rows if average_outcome(row) == said]
-        if names:
-            yield f"{text} on average: {listed(names)}."
+        some = listed(names) if len(names) <= _FEW else f"{len(names)} of {len(rows)} cells"
+        if names and len(rows) > 1 and not (said == "worse" and len(names) == len(rows)):
+            yield f"{text} on average: {some}."
 
 
 def _without_interval(document: Evaluation, rows: Sequence[EvaluatedCell]) -> Iterator[str]:

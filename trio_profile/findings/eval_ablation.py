@@ -116,4 +116,5 @@ def _difference(score: BenchmarkScore) -> Entry:
     if score.difference is None:
         return entries.NOTHING
     tone = "" if score.ci95 is None else entries.tone(score.ci95, 0)
-    return Entry(units.task_score_difference(score.difference, score.value, score.ci95), tone=tone, order=score.difference)
+    text = units.task_score_difference(score.difference, score.value, score.ci95)
+    return Entry(text, tone=tone, order=score.difference)

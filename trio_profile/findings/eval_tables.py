@@ -6,7 +6,6 @@ from trio_profile import units
 from trio_profile.analysis.eval_verdict import outcome
 from trio_profile.analysis.evaluation import (
     BenchmarkScore,
-    BesideDefault,
     EvaluatedCell,
     Evaluation,
     Score,
@@ -47,35 +46,31 @@ def colour_of(document: Evaluation, row: EvaluatedCell) -> int | None:
 def score_table(document: Evaluation) -> Table:
     """A row for each cell, a column for each benchmark, and the average as a share of dense."""
     dense = document.dense
-    printed = any(_printed(document, row) is not None for row in document.cells)
     averaged = any(row.average is not None for row in document.cells)
-    ends = [*(["average", "95 % interval"] if averaged else []), *(["printed"] if printed else [])]
-    columns = ("Method", "Retention", *(column.name for column in document.benchmarks), *ends)
+    columns = ("Method", "Retention", *(column.name for column in document.benchmarks), *["average"] * averaged)
     rows: list[list[Entry]] = []
     if dense is not None:
-        last = [*([Entry(units.percent(1.0)), entries.NOTHING] if averaged else []), *([entries.NOTHING] * printed)]
-        rows.append([*_head(document, dense), *_values(document, dense), *last])
-    for row in rows_of(document):
-        last = [*(_kept(row) if averaged else []), *([_share(_printed(document, row))] if printed else [])]
-        rows.append([*_head(document, row), *_values(document, row), *last])
-    caption = "Scores" if dense is None else "Scores, and their average as a share of dense"
+        rows.append([*_head(document, dense), *_values(document, dense), *[Entry(units.percent(1.0))] * averaged])
+    rows += [[*_head(document, row), *_values(document, row), *_average(row)[:averaged]] for row in rows_of(document)]
+    caption = "Scores, and their average as a share of dense" if averaged else "Scores"
     return Table(caption, columns, rows, keys=2)
 
 
-def variant_table(document: Evaluation) -> Table:
-    """Each variant of a method beside the unchanged method: the difference in each benchmark, and the average."""
+def average_table(document: Evaluation) -> Table:
+    """The average of each cell with its interval, beside the printed one and the speed-ups."""
+    columns = ("Method", "Retention", "average", "95 % interval", "printed", "prefill", "total")
     rows = [
         [
             *_head(document, row),
-            *(_to_default(found.get(column.name)) for column in document.benchmarks),
-            *_kept(beside),
+            *_average(row),
+            _share(_printed(document, row)),
+            entries.speedup(row.prefill_speedup),
+            entries.short_speedup(row.total_speedup),
         ]
         for row in rows_of(document)
-        if (beside := row.beside_default) is not None
-        for found in [{score.benchmark: score for score in beside.benchmarks}]
+        if row.average is not None
     ]
-    columns = ("Variant", "Retention", *(column.name for column in document.benchmarks), "average", "95 % interval")
-    return Table("Variants less the default, and their average as a share of the default", columns, rows, keys=2)
+    return Table("Average and speed-up over dense", columns, rows, keys=2)
 
 
 def cost_table(document: Evaluation) -> Table | None:
@@ -83,7 +78,7 @@ def cost_table(document: Evaluation) -> Table | None:
     dense = document.dense
     if not any(row.prefill_ms is not None for row in document.cells):
         return None
-    columns = ("Method", "Retention", "realised", "f(n)", "KV", "prefill", "speed-up", "total", "speed-up")
+    columns = ("Method", "Retention", "realised", "f(n)", "KV", "prefill", "total")
     rows = [_cost(document, row) for row in ([dense] if dense is not None else []) + rows_of(document)]
     caption = (
         f"Cost of a question with a picture. f(n) is the paper's formula with γ = {units.plain(document.study.gamma)}, "
@@ -185,18 +180,7 @@ def _benchmark(score: BenchmarkScore | None) -> Entry:
     return Entry(units.task_score(score.value), title=title, tone=tone, order=score.value)
 
 
-def _to_default(score: BenchmarkScore | None) -> Entry:
-    """The difference of a variant to the default. Its interval is the tooltip."""
-    if score is None or score.difference is None:
-        return entries.NOTHING
-    title = units.task_score_difference(score.difference, score.value, score.ci95)
-    tone = _TONES.get(outcome(score.ci95, 0.0), "")
-    return Entry(
-        units.task_score_difference(score.difference, score.value), title=title, tone=tone, order=score.difference
-    )
-
-
-def _kept(found: EvaluatedCell | BesideDefault) -> list[Entry]:
+def _average(found: EvaluatedCell) -> list[Entry]:
     """An average share, and its interval."""
     if found.average is None:
         return [entries.NOTHING, entries.NOTHING]
@@ -230,9 +214,7 @@ def _cost(document: Evaluation, row: EvaluatedCell) -> list[Entry]:
         _amount(row.fastv_macs, work, lambda value: units.count_beside(value, work or value)),
         _amount(row.kv_bytes, cache, units.size),
         entries.milliseconds(row.prefill_ms),
-        entries.short_speedup(row.prefill_speedup),
         entries.milliseconds(row.total_ms),
-        entries.short_speedup(row.total_speedup),
     ]
 
 

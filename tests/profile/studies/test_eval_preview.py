@@ -19,7 +19,8 @@ def test_a_suite_is_listed_with_what_its_tasks_need_and_the_cells(without_fvcore
     assert sentences(found)[1:4] == [
         "Methods: dart and trio, at 20.0 %.",
         "The dense model answers each question too.",
-        "The paper shows every picture at 1008 × 1008 pixels, which are 1296 tokens: give --pixels 1016064,1016064.",
+        "The paper shows every picture at 1008 × 1008 pixels, which are 1296 tokens. --pixels 1016064,1016064 gives "
+        "about as many.",
     ]
     tasks = rows(table(found, "Tasks of lmms-eval, and what they need"))
     assert tasks[1] == ["MME", "mme", "lmms-lab-encoder/MME"] and len(tasks) == 7

@@ -104,6 +104,13 @@ def test_a_suite_of_ones_own_is_a_file(own: Path):
     assert again is not None and again.name == "own:mine" and again.printed() == ()
 
 
+def test_the_suite_in_the_documentation_is_one(own: Path):
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "evaluation.md").read_text(encoding="utf-8")
+    own.write_text(page.partition('```yaml title="my.yaml"\n')[2].partition("```")[0], encoding="utf-8")
+    found = suites.chosen(asked(suite=str(own)))
+    assert found is not None and found.name == "own:mine" and len(found.printed()) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
