@@ -149,7 +149,6 @@ OPTIONS: dict[str, Option] = {
         INPUT,
         str,
         "The benchmarks, methods and retentions of a paper's table: trio, trio:llava-1.5-7b, or a file of your own.",
-        read=name_or_path,
         metavar="NAME[:TABLE]",
     ),
     "tasks": Option(INPUT, str, "Comma list of tasks of lmms-eval, such as pope,gqa.", read=comma_list(str)),

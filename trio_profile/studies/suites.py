@@ -191,7 +191,7 @@ def read(name: str) -> Suite:
         path = BUILTIN / f"{name}.yaml"
     else:
         path = Path(name)
-        if path.suffix not in (".yaml", ".yml") and not yaml.exists(path):
+        if not name or (path.suffix not in (".yaml", ".yml") and not yaml.exists(path)):
             raise StudyError(f"unknown suite {name[:80]!r}: choose {', '.join(builtin())}, or name a YAML file")
     try:
         return _checked(yaml.read(path, "suite"))

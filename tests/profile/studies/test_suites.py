@@ -139,6 +139,7 @@ def test_a_fault_in_a_suite_is_named_with_its_line(own: Path, text: str, message
         ("trio:llava", "suite 'trio' has no table 'llava'; choose llava-1.5-7b, llava-next-7b, qwen2.5-vl-7b"),
         ("trio", "has no table for model 'pocket'; name one: --suite trio:llava-1.5-7b"),
         ("no.yaml", "no.yaml is no file"),
+        (":mine", "unknown suite ''"),
     ],
 )
 def test_a_wrong_suite_is_refused_in_one_line(capsys, suite: str, message: str):
