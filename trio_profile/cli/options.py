@@ -13,11 +13,12 @@ from typing import Annotated, Any, Literal
 import typer
 
 from trio_profile import units
+from trio_profile.cli.common_options import DRY_RUN, JSON, LATEX, MARKDOWN, OUTPUT, RESUME, STUDY_FILE
 from trio_profile.cli.values import absolute, assignments, comma_list, name_or_path
 from trio_profile.studies.kinds import FIELDS, Kind
 
-MODEL, METHOD, INPUT, CLAIM, SAMPLING, OUTPUT = "Model", "Method", "Input", "Claim", "Sampling", "Output"
-"""Panels of a verb's help, in their order."""
+MODEL, METHOD, INPUT, CLAIM, SAMPLING = "Model", "Method", "Input", "Claim", "Sampling"
+"""Panels of a verb's help, in their order. OUTPUT is the last one."""
 
 
 @dataclass(frozen=True)
@@ -226,41 +227,6 @@ _ONE = {
 
 DISPLAY = ("unit",)
 """Options that change how a document is drawn, not what is asked."""
-
-STUDY_FILE = Annotated[
-    Path | None,
-    typer.Option(
-        "--study",
-        help="Read the study from this TOML file. Options on the command line override the file.",
-        rich_help_panel=OUTPUT,
-    ),
-]
-RESUME = Annotated[
-    bool,
-    typer.Option(
-        "--resume/--no-resume",
-        help="Continue the study in --out. --no-resume refuses a directory that holds a study. Default: --resume.",
-        rich_help_panel=OUTPUT,
-        show_default=False,
-    ),
-]
-DRY_RUN = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run",
-        help="Print the cells, their budgets and cost, and the expected time. Measure nothing.",
-        rich_help_panel=OUTPUT,
-    ),
-]
-JSON = Annotated[
-    bool,
-    typer.Option("--json", help="Print one JSON document on standard output, nothing else.", rich_help_panel=OUTPUT),
-]
-MARKDOWN = Annotated[
-    bool, typer.Option("--markdown", help="Print Markdown, for an issue or a pull request.", rich_help_panel=OUTPUT)
-]
-LATEX = Annotated[bool, typer.Option("--latex", help="Print LaTeX, for a paper.", rich_help_panel=OUTPUT)]
-DIRECTORY = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="A directory that holds a study (--out).")]
 
 
 def parameters(kind: Kind) -> list[Parameter]:

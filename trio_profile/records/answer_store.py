@@ -19,7 +19,8 @@ from trio_profile.records.writing import append_line, cannot_write, require_regu
 
 Key = tuple[str, str, int, str]
 """What identifies a question: its task, its split, its number, and the hash of its prompt."""
-_RECORDS: dict[str, type[Record]] = {
+AnswerLine = Header | Session | AnsweredQuestion | RefusedCell
+RECORDS: dict[str, type[AnswerLine]] = {
     "header": Header,
     "session": Session,
     "question": AnsweredQuestion,
@@ -98,7 +99,7 @@ class AnswerStore:
 
     def _read(self, data: bytes, study: Study, session: Session, directory: Path) -> None:
         """Read all complete lines. Raises StoreError unless they belong to this study on this kind of machine."""
-        reader, stored = LineReader(_RECORDS), None
+        reader, stored = LineReader(RECORDS), None
         for number, line in enumerate(data.split(b"\n"), start=1):
             try:
                 record = reader.parse(line) if line.strip() else None

@@ -435,6 +435,65 @@ def test_the_verb_prints_one_document_and_keeps_the_answers(evaluation, argument
     assert len(answers_in(out / "second")) == 2
 
 
+def test_a_task_with_messages_is_asked_in_them(evaluation, study, tmp_path):
+    """The processor has no chat template, so a message with its picture first is like a plain question."""
+    shown = "[{'type': 'image', 'url': doc['image']}, {'type': 'text', 'text': doc['question']}]"
+    tasks = own_tasks(tmp_path / "same", messages=f"[{{'role': 'user', 'content': {shown}}}]")
+    _, same = asked(evaluation, study, tasks, limit=2)
+    _, plain = asked(evaluation, study, own_tasks(tmp_path / "plain"), limit=2)
+    assert [exact(one) | {"prompt": ""} for one in same] == [exact(one) | {"prompt": ""} for one in plain]
+    assert same[0].prompt != plain[0].prompt
+    for message, says in (
+        ("[{'type': 'text', 'text': 'a'}, {'type': 'image', 'url': doc['image']}]", "has no chat template"),
+        ("[{'type': 'audio', 'url': 'a.wav'}]", "'colours' shows an audio; only pictures"),
+    ):
+        tasks = own_tasks(tmp_path / says[:6], messages=f"[{{'role': 'user', 'content': {message}}}]")
+        with pytest.raises(StudyError, match=says):
+            asked(evaluation, study, tasks, limit=1)
+
+
+@pytest.mark.parametrize("evaluation", ["stand-in"], indirect=True)
+def test_ablate_on_tasks_compares_each_variant_with_the_default(evaluation, checkpoint, tmp_path, capsys):
+    tasks, out = own_tasks(tmp_path / "tasks", answers=("",) * 6), tmp_path / "out"
+    arguments = [
+        *("ablate", "--model", str(checkpoint), "--only", "saliency", "--retention", "0.4", "--device", "cpu"),
+        *("--tasks", "colours", "--task-path", str(tasks), "--limit", "2"),
+    ]
+    found = document(capsys, *arguments, "--out", str(out))
+    assert found["study"]["verb"] == "eval"
+    assert [row["cell"]["options"] for row in found["cells"]] == [{}, {"saliency": "autograd"}]
+    default, variant = found["cells"]
+    assert default["beside_default"] is None
+    (score,) = variant["beside_default"]["benchmarks"]
+    assert score["difference"] == score["value"] - default["benchmarks"][0]["value"]
+    assert run([*arguments, "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "saliency at 40.0 %" in said and "Variants beside the default" in said
+    assert run([*arguments, "--out", str(out), "--only", "threshold"]) == 2
+    assert "holds another study: ablations" in capsys.readouterr().err
+    assert "cell_seconds = 2.0: ablate on tasks has no such field" in complaint(capsys, *arguments, "--seconds", "2")
+    assert "ablation 'k': choose k_pos" in complaint(capsys, *arguments, "--only", "k")
+
+
+@pytest.mark.parametrize("evaluation", ["stand-in"], indirect=True)
+def test_an_unfinished_evaluation_is_a_study(evaluation, arguments, tmp_path, capsys, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    with monkeypatch.context() as patched:
+        patched.setattr(evaluation.Model, "score", interrupted)
+        assert run([*arguments, "--out", str(out)]) == 130
+    assert "what was measured is kept, and the same command goes on" in capsys.readouterr().err
+    assert not (out / "evaluation.json").exists()
+    assert "holds a study already, and --no-resume was given" in complaint(
+        capsys, *arguments, "--no-resume", "--out", str(out)
+    )
+    assert "holds answers.jsonl, which is no study of kind 'sweep'" in complaint(capsys, "sweep", "--out", str(out))
+    assert run([*arguments, "--out", str(out)]) == 0
+    assert len(json.loads((out / "evaluation.json").read_text())["sessions"]) == 2
+
+
 @pytest.mark.parametrize("evaluation", ["stand-in"], indirect=True)  # lmms-eval reads all its tasks each time
 @pytest.mark.parametrize(
     ("changed", "says"),
