@@ -183,9 +183,12 @@ def change(base: int, new: int) -> str:
     return f"{before} {'+' if new > base else '−'} {exact(abs(new - base))}"
 
 
-def task_score(value: float) -> str:
-    """A benchmark's score: `0.8312` if it is below 10, otherwise `1510.7`."""
-    return f"{value:.{_score_digits(value)}f}".replace("-", "−")
+def task_score(value: float, beside: float | None = None) -> str:
+    """A benchmark's score: `0.8312` if it is below 10, otherwise `1510.7`.
+
+    beside: another score of the benchmark. Both get as many decimals.
+    """
+    return f"{value:.{_score_digits(value if beside is None else beside)}f}".replace("-", "−")
 
 
 def task_score_difference(difference: float, score: float, bounds: Sequence[float] | None = None) -> str:

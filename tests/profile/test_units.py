@@ -138,6 +138,7 @@ def test_a_change_of_a_whole_number_is_never_rounded():
 def test_scores_are_shares_or_points():
     assert units.task_score(0.83124) == "0.8312"
     assert units.task_score(1510.72) == "1510.7"
+    assert units.task_score(7.5, 61.9) == "7.5"
     assert units.task_score(-0.5) == "−0.5000"
     assert units.task_score_difference(-0.0123, 0.86, (-0.0301, 0.0055)) == "−0.0123 [−0.0301, +0.0055]"
     assert units.task_score_difference(1.234, 86.4) == "+1.2"

@@ -166,18 +166,18 @@ def _head(document: Evaluation, row: EvaluatedCell) -> list[Entry]:
 def _values(document: Evaluation, row: EvaluatedCell) -> list[Entry]:
     """The scores of a row, in the order of the columns."""
     found = {score.benchmark: score for score in row.benchmarks}
-    return [_benchmark(found.get(column.name)) for column in document.benchmarks]
+    return [_benchmark(found.get(column.name), column) for column in document.benchmarks]
 
 
-def _benchmark(score: BenchmarkScore | None) -> Entry:
+def _benchmark(score: BenchmarkScore | None, column: Benchmark) -> Entry:
     """One score. Its difference to dense is the tooltip, and its interval the colour."""
     if score is None:
         return entries.NOTHING
-    title = ""
+    title, largest = "", max(abs(score.value), abs(score.dense or 0.0), column.scale / 10)
     if score.difference is not None:
-        title = f"{units.task_score_difference(score.difference, score.value, score.ci95)} to dense"
+        title = f"{units.task_score_difference(score.difference, largest, score.ci95)} to dense"
     tone = _TONES.get(outcome(score.ci95, 0.0), "")
-    return Entry(units.task_score(score.value), title=title, tone=tone, order=score.value)
+    return Entry(units.task_score(score.value, largest), title=title, tone=tone, order=score.value)
 
 
 def _average(found: EvaluatedCell) -> list[Entry]:

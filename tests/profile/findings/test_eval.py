@@ -107,6 +107,12 @@ def test_the_table_has_dense_first_then_the_highest_retention(document: Evaluati
     assert found.rows[2][2].title == "−0.9 [−1.5, −0.3] to dense"
 
 
+def test_a_low_score_has_the_decimals_of_its_column(document: Evaluation):
+    row = evaluated("trio", 0.111, {"GQA": 7.5, "MME": 9.0, "POPE": 0.0}, 2.4)
+    found = table(pages.report(document.model_copy(update={"cells": (row,)})), SCORES)
+    assert rows(found)[1][2:5] == ["7.5", "9.0", "0.0"]
+
+
 def test_the_average_stands_beside_what_the_paper_prints(document: Evaluation):
     found = rows(table(pages.report(document), AVERAGES))
     assert found[1] == ["trio", "33.3 %", "98.4 %", "[97, 99]", "98.8 %", "1.60× [1.55, 1.65]", "1.26×"]
