@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from trio_profile import units
 from trio_profile.analysis.eval_verdict import outcome
 from trio_profile.analysis.evaluation import (
+    Benchmark,
     BenchmarkScore,
     EvaluatedCell,
     Evaluation,
