@@ -42,9 +42,10 @@ def ask_in_messages(processor: Any, messages: Sequence[Message], pictures: Seque
 
 def _cleaned(part: Message, processor: Any) -> Message:
     """Return a part of a message without marks of pictures in its text: each mark would ask for another picture."""
-    if part["type"] != "text":
+    mark = placeholder(processor)
+    if part["type"] != "text" or mark not in part["text"]:
         return part
-    return {**part, "text": part["text"].replace(placeholder(processor), "").strip()}
+    return {**part, "text": part["text"].replace(mark, "").strip()}
 
 
 def _marks(processor: Any) -> list[str]:

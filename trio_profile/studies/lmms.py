@@ -184,7 +184,7 @@ class Model(lmms):
             made = _messages_of(task, to_messages, self.task_dict[task][split][document])
         messages, pictures = read_messages(task, made)
         if not own:
-            content = ({"type": "image"},) * len(pictures) + ({"type": "text", "text": context},)
+            content = ({"type": "image"},) * len(pictures) + ({"type": "text", "text": context.strip()},)
             messages = ({"role": "user", "content": content},)
         question = Question(task, split, document, prompt, messages, pictures, most_new_tokens, ends)
         answered = self.answerer.answer(question)

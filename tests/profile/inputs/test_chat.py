@@ -2,6 +2,7 @@ import pytest
 from PIL import Image
 from torch import equal
 
+from trio_core.models import adapter_for
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.chat import ask_in_messages
@@ -40,10 +41,10 @@ def test_messages_keep_their_order_their_roles_and_their_pictures(processor):
         message("Be brief.", role="system"),
         message("Which?", None),
         message("red", role="assistant"),
-        message(None, "And", None, "?"),
+        message(None, "And ", None, "?"),
     ]
     inputs = ask_in_messages(processor, messages, [PICTURE] * 3)
-    said = "[system]Be brief.[user]Which?<image>[assistant]red[user]<image>And<image>?[assistant]"
+    said = "[system]Be brief.[user]Which?<image>[assistant]red[user]<image>And <image>?[assistant]"
     assert said in spelled(processor, inputs)
     assert inputs["pixel_values"].shape[0] == 3
 
@@ -53,6 +54,21 @@ def test_one_message_is_asked_like_a_plain_question(processor):
         processor.chat_template = template
         inputs = ask_in_messages(processor, [message(None, "Which <image>one?")], [PICTURE])
         assert equal(inputs["input_ids"], ask(processor, [PICTURE], "Which one?")["input_ids"])
+
+
+@pytest.mark.parametrize("family", ["Gemma 3", "LLaVA-NeXT", "Qwen2.5-VL", "SmolVLM"])
+def test_the_templates_of_families_take_several_pictures_system_messages_and_examples(saved, family):
+    loaded = load(Study(model=str(saved(family))))
+    adapter = adapter_for(loaded.model)
+
+    def visual(messages, pictures: int) -> int:
+        inputs = ask_in_messages(loaded.processor, messages, [PICTURE] * pictures)
+        return int(adapter.visual_tokens(inputs["input_ids"]).sum())
+
+    one = visual([message(None, "Which?")], 1)
+    assert one > 0 and visual([message("Which?", None, "and", None)], 2) == 2 * one
+    example = [message(None, "Which?"), message("red", role="assistant"), message(None, "Which?")]
+    assert visual([message("Be brief.", role="system"), *example], 2) == 2 * one
 
 
 def test_a_template_that_leaves_out_a_picture_is_refused(processor):
