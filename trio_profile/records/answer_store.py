@@ -69,17 +69,23 @@ class AnswerStore:
     def __init__(self, directory: Path | None, study: Study, session: Session):
         """Open the store: create it, or continue one with the same study on the same kind of machine.
 
+        A file without an answer is replaced.
+
         directory: None keeps the answers in memory.
-        Raises StoreError if the file holds another study, or cannot be read or written.
+        Raises StoreError if the file holds answers of another study, is no store, or cannot be read or written.
         """
         self.session = session.id
         self.found = Answered()
         self._path = None if directory is None else directory / ANSWERS
         if self._path is not None and directory is not None:
             data = _content(self._path)
-            if data:
-                self._read(data, study, session, directory)
+            stored = self._read(data) if data else None
+            if stored is not None and self.found.questions:
+                require_same("study", stored.model_dump(), study.model_dump(), directory)
+                require_same_environment(self.found.sessions, session.environment, directory)
+                require_same_inputs(study, self.found.sessions, session.inputs, directory)
             else:
+                self.found = Answered()
                 write_whole(self._path, Header(study=study).model_dump_json(exclude_none=True) + "\n")
         self.add(session)
 
@@ -97,8 +103,8 @@ class AnswerStore:
                 self._path, error, "finished questions are kept, and the same command goes on"
             ) from error
 
-    def _read(self, data: bytes, study: Study, session: Session, directory: Path) -> None:
-        """Read all complete lines. Raises StoreError unless they belong to this study on this kind of machine."""
+    def _read(self, data: bytes) -> Study:
+        """Read all complete lines, and return the study that they belong to. Raises StoreError if this is no store."""
         reader, stored = LineReader(RECORDS), None
         for number, line in enumerate(data.split(b"\n"), start=1):
             try:
@@ -106,19 +112,15 @@ class AnswerStore:
             except StoreError as error:
                 if stored is not None:  # a line that was cut off
                     continue
-                raise StoreError(f"{directory / ANSWERS}, line {number}: {error}; choose another --out") from error
+                raise StoreError(f"{self._path}, line {number}: {error}; choose another --out") from error
             if isinstance(record, Header):
                 stored = record.study
             self.found.add(record)
         if stored is None:
-            raise StoreError(
-                f"{directory / ANSWERS} has no header, so nothing says what was asked; choose another --out"
-            )
+            raise StoreError(f"{self._path} has no header, so nothing says what was asked; choose another --out")
         if reader.newer:
-            raise StoreError(f"{directory / ANSWERS} has a newer format: upgrade trio-profile, or choose another --out")
-        require_same("study", stored.model_dump(), study.model_dump(), directory)
-        require_same_environment(self.found.sessions, session.environment, directory)
-        require_same_inputs(study, self.found.sessions, session.inputs, directory)
+            raise StoreError(f"{self._path} has a newer format: upgrade trio-profile, or choose another --out")
+        return stored
 
 
 def _content(path: Path) -> bytes:

@@ -19,7 +19,7 @@ from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
 from trio_profile.profilers.clock import Clock
 from trio_profile.progress import Step, Watch, ignore
-from trio_profile.records.answer_store import AnswerStore
+from trio_profile.records.answer_store import AnswerStore, key_of
 from trio_profile.records.answers import DENSE, RefusedCell
 from trio_profile.records.files import SUBMISSIONS
 from trio_profile.records.schema import Study
@@ -46,9 +46,10 @@ def run(
     plan = resolve(study, keep_refusals=True)
     store = AnswerStore(directory, study, open_session(study.device, inputs=input_digests(study)))
     answerer = open_answerer(plan, store, clock)
+    model = Model(answerer, store, tasks, watch)
     with _submissions(directory) as place:
-        results = _score_rows(Model(answerer, store, tasks, watch), place, study)
-    return _evaluation(plan, store, results, answerer)
+        results = _score_rows(model, place, study)
+    return _evaluation(plan, store, results, model)
 
 
 def open_answerer(plan: Plan, store: AnswerStore, clock: Clock | None = None) -> Answerer:
@@ -80,10 +81,10 @@ def _score_rows(model: Model, submissions: Path, study: Study) -> dict[str, Resu
     return results
 
 
-def _evaluation(plan: Plan, store: AnswerStore, results: dict[str, Results], answerer: Answerer) -> Evaluation:
-    """Return the document."""
+def _evaluation(plan: Plan, store: AnswerStore, results: dict[str, Results], model: Model) -> Evaluation:
+    """Return the document. Only questions that the tasks ask now count."""
     study, found = plan.study, store.found
-    answers = list(found.questions.values())
+    answers = list({key_of(answered): answered for answered in model.answers.values()}.values())
     dense = results.get(DENSE)
     suite = chosen(study)
     benchmarks = columns(next(iter(results.values())), suite.columns() if suite else ())
@@ -109,7 +110,7 @@ def _evaluation(plan: Plan, store: AnswerStore, results: dict[str, Results], ans
         limit=study.limit,
         benchmarks=benchmarks,
         dense=None if dense is None else row(None),
-        cells=tuple(row(planned) for planned in answerer.cells),
+        cells=tuple(row(planned) for planned in model.answerer.cells),
         refused=tuple(
             Refusal(cell=cell, reason=found.refused[cell.id].reason)
             for cell in study.cells()

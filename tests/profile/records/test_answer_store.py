@@ -59,8 +59,13 @@ def test_without_a_directory_nothing_is_written(tmp_path, monkeypatch):
 )
 def test_another_study_or_machine_is_refused(tmp_path, study, environment, says):
     AnswerStore(tmp_path, STUDY, session("a"))
+    # Nothing is answered yet, so nothing is lost if another study begins.
+    other = AnswerStore(tmp_path, STUDY.model_copy(update=study), session("b", **environment))
+    assert [one.id for one in other.found.sessions] == ["b"]
+    store = AnswerStore(tmp_path, STUDY, session("c"))
+    store.add(question(0))
     with pytest.raises(StoreError, match=says):
-        AnswerStore(tmp_path, STUDY.model_copy(update=study), session("b", **environment))
+        AnswerStore(tmp_path, STUDY.model_copy(update=study), session("d", **environment))
 
 
 @pytest.mark.parametrize(
