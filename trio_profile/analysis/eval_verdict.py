@@ -6,6 +6,7 @@ from typing import Literal
 
 from trio_profile.analysis.evaluation import EvaluatedCell
 from trio_profile.analysis.pareto import front
+from trio_profile.analysis.recommendation import CONTROL, MOST_LOST
 from trio_profile.records.estimate import Interval
 
 Outcome = Literal["better", "worse", "same", "unknown"]
@@ -14,14 +15,18 @@ Outcome = Literal["better", "worse", "same", "unknown"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the averages say.
+    """What the averages say. Controls are never picked.
 
-    pick: the row that is fastest in prefill, of those that are measurably faster than dense and not measurably worse.
-        If all rows lose, the one with the highest average. None if nothing can be said.
+    pick: of the rows that are measurably faster than dense and keep the scores, the one with the fastest prefill. If no
+        row keeps them, the one with the highest average. None if nothing can be said.
+    keeps: whether `pick` keeps the scores: its average is at most two points (MOST_LOST) below dense.
+    may_lose: the largest loss of `pick` that the interval of its average allows, as a share of dense.
     best: the rows for which no other row is faster in prefill and has a higher average.
     """
 
     pick: EvaluatedCell | None
+    keeps: bool
+    may_lose: float
     best: tuple[EvaluatedCell, ...]
 
 
@@ -39,17 +44,18 @@ def average_outcome(row: EvaluatedCell) -> Outcome:
 
 def verdict(rows: Sequence[EvaluatedCell]) -> Verdict:
     """Return what the averages of the pruned rows say."""
-    judged = [row for row in rows if average_outcome(row) != "unknown"]
+    judged = [row for row in rows if row.average_ci95 is not None and row.remark != CONTROL]
     faster = [row for row in judged if row.prefill_speedup is not None and row.prefill_speedup.ci95[0] > 1]
-    kept = [row for row in faster if average_outcome(row) != "worse"]
-    pick = None
-    if kept:
-        pick = max(kept, key=_speedup)
-    elif judged and all(average_outcome(row) == "worse" for row in judged):
-        pick = max(judged, key=lambda row: row.average or 0.0)
+    kept = [row for row in faster if _average(row) >= 1 - MOST_LOST]
+    pick = max(kept, key=_speedup) if kept else max(faster, key=_average, default=None)
+    may_lose = 0.0 if pick is None or pick.average_ci95 is None else max(0.0, 1 - pick.average_ci95[0])
     placed = [row for row in rows if row.average is not None and row.prefill_speedup is not None]
-    on_front = front([(_speedup(row), -(row.average or 0.0)) for row in placed])
-    return Verdict(pick, tuple(placed[index] for index in on_front))
+    on_front = front([(_speedup(row), -_average(row)) for row in placed])
+    return Verdict(pick, bool(kept), may_lose, tuple(placed[index] for index in on_front))
+
+
+def _average(row: EvaluatedCell) -> float:
+    return row.average or 0.0
 
 
 def _speedup(row: EvaluatedCell) -> float:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from trio_profile import units
 from trio_profile.analysis.eval_verdict import Outcome, average_outcome, outcome, verdict
 from trio_profile.analysis.evaluation import Benchmark, EvaluatedCell, Evaluation
+from trio_profile.analysis.recommendation import MOST_LOST, POSSIBLE_LOSS
 from trio_profile.findings import eval_charts, eval_tables
 from trio_profile.findings.blocks import Block, Page, Report, Sentences, Terms
 from trio_profile.findings.eval_ablation import ablation_page
@@ -117,10 +118,13 @@ def _recommended(rows: Sequence[EvaluatedCell]) -> Iterator[str]:
     """What to use, and which rows no other row beats."""
     found = verdict(rows)
     pick = found.pick
-    if pick is not None and average_outcome(pick) == "worse":
-        yield f"Every cell is worse than dense on average. The one that loses least is {_described(pick)}."
+    if pick is not None and found.keeps:
+        yield f"Use {_described(pick)}."
+        if found.may_lose > POSSIBLE_LOSS[0]:
+            yield f"This is uncertain: it may lose up to {units.percent(found.may_lose)}. Ask more questions."
     elif pick is not None:
-        yield f"Use {_described(pick)}. It is not measurably worse than dense."
+        most = units.percent(MOST_LOST)
+        yield f"No cell is faster and loses at most {most} on average. The one that loses least is {_described(pick)}."
     if len(found.best) < len(rows) and found.best:
         names = listed([name_of(row) for row in found.best])
         yield f"On the Pareto front of prefill speed-up and average: {names}."
