@@ -160,7 +160,8 @@ class Evaluation(StudyDocument):
 
     lmms_eval: version of lmms-eval.
     suite: name of the suite, with its table: `trio:llava-1.5-7b`; None without one.
-    printed: the averages that the suite's paper prints; empty without a suite.
+    printed: the averages that the suite's paper prints; empty without a suite, and if not all benchmarks of its table
+        are asked.
     asked: the tasks that the study names.
     limit: number of questions of each task; None for all.
     benchmarks: the columns of the table.

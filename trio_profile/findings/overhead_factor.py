@@ -4,7 +4,7 @@ from trio_profile import units
 
 OF_GAMMA = (
     "The paper's appendix has γ = 1 + β, where β is the work of a backward pass. So γ = 1 is a backward pass that "
-    "costs nothing. No value is printed. An overhead factor below 1 is no γ of the paper: it is less than one "
+    "costs nothing. The paper prints no value. An overhead factor below 1 is no γ of the paper: it is less than one "
     "forward."
 )
 

@@ -105,7 +105,7 @@ def _evaluation(plan: Plan, store: AnswerStore, results: dict[str, Results], mod
         lmms_eval=version("lmms-eval"),
         study=study,
         suite=suite.name if suite else None,
-        printed=suite.printed() if suite else (),
+        printed=suite.printed(study.tasks) if suite else (),
         asked=study.tasks,
         limit=study.limit,
         benchmarks=benchmarks,

@@ -4,7 +4,7 @@ A suite is one YAML file: a built-in one in `data/suites/`, or one of the user's
 format.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -55,7 +55,8 @@ class SuiteTable(Record):
     visual_tokens: of the dense model, as printed.
     setting: what else the paper sets, in one sentence.
     benchmarks: names of the columns in the paper's order.
-    averages: the printed averages in per cent, by retention and method.
+    averages: the printed averages over all benchmarks in per cent, by retention and method. A method need not be one of
+        `methods`.
     """
 
     title: str = ""
@@ -117,8 +118,13 @@ class Chosen(NamedTuple):
             for found in (self.suite.benchmarks[name],)
         )
 
-    def printed(self) -> tuple[PrintedAverage, ...]:
-        """Return the averages that the paper prints, as shares of dense."""
+    def printed(self, tasks: Collection[str]) -> tuple[PrintedAverage, ...]:
+        """Return the averages that the paper prints, as shares of dense.
+
+        tasks: those that are asked. Without all benchmarks of the table there is nothing to compare: it is empty.
+        """
+        if not {column.task for column in self.columns()} <= set(tasks):
+            return ()
         return tuple(
             PrintedAverage(method=method, retention=retention, average=average / 100)
             for retention, averages in self.table.averages.items()
