@@ -78,6 +78,17 @@ def test_a_picture_with_an_ignored_shape_is_asked_only_for_what_it_has(kitchen: 
     assert asked(kitchen, "c", "count") == {}
 
 
+def test_a_label_that_also_has_a_mask_in_a_picture_is_not_asked_about_there(kitchen: Path):
+    mask = {"label": "cup", "points": [[60, 5], [70, 20]], "shape_type": "mask"}
+    label(kitchen, "b", shape("cup", 0, 10), mask, shape("cat", 40, 50))
+    label(kitchen, "c", {**mask, "label": "dog"}, shape("cup", 0, 10))
+    SCRIPT["write"](kitchen, one_scene=False)
+    assert asked(kitchen, "b", "presence") == {presence("cat"): "yes", presence("dog"): "no"}
+    assert asked(kitchen, "b", "count") == {count("cat"): "1"}
+    assert asked(kitchen, "b", "left") == {}
+    assert asked(kitchen, "c", "presence") == {presence("cup"): "yes", presence("cat"): "no"}
+
+
 def test_frames_of_one_scene_count_as_one_picture(kitchen: Path):
     out, number, _ = SCRIPT["write"](kitchen, one_scene=True)
     assert pictures_of(read_questions(out)) == (0,) * number

@@ -37,11 +37,7 @@ def report_of(document: SweepDocument | Comparison | Ablation, subject: str, pag
 
 def pixel_facts(study: Study) -> list[str]:
     """What a heading says of the pixels of a picture. Empty if the checkpoint's processor decides them."""
-    return [] if study.pixels is None else [f"pictures of {_range(study.pixels)} pixels"]
-
-
-def _range(pixels: tuple[int, int]) -> str:
-    return " to ".join(map(units.exact, pixels))
+    return [] if study.pixels is None else [f"pictures of {units.span(*study.pixels)} pixels"]
 
 
 def with_banner(report: Report, model: str, sessions: Sequence[Session]) -> Report:
@@ -77,7 +73,7 @@ def _study(document: SweepDocument | Comparison | Ablation) -> list[_Item]:
         ("ablations", ", ".join(asked.ablations)),
         ("image", asked.image),
         ("prompt", asked.prompt),
-        ("pixels of a picture", None if asked.pixels is None else _range(asked.pixels)),
+        ("pixels of a picture", None if asked.pixels is None else units.span(*asked.pixels)),
         ("questions", ", ".join(asked.question_files)),
         ("tokens", _tokens(document)),
         ("batch", str(asked.batch)),

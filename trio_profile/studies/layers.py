@@ -65,14 +65,17 @@ def run(
     if directory is None:
         return made
     path = directory / TRACE
-    names = [_process(cell, several=len(cells) > 1) for cell in cells]
+    names = _processes([cell.cell.retention for cell in cells])
     write_whole(path, json.dumps(chrome_trace({name: one.rounds for name, one in zip(names, sampled, strict=True)})))
     return made.model_copy(update={"trace": str(path)})
 
 
-def _process(cell: PlannedCell, *, several: bool) -> str:
-    """Return the name of a cell's process in the trace."""
-    return f"pruned to {units.percent(cell.cell.retention)}" if several else "pruned"
+def _processes(retentions: Sequence[float]) -> list[str]:
+    """Return the name of each cell's process in the trace. Close retentions get enough digits to differ."""
+    if len(retentions) == 1:
+        return ["pruned"]
+    written = ([units.percent(retention, digits) for retention in retentions] for digits in range(1, 18))
+    return [f"pruned to {text}" for text in next(texts for texts in written if len({*texts}) == len(texts))]
 
 
 def _work(workload: Workload, method: Method | None) -> tuple[Work, Trace | None]:

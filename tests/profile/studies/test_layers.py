@@ -117,6 +117,14 @@ def test_the_trace_is_what_a_trace_viewer_reads(profiled):
     assert {"selection", "backward", "proxy_loss", "compaction"} <= {event["name"] for event in inside}
 
 
+def test_retentions_that_print_alike_have_a_process_each_in_the_trace(tiny_study: Study, tmp_path):
+    close = tiny_study.model_copy(update={"cell_seconds": 0.01, "retentions": (0.4001, 0.4004)})
+    found = layers.run(close, tmp_path)
+    events = json.loads(Path(found.trace or "").read_text())["traceEvents"]
+    names = [event["args"]["name"] for event in events if event["ph"] == "M"]
+    assert names == ["dense", "pruned to 40.01 %", "pruned to 40.04 %"]
+
+
 def test_the_verb_prints_tables_or_one_document_and_is_rebuilt(capsys, tmp_path, tiny_study: Study):
     line = ["layers", "--model", tiny_study.model, "--retention", "0.4", "--seconds", "0.01", "--out", str(tmp_path)]
     assert run([*line, "--json"]) == 0
