@@ -19,7 +19,7 @@ _NEAR = 0.03
 
 
 class IdleStage(Record):
-    """A stage that drops next to no tokens, but scores all of them.
+    """A stage that drops next to no tokens, but scores all of them; or one that drops none, and does not run.
 
     method, nominal_retention: of its cell.
     layer: the stage acts after this layer.
@@ -35,11 +35,15 @@ class IdleStage(Record):
 
 
 def idle_stages(cells: Sequence[CellSummary], visual_tokens: int) -> list[IdleStage]:
-    """The stages of all cells that drop next to no tokens. A stage that drops none does not run."""
+    """The stages of all cells that drop next to no tokens.
+
+    A stage that drops none costs nothing. It counts only behind a stage before the decoder: there `clamped_above` does
+    not speak of it.
+    """
     found: list[IdleStage] = []
     for cell in cells:
         for layer, (before, kept) in zip(cell.layers, pairwise((visual_tokens, *cell.budgets)), strict=False):
-            if 0 < before - kept <= FEW * before:
+            if (0 if cell.layers[0] == 0 < layer else 1) <= before - kept <= FEW * before:
                 found.append(
                     IdleStage(
                         method=cell.method,

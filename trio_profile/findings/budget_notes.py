@@ -20,6 +20,12 @@ def sentences(clamped_above: Mapping[str, float], idle: Sequence[IdleStage]) -> 
         )
     groups: dict[tuple[str, float], list[IdleStage]] = {}
     for stage in idle:
+        if not stage.dropped:
+            yield (
+                f"At {units.percent(stage.nominal_retention)} the stage of {stage.method} after layer {stage.layer} "
+                f"keeps all {stage.tokens} tokens, so it does not run."
+            )
+            continue
         groups.setdefault((stage.method, stage.nominal_retention), []).append(stage)
     for (method, retention), stages in groups.items():
         where = units.percent(retention)

@@ -62,3 +62,10 @@ def test_a_stage_that_drops_next_to_none_is_named():
     (stage,) = idle_stages(cells("trio", 0.11, 0.55, 0.77), TOKENS)
     assert (stage.method, stage.nominal_retention, stage.layer) == ("trio", 0.77, 10)
     assert (stage.tokens, stage.dropped) == (2880, 3)
+
+
+def test_behind_the_encoder_a_stage_that_keeps_all_is_named():
+    """visionzip+trio gives 1654 of 2880 tokens to the decoder, and its first stage there keeps them."""
+    (stage,) = idle_stages(cells("visionzip+trio", 0.11, 0.33), TOKENS)
+    assert (stage.nominal_retention, stage.layer, stage.dropped) == (0.33, 1, 0)
+    assert stage.tokens == cell("visionzip+trio", 0.33).budgets[0]
