@@ -47,8 +47,9 @@ def run(
     store = AnswerStore(directory, study, open_session(study.device, inputs=input_digests(study)))
     answerer = open_answerer(plan, store, clock)
     with _submissions(directory) as place:
-        results = _score_rows(Model(answerer, store, tasks, watch), place, study)
-    return _evaluation(plan, store, results, answerer)
+        model = Model(answerer, store, tasks, watch)
+        results = _score_rows(model, place, study)
+    return _evaluation(plan, store, results, model)
 
 
 def open_answerer(plan: Plan, store: AnswerStore, clock: Clock | None = None) -> Answerer:
@@ -65,9 +66,10 @@ def open_answerer(plan: Plan, store: AnswerStore, clock: Clock | None = None) ->
         if record.cell.id not in refused:
             store.add(RefusedCell(cell=record.cell, reason=record.reason or ""))
     answerer = Answerer(plan, [planned for planned in plan.cells if planned.cell.id not in refused], refuse, clock)
-    answerer.pictures = {
-        answered.pixels: answered.picture for answered in store.found.questions.values() if answered.picture is not None
-    }
+    for answered in store.found.questions.values():
+        if answered.picture is not None:
+            answerer.pictures[answered.pixels] = answered.picture
+            answerer.next_picture = max(answerer.next_picture, answered.picture + 1)
     return answerer
 
 
@@ -80,10 +82,11 @@ def _score_rows(model: Model, submissions: Path, study: Study) -> dict[str, Resu
     return results
 
 
-def _evaluation(plan: Plan, store: AnswerStore, results: dict[str, Results], answerer: Answerer) -> Evaluation:
+def _evaluation(plan: Plan, store: AnswerStore, results: dict[str, Results], model: Model) -> Evaluation:
     """Return the document."""
     study, found = plan.study, store.found
-    answers = list(found.questions.values())
+    # The store may also hold answers to questions that a task no longer asks.
+    answers = list(model.answers.values())
     dense = results.get(DENSE)
     suite = chosen(study)
     benchmarks = columns(next(iter(results.values())), suite.columns() if suite else ())
@@ -109,7 +112,7 @@ def _evaluation(plan: Plan, store: AnswerStore, results: dict[str, Results], ans
         limit=study.limit,
         benchmarks=benchmarks,
         dense=None if dense is None else row(None),
-        cells=tuple(row(planned) for planned in answerer.cells),
+        cells=tuple(row(planned) for planned in model.answerer.cells),
         refused=tuple(
             Refusal(cell=cell, reason=found.refused[cell.id].reason)
             for cell in study.cells()
