@@ -110,6 +110,7 @@ def _sentences(document: Evaluation) -> Iterator[str]:
     elif document.dense is None:
         yield "The dense model was not asked, so there is nothing to compare with."
     else:
+        yield from _without_share(document.dense)
         yield from _recommended(rows)
         yield from _outcomes(rows)
         yield from _without_interval(document, rows)
@@ -130,6 +131,12 @@ def _without_column(document: Evaluation, rows: Sequence[EvaluatedCell]) -> Iter
     tasks = [task.task for task in rows[0].tasks if task.scores and task.task in document.asked] if rows else []
     if without := [task for task in tasks if task not in known]:
         yield f"No column and no part in the average: {listed(without)}. “Task by task” has the scores."
+
+
+def _without_share(dense: EvaluatedCell) -> Iterator[str]:
+    """Where the dense model scores nothing. Then no share of dense exists, and no average."""
+    if names := [score.benchmark for score in dense.benchmarks if score.value <= 0]:
+        yield f"The dense model scores nothing in {listed(names)}, so there is no average as a share of dense."
 
 
 def _recommended(rows: Sequence[EvaluatedCell]) -> Iterator[str]:

@@ -167,6 +167,14 @@ def test_without_a_picture_the_rows_are_the_dense_model(document: Evaluation):
     assert said.lines == ["gqa, mme and pope: no question has a picture, so every row has the dense model's answers."]
 
 
+def test_a_dense_score_of_0_explains_the_missing_average(document: Evaluation):
+    assert document.dense is not None
+    first, *others = document.dense.benchmarks
+    dense = document.dense.model_copy(update={"benchmarks": (first.model_copy(update={"value": 0.0}), *others)})
+    (said, *_) = blocks(pages.report(document.model_copy(update={"dense": dense})), Sentences)
+    assert said.lines[0] == "The dense model scores nothing in GQA, so there is no average as a share of dense."
+
+
 def test_a_task_without_a_column_is_named(document: Evaluation):
     (said, *_) = blocks(pages.report(document.model_copy(update={"benchmarks": document.benchmarks[:2]})), Sentences)
     assert "No column and no part in the average: pope. “Task by task” has the scores." in said.lines
