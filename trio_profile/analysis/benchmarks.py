@@ -47,15 +47,17 @@ def scores(
 ) -> Scored:
     """Return the scores of one cell by column, their average as a share of dense, and its interval.
 
+    A column for which lmms-eval reports no number is left out. The cell then has no average.
+
     found: the columns.
     cell, dense: lmms-eval's results for the cell and for the dense model. `dense` is None if the dense model was not
         asked, and for its own row.
     answers: the answers to all questions. They say which questions show the same picture.
     """
     pictures = _pictures(answers)
-    rows = [_score(column, cell, dense, pictures) for column in found]
+    rows = [scored for column in found if (scored := _score(column, cell, dense, pictures)) is not None]
     shares = [score.share for score, _ in rows if score.share is not None]
-    if not rows or len(shares) < len(rows):
+    if not rows or len(shares) < len(found):
         return tuple(score for score, _ in rows), None, None
     average = sum(shares) / len(shares)
     effects = [effect for _, effect in rows if effect is not None]
@@ -85,11 +87,14 @@ def _value(results: Results, column: Benchmark) -> float | None:
 
 def _score(
     column: Benchmark, cell: Results, dense: Results | None, pictures: Pictures
-) -> tuple[BenchmarkScore, Effects | None]:
-    """Return one score, and how much each question moves its share of dense; None if that is not known."""
+) -> tuple[BenchmarkScore, Effects | None] | None:
+    """Return one score, and how much each question moves its share of dense; None if that is not known.
+
+    Return None if lmms-eval reports no number.
+    """
     value = _value(cell, column)
     if value is None:
-        raise ValueError(f"column {column.name!r}: lmms-eval reports no number for {', '.join(column.metrics)}")
+        return None
     beside = None if dense is None else _value(dense, column)
     score = BenchmarkScore(benchmark=column.name, value=value)
     if dense is None or beside is None:

@@ -30,6 +30,8 @@ _EXAMPLES: dict[Kind, str] = {
     "suite": "`--suite trio` is an example",
 }
 """Where an example is, by what a file holds."""
+_PAGES: dict[Kind, str] = {"claims": "docs/how-to/claims.md", "suite": "docs/how-to/evaluation.md"}
+"""The page with the format, by what a file holds."""
 
 K = TypeVar("K", bound=BaseModel)
 Place = tuple[str | int, ...]
@@ -43,11 +45,13 @@ class Source:
     name: for messages.
     tree: dictionaries, lists and texts; None for an empty value.
     lines: the line of every place.
+    kind: what the file holds, for messages.
     """
 
     name: str
     tree: Any
     lines: dict[Place, int]
+    kind: Kind = "claims"
 
     def refuse(self, place: Place, message: str) -> NoReturn:
         """Raise ClaimsError with the file, the line, the field and the message."""
@@ -66,7 +70,7 @@ class Source:
             faults = [((*place, *one["loc"]), one) for one in error.errors()]
             # An unknown field comes before a missing one: it is often the missing field, misspelt.
             where, first = min(faults, key=lambda one: (self._line(one[0]), one[1]["type"] != "extra_forbidden"))
-            self.refuse(where, _message(first, kind.model_fields))
+            self.refuse(where, _message(first, kind.model_fields, self.kind))
 
     @contextmanager
     def at(self, place: Place) -> Iterator[None]:
@@ -118,7 +122,7 @@ def read(path: Path, kind: Kind = "claims") -> Source:
 
 def parse(text: str, name: str, kind: Kind = "claims") -> Source:
     """Parse a text. Raises ClaimsError with the line if it is no such YAML."""
-    source = Source(name, None, {})
+    source = Source(name, None, {}, kind)
     try:
         _check_events(yaml.parse(text, Loader=_LOADER), source)
         root = yaml.compose(text, Loader=_LOADER)
@@ -129,7 +133,7 @@ def parse(text: str, name: str, kind: Kind = "claims") -> Source:
         source.refuse((), "holds more than one document" if several else f"is not YAML: {problem}")
     if root is None:
         source.refuse((), f"is empty; {_EXAMPLES[kind]}")
-    return Source(name, _value(root, (), source), source.lines)
+    return Source(name, _value(root, (), source), source.lines, kind)
 
 
 def _check_events(events: Iterable[yaml.Event], source: Source) -> None:
@@ -182,7 +186,8 @@ def _text(node: yaml.ScalarNode, place: Place, source: Source) -> str | None:
 
 
 _MESSAGES = {
-    "missing": "is missing; docs/how-to/claims.md has the format",
+    "missing": "is missing; {page} has the format",
+    "too_short": "needs at least {min_length}",
     "string_type": "needs a text",
     "list_type": "needs a list, [ … ]",
     "tuple_type": "needs a list, [ … ]",
@@ -194,16 +199,17 @@ _MESSAGES = {
 """Our words for pydantic's kinds of errors. The others keep pydantic's message."""
 
 
-def _message(error: ErrorDetails, known: Iterable[str]) -> str:
+def _message(error: ErrorDetails, known: Iterable[str], kind: Kind) -> str:
     """What is wrong, from one of pydantic's errors.
 
     known: names of fields, to suggest one for an unknown field.
+    kind: what the file holds.
     """
     if error["type"] == "extra_forbidden":
         near = get_close_matches(str(error["loc"][-1]), list(known), n=1)
         return f"no known field; perhaps {near[0]}" if near else f"no known field; known are {', '.join(known)}"
     if error["type"] in _MESSAGES:
-        return _MESSAGES[error["type"]].format(input=error["input"], **error.get("ctx", {}))
+        return _MESSAGES[error["type"]].format(page=_PAGES[kind], input=error["input"], **error.get("ctx", {}))
     text = error["msg"].removeprefix("Value error, ")
     return text[:1].lower() + text[1:] if text != error["msg"] else text.removeprefix("Input should be ")
 

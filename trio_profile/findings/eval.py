@@ -102,16 +102,42 @@ def refused_page(document: Evaluation) -> Page:
 
 def _sentences(document: Evaluation) -> Iterator[str]:
     rows = rows_of(document)
+    yield from _without_picture(rows)
+    yield from _without_column(document, rows)
     if not rows:
         yield "No cell has answered."
+    elif all(task.prefill_ms is None for task in rows[0].tasks):
+        return
     elif document.dense is None:
         yield "The dense model was not asked, so there is nothing to compare with."
     else:
+        yield from _without_share(document.dense)
         yield from _recommended(rows)
         yield from _outcomes(rows)
         yield from _without_interval(document, rows)
         if len(rows) <= _FEW:
             yield from (line for row in rows if (line := _by_benchmark(row)))
+
+
+def _without_picture(rows: Sequence[EvaluatedCell]) -> Iterator[str]:
+    """Which tasks show no picture. Nothing is pruned there, so their scores say nothing about a method."""
+    tasks = [task.task for task in rows[0].tasks if task.questions and task.prefill_ms is None] if rows else []
+    if tasks:
+        yield f"{listed(tasks)}: no question has a picture, so every row has the dense model's answers."
+
+
+def _without_column(document: Evaluation, rows: Sequence[EvaluatedCell]) -> Iterator[str]:
+    """Which tasks have scores but no column: lmms-eval reports none that a column could have."""
+    known = {column.task for column in document.benchmarks}
+    tasks = [task.task for task in rows[0].tasks if task.scores and task.task in document.asked] if rows else []
+    if without := [task for task in tasks if task not in known]:
+        yield f"No column and no part in the average: {listed(without)}. “Task by task” has the scores."
+
+
+def _without_share(dense: EvaluatedCell) -> Iterator[str]:
+    """Where the dense model scores nothing. Then no share of dense exists, and no average."""
+    if names := [score.benchmark for score in dense.benchmarks if score.value <= 0]:
+        yield f"The dense model scores nothing in {listed(names)}, so there is no average as a share of dense."
 
 
 def _recommended(rows: Sequence[EvaluatedCell]) -> Iterator[str]:

@@ -62,6 +62,7 @@ class Answerer:
     cells: the cells that can run. A cell that is refused is taken out.
     refuse: called with a cell that is refused.
     pictures: the number of each picture by its hash.
+    next_picture: the number of the next new picture. A damaged store has gaps, so it is not the number of pictures.
     """
 
     def __init__(self, plan: Plan, cells: Sequence[PlannedCell], refuse: Refuse, clock: Clock | None = None):
@@ -69,6 +70,7 @@ class Answerer:
         self.cells = list(cells)
         self.refuse = refuse
         self.pictures: dict[str, int] = {}
+        self.next_picture = 0
         self._clock = clock or clock_for(plan.workload.device)
         self._is_warm = False
         for planned in tuple(self.cells):
@@ -128,7 +130,7 @@ class Answerer:
             split=question.split,
             document=question.document,
             prompt=question.prompt,
-            picture=self.pictures.setdefault(pixels, len(self.pictures)) if shown else None,
+            picture=self._number_of(pixels) if shown else None,
             pixels=pixels,
             visual_tokens=visual,
             order=tuple(row for row in order if row == DENSE or row in answers),
@@ -136,6 +138,13 @@ class Answerer:
             dense_fastv_macs=self._fastv_macs([visual] * self.workload.shape.num_layers),
             answers=tuple(answers[planned.cell.id] for planned in self.cells if shown),
         )
+
+    def _number_of(self, pixels: str) -> int:
+        """Return the number of a picture. A new picture gets the next number."""
+        if pixels not in self.pictures:
+            self.pictures[pixels] = self.next_picture
+            self.next_picture += 1
+        return self.pictures[pixels]
 
     def _leave_out(self, planned: PlannedCell, error: TrioError) -> None:
         """Refuse a cell. Raises the error if it was the last one."""

@@ -66,9 +66,10 @@ def open_answerer(plan: Plan, store: AnswerStore, clock: Clock | None = None) ->
         if record.cell.id not in refused:
             store.add(RefusedCell(cell=record.cell, reason=record.reason or ""))
     answerer = Answerer(plan, [planned for planned in plan.cells if planned.cell.id not in refused], refuse, clock)
-    answerer.pictures = {
-        answered.pixels: answered.picture for answered in store.found.questions.values() if answered.picture is not None
-    }
+    for answered in store.found.questions.values():
+        if answered.picture is not None:
+            answerer.pictures[answered.pixels] = answered.picture
+            answerer.next_picture = max(answerer.next_picture, answered.picture + 1)
     return answerer
 
 

@@ -21,7 +21,7 @@ from lmms_eval.tasks import TaskManager  # pyright: ignore[reportMissingImports]
 from PIL import Image
 
 from trio_profile.analysis.question_scores import Results
-from trio_profile.errors import StudyError
+from trio_profile.errors import ProfileError, StudyError
 from trio_profile.inputs.chat import Message
 from trio_profile.inputs.questions import open_picture
 from trio_profile.progress import Step, Watch, ignore
@@ -103,32 +103,42 @@ class Model(lmms):
         self.answers: dict[tuple[str, str, int, str], AnsweredQuestion] = {}
         self._options = SimpleNamespace(output_path=None, process_with_media=True)
         self._submissions = Path()
+        self._is_asked = False
 
     def score(self, row: str, submissions: Path, limit: int | None, seed: int) -> tuple[str, Results]:
         """Return lmms-eval's results for the answers of one row, and the row.
 
         row: `dense` or the id of a cell. If the cell is refused while it answers, another row is scored.
         submissions: a directory for the files that tasks write. Each row has a directory in it.
+        Raises StudyError if the code of a task, or lmms-eval, fails.
         """
         self.row, self._submissions = row, submissions
         # lmms-eval prints, but standard output is only for the document.
         with redirect_stdout(sys.stderr):
-            found = simple_evaluate(
-                self,
-                tasks=list(self.tasks.names),
-                task_manager=self.tasks,
-                limit=limit,
-                log_samples=True,
-                bootstrap_iters=0,
-                random_seed=seed,
-                numpy_random_seed=seed,
-                torch_random_seed=seed,
-                cli_args=self._options,
-            )
+            try:
+                found = simple_evaluate(
+                    self,
+                    tasks=list(self.tasks.names),
+                    task_manager=self.tasks,
+                    limit=limit,
+                    log_samples=True,
+                    bootstrap_iters=0,
+                    random_seed=seed,
+                    numpy_random_seed=seed,
+                    torch_random_seed=seed,
+                    cli_args=self._options,
+                )
+            # A task may raise any error while it makes questions or scores answers.
+            except Exception as error:
+                if self._is_asked or isinstance(error, ProfileError):
+                    raise
+                names = ", ".join(self.tasks.names)
+                raise StudyError(f"lmms-eval or the code of a task ({names}) fails: {_said(error)}") from error
         return self.row, found
 
     def generate_until(self, requests: Sequence[Any]) -> list[str]:
         """Return the scored row's answer to each request. A new question is first answered by all rows."""
+        self._is_asked = True
         for request in requests:
             _require_greedy(request.args[4], request.args[2])
         found: list[AnsweredQuestion] = []
@@ -143,6 +153,7 @@ class Model(lmms):
             self.row = self.answerer.rows[0]
         self._options.output_path = str(self._submissions / self._name())
         self.watch(Step(f"scoring {self._name()}", len(requests), len(requests)))
+        self._is_asked = False
         return [answer.text for question in found if (answer := question.answer_of(self.row)) is not None]
 
     def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:
@@ -174,14 +185,14 @@ class Model(lmms):
         ends = tuple(filter(None, [until] if isinstance(until, str) else until))
         made: list[Any] | None = None
         if own := self.tasks.makes_messages(task):
-            made = to_messages(self.task_dict[task][split][document])
+            made = _messages_of(task, to_messages, self.task_dict[task][split][document], document)
         asked = _texts(made) if made is not None else context
         prompt = sha256(json.dumps([asked, most_new_tokens, ends]).encode()).hexdigest()[:16]
         known = self.store.found.questions.get((task, split, document, prompt))
         if known is not None and self._is_complete(known):
             return known
         if made is None:
-            made = _messages_of(task, to_messages, self.task_dict[task][split][document])
+            made = _messages_of(task, to_messages, self.task_dict[task][split][document], document)
         messages, pictures = read_messages(task, made)
         if not own:
             content = ({"type": "image"},) * len(pictures) + ({"type": "text", "text": context.strip()},)
@@ -221,12 +232,19 @@ def read_messages(task: str, made: Any) -> tuple[tuple[Message, ...], tuple[Imag
     return tuple(messages), tuple(pictures)
 
 
-def _messages_of(task: str, to_messages: Any, document: Any) -> Any:
-    """Return the messages that lmms-eval makes of a document of a task that makes none itself."""
+def _messages_of(task: str, to_messages: Any, question: Any, document: int) -> list[Any]:
+    """Return the messages that a task, or lmms-eval for it, makes of a question.
+
+    document: number of the question.
+    Raises StudyError if they cannot be made, or are no messages.
+    """
     try:
-        return to_messages(document)
-    except TypeError as error:
-        raise StudyError(f"task {task!r} shows what lmms-eval cannot put into messages: {error}") from error
+        made = [dict(message) for message in to_messages(question) or ()]
+        _texts(made)
+    # The code of a task may raise any error.
+    except Exception as error:
+        raise StudyError(f"document {document} of task {task!r} makes no messages: {_said(error)}") from error
+    return made
 
 
 def _picture(task: str, picture: Any) -> Image.Image:
@@ -245,6 +263,11 @@ def _texts(made: Sequence[Any]) -> list[Any]:
         else (message["role"], message["content"])
         for message in made
     ]
+
+
+def _said(error: BaseException) -> str:
+    """Return the type of an error and the first line of its message."""
+    return f"{type(error).__name__}: {first_line(error)}"
 
 
 def _a(noun: str) -> str:

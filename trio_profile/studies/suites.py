@@ -21,11 +21,14 @@ from trio_profile.text import first_line, listed
 
 BUILTIN = Path(__file__).parent.parent / "data" / "suites"
 """The directory of the built-in suites."""
+CONTROLS = ("grid", "random")
+"""Methods that a paper compares with in another table. A table need not ask for them to have their averages."""
 METHODS, RETENTIONS = ("trio",), (0.333,)
 """What an evaluation without a suite asks for."""
 _MOST_BYTES = 1_000_000
 Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
+Metric = Annotated[str, Field(pattern="^[^,]+,[^,]+$")]
 
 
 class SuiteBenchmark(Record):
@@ -40,7 +43,7 @@ class SuiteBenchmark(Record):
     """
 
     task: Text
-    metrics: Annotated[tuple[Text, ...], Field(min_length=1)]
+    metrics: Annotated[tuple[Metric, ...], Field(min_length=1)]
     scale: Annotated[float, Field(gt=0)] = 1.0
     printed: str = ""
     differs: str = ""
@@ -224,6 +227,12 @@ def _checked(source: Source) -> Suite:
                 )
         if len(set(table.benchmarks)) < len(table.benchmarks):
             source.refuse((*place, "benchmarks"), "one stands twice; name each benchmark once")
+        for retention, averages in table.averages.items():
+            if retention not in table.retentions:
+                source.refuse((*place, "averages"), f"{retention:g} is none of the table's retentions")
+            for method in averages:
+                if method not in (*table.methods, *CONTROLS):
+                    source.refuse((*place, "averages"), f"{method!r} is none of the table's methods, and no control")
     return suite
 
 

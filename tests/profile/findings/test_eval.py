@@ -6,7 +6,7 @@ from tests.profile.documents import BENCHMARKS, evaluated, evaluation
 from tests.profile.reading import blocks, in_terminal, rows, sentences, table, terms, too_wide
 from trio_profile.analysis.evaluation import EvaluatedCell, Evaluation
 from trio_profile.findings import eval as pages
-from trio_profile.findings.blocks import Chart
+from trio_profile.findings.blocks import Chart, Sentences
 from trio_profile.records.schema import Cell
 from trio_profile.render import render
 from trio_profile.render.latex import latex
@@ -167,6 +167,30 @@ def test_the_charts_have_every_cell(document: Evaluation):
     assert [series.name for series in differences.series] == ["fastv at 33.3 %", "trio at 33.3 %", "trio at 11.1 %"]
     for series in differences.series:
         assert all(low <= y <= high for low, y, high in zip(series.low, series.y, series.high, strict=True))
+
+
+def without_pictures(row: EvaluatedCell) -> EvaluatedCell:
+    bare = {"prefill_ms": None, "prefill_speedup": None, "total_ms": None, "total_speedup": None}
+    return row.model_copy(update={"tasks": tuple(task.model_copy(update=bare) for task in row.tasks)} | bare)
+
+
+def test_without_a_picture_the_rows_are_the_dense_model(document: Evaluation):
+    cells = tuple(map(without_pictures, document.cells))
+    said, *_ = blocks(pages.report(document.model_copy(update={"cells": cells})), Sentences)
+    assert said.lines == ["gqa, mme and pope: no question has a picture, so every row has the dense model's answers."]
+
+
+def test_a_dense_score_of_0_explains_the_missing_average(document: Evaluation):
+    assert document.dense is not None
+    first, *others = document.dense.benchmarks
+    dense = document.dense.model_copy(update={"benchmarks": (first.model_copy(update={"value": 0.0}), *others)})
+    (said, *_) = blocks(pages.report(document.model_copy(update={"dense": dense})), Sentences)
+    assert said.lines[0] == "The dense model scores nothing in GQA, so there is no average as a share of dense."
+
+
+def test_a_task_without_a_column_is_named(document: Evaluation):
+    (said, *_) = blocks(pages.report(document.model_copy(update={"benchmarks": document.benchmarks[:2]})), Sentences)
+    assert "No column and no part in the average: pope. “Task by task” has the scores." in said.lines
 
 
 def test_without_a_timed_question_there_is_no_cost(document: Evaluation):

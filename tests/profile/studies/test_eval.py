@@ -390,7 +390,10 @@ def test_submissions_of_each_row_are_apart_and_nothing_lies_elsewhere(evaluation
         ({"options": "{temperature: 0.7, max_new_tokens: 4}"}, "'colours' draws its answers (temperature 0.7)"),
         ({"options": "{num_beams: 3}"}, "'colours' searches with 3 beams"),
         ({"visual": "'film.mp4'"}, "'colours' shows a video; only pictures"),
-        ({"visual": "5"}, "'colours' shows what lmms-eval cannot put into messages: Unsupported visual type"),
+        ({"visual": "5"}, "document 0 of task 'colours' makes no messages: TypeError: Unsupported visual type"),
+        ({"visual": "doc['film']"}, "document 0 of task 'colours' makes no messages: KeyError: 'film'"),
+        ({"messages": "doc['film']"}, "document 0 of task 'colours' makes no messages: KeyError: 'film'"),
+        ({"messages": "'hello'"}, "document 0 of task 'colours' makes no messages: ValueError"),
         ({"output_type": "loglikelihood"}, "'colours' is of the kind 'loglikelihood'"),
         ({"data": "nowhere"}, "tasks colours cannot be loaded"),
     ],
@@ -399,6 +402,78 @@ def test_tasks_that_cannot_be_run_are_refused(evaluation, study, tmp_path, chang
     with pytest.raises(StudyError) as refused:
         asked(evaluation, study, own_tasks(tmp_path, **changes))
     assert says in str(refused.value) and "\n" not in str(refused.value)
+
+
+FAULTY = """
+
+def scored(doc, results):
+    raise KeyError("no such\\nfield")
+"""
+UNEVEN = """
+
+def submitted(scores, args):
+    assert len(scores) % 2 == 0, "only pairs"
+"""
+WITHOUT_NUMBER = """
+
+def submitted(scores, args):
+    return 0.5 if args.output_path.endswith("dense") else float("nan")
+"""
+AGGREGATED = "{metric: exact_match, aggregation: !function utils.submitted, higher_is_better: true}"
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (FAULTY, r"lmms-eval or the code of a task \(colours\) fails: KeyError: 'no such\\nfield'"),
+        (UNEVEN, r"lmms-eval or the code of a task \(colours\) fails: AssertionError: only pairs"),
+    ],
+)
+def test_a_task_that_fails_to_score_is_no_fault_of_ours(evaluation, study, tmp_path, code, says):
+    tasks = own_tasks(tmp_path / "tasks", metric=AGGREGATED)
+    (tasks / "utils.py").write_text((tasks / "utils.py").read_text() + code)
+    with pytest.raises(StudyError, match=says):
+        asked(evaluation, study, tasks, tmp_path / "out", limit=1)
+    assert len(answers_in(tmp_path / "out")) == 1
+
+
+def test_a_row_without_a_number_has_no_score_there(evaluation, study, tmp_path):
+    tasks = own_tasks(tmp_path / "tasks", metric=AGGREGATED)
+    (tasks / "utils.py").write_text((tasks / "utils.py").read_text() + WITHOUT_NUMBER)
+    found, _ = asked(evaluation, study, tasks, limit=1)
+    assert found.dense.benchmarks[0].value == 0.5
+    assert (found.cells[0].benchmarks, found.cells[0].average) == ((), None)
+
+
+def test_a_question_that_is_no_longer_asked_does_not_count(evaluation, study, tmp_path, monkeypatch):
+    tasks = own_tasks(tmp_path / "tasks")
+    _, answers = asked(evaluation, study, tasks, tmp_path / "out", limit=2)
+    read = AnswerStore._read
+
+    def read_more(self, *rest):
+        read(self, *rest)
+        self.found.add(answers[0].model_copy(update={"prompt": "in other words"}))
+
+    monkeypatch.setattr(AnswerStore, "_read", read_more)
+    found, _ = asked(evaluation, study, tasks, tmp_path / "out", limit=2)
+    (task,) = found.cells[0].tasks
+    assert task.questions == task.prefill_ms.samples == 2
+
+
+def test_a_new_picture_gets_a_new_number_after_a_damaged_line(evaluation, study, tmp_path):
+    tasks = own_tasks(tmp_path / "tasks")
+    asked(evaluation, study, tasks, tmp_path / "out")
+    file = tmp_path / "out" / "answers.jsonl"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines[:2], "damaged", "damaged", *lines[4:]]) + "\n")
+    _read_again_colours(evaluation, study, tasks, tmp_path / "out")
+    questions = [json.loads(line) for line in file.read_text().splitlines() if '"record":"question"' in line]
+    assert sorted(question["picture"] for question in questions) == [2, 3, 4, 5, 6, 7]
+
+
+def _read_again_colours(evaluation, study, tasks, out):
+    fields = {"verb": "eval", "tasks": ("colours",), "task_path": str(tasks)}
+    return evaluation.run(study.model_copy(update=fields), out)
 
 
 def test_tasks_with_likelihoods_or_several_rounds_are_refused(evaluation, study):
