@@ -64,7 +64,8 @@ def scores(
     if len(effects) < len(rows):
         return tuple(score for score, _ in rows), average, None
     half = reach(effects) / len(rows)
-    return tuple(score for score, _ in rows), average, (average - half, average + half)
+    # A share of dense is never negative; with few questions the symmetric interval would say so.
+    return tuple(score for score, _ in rows), average, (max(0.0, average - half), average + half)
 
 
 def _first_metric(results: Results, task: str) -> str | None:

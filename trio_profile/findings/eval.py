@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from trio_profile import units
 from trio_profile.analysis.eval_verdict import Outcome, average_outcome, outcome, verdict
 from trio_profile.analysis.evaluation import Benchmark, EvaluatedCell, Evaluation
-from trio_profile.analysis.recommendation import MOST_LOST, POSSIBLE_LOSS
+from trio_profile.analysis.recommendation import CONTROL, MOST_LOST, POSSIBLE_LOSS
 from trio_profile.findings import eval_charts, eval_tables
 from trio_profile.findings.blocks import Block, Page, Report, Sentences, Terms
 from trio_profile.findings.eval_ablation import ablation_page
@@ -151,6 +151,10 @@ def _recommended(rows: Sequence[EvaluatedCell]) -> Iterator[str]:
     elif pick is not None:
         most = units.percent(MOST_LOST)
         yield f"No cell is faster and loses at most {most} on average. The one that loses least is {_described(pick)}."
+    elif any(
+        row.prefill_speedup is not None and row.average_ci95 is not None and row.remark != CONTROL for row in rows
+    ):
+        yield "No method is measurably faster than dense in prefill."
     if len(found.best) < len(rows) and found.best:
         names = listed([name_of(row) for row in found.best])
         yield f"On the Pareto front of prefill speed-up and average: {names}."

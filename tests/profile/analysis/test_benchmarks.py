@@ -134,6 +134,12 @@ def test_a_dense_score_of_0_gives_no_share_and_no_average():
     assert score.difference == 1 and score.share is None and average is None
 
 
+def test_the_interval_of_a_share_does_not_begin_below_nothing():
+    dense, cell = of_scores([1.0, 0.0]), of_scores([0.0, 1.0])
+    _, average, interval = scores(columns(cell), cell, dense, [])
+    assert average == 1 and interval is not None and interval[0] == 0 and interval[1] > 2
+
+
 def test_a_score_whose_rule_is_not_known_gives_the_average_no_interval():
     found = results(caption=({"CIDEr": {0: {"answer": "a"}, 1: {"answer": "b"}}}, {"CIDEr": 1.1}))
     (score,), average, interval = scores(columns(found), found, found, [])
