@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trio_profile.analysis.ablate import Ablation
     from trio_profile.analysis.compare import Comparison
-    from trio_profile.analysis.eval import Evaluation
+    from trio_profile.analysis.evaluation import Evaluation
     from trio_profile.analysis.flops import FlopsDocument
     from trio_profile.analysis.layers import LayersDocument
     from trio_profile.analysis.sweep import SweepDocument
@@ -52,7 +52,7 @@ def ablate(out: str | Path | None = None, **fields: Any) -> "Ablation":
 
 
 def evaluate(out: str | Path | None = None, **fields: Any) -> "Evaluation":
-    """Score the pruned and the dense model on tasks of lmms-eval.
+    """Score several methods and the dense model on tasks of lmms-eval.
 
     out: directory of the study. None: nothing is written.
     The other arguments and the errors are those of `sweep`.
@@ -70,7 +70,7 @@ def flops(out: str | Path | None = None, **fields: Any) -> "FlopsDocument":
 
 
 def layers(out: str | Path | None = None, **fields: Any) -> "LayersDocument":
-    """Time every layer and every stage of one prefill.
+    """Time every layer and every stage of one prefill, dense and at each retention.
 
     out: directory of the study. None: nothing is written.
     The other arguments and the errors are those of `sweep`.

@@ -21,10 +21,21 @@ def count(value: float, unit: str = "") -> str:
     return _minus(f"{value:.4g} {unit}".rstrip())
 
 
+def count_beside(value: float, other: float) -> str:
+    """A count with the SI prefix of another: 992.3e9 beside 2.98e12 → `0.9923 T`."""
+    size, prefix = next(((size, prefix) for size, prefix in _SI if abs(other) >= size), (1, ""))
+    return _minus(f"{value / size:.4g} {prefix}".rstrip())
+
+
 def count_within(value: float, bounds: Sequence[float]) -> str:
     """A mean count with its interval: `57.5 [54.0, 61.2]`. A wide interval gets fewer digits."""
     digits = _digits(bounds, least=0, most=1)
     return f"{value:.{digits}f} [{bounds[0]:.{digits}f}, {bounds[1]:.{digits}f}]"
+
+
+def span(low: int, high: int) -> str:
+    """A range of whole numbers: `8 to 32`. A range of one number is the number."""
+    return exact(low) if low == high else f"{exact(low)} to {exact(high)}"
 
 
 def size(num_bytes: float) -> str:
@@ -172,14 +183,20 @@ def change(base: int, new: int) -> str:
     return f"{before} {'+' if new > base else '−'} {exact(abs(new - base))}"
 
 
-def task_score(value: float) -> str:
-    """A benchmark's score: `0.8312` if it is below 10, otherwise `1510.7`."""
-    return f"{value:.{_score_digits(value)}f}".replace("-", "−")
+def task_score(value: float, beside: float | None = None) -> str:
+    """A benchmark's score: `0.8312` if it is below 10, otherwise `1510.7`.
+
+    beside: another score of the benchmark. Both get as many decimals.
+    """
+    return f"{value:.{_score_digits(value if beside is None else beside)}f}".replace("-", "−")
 
 
-def task_score_difference(difference: float, bounds: Sequence[float] | None = None) -> str:
-    """A difference of two scores with its sign, and its interval if it has one: `−0.0123 [−0.0301, +0.0055]`."""
-    digits = _score_digits(difference)
+def task_score_difference(difference: float, score: float, bounds: Sequence[float] | None = None) -> str:
+    """A difference of two scores with its sign, and its interval if it has one: `−0.0123 [−0.0301, +0.0055]`.
+
+    score: one of the two. The difference gets as many decimals.
+    """
+    digits = _score_digits(score)
     value, *ends = (f"{part:+.{digits}f}".replace("-", "−") for part in (difference, *(bounds or ())))
     return f"{value} [{', '.join(ends)}]" if ends else value
 

@@ -31,7 +31,8 @@ def prune(model: nn.Module, method: Method | str, **options: Any) -> Iterator[Tr
     """Prune visual tokens by `method` in every prefill of `model` while the context is open.
 
     model: a transformers model, or one inside PEFT's or torch.compile's wrapper.
-    method: a `Method`, or a name (`"trio"`, `"package.module:ClassName"`) with its options as keywords.
+    method: a `Method`, or a name (`"trio"`, `"visionzip+trio"`, `"package.module:ClassName"`) with its options as
+        keywords.
 
     Yields the Trace, which each prefill refills. On the way out the model is as it came in, also after an error. The
     context belongs to the thread of its first forward. A cache that was filled inside raises when it is used outside.
@@ -110,9 +111,10 @@ def _as_method(method: Method | str, options: dict[str, Any]) -> Method:
             )
         return method
     cls = methods.find(method)
-    if unknown := sorted(set(options) - set(cls.option_names())):
+    named = {option: cls.field_of(option) for option in options}
+    if unknown := sorted(option for option, name in named.items() if name is None):
         raise OptionError(f"method {method!r} has no option {unknown[0]!r}; it has: {', '.join(cls.option_names())}")
-    return cls(**options)
+    return cls(**{name: options[option] for option, name in named.items() if name is not None})
 
 
 def _setup(adapter: Adapter, method: Method) -> tuple[Setup, tuple[str, ...]]:

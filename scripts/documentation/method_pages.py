@@ -7,6 +7,7 @@ from typing import Any
 from documentation.docstrings import meanings, without_items
 from documentation.tables import cell, table
 from trio_core import methods
+from trio_core.methods.combined import Combined
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Signal
 from trio_profile import units
@@ -30,6 +31,11 @@ PLACES = {
     "Controls": None,
 }
 """The tables of the page, with the stage of the methods in each. None: controls of any stage."""
+COMBINED = """
+A `+` combines a method of the first table with one of the second: `visionzip+trio`. It has the options of both, and one
+more. [Choose a method](../how-to/choose-a-method.md#combine-two-methods) explains its budgets and its options.
+"""
+"""What the page says about combinations."""
 NEEDS = {
     Signal.LAYERS: "the decoder layers beside the stage",
     Signal.READOUT: "the final norm and the head",
@@ -47,6 +53,7 @@ def page() -> str:
     for title, stage in PLACES.items():
         here = [cls for cls in classes if stage is _place(cls)]
         parts += [f"## {title}", table(["method", "what it does", "needs", "cost", "paper"], map(_row, here))]
+    parts += ["## Two methods as one", COMBINED, _options(Combined, ["encoder_retention"])]
     signals = [[f"`{signal.value}`", NEEDS[signal]] for signal in Signal]
     parts += ["## What a method may need", table(["signal", "what it gives"], signals)]
     parts += ["## Options of every method", _options(Method, Method.option_names()), "## Each method"]

@@ -132,7 +132,7 @@ def test_an_entry_point_gives_it_a_name(package, capsys, monkeypatch):
     (text,) = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
     ((group, declared),) = tomllib.loads(text)["project"]["entry-points"].items()
     entries = EntryPoints(EntryPoint(name, value, group) for name, value in declared.items())
-    monkeypatch.setattr(methods, "entry_points", lambda group: entries.select(group=group))
+    monkeypatch.setattr(methods.finding, "entry_points", lambda group: entries.select(group=group))
     assert "mine" not in registry
     assert methods.find("mine").__module__ == "mypkg.mine"
     assert "mine" in [row["name"] for row in document(capsys, "methods")["methods"]]

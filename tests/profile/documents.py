@@ -1,7 +1,8 @@
 """Documents of the kinds that are measured in one go, made by hand, and a kept study of every kind.
 
 layers_document()      a prefill of four layers, with a stage after the second
-evaluation()           two tasks, one with paired scores and times
+layers_at(0.1, 0.5)    the same at several retentions
+evaluation()           the dense model and three cells on three tasks
 theory_document()      one stage, ten questions
 swept()                a sweep in four processes
 with_tokens(sweep)     the same sweep with a photograph of 576 tokens
@@ -11,7 +12,7 @@ KEPT["audit"](DIR)     puts a small study of this kind into a directory, as `--o
 
 import io
 from base64 import b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from shutil import copy
 
@@ -22,13 +23,32 @@ from tests.profile import examples
 from tests.profile.studying import make
 from trio_profile.analysis import theory
 from trio_profile.analysis.attribution import Part, attribute
-from trio_profile.analysis.eval import Evaluation, Score, TaskSummary
+from trio_profile.analysis.evaluation import (
+    Benchmark,
+    BenchmarkScore,
+    EvaluatedCell,
+    Evaluation,
+    PrintedAverage,
+    Refusal,
+    Score,
+    TaskSummary,
+)
+from trio_profile.analysis.flops import FormulaTotal, Gammas
 from trio_profile.analysis.kept_tokens import CellTokens, TokenMaps
-from trio_profile.analysis.layers import Bounds, LayersDocument, LayerTimes, PartTimes, StageTimes, Totals
+from trio_profile.analysis.ladders import IdleStage
+from trio_profile.analysis.layers import (
+    Bounds,
+    Efficiency,
+    LayersDocument,
+    LayerTimes,
+    PartTimes,
+    StageTimes,
+    Totals,
+)
 from trio_profile.analysis.sweep import SweepDocument, summarise
 from trio_profile.analysis.theory import TheoryDocument
 from trio_profile.records.documents import write_document
-from trio_profile.records.estimate import Measured, MeasuredShare, Milliseconds, Ratio, Share, Tokens
+from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.record import Record
 from trio_profile.records.schema import (
     Cell,
@@ -102,6 +122,51 @@ def layers_document() -> LayersDocument:
         attribution=tuple(attribute(2.5, parts)),
         decode=PartTimes(name="decode of 7 tokens", ms=ms(69), dense_ms=ms(70)),
         total_attribution=tuple(attribute(2.5, generation)),
+        stage_layers=(2,),
+        budgets=(64,),
+        efficiency=_efficiency(0.21),
+    )
+
+
+def layers_at(*retentions: float) -> LayersDocument:
+    """The same prefill at several retentions, with the idle stage that near full retention has."""
+    one = layers_document()
+    cells = tuple(
+        one.cells[0].model_copy(
+            update={"retention": Retention(nominal=share, layer_average=share, final_layer=share, realised=share)}
+        )
+        for share in retentions
+    )
+    idle = IdleStage(method="trio", nominal_retention=retentions[-1], layer=2, tokens=576, dropped=3)
+    update = {**dict(cells[0]), "cells": cells, "clamped_above": {"trio": 0.53}, "idle_stages": [idle]}
+    return one.model_copy(update=update)
+
+
+def _efficiency(factor: float) -> Efficiency:
+    """A prefill whose selection costs this factor of a forward. The formula has F_inf = 30, F_ov = 10 γ, dense 100."""
+    gammas = Gammas(assumed=1, declared=factor, counted=factor)
+    totals = [("assumed", 1.0, 40), ("declared", factor, round(30 + 10 * factor)), ("counted", factor, 32)]
+    return Efficiency(
+        fastv_macs=40,
+        dense_fastv_macs=100,
+        fastv_saved=0.6,
+        gammas=gammas,
+        formula_totals=tuple(
+            FormulaTotal(factor=name, value=value, fastv_macs=macs, fastv_saved=1 - macs / 100)
+            for name, value, macs in totals
+        ),
+        counted_macs=70,
+        dense_counted_macs=100,
+        kv_bytes=2**20,
+        dense_kv_bytes=2**21,
+        forward_ms=ms(26),
+        dense_forward_ms=ms(40),
+        backward_ms=ms(2),
+        selection_ms=ms(3.5),
+        compaction_ms=ms(0.5),
+        total_ms=ms(99),
+        dense_total_ms=ms(110),
+        total_speedup=ratio(1.11),
     )
 
 
@@ -116,61 +181,119 @@ def _exactly(value: float) -> MeasuredShare:
 # --- eval ------------------------------------------------------------------------------------------------------------
 
 
+BENCHMARKS = (
+    Benchmark(name="GQA", task="gqa", metrics=("exact_match,none",), scale=100, printed="GQA"),
+    Benchmark(
+        name="MME",
+        task="mme",
+        metrics=("mme_perception_score,none", "mme_cognition_score,none"),
+        printed="MME",
+    ),
+    Benchmark(
+        name="POPE",
+        task="pope",
+        metrics=("pope_f1_score,none",),
+        scale=100,
+        printed="POPE",
+        differs="The score is F1 over all questions.",
+    ),
+)
+UNPRUNED = {"GQA": 61.9, "MME": 1862.0, "POPE": 85.9}
+"""The scores of the dense model."""
+
+
 def evaluation() -> Evaluation:
-    """Two tasks: pope with four scores and times, mme with a score that has no interval."""
-    scores = (
-        _score("accuracy", 0.8591, 0.8123, (-0.06, -0.03)),
-        _score("precision", 0.85, 0.86, (-0.01, 0.03)),
-        _score("errors", 0.2, 0.1, (-0.13, -0.07), better=False),
-        _score("length", 0.2, 0.1, (-0.13, -0.07), better=None),
+    """The dense model and three cells on three tasks, with scores of the paper. A fourth cell is refused."""
+    cells = (
+        evaluated("trio", 0.333, {"GQA": 61.0, "MME": 1789.0, "POPE": 86.5}, 1.6),
+        evaluated("fastv", 0.333, {"GQA": 52.7, "MME": 1612.0, "POPE": 64.8}, 1.5),
+        evaluated("trio", 0.111, {"GQA": 58.0, "MME": 1681.0, "POPE": 84.3}, 2.4),
     )
     return Evaluation(
         environment=examples.environment(),
         lmms_eval="0.7.3",
-        study=examples.study(retentions=(0.333,)),
-        asked=("pope", "mme"),
-        limit=None,
-        tasks=(
-            _timed("pope", scores=scores),
-            TaskSummary(task="mme", questions=0, scores=(_score("points", 1510.7, 1480.2, None),)),
+        study=examples.study(verb="eval", methods=("fastv", "trio", "vtw"), retentions=(0.333, 0.111)),
+        suite="trio:llava-1.5-7b",
+        printed=(
+            PrintedAverage(method="fastv", retention=0.333, average=0.890),
+            PrintedAverage(method="trio", retention=0.333, average=0.988),
         ),
+        asked=("gqa", "mme", "pope"),
+        limit=None,
+        benchmarks=BENCHMARKS,
+        dense=evaluated("", 1.0, UNPRUNED, 1.0),
+        cells=cells,
+        refused=(Refusal(cell=Cell(method="vtw", retention=0.333), reason="vtw needs a deeper model"),),
     )
 
 
-def _score(metric: str, dense: float, pruned: float, ci95: tuple[float, float] | None, better: bool | None = True):
-    return Score(
-        metric=metric,
-        filter="none",
-        higher_is_better=better,
+def evaluated(method: str, retention: float, values: dict[str, float], speedup: float) -> EvaluatedCell:
+    """One row. Half the width of each interval is 1 % of dense. Without a method it is the dense model's."""
+    pruned = bool(method)
+    scores = [benchmark_score(name, value, compared=pruned) for name, value in values.items()]
+    average = sum(score.share or 0.0 for score in scores) / len(scores) if pruned else None
+    return EvaluatedCell(
+        cell=Cell(method=method, retention=retention) if pruned else None,
+        retention=retention,
+        tasks=tuple(_task(column, score, retention, speedup) for column, score in zip(BENCHMARKS, scores, strict=True)),
+        benchmarks=tuple(scores),
+        average=average,
+        average_ci95=None if average is None else (average - 0.01, average + 0.01),
+        fastv_macs=2.98e12 * retention,
+        kv_bytes=302e6 * retention,
+        prefill_ms=ms(41 / speedup, 50),
+        prefill_speedup=ratio(speedup, 50) if pruned else None,
+        total_ms=ms(61 / speedup**0.5, 50),
+        total_speedup=ratio(speedup**0.5, 50) if pruned else None,
+    )
+
+
+def benchmark_score(name: str, value: float, *, compared: bool = True) -> BenchmarkScore:
+    """The score of a benchmark. compared: with the dense model's."""
+    if not compared:
+        return BenchmarkScore(benchmark=name, value=value)
+    dense = UNPRUNED[name]
+    near = 0.01 * dense
+    return BenchmarkScore(
+        benchmark=name,
+        value=value,
         dense=dense,
-        pruned=pruned,
-        difference=pruned - dense,
-        ci95=ci95,
+        share=value / dense,
+        difference=value - dense,
+        ci95=(value - dense - near, value - dense + near),
     )
 
 
-def _timed(task: str, **fields) -> TaskSummary:
-    tokens = Tokens(value=2, ci95=(2, 2), samples=50, stopped="budget")
-    times: dict[str, Measured] = {
-        "prefill_ms": ms(30, 50),
-        "dense_prefill_ms": ms(41, 50),
-        "prefill_speedup": ratio(1.37, 50),
-        "ttft_ms": ms(33, 50),
-        "dense_ttft_ms": ms(44, 50),
-        "ttft_speedup": ratio(1.33, 50),
-        "total_ms": ms(60, 50),
-        "dense_total_ms": ms(61, 50),
-        "total_speedup": ratio(1.02, 50),
-    }
+def _task(column: Benchmark, found: BenchmarkScore, retention: float, speedup: float) -> TaskSummary:
+    """The task of a column: as many scores as it has metrics, and times."""
+    scores = tuple(
+        Score(
+            metric=key.removesuffix(",none"),
+            filter="none",
+            higher_is_better=True,
+            value=found.value / column.scale / len(column.metrics),
+            dense=None if found.dense is None else found.dense / column.scale / len(column.metrics),
+            difference=None if found.difference is None else found.difference / column.scale / len(column.metrics),
+            ci95=None if found.ci95 is None or column.name != "GQA" else (found.ci95[0] / 100, found.ci95[1] / 100),
+        )
+        for key in column.metrics
+    )
+    paired = found.dense is not None
     return TaskSummary(
-        task=task,
+        task=column.task,
         questions=9000,
-        retention=0.334,
-        same_answer=Share(value=0.9, ci95=(0.88, 0.92), samples=50),
-        tokens=tokens,
-        dense_tokens=tokens,
-        **times,
-        **fields,
+        retention=retention,
+        scores=scores,
+        same_answer=Share(value=0.9, ci95=(0.88, 0.92), samples=50) if paired else None,
+        tokens=Tokens(value=2, ci95=(2, 2), samples=50, stopped="budget"),
+        fastv_macs=2.98e12 * retention,
+        kv_bytes=302e6 * retention,
+        prefill_ms=ms(41 / speedup, 50),
+        prefill_speedup=ratio(speedup, 50) if paired else None,
+        ttft_ms=ms(44 / speedup, 50),
+        ttft_speedup=ratio(speedup, 50) if paired else None,
+        total_ms=ms(61 / speedup**0.5, 50),
+        total_speedup=ratio(speedup**0.5, 50) if paired else None,
     )
 
 
@@ -182,22 +305,29 @@ def removal(question: int, kept: int, bound: float, norms: float, kl: float, lay
     return Removal(question=question, layer=layer, selection="random", kept=kept, bound=bound, norms=norms, kl_nats=kl)
 
 
-def theory_document() -> TheoryDocument:
-    """One stage and four layers, over ten questions with numbers drawn at random."""
+def theory_document(names: Sequence[str] = ("",) * 10, tokens: int = 20) -> TheoryDocument:
+    """One stage and four layers, over ten questions with numbers drawn at random.
+
+    names: the benchmark of each question. tokens: how many visual tokens the last question has.
+    """
     draw = np.random.default_rng(3)
-    removals = [removal(q, kept, *draw.random(3)) for q in range(10) for kept in (5, 9) for _ in range(4)]
-    saliency = [draw.random((4, 20)) for _ in range(10)]
+    count = len(names)
+    removals = [removal(q, kept, *draw.random(3)) for q in range(count) for kept in (5, 9) for _ in range(4)]
+    visual_tokens = [20] * (count - 1) + [tokens]
+    saliency = [draw.random((4, own)) for own in visual_tokens]
     return TheoryDocument(
         environment=examples.environment(),
         study=Study(verb="theory"),
-        questions=10,
+        questions=count,
         visual_tokens=20,
+        visual_tokens_range=(20, tokens),
         probe="next",
         rows="last",
         k_pos=4,
         stages=(theory.stage(1, removals),),
-        layers=theory.by_depth(saliency, saliency),
+        layers=theory.by_depth(saliency, saliency, names=names),
         agreement_trend=theory.agreement_trend(saliency, saliency),
+        benchmarks=theory.benchmarks(names, visual_tokens),
     )
 
 

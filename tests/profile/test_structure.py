@@ -18,7 +18,8 @@ HEAVY = {"torch", "transformers", "trio_core"}
 MAY_BE_HEAVY = {"inputs", "profilers"}
 """Rooms whose modules may import them."""
 HEAVY_STUDIES = {
-    *("ablate", "compare", "counting", "eval", "flops", "layer_times", "measuring", "other_counts", "plan", "theory"),
+    *("ablate", "answering", "compare", "counting", "flops", "layer_times", "layers"),
+    *("measuring", "other_counts", "plan", "theory"),
 }
 """Modules of studies/ that run a model. The registry loads them by name, when a study runs."""
 

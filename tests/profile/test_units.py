@@ -18,6 +18,10 @@ def test_bytes_have_binary_prefixes():
     assert units.size(139 * 2**30) == "139 GiB"
 
 
+def test_a_range_of_one_number_is_the_number():
+    assert (units.span(8, 32), units.span(2880, 2880)) == ("8 to 32", units.exact(2880))
+
+
 def test_exact_numbers_show_every_digit_and_do_not_break():
     assert units.exact(2985934061568).split("\N{NARROW NO-BREAK SPACE}") == ["2", "985", "934", "061", "568"]
     assert units.exact(12) == "12"
@@ -134,9 +138,10 @@ def test_a_change_of_a_whole_number_is_never_rounded():
 def test_scores_are_shares_or_points():
     assert units.task_score(0.83124) == "0.8312"
     assert units.task_score(1510.72) == "1510.7"
+    assert units.task_score(7.5, 61.9) == "7.5"
     assert units.task_score(-0.5) == "−0.5000"
-    assert units.task_score_difference(-0.0123, (-0.0301, 0.0055)) == "−0.0123 [−0.0301, +0.0055]"
-    assert units.task_score_difference(12.34) == "+12.3"
+    assert units.task_score_difference(-0.0123, 0.86, (-0.0301, 0.0055)) == "−0.0123 [−0.0301, +0.0055]"
+    assert units.task_score_difference(1.234, 86.4) == "+1.2"
 
 
 def test_a_count_of_one_is_singular():

@@ -327,3 +327,11 @@ def summarise_dense(dense: Dense) -> DenseSummary:
         accuracy=None if shares is None else accuracy(shares, dense.pictures),
         accuracy_by_kind={} if shares is None else by_kind(shares, dense.kinds, dense.pictures),
     )
+
+
+def with_counted_gamma(cell: CellSummary) -> int | None:
+    """Return a cell's work by the formula with the counted γ; None if the work of its selection was not counted.
+
+    A cell without F_ov has no γ. Its work by the formula is known.
+    """
+    return cell.fastv_macs if cell.fastv_overhead_macs == 0 else cell.fastv_macs_counted_gamma

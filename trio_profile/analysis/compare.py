@@ -8,6 +8,7 @@ from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, DenseSummary, loss
 from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.kept_tokens import TokenMaps, token_maps
+from trio_profile.analysis.ladders import IdleStage
 from trio_profile.analysis.pairs import CellPairs
 from trio_profile.analysis.pareto import front
 from trio_profile.analysis.recommendation import Recommendation, judged_cells
@@ -37,6 +38,7 @@ class Comparison(StudyDocument):
     reference: the method that the other methods are compared with: trio, or the first method if trio is not measured.
     rows: sorted by retention, then by prefill speed-up, the fastest first. Cells that failed or were refused follow.
     recommendation: the cell to deploy, if any.
+    clamped_above, idle_stages: what to know of the budgets near full retention, as in a sweep.
     doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
     tokens: the tokens that each cell keeps of the picture; None if the study has no picture. `--json` leaves them out,
         because they have hundreds of numbers for each stage; measurements.jsonl has them (docs/reference/format.md).
@@ -48,6 +50,8 @@ class Comparison(StudyDocument):
     reference: str
     rows: list[Row]
     recommendation: Recommendation
+    clamped_above: dict[str, float] = Field(default_factory=dict)
+    idle_stages: list[IdleStage] = Field(default_factory=list)
     doubts: list[Doubt] = Field(default_factory=list)
     tokens: TokenMaps | None = Field(default=None, exclude=True)
     pairs: list[CellPairs] = Field(default_factory=list, exclude=True)
@@ -110,6 +114,8 @@ def compare(
         reference=reference,
         rows=rows,
         recommendation=document.recommendation,
+        clamped_above=document.clamped_above,
+        idle_stages=document.idle_stages,
         doubts=document.doubts,
         pairs=document.pairs,
     )

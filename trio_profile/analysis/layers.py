@@ -1,6 +1,14 @@
-"""The document of `trio-profile layers`: the time of each part of one prefill, dense and pruned."""
+"""The document of `trio-profile layers`: the time of each part of one prefill, dense and pruned, at each retention."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field, model_validator
 
 from trio_profile.analysis.attribution import Step
+from trio_profile.analysis.cells import CellSummary
+from trio_profile.analysis.flops import Factor, FormulaTotal, Gammas
+from trio_profile.analysis.ladders import IdleStage
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio
 from trio_profile.records.schema import Record, Retention
@@ -94,17 +102,64 @@ class Bounds(Record):
     dense_least_ms: float
 
 
-class LayersDocument(StudyDocument):
-    """What `trio-profile layers --json` prints.
+class Efficiency(Record):
+    """A row of the paper's efficiency table: the work of one prefill, and the times of its parts, added up.
 
+    fastv_macs, dense_fastv_macs: F_total, and L · f(V0) of the dense prefill, by the paper's formula.
+    fastv_saved: Saved of the paper, 1 − fastv_macs / dense_fastv_macs, a ratio.
+    gammas: the overhead factors of the method; None if no stage drops tokens.
+    formula_totals: the paper's formula with each overhead factor; empty for a method without F_ov.
+    counted_macs, dense_counted_macs: the counted work, the selections included.
+    kv_bytes, dense_kv_bytes: size of the KV cache after the prefill.
+    forward_ms, dense_forward_ms: the forwards of all decoder layers. The extra forward of a probed layer is in
+        `proxy_forward_ms`.
+    proxy_forward_ms, proxy_loss_ms, backward_ms, nms_ms: parts of the selections of all stages; None if the method does
+        not have the part.
+    selection_ms: the selections of all stages, these parts included; None without a stage.
+    compaction_ms: removal of the other tokens at all stages; None without a stage.
+    total_ms, dense_total_ms: a whole generation.
+    total_speedup: median of its paired ratios dense / pruned.
+    """
+
+    fastv_macs: int
+    dense_fastv_macs: int
+    fastv_saved: float
+    gammas: Gammas | None
+    formula_totals: tuple[FormulaTotal, ...]
+    counted_macs: int
+    dense_counted_macs: int
+    kv_bytes: int
+    dense_kv_bytes: int
+    forward_ms: Milliseconds
+    dense_forward_ms: Milliseconds
+    proxy_forward_ms: Milliseconds | None = None
+    proxy_loss_ms: Milliseconds | None = None
+    backward_ms: Milliseconds | None = None
+    nms_ms: Milliseconds | None = None
+    selection_ms: Milliseconds | None = None
+    compaction_ms: Milliseconds | None = None
+    total_ms: Milliseconds
+    dense_total_ms: Milliseconds
+    total_speedup: Ratio
+
+    def with_factor(self, factor: Factor) -> FormulaTotal | None:
+        """The paper's formula with one overhead factor; None if the factor is not known."""
+        return next((total for total in self.formula_totals if total.factor == factor), None)
+
+
+class PrefillTimes(Record):
+    """The times of one prefill, dense and pruned.
+
+    method, retention: of the pruned prefill.
     layers, stages, parts: the times of the prefill's parts.
     totals, bounds: the whole prefill.
     claimed_ratio: dense work / pruned work by the paper's formula.
     attribution: the steps from the claimed ratio to the prefill's speed-up.
     decode: the time after the prefill.
     total_attribution: the steps from the claimed ratio to the speed-up of a whole generation.
-    trace: path of trace.json, which Perfetto and Chrome open.
-    report: path of report.html.
+    stage_layers, budgets: the schedule's stages, and the visual tokens kept at each; empty in documents of earlier
+        versions.
+    efficiency: its row of the paper's efficiency table; None in documents of earlier versions.
     """
 
     method: str
@@ -118,5 +173,49 @@ class LayersDocument(StudyDocument):
     attribution: tuple[Step, ...]
     decode: PartTimes
     total_attribution: tuple[Step, ...]
+    stage_layers: tuple[int, ...] = ()
+    budgets: tuple[int, ...] = ()
+    efficiency: Efficiency | None = None
+
+
+class LayersDocument(PrefillTimes, StudyDocument):
+    """What `trio-profile layers --json` prints.
+
+    The fields of `PrefillTimes` are those of the lowest retention: of the only one, if the study has one.
+
+    cells: the times at each retention, the lowest first.
+    clamped_above: by method, the retention above which the budgets cannot keep their proportion. It is empty if no cell
+        is above it.
+    idle_stages: stages that drop next to no tokens, but score all of them.
+    trace: path of trace.json, which Perfetto and Chrome open.
+    report: path of report.html.
+    """
+
+    cells: tuple[PrefillTimes, ...] = ()
+    clamped_above: dict[str, float] = Field(default_factory=dict)
+    idle_stages: list[IdleStage] = Field(default_factory=list)
     trace: str | None = None
     report: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_one_retention(cls, given: Any) -> Any:
+        """Read a document of an earlier version: its only cell is the document itself."""
+        if not isinstance(given, dict) or given.get("cells"):
+            return given
+        return {**given, "cells": ({name: given[name] for name in PrefillTimes.model_fields if name in given},)}
+
+
+def ladders(cells: Sequence[PrefillTimes]) -> list[CellSummary]:
+    """Return the budgets of each cell, as `analysis.ladders` reads them."""
+    return [
+        CellSummary(
+            method=cell.method,
+            status="done",
+            nominal_retention=cell.retention.nominal,
+            retention=cell.retention,
+            layers=cell.stage_layers,
+            budgets=cell.budgets,
+        )
+        for cell in cells
+    ]

@@ -45,10 +45,26 @@ class RefusedCell(Record):
     reason: str
 
 
+class PlannedTask(Record):
+    """One task that an evaluation would ask.
+
+    benchmark: its column in the suite's table; empty without a suite.
+    needs: what must be downloaded or set before it can run, as the suite says.
+    differs: how it differs from the paper's protocol, as the suite says.
+    """
+
+    task: str
+    benchmark: str = ""
+    needs: tuple[str, ...] = ()
+    differs: str = ""
+
+
 class Preview(StudyDocument):
     """What `--dry-run` prints.
 
-    shape: sizes of the model and of its input.
+    shape: sizes of the model and of its input; None if the model cannot be loaded.
+    tasks: kind `eval` only. The tasks.
+    setting: what else the suite's paper sets; empty without a suite.
     cells: the cells that can run.
     refused: the cells that cannot run.
     seconds: expected time of the whole study on this machine, estimated from a few runs of its model. None if the time
@@ -56,7 +72,9 @@ class Preview(StudyDocument):
     seconds_reason: why the time cannot be estimated.
     """
 
-    shape: Shape
+    shape: Shape | None
+    tasks: tuple[PlannedTask, ...] = ()
+    setting: str = ""
     cells: tuple[PreviewCell, ...]
     refused: tuple[RefusedCell, ...] = ()
     seconds: float | None = None

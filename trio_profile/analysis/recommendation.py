@@ -21,7 +21,7 @@ MATTERS = 1.05
 """If a study excludes a larger speed-up than this, pruning does not pay; otherwise that is open."""
 _SERIOUS = ("samples", "busy", "cached", "strangers", "threads", "sessions", "clock", "autocorrelation", "commits")
 """The kinds of doubt under which a speed-up may be wrong by more than its interval."""
-_POSSIBLE_LOSS = (0.05, 0.10)
+POSSIBLE_LOSS = (0.05, 0.10)
 """If the interval allows a larger loss than the first, confidence is medium; than the second, it is low."""
 _LEVELS: tuple[Literal["high", "medium", "low"], ...] = ("high", "medium", "low")
 _Weak = tuple[int, str]
@@ -209,7 +209,7 @@ def _weak_answers(cell: CellSummary) -> Iterator[_Weak]:
         yield 1, "no answers are known"
         return
     possible = -lost.ci95[0]
-    if level := sum(possible > limit for limit in _POSSIBLE_LOSS):
+    if level := sum(possible > limit for limit in POSSIBLE_LOSS):
         asked = units.number_of(lost.samples, "question")
         yield level, f"{asked} cannot exclude a loss of {units.score(100 * possible)} points"
 

@@ -35,7 +35,10 @@ _FIELDS: dict[About, tuple[str, ...]] = {
     "machine": ("device", "device_name", "cpu", "cpu_threads", "hostname", "system"),
     "versions": ("python", "torch", "transformers", "fvcore", "cuda", "driver", "sdpa", "wait_policy", "allocator"),
     "model": ("model", "dtype", "attention"),
-    "input": ("image", "prompt", "questions", "fidelity_inputs", "text_tokens", "new_tokens", "batch", "seed"),
+    "input": (
+        *("image", "prompt", "pixels", "questions", "fidelity_inputs"),
+        *("text_tokens", "new_tokens", "batch", "seed"),
+    ),
     "options": ("layers", "options", "gamma", "preroll_ms", "cold_l2"),
 }
 _OF_THE_DENSE_MODEL = ("visual_tokens", "text_tokens", "num_layers")

@@ -14,6 +14,7 @@ from trio_profile.analysis.cells import (
     speedups,
     summarise_cell,
     summarise_dense,
+    with_counted_gamma,
 )
 from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.kept_tokens import TokenMaps, token_maps
@@ -40,7 +41,7 @@ class SweepDocument(StudyDocument):
     break_even: the break-even of the study's first method, by quantity.
     break_even_by_method: the same for each method.
     break_even_counted_gamma: by method, the break-even of `fastv_macs` with the counted γ in place of the assumed one.
-        Methods without F_ov are left out.
+        Methods without F_ov are left out, and so are cells whose selection was not counted.
     clamped_above: by method, the retention above which the budgets cannot keep their proportion. Methods without a cell
         above it are left out.
     idle_stages: stages that drop next to no tokens, but score all of them.
@@ -68,6 +69,17 @@ class SweepDocument(StudyDocument):
     tokens: TokenMaps | None = Field(default=None, exclude=True)
     pairs: list[CellPairs] = Field(default_factory=list, exclude=True)
     report: str | None = None
+
+    @property
+    def uncounted_selections(self) -> list[CellSummary]:
+        """The cells that `break_even_counted_gamma` leaves out, because the work of their selection was not counted."""
+        return [
+            cell
+            for cell in self.cells
+            if cell.method in self.break_even_counted_gamma
+            and cell.status == "done"
+            and with_counted_gamma(cell) is None
+        ]
 
 
 def summarise(
@@ -172,13 +184,16 @@ def _break_evens(
 
 
 def _with_counted_gamma(dense: Dense | None, cells: Sequence[CellSummary]) -> dict[str, BreakEven]:
-    """Return each method's break-even of the formula with the counted γ."""
+    """Return each method's break-even of the formula with the counted γ, over the cells that were counted."""
     found: dict[str, BreakEven] = {}
     for method, done in _finished(cells).items():
         if dense is not None and any(cell.fastv_macs_counted_gamma for cell in done):
-            retentions = [cell.retention.realised for cell in done if cell.retention is not None]
-            costs = [cell.fastv_macs_counted_gamma or cell.fastv_macs or 0 for cell in done]
-            found[method] = exact_break_even(retentions, costs, dense.fastv_macs)
+            costs = {
+                cell.retention.realised: macs
+                for cell in done
+                if cell.retention is not None and (macs := with_counted_gamma(cell)) is not None
+            }
+            found[method] = exact_break_even(list(costs), list(costs.values()), dense.fastv_macs)
     return found
 
 

@@ -15,6 +15,8 @@ from trio_profile.analysis.ablate import Ablation
 from trio_profile.analysis.cells import CellSummary, DenseSummary
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.doubt import Doubt, doubted_cells
+from trio_profile.analysis.evaluation import Evaluation, TaskSummary
+from trio_profile.analysis.layers import LayersDocument, LayerTimes
 from trio_profile.analysis.machine_doubts import is_disturbed
 from trio_profile.analysis.pairs import TIMES
 from trio_profile.analysis.sweep import SweepDocument
@@ -34,11 +36,23 @@ _OF_THE_STUDY = ("model", "device", "dtype", "attention", "batch", "new_tokens",
 def rows_of(document: Document, entries: str = "") -> list[Flat]:
     """Return a document as rows: one for each cell, or for each entry of a list. All rows have the same columns.
 
+    An evaluation has a row for each cell and task.
+
     entries: name of the list, for a document without cells.
     Raises StudyError for a document that has neither.
     """
     if isinstance(document, SweepDocument | Comparison | Ablation):
         return _filled([{**group, **_cell_row(document, cell)} for group, cell in _cells(document)])
+    if isinstance(document, Evaluation):
+        return _filled(_evaluated(document))
+    if isinstance(document, LayersDocument):
+        return _filled(
+            [
+                {"method": cell.method, "retention": cell.retention.nominal, **flat(LayerTimes, layer)}
+                for cell in document.cells
+                for layer in cell.layers
+            ]
+        )
     records: Sequence[BaseModel] = getattr(document, entries, ()) if entries else ()
     if not records:
         raise StudyError("this study has no rows for a table: choose --format json, md or latex")
@@ -139,6 +153,39 @@ def _cell_row(document: SweepDocument | Comparison | Ablation, cell: CellSummary
         **flat(type(cell), cell),
         **flat(DenseSummary, document.dense, "dense_"),
     }
+
+
+def _evaluated(document: Evaluation) -> list[Flat]:
+    """Each task of each row: what was asked, the score of its column, and the task's own quantities."""
+    columns = {column.task: column.name for column in document.benchmarks}
+    found: list[Flat] = []
+    for row in [*([document.dense] if document.dense is not None else []), *document.cells]:
+        scores = {score.benchmark: score for score in row.benchmarks}
+        for task in row.tasks:
+            score = scores.get(columns.get(task.task, ""))
+            low, high = (score.ci95 if score is not None else None) or (None, None)
+            found.append(
+                {
+                    "kind": document.study.verb,
+                    "suite": document.suite,
+                    **_of_study(document.study),
+                    "device_name": document.environment.device_name,
+                    "commit": document.environment.commit,
+                    "method": "dense" if row.cell is None else row.cell.method,
+                    "nominal_retention": None if row.cell is None else row.cell.retention,
+                    "options": None if row.cell is None else _text(row.cell.options),
+                    "benchmark": columns.get(task.task),
+                    "score": None if score is None else score.value,
+                    "dense_score": None if score is None else score.dense,
+                    "score_share": None if score is None else score.share,
+                    "score_difference": None if score is None else score.difference,
+                    "score_difference_low": low,
+                    "score_difference_high": high,
+                    **flat(TaskSummary, task),
+                    "average": row.average,
+                }
+            )
+    return found
 
 
 def _of_study(study: Study) -> Flat:

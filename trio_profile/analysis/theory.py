@@ -6,14 +6,17 @@ other. Questions that share a picture are resampled together. `pictures` is the 
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy.stats import pearsonr, rankdata
 
+from trio_profile.inputs.questions import FEWEST
 from trio_profile.records.documents import StudyDocument
-from trio_profile.records.estimate import Correlation, Count, Estimate, Overlap
+from trio_profile.records.estimate import Correlation, Count, Estimate, Overlap, TokenShare
 from trio_profile.records.schema import Record, Removal
 from trio_profile.stats.resampling import draws, percentile_interval
 
@@ -61,13 +64,33 @@ class LayerTheory(Record):
     last_layer_agreement: the rank correlation, over visual tokens, of two saliencies: by the layer's own loss and by
         the last layer's loss (the paper's fig:vs as a number).
     top_overlap: the share of the top 11 % that both saliencies have in common. Random selections share 11 %.
-    above_mean: the number of visual tokens with a saliency above the mean (the paper's fig:avg_token).
+    above_mean: the number of visual tokens with a saliency above the layer's mean (the paper's fig:avg_token).
+    above_mean_share: the same as a share of the question's visual tokens. None in old documents.
+    above_mean_by_benchmark, above_mean_share_by_benchmark: the same for the questions of each benchmark, by its name.
+        A benchmark with fewer than ten questions is left out.
     """
 
     layer: int
     last_layer_agreement: Correlation | None
     top_overlap: Overlap
     above_mean: Count
+    above_mean_share: TokenShare | None = None
+    above_mean_by_benchmark: dict[str, Count] = Field(default_factory=dict)
+    above_mean_share_by_benchmark: dict[str, TokenShare] = Field(default_factory=dict)
+
+
+class Benchmark(Record):
+    """The questions that have a curve of their own: those of one file, or those of one kind if there is one file.
+
+    name: the name of the file without its suffix, or the kind.
+    questions, pictures: how many questions were measured, and about how many pictures.
+    visual_tokens: the fewest and the most visual tokens of a question.
+    """
+
+    name: str
+    questions: int
+    pictures: int
+    visual_tokens: tuple[int, int]
 
 
 class TheoryDocument(StudyDocument):
@@ -76,23 +99,28 @@ class TheoryDocument(StudyDocument):
     questions: number of questions, or of random pictures, that were measured.
     planned: number of questions that the study has. It is larger if the study was interrupted. None in old documents.
     visual_tokens: number of visual tokens of the first question.
+    visual_tokens_range: the fewest and the most visual tokens of a question. None in old documents.
     probe, rows, k_pos: options of TRIO that define the saliency in the bound.
     stages: the layers after which the bound was tested.
     layers: the saliency at every layer.
     agreement_trend: rank correlation of a layer's agreement with its number, without the last layer, averaged over
         questions.
+    benchmarks: the benchmarks of the questions, or their kinds, in the order in which they were asked. Empty if all
+        questions are of one.
     report: path of report.html.
     """
 
     questions: int
     planned: int | None = None
     visual_tokens: int
+    visual_tokens_range: tuple[int, int] | None = None
     probe: str
     rows: str
     k_pos: int
     stages: tuple[StageTheory, ...]
     layers: tuple[LayerTheory, ...]
     agreement_trend: Correlation | None
+    benchmarks: tuple[Benchmark, ...] = ()
     report: str | None = None
 
     @property
@@ -135,30 +163,70 @@ def stage(layer: int, removals: Sequence[Removal], seed: int = 0, pictures: Sequ
 
 
 def by_depth(
-    current: Sequence[Values], last: Sequence[Values], seed: int = 0, pictures: Sequence[int] = ()
+    current: Sequence[Values],
+    last: Sequence[Values],
+    seed: int = 0,
+    pictures: Sequence[int] = (),
+    names: Sequence[str] = (),
 ) -> tuple[LayerTheory, ...]:
     """Return the statistics of each layer.
 
     current: [L, N] of each question, the saliency by the layer's own loss.
     last: [L, N] of each question, the saliency by the last layer's loss.
+    names: [Q] the benchmark of each question, as for `benchmarks`; empty if they have none.
     """
     agreement = _agreement(current, last)
     overlap = np.array([top_overlap(a, b) for a, b in zip(current, last, strict=True)])
-    counts = np.array([(a > a.mean(axis=-1, keepdims=True)).sum(axis=-1) for a in current], dtype=float)
-    found: list[LayerTheory] = []
-    for index in range(agreement.shape[1]):
-        shared = mean(Overlap, overlap[:, index], seed, pictures)
-        above = mean(Count, counts[:, index], seed, pictures)
-        assert shared is not None and above is not None
-        found.append(
-            LayerTheory(
-                layer=index + 1,
-                last_layer_agreement=mean(Correlation, agreement[:, index], seed, pictures),
-                top_overlap=shared,
-                above_mean=above,
-            )
+    above = [a > a.mean(axis=-1, keepdims=True) for a in current]
+    counts = np.array([one.sum(axis=-1) for one in above], dtype=float)
+    shares = np.array([one.mean(axis=-1) for one in above])
+    groups = {name: own for name, own in _groups(names).items() if len(own) >= FEWEST}
+
+    everyone = list(range(len(current)))
+
+    def over(kind: type[E], values: Values, own: Sequence[int] = everyone) -> E:
+        clusters = [pictures[question] for question in own] if pictures else ()
+        found = mean(kind, values[own], seed, clusters)
+        assert found is not None
+        return found
+
+    return tuple(
+        LayerTheory(
+            layer=index + 1,
+            last_layer_agreement=mean(Correlation, agreement[:, index], seed, pictures),
+            top_overlap=over(Overlap, overlap[:, index]),
+            above_mean=over(Count, count),
+            above_mean_share=over(TokenShare, share),
+            above_mean_by_benchmark={name: over(Count, count, own) for name, own in groups.items()},
+            above_mean_share_by_benchmark={name: over(TokenShare, share, own) for name, own in groups.items()},
         )
+        for index, (count, share) in enumerate(zip(counts.T, shares.T, strict=True))
+    )
+
+
+def benchmarks(
+    names: Sequence[str], visual_tokens: Sequence[int], pictures: Sequence[int] = ()
+) -> tuple[Benchmark, ...]:
+    """Return the benchmarks of the questions. It is empty if all questions are of one.
+
+    names: [Q] the benchmark of each question; empty for a question that has none.
+    visual_tokens: [Q] of each question.
+    """
+    found: list[Benchmark] = []
+    for name, own in _groups(names).items():
+        tokens = [visual_tokens[q] for q in own]
+        different = len({pictures[q] for q in own}) if pictures else len(own)
+        span = (min(tokens), max(tokens))
+        found.append(Benchmark(name=name, questions=len(own), pictures=different, visual_tokens=span))
     return tuple(found)
+
+
+def _groups(names: Sequence[str]) -> dict[str, list[int]]:
+    """Return the numbers of the questions of each benchmark. It is empty if all questions are of one."""
+    found: dict[str, list[int]] = {}
+    for number, name in enumerate(names):
+        found.setdefault(name, []).append(number)
+    return {name: own for name, own in found.items() if name} if len(found) > 1 else {}
 
 
 def agreement_trend(
@@ -224,11 +292,17 @@ def estimate(
     if questions == 0:
         return None
     value = of(np.arange(questions)[None])[0]
-    drawn = of(draws(questions, RESAMPLES, seed, pictures))
+    drawn = of(_drawn(questions, seed, tuple(pictures)))
     drawn = drawn[~np.isnan(drawn)]
     if np.isnan(value) or len(drawn) == 0:
         return None
     return kind(value=float(value), ci95=percentile_interval(drawn), samples=questions)
+
+
+@lru_cache(maxsize=8)
+def _drawn(questions: int, seed: int, pictures: tuple[int, ...]) -> NDArray[np.intp]:
+    """Return the resamples, [R, Q]. All layers share them, because it takes long to draw pictures."""
+    return draws(questions, RESAMPLES, seed, pictures)
 
 
 def _agreement(current: Sequence[Values], last: Sequence[Values]) -> Values:

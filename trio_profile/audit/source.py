@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -24,6 +24,15 @@ _MOST_NODES = 50_000
 _LONGEST_TEXT = 2_000
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+Kind = Literal["claims", "suite"]
+_EXAMPLES: dict[Kind, str] = {
+    "claims": "`trio-profile audit --new FILE` writes an example",
+    "suite": "`--suite trio` is an example",
+}
+"""Where an example is, by what a file holds."""
+_PAGES: dict[Kind, str] = {"claims": "docs/how-to/claims.md", "suite": "docs/how-to/evaluation.md"}
+"""The page with the format, by what a file holds."""
+
 K = TypeVar("K", bound=BaseModel)
 Place = tuple[str | int, ...]
 """The place of a value in the tree: keys of mappings and positions in lists."""
@@ -36,11 +45,13 @@ class Source:
     name: for messages.
     tree: dictionaries, lists and texts; None for an empty value.
     lines: the line of every place.
+    kind: what the file holds, for messages.
     """
 
     name: str
     tree: Any
     lines: dict[Place, int]
+    kind: Kind = "claims"
 
     def refuse(self, place: Place, message: str) -> NoReturn:
         """Raise ClaimsError with the file, the line, the field and the message."""
@@ -59,7 +70,7 @@ class Source:
             faults = [((*place, *one["loc"]), one) for one in error.errors()]
             # An unknown field comes before a missing one: it is often the missing field, misspelt.
             where, first = min(faults, key=lambda one: (self._line(one[0]), one[1]["type"] != "extra_forbidden"))
-            self.refuse(where, _message(first, kind.model_fields))
+            self.refuse(where, _message(first, kind.model_fields, self.kind))
 
     @contextmanager
     def at(self, place: Place) -> Iterator[None]:
@@ -86,29 +97,32 @@ def exists(path: Path) -> bool:
         return False
 
 
-def read(path: Path) -> Source:
-    """Parse a file. Raises ClaimsError if it cannot be read, is too large, or is no such YAML."""
+def read(path: Path, kind: Kind = "claims") -> Source:
+    """Parse a file. Raises ClaimsError if it cannot be read, is too large, or is no such YAML.
+
+    kind: what the file holds, for messages.
+    """
     try:
         if not is_regular(path):
-            raise ClaimsError(f"{path} is no file; name a claims file or a built-in set")
+            raise ClaimsError(f"{path} is no file; name a {kind} file or a built-in one")
         with open_regular(path) as file:
             raw = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise ClaimsError(f"{path} cannot be read: {error.strerror}") from error
     if len(raw) > MOST_BYTES:
-        limit = f"more than {MOST_BYTES // 1000} kB; a claims file holds a few tables"
+        limit = f"more than {MOST_BYTES // 1000} kB; a {kind} file holds a few tables"
         raise ClaimsError(f"{path}, line 1: the file: {limit}")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise ClaimsError(f"{path}, line {line}: the file: byte {error.start} is not UTF-8") from error
-    return parse(text, str(path))
+    return parse(text, str(path), kind)
 
 
-def parse(text: str, name: str) -> Source:
+def parse(text: str, name: str, kind: Kind = "claims") -> Source:
     """Parse a text. Raises ClaimsError with the line if it is no such YAML."""
-    source = Source(name, None, {})
+    source = Source(name, None, {}, kind)
     try:
         _check_events(yaml.parse(text, Loader=_LOADER), source)
         root = yaml.compose(text, Loader=_LOADER)
@@ -118,8 +132,8 @@ def parse(text: str, name: str) -> Source:
         several = problem == "but found another document"
         source.refuse((), "holds more than one document" if several else f"is not YAML: {problem}")
     if root is None:
-        source.refuse((), "is empty; `trio-profile audit --new FILE` writes an example")
-    return Source(name, _value(root, (), source), source.lines)
+        source.refuse((), f"is empty; {_EXAMPLES[kind]}")
+    return Source(name, _value(root, (), source), source.lines, kind)
 
 
 def _check_events(events: Iterable[yaml.Event], source: Source) -> None:
@@ -172,7 +186,8 @@ def _text(node: yaml.ScalarNode, place: Place, source: Source) -> str | None:
 
 
 _MESSAGES = {
-    "missing": "is missing; docs/how-to/claims.md has the format",
+    "missing": "is missing; {page} has the format",
+    "too_short": "needs at least {min_length}",
     "string_type": "needs a text",
     "list_type": "needs a list, [ … ]",
     "tuple_type": "needs a list, [ … ]",
@@ -184,16 +199,17 @@ _MESSAGES = {
 """Our words for pydantic's kinds of errors. The others keep pydantic's message."""
 
 
-def _message(error: ErrorDetails, known: Iterable[str]) -> str:
+def _message(error: ErrorDetails, known: Iterable[str], kind: Kind) -> str:
     """What is wrong, from one of pydantic's errors.
 
     known: names of fields, to suggest one for an unknown field.
+    kind: what the file holds.
     """
     if error["type"] == "extra_forbidden":
         near = get_close_matches(str(error["loc"][-1]), list(known), n=1)
         return f"no known field; perhaps {near[0]}" if near else f"no known field; known are {', '.join(known)}"
     if error["type"] in _MESSAGES:
-        return _MESSAGES[error["type"]].format(input=error["input"], **error.get("ctx", {}))
+        return _MESSAGES[error["type"]].format(page=_PAGES[kind], input=error["input"], **error.get("ctx", {}))
     text = error["msg"].removeprefix("Value error, ")
     return text[:1].lower() + text[1:] if text != error["msg"] else text.removeprefix("Input should be ")
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trio_profile.cli import printing
+from trio_profile.cli.common_options import DIRECTORY, JSON, LATEX, MARKDOWN, OUTPUT
 from trio_profile.cli.exits import JUDGED_NO
-from trio_profile.cli.options import DIRECTORY, JSON, LATEX, MARKDOWN, OUTPUT
 
 if TYPE_CHECKING:
     from trio_profile.analysis.doubt import Doubt

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.options import DIRECTORY, OUTPUT
+from trio_profile.cli.common_options import DIRECTORY, OUTPUT
 from trio_profile.text import printable_json
 
 if TYPE_CHECKING:

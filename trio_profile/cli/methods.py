@@ -1,6 +1,8 @@
 """`trio-profile methods`: the pruning methods, by the facts that their classes declare."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from trio_profile.cli import printing
 from trio_profile.cli.options import JSON, LATEX, MARKDOWN
@@ -12,6 +14,10 @@ if TYPE_CHECKING:
 
 
 def command(
+    name: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="METHOD", help="List only these: names, package.module:Class, or two with a +."),
+    ] = None,
     json: JSON = False,
     markdown: MARKDOWN = False,
     latex: LATEX = False,
@@ -20,13 +26,15 @@ def command(
 
     The cost is declared by the method, not measured. It is the work of all its selections at the size of LLaVA-1.5-7B
     (576 visual and 60 text tokens, a third kept on average), as a share of one dense decoder layer.
+
+    A + combines a method that acts before the decoder with one that acts inside it: visionzip+trio.
     """
     form = printing.form(json=json, markdown=markdown, latex=latex)
     require_run("methods", ("torch", "transformers", "trio_core"))
     from trio_core import methods
     from trio_profile.findings import listing
 
-    classes = [methods.find(name) for name in methods.names()]
+    classes = [methods.find(one) for one in name or methods.names()]
     printing.show(
         form,
         lambda: printing.listed(methods=[_document(cls) for cls in classes]),

@@ -13,11 +13,12 @@ from typing import Annotated, Any, Literal
 import typer
 
 from trio_profile import units
-from trio_profile.cli.values import absolute, assignments, comma_list, name_or_path
+from trio_profile.cli.common_options import DRY_RUN, JSON, LATEX, MARKDOWN, OUTPUT, RESUME, STUDY_FILE
+from trio_profile.cli.values import absolute, assignments, comma_list, name_or_path, one_or_more
 from trio_profile.studies.kinds import FIELDS, Kind
 
-MODEL, METHOD, INPUT, CLAIM, SAMPLING, OUTPUT = "Model", "Method", "Input", "Claim", "Sampling", "Output"
-"""Panels of a verb's help, in their order."""
+MODEL, METHOD, INPUT, CLAIM, SAMPLING = "Model", "Method", "Input", "Claim", "Sampling"
+"""Panels of a verb's help, in their order. OUTPUT is the last one."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ OPTIONS: dict[str, Option] = {
     "method": Option(
         METHOD,
         list[str],
-        "A method, or package.module:Class. Repeat it for several.",
+        "A method, package.module:Class, or two with a + (visionzip+trio). Repeat it for several.",
         "trio",
         empty="all methods",
         read=tuple,
@@ -116,6 +117,14 @@ OPTIONS: dict[str, Option] = {
     # Input
     "image": Option(INPUT, Path, "A picture file, for a model that has a processor.", read=absolute),
     "prompt": Option(INPUT, str, "The question about the picture."),
+    "pixels": Option(
+        INPUT,
+        str,
+        "For Qwen's families: the least and the most pixels of a picture when the model sees it. Its shape stays.",
+        "as the checkpoint's processor says",
+        read=comma_list(int),
+        metavar="LEAST,MOST",
+    ),
     "picture": Option(
         INPUT,
         bool,
@@ -126,10 +135,10 @@ OPTIONS: dict[str, Option] = {
     ),
     "questions": Option(
         INPUT,
-        Path,
-        "A file of questions about pictures, as JSON Lines: image, question, answer, kind.",
+        list[Path],
+        "A file of questions about pictures, as JSON Lines: image, question, answer, kind, scene.",
         "the model's own questions if it has some",
-        read=absolute,
+        read=one_or_more,
     ),
     "asked": Option(
         INPUT,
@@ -144,6 +153,12 @@ OPTIONS: dict[str, Option] = {
     ),
     "new_tokens": Option(INPUT, int, "Tokens generated in each run.", "8"),
     "batch": Option(INPUT, int, "Samples in a batch.", "1"),
+    "suite": Option(
+        INPUT,
+        str,
+        "The benchmarks, methods and retentions of a paper's table: trio, trio:llava-1.5-7b, or a file of your own.",
+        metavar="NAME[:TABLE]",
+    ),
     "tasks": Option(INPUT, str, "Comma list of tasks of lmms-eval, such as pope,gqa.", read=comma_list(str)),
     "task_path": Option(INPUT, Path, "A directory with YAML files of your own tasks.", read=absolute),
     "limit": Option(INPUT, int, "Ask the first N questions of each task.", "all", minimum=1),
@@ -194,11 +209,7 @@ OPTIONS: dict[str, Option] = {
         SAMPLING, float, "CUDA: keep the stream busy for this time before each run, to time the device alone.", "0"
     ),
     "cold_l2": Option(
-        SAMPLING,
-        bool,
-        "CUDA: overwrite the L2 cache before each run.",
-        "--warm-l2",
-        names=("--cold-l2/--warm-l2",),
+        SAMPLING, bool, "CUDA: overwrite the L2 cache before each run.", "--warm-l2", names=("--cold-l2/--warm-l2",)
     ),
     # Output
     "unit": Option(OUTPUT, Literal["macs", "flops"], "Unit of the tables.", "macs"),
@@ -206,7 +217,13 @@ OPTIONS: dict[str, Option] = {
 """Every option that a kind of study may take, by its name, in the order of the help."""
 
 SPECIAL: dict[tuple[str, str], Option] = {
+    ("eval", "method"): replace(OPTIONS["method"], empty="the suite's; without a suite trio"),
+    ("eval", "retention"): replace(OPTIONS["retention"], empty="the suite's; without a suite 0.333"),
     ("flops", "method"): replace(OPTIONS["method"], empty="trio if --retention is given; otherwise the dense model"),
+    ("theory", "questions"): replace(
+        OPTIONS["questions"], help=f"{OPTIONS['questions'].help} Repeat it for several benchmarks, one file for each."
+    ),
+    ("theory", "asked"): replace(OPTIONS["asked"], help="Ask the first N questions of each file."),
 }
 """Options that mean something else for one kind: by the kind and the option's name."""
 
@@ -218,41 +235,6 @@ _ONE = {
 
 DISPLAY = ("unit",)
 """Options that change how a document is drawn, not what is asked."""
-
-STUDY_FILE = Annotated[
-    Path | None,
-    typer.Option(
-        "--study",
-        help="Read the study from this TOML file. Options on the command line override the file.",
-        rich_help_panel=OUTPUT,
-    ),
-]
-RESUME = Annotated[
-    bool,
-    typer.Option(
-        "--resume/--no-resume",
-        help="Continue the study in --out. --no-resume refuses a directory that holds a study. Default: --resume.",
-        rich_help_panel=OUTPUT,
-        show_default=False,
-    ),
-]
-DRY_RUN = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run",
-        help="Print the cells, their budgets and cost, and the expected time. Measure nothing.",
-        rich_help_panel=OUTPUT,
-    ),
-]
-JSON = Annotated[
-    bool,
-    typer.Option("--json", help="Print one JSON document on standard output, nothing else.", rich_help_panel=OUTPUT),
-]
-MARKDOWN = Annotated[
-    bool, typer.Option("--markdown", help="Print Markdown, for an issue or a pull request.", rich_help_panel=OUTPUT)
-]
-LATEX = Annotated[bool, typer.Option("--latex", help="Print LaTeX, for a paper.", rich_help_panel=OUTPUT)]
-DIRECTORY = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="A directory that holds a study (--out).")]
 
 
 def parameters(kind: Kind) -> list[Parameter]:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.options import DIRECTORY, JSON, LATEX, MARKDOWN, OUTPUT
+from trio_profile.cli.common_options import DIRECTORY, JSON, LATEX, MARKDOWN, OUTPUT
 
 
 def command(

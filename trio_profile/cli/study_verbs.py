@@ -9,8 +9,7 @@ import typer
 from trio_profile.cli import options, printing
 from trio_profile.cli.exits import Interrupted
 from trio_profile.cli.progress import progress
-from trio_profile.records.files import MEASUREMENTS
-from trio_profile.studies.kinds import Kind
+from trio_profile.studies.kinds import Kind, find
 
 if TYPE_CHECKING:
     from trio_profile.records.schema import Study
@@ -59,7 +58,7 @@ def _dry_run(kind: Kind, given: dict[str, Any], form: printing.Form) -> None:
         raise typer.BadParameter(f"--dry-run: {kind.name} measures nothing; run it without --dry-run")
     with progress() as watch:
         study = _study(kind, given)
-        document = kind.load("preview")(study, watch)
+        document = find(study.verb).load("preview")(study, watch)
     from trio_profile.findings.preview import report
 
     printing.show(form, lambda: document.model_dump_json(indent=2), lambda: report(document))
@@ -75,7 +74,7 @@ def _finished(kind: Kind, given: dict[str, Any]) -> "Finished":
 
             return running.run(study, out, resume=given["resume"], watch=watch)
     except KeyboardInterrupt as error:
-        raise Interrupted(kept=out is not None and kind.file == MEASUREMENTS) from error
+        raise Interrupted(kept=out is not None and kind.goes_on) from error
 
 
 def _study(kind: Kind, given: dict[str, Any]) -> "Study":

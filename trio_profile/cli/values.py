@@ -1,6 +1,6 @@
 """How the text of an option becomes a value."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,12 @@ def absolute(path: Path) -> str:
         return str(path.resolve())
     except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a removed working directory
         raise typer.BadParameter(f"path {str(path)!r} cannot be resolved: {first_line(error)}") from error
+
+
+def one_or_more(paths: Sequence[Path]) -> str | tuple[str, ...]:
+    """The path of one file, or the paths of several. Raises BadParameter if one cannot be made absolute."""
+    first, *others = map(absolute, paths)
+    return (first, *others) if others else first
 
 
 def name_or_path(text: str) -> str:

@@ -262,20 +262,11 @@ def _exact_row(
         entries.macs(cell.counted_macs, dense.counted_macs if dense else None),
         entries.macs(cell.fvcore_macs, dense.fvcore_macs if dense else None),
         _selection(cell),
-        _overhead(cell),
+        entries.overhead_factor(cell),
         entries.num_bytes(cell.kv_bytes, dense.kv_bytes if dense else None),
         entries.num_bytes(cell.kv_bytes_predicted),
         entries.num_bytes(cell.peak_memory_bytes),
     ]
-
-
-def _overhead(cell: CellSummary) -> Entry:
-    """The counted overhead factor, with the γ of the formula as a tooltip."""
-    if cell.gamma is None or cell.gamma.counted is None:
-        return entries.NOTHING
-    return Entry(
-        units.factor(cell.gamma.counted), title=f"counted; the formula takes γ = {units.plain(cell.gamma.assumed)}"
-    )
 
 
 def _selection(cell: CellSummary) -> Entry:

@@ -6,7 +6,7 @@ from trio_profile import units
 from trio_profile.analysis.cells import CellSummary, DenseSummary
 from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.recommendation import CONTROL, fastest, keeps_answers
-from trio_profile.findings import cell_tables, doubts, entries, pareto, recommendation
+from trio_profile.findings import budget_notes, cell_tables, doubts, entries, pareto, recommendation
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.cells import realised, without_selection
 from trio_profile.findings.charts import colour_of
@@ -36,8 +36,11 @@ def verdict_page(document: Comparison) -> Page:
         blocks.append(speed)
     if done:
         blocks.append(_best_table(document, done))
+    reminders = [*budget_notes.sentences(document.clamped_above, document.idle_stages)]
     if done and document.doubts:
-        blocks.append(Sentences("Keep in mind", [doubts.summary(document.doubts, _cells(done))], tone="doubt"))
+        reminders.append(doubts.summary(document.doubts, _cells(done)))
+    if reminders:
+        blocks.append(Sentences("Keep in mind", reminders, tone="doubt"))
     return Page(
         "verdict",
         "Verdict",
@@ -126,7 +129,18 @@ def sentences(document: Comparison, retention: float) -> list[str]:
     else:
         lost = ", among those that keep the right answers" if best.accuracy is not None else ""
         first = f"Fastest method at {where}{lost}: {best.method}, {_faster(best.prefill_speedup)} over dense."
-    return [first, *_most_right(document.reference, methods, rows), *_closeness(methods, rows)]
+    return [first, *_most_right(document.reference, methods, rows), *_closeness(methods, rows), *_factors(rows)]
+
+
+def _factors(rows: list[Row]) -> list[str]:
+    """The counted overhead factor of each method with a proxy loss, beside γ of the paper's formula."""
+    known = [(row.method, row.gamma) for row in rows if row.fastv_overhead_macs and row.gamma is not None]
+    counted = [(method, gamma.counted) for method, gamma in known if gamma.counted is not None]
+    if not counted:
+        return []
+    below = " A factor below 1 is no γ of the paper, which is 1 + β." if min(value for _, value in counted) < 1 else ""
+    factors = listed([f"{method} {units.factor(value)}" for method, value in counted])
+    return [f"The formula takes γ = {units.plain(known[0][1].assumed)}. Overhead factors by count: {factors}.{below}"]
 
 
 def _closeness(methods: list[Row], rows: list[Row]) -> list[str]:
@@ -193,6 +207,9 @@ def _faster(found: Measured | None) -> str:
 
 # Tables
 
+_FORMULA = ("f(n)", "overhead factor", "f(n) with the factor")
+"""The columns of `_formula`."""
+
 
 def _best_table(document: Comparison, done: Sequence[Row]) -> Table:
     """A row for each method: its fastest cell that pays and keeps the answers; otherwise its lowest retention."""
@@ -229,7 +246,13 @@ def _methods_table(document: Comparison, rows: Sequence[CellSummary], caption: s
         "KV",
     ]
     in_sight = len(columns)
-    columns += ["selection", "MACs without selection", "changed answers" if known else "changed tokens"]
+    columns += [
+        "selection",
+        "MACs without selection",
+        *_FORMULA,
+        "tokens kept",
+        "changed answers" if known else "changed tokens",
+    ]
     columns += [*entries.NATS_COLUMNS, *([f"right, to {document.reference}"] if known else []), "remark"]
     table = [
         [
@@ -242,6 +265,8 @@ def _methods_table(document: Comparison, rows: Sequence[CellSummary], caption: s
             entries.ratio(row.kv_bytes, dense.kv_bytes if dense else None, 0),
             entries.milliseconds(row.selection_ms),
             entries.ratio(without_selection(row), dense.counted_macs if dense else None),
+            *_formula(row, dense),
+            entries.budgets(row),
             entries.changed(row.answer_agreement if known else row.top1_agreement),
             *entries.divergence(row),
             *([entries.points(apart[row.method, row.nominal_retention])] if known else []),
@@ -250,6 +275,15 @@ def _methods_table(document: Comparison, rows: Sequence[CellSummary], caption: s
         for row in rows
     ]
     return Table(caption, columns, table, first=in_sight)
+
+
+def _formula(row: CellSummary, dense: DenseSummary | None) -> list[Entry]:
+    """The columns of _FORMULA: the paper's formula with the assumed γ, the counted factor, and the formula with it."""
+    claimed = entries.ratio(row.fastv_macs, dense.fastv_macs if dense else None, 0)
+    if not row.fastv_overhead_macs:
+        return [claimed, entries.NOTHING, entries.NOTHING]
+    with_factor = entries.ratio(row.fastv_macs_counted_gamma, dense.fastv_macs if dense else None, 0)
+    return [claimed, entries.overhead_factor(row), with_factor]
 
 
 def _name(document: Comparison, row: CellSummary, marked: Mapping[str, str]) -> Entry:

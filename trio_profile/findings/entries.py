@@ -116,6 +116,15 @@ def points(found: Difference | None) -> Entry:
     return Entry(text, tone=tone(found.ci95, 0), order=found.value)
 
 
+def overhead_factor(cell: CellSummary) -> Entry:
+    """The counted overhead factor, with the γ of the formula as a tooltip."""
+    if cell.gamma is None or cell.gamma.counted is None:
+        return NOTHING
+    return Entry(
+        units.factor(cell.gamma.counted), title=f"counted; the formula takes γ = {units.plain(cell.gamma.assumed)}"
+    )
+
+
 def budgets(cell: CellSummary) -> Entry:
     """The visual tokens that each stage keeps."""
     if not cell.budgets:

@@ -9,6 +9,7 @@ from trio_profile.analysis.flops import Factor, FlopsDocument
 from trio_profile.cost.reconciliation import Term
 from trio_profile.findings import printed_claim
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Step, Table, Terms, Waterfall
+from trio_profile.findings.overhead_factor import OF_GAMMA
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,6 @@ FACTORS: dict[Factor, str] = {
     "counted": "counted",
 }
 """The overhead factors as a reader calls them."""
-OF_GAMMA = (
-    "The paper's appendix has γ = 1 + β, where β is the work of a backward pass. So γ = 1 is a backward pass that "
-    "costs nothing. No value is printed. An overhead factor below 1 is no γ of the paper: it is less than one "
-    "forward."
-)
 UNITS = {"macs": Unit("MACs", 1), "flops": Unit("FLOPs", 2)}
 
 

@@ -1,15 +1,20 @@
 """The report of one prefill's time: layer by layer, stage by stage, from the claimed speed-up to the measured one."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from trio_profile import units
 from trio_profile.analysis.attribution import Step
-from trio_profile.analysis.layers import LayersDocument, LayerTimes
+from trio_profile.analysis.layers import LayersDocument, LayerTimes, PrefillTimes
 from trio_profile.findings import entries
 from trio_profile.findings import layers_charts as charts
-from trio_profile.findings.blocks import Entry, Page, Report, Sentences, Table
+from trio_profile.findings.blocks import Chart, Entry, Page, Report, Sentences, Table, Waterfall
+from trio_profile.findings.layers_totals import totals_page
+from trio_profile.findings.overhead_factor import named
+from trio_profile.findings.study_page import pixel_facts
 from trio_profile.records.estimate import Measured
+from trio_profile.text import listed
 
 _SPANS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
 _STEP = ("step", "adds", "speed-up after it")
@@ -21,8 +26,13 @@ _STOPPED = {
 
 
 def report(document: LayersDocument) -> Report:
-    """The report of one prefill's time."""
-    study = document.study
+    """The report of one prefill's time. With several retentions the table of all of them is first."""
+    study, cells = document.study, document.cells
+    several = len(cells) > 1
+    pages = [_at(build(cell), cell) if several else build(cell) for cell in cells for build in PAGES]
+    if any(cell.efficiency is not None for cell in cells):
+        pages.insert(0 if several else len(pages), totals_page(document))
+    retentions = [units.percent(cell.retention.realised) for cell in cells]
     return Report(
         subject=document.method,
         model=study.model,
@@ -31,16 +41,28 @@ def report(document: LayersDocument) -> Report:
             study.dtype,
             f"{study.attention} attention",
             f"batch {study.batch}",
-            f"{units.percent(document.retention.realised)} retention",
+            *pixel_facts(study),
+            f"{listed(retentions)} retention",
         ],
-        pages=[page(document) for page in PAGES],
+        pages=pages,
         data=document.model_dump_json(),
     )
 
 
-def walk_page(document: LayersDocument) -> Page:
+def _at(page: Page, cell: PrefillTimes) -> Page:
+    """A page of one retention, beside the same page of others: its names are unique in the report."""
+    mark = units.plain(cell.retention.nominal)
+    blocks = [
+        replace(block, id=f"{block.id}-{mark}") if isinstance(block, Chart | Waterfall) else block
+        for block in page.blocks
+    ]
+    title = f"At {units.percent(cell.retention.realised)}: {page.title[0].lower()}{page.title[1:]}"
+    return replace(page, id=f"{page.id}-{mark}", title=title, blocks=blocks)
+
+
+def walk_page(cell: PrefillTimes) -> Page:
     """Why the claimed speed-up did not become time."""
-    steps, whole = document.attribution, document.total_attribution
+    steps, whole = cell.attribution, cell.total_attribution
     return Page(
         "walk",
         "From the claimed speed-up to the measured one",
@@ -48,7 +70,7 @@ def walk_page(document: LayersDocument) -> Page:
         "that took more time than claimed, or less. Bars are medians. The sum of medians differs a little from the "
         "median of the whole.",
         [
-            Sentences("", _summary(document)),
+            Sentences("", _summary(cell)),
             charts.attribution(steps),
             Table("Step by step", _STEP, _steps(steps), detail=True),
             Table("The whole generation", _STEP, _steps((whole[0], whole[-1])), compact=True, detail=True),
@@ -56,13 +78,13 @@ def walk_page(document: LayersDocument) -> Page:
     )
 
 
-def _summary(document: LayersDocument) -> list[str]:
+def _summary(cell: PrefillTimes) -> list[str]:
     """The claim, the measured prefill, the largest step between them, and the whole generation."""
-    totals, decode = document.totals, document.decode
+    totals, decode = cell.totals, cell.decode
     speedup = totals.prefill_speedup
-    most = max(document.attribution[1:], key=lambda step: step.added_ms)
+    most = max(cell.attribution[1:], key=lambda step: step.added_ms)
     return [
-        f"The formula claims {units.times(document.claimed_ratio)}. Measured, the prefill is "
+        f"The formula claims {units.times(cell.claimed_ratio)}. Measured, the prefill is "
         f"{units.times_within(speedup.value, speedup.ci95)} as fast as dense.",
         f"It takes {units.milliseconds(totals.prefill_ms.value)}, dense takes "
         f"{units.milliseconds(totals.dense_prefill_ms.value)} ({units.number_of(speedup.samples, 'round')}; sampling "
@@ -70,7 +92,20 @@ def _summary(document: LayersDocument) -> list[str]:
         f"The largest step from claim to measurement is {most.name}: {units.milliseconds(most.added_ms)}.",
         f"What follows the prefill, {decode.name}, takes {units.milliseconds(decode.ms.value)}, and "
         f"{units.milliseconds(decode.dense_ms.value)} dense. The whole generation is "
-        f"{units.times(document.total_attribution[-1].speedup)} as fast as dense.",
+        f"{units.times(cell.total_attribution[-1].speedup)} as fast as dense.",
+        *_with_factor(cell),
+    ]
+
+
+def _with_factor(cell: PrefillTimes) -> list[str]:
+    """The claim with the overhead factor that was counted, beside its γ."""
+    row = cell.efficiency
+    if row is None or row.gammas is None or (counted := row.with_factor("counted")) is None:
+        return []
+    return [
+        f"The claim takes γ = {units.plain(row.gammas.assumed)}. The selection of {cell.method} has "
+        f"{named(counted.value)} by count. With it the formula claims "
+        f"{units.times(row.dense_fastv_macs / counted.fastv_macs)}."
     ]
 
 
@@ -80,7 +115,7 @@ def _steps(steps: Sequence[Step]) -> list[list[Entry]]:
     ]
 
 
-def layers_page(document: LayersDocument) -> Page:
+def layers_page(cell: PrefillTimes) -> Page:
     """Every decoder layer, and runs of layers with the same number of tokens."""
     rows = [
         [
@@ -89,7 +124,7 @@ def layers_page(document: LayersDocument) -> Page:
             entries.milliseconds(layer.dense_forward_ms),
             entries.milliseconds(layer.forward_ms),
         ]
-        for layer in document.layers
+        for layer in cell.layers
     ]
     return Page(
         "layers",
@@ -99,10 +134,10 @@ def layers_page(document: LayersDocument) -> Page:
             Table(
                 "Layers with the same number of tokens, added up",
                 ("layers", "tokens", "dense", "pruned", "of dense"),
-                [_run(list(run)) for _, run in groupby(document.layers, key=lambda layer: layer.tokens)],
+                [_run(list(run)) for _, run in groupby(cell.layers, key=lambda layer: layer.tokens)],
                 compact=True,
             ),
-            charts.forwards(document),
+            charts.forwards(cell),
             Table("Each layer", ("layer", "tokens", "dense", "pruned"), rows, detail=True),
         ],
     )
@@ -122,7 +157,7 @@ def _run(layers: Sequence[LayerTimes]) -> list[Entry]:
     ]
 
 
-def stages_page(document: LayersDocument) -> Page:
+def stages_page(cell: PrefillTimes) -> Page:
     """Every stage, the modules beside the layers, and the whole prefill."""
     stages = [
         [
@@ -130,11 +165,10 @@ def stages_page(document: LayersDocument) -> Page:
             Entry(f"{stage.tokens_before} → {stage.tokens_after}"),
             *(entries.milliseconds(getattr(stage, f"{name}_ms")) for name in _SPANS),
         ]
-        for stage in document.stages
+        for stage in cell.stages
     ]
     parts = [
-        [Entry(part.name), entries.milliseconds(part.dense_ms), entries.milliseconds(part.ms)]
-        for part in document.parts
+        [Entry(part.name), entries.milliseconds(part.dense_ms), entries.milliseconds(part.ms)] for part in cell.parts
     ]
     columns = ("after layer", "tokens", *(name.replace("_", " ") for name in _SPANS))
     return Page(
@@ -146,14 +180,14 @@ def stages_page(document: LayersDocument) -> Page:
         [
             Table("Stages", columns, stages),
             Table("Outside the layers", ("part", "dense", "pruned"), parts, compact=True),
-            Table("The whole prefill", ("", "dense", "pruned"), _whole(document), compact=True),
+            Table("The whole prefill", ("", "dense", "pruned"), _whole(cell), compact=True),
         ],
     )
 
 
-def _whole(document: LayersDocument) -> list[list[Entry]]:
+def _whole(cell: PrefillTimes) -> list[list[Entry]]:
     """Rows for the whole prefill: its time, how much of it is named, and how near it comes to the device's peaks."""
-    totals, bounds = document.totals, document.bounds
+    totals, bounds = cell.totals, cell.bounds
     peak = units.count(bounds.flops_per_second, "FLOP/s")
     return [
         [
@@ -176,7 +210,7 @@ def _whole(document: LayersDocument) -> list[list[Entry]]:
     ]
 
 
-PAGES: tuple[Callable[[LayersDocument], Page], ...] = (walk_page, layers_page, stages_page)
+PAGES: tuple[Callable[[PrefillTimes], Page], ...] = (walk_page, layers_page, stages_page)
 
 
 def _percents(*shares: float) -> list[Entry]:

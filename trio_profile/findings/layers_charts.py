@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from trio_profile import units
 from trio_profile.analysis.attribution import Step as WalkStep
-from trio_profile.analysis.layers import LayersDocument, LayerTimes
+from trio_profile.analysis.layers import LayerTimes, PrefillTimes
 from trio_profile.findings.blocks import Axis, Chart, Series, Step, Upright, Waterfall
 from trio_profile.records.estimate import Milliseconds
 
 
-def forwards(document: LayersDocument) -> Chart:
+def forwards(cell: PrefillTimes) -> Chart:
     """The forward of each decoder layer, dense and pruned, with its interval. Stages are upright lines."""
-    layers = document.layers
+    layers = cell.layers
     dense = [layer.dense_forward_ms for layer in layers]
     pruned = [layer.forward_ms for layer in layers]
     top = max(found.ci95[1] for found in (*dense, *pruned))
@@ -21,8 +21,8 @@ def forwards(document: LayersDocument) -> Chart:
         label="Milliseconds of each layer, dense and pruned. The table of all layers has the same numbers.",
         x=Axis("Decoder layer", 0, len(layers) + 1, digits=0),
         y=Axis("Milliseconds", 0, 1.05 * top),
-        series=[_by_layer("dense", None, layers, dense), _by_layer(document.method, 0, layers, pruned)],
-        uprights=[Upright(stage.layer + 0.5, dash="dot") for stage in document.stages],
+        series=[_by_layer("dense", None, layers, dense), _by_layer(cell.method, 0, layers, pruned)],
+        uprights=[Upright(stage.layer + 0.5, dash="dot") for stage in cell.stages],
     )
 
 

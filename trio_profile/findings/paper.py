@@ -7,10 +7,13 @@ from trio_profile import units
 from trio_profile.analysis.ablate import Ablation, Row
 from trio_profile.analysis.cells import CellSummary, DenseSummary
 from trio_profile.analysis.compare import Comparison
+from trio_profile.analysis.layers import LayersDocument
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings import doubts, entries
 from trio_profile.findings.blocks import Entry, Page, Table
 from trio_profile.findings.cells import realised
+from trio_profile.findings.layers_totals import totals_page
+from trio_profile.findings.study_page import pixel_facts
 from trio_profile.records.estimate import Measured
 from trio_profile.records.schema import Cell
 
@@ -18,8 +21,13 @@ _COLUMNS = ("Method", "Retention", "Prefill", "Total", "MACs", "f(n)", "KV")
 _ANSWERS = ("Right", "Points to dense")
 
 
-def page(document: Any) -> Page | None:
-    """The page with this table; None for a document without cells."""
+def page(document: Any, *, alone: bool = False) -> Page | None:
+    """The page with this table; None for a document without cells.
+
+    alone: whether it stands without the report. Then `layers` has its efficiency table, with which its report begins.
+    """
+    if alone and isinstance(document, LayersDocument):
+        return found if (found := totals_page(document)).blocks else None
     if not isinstance(document, SweepDocument | Comparison | Ablation):
         return None
     return Page("all-cells", "Table of all cells", "", [table(document)])
@@ -52,6 +60,7 @@ def _record(cell: CellSummary) -> Cell:
 def _caption(document: SweepDocument | Comparison | Ablation, *, answers: bool) -> str:
     study, where, dense = document.study, document.environment, document.dense
     form = [study.dtype, f"{study.attention} attention", f"batch {study.batch}"]
+    form += pixel_facts(study)
     form += [f"{units.exact(dense.visual_tokens)} visual tokens"] if dense is not None else []
     parts = [
         f"{study.model} on {where.device_name} ({', '.join(form)}).",

@@ -31,9 +31,10 @@ def _convention(found: Match, document: FlopsDocument) -> str:
         low, high = found.text_tokens
         tokens = units.number_of(low, "text token") if low == high else f"{low} to {high} text tokens"
         return f"{found.code} would give the printed figure with {tokens}."
+    dense = " If it is the figure of the dense model, leave out --retention." if document.study.retentions else ""
     return (
         f"No convention in use gives the printed figure. The nearest is {found.code}: {units.exact(found.value)}, "
-        f"off by {units.percent(found.off, 2)}."
+        f"off by {units.percent(found.off, 2)}.{dense}"
     )
 
 

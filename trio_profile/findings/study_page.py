@@ -11,7 +11,7 @@ from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings import recommendation
 from trio_profile.findings.blocks import Entry, Page, Report, Table, Terms
 from trio_profile.findings.definitions import ALLOCATORS, WAIT_POLICIES
-from trio_profile.records.schema import Environment, Session
+from trio_profile.records.schema import Environment, Session, Study
 
 _Item = tuple[str, str | None]
 _VERSIONS = ("python", "torch", "transformers", "fvcore", "cuda", "driver")
@@ -22,6 +22,7 @@ def report_of(document: SweepDocument | Comparison | Ablation, subject: str, pag
     """The report of a study: its pages under a heading that names the model, the device and the input."""
     study, dense = document.study, document.dense
     facts = [document.environment.device_name, study.dtype, f"{study.attention} attention", f"batch {study.batch}"]
+    facts += pixel_facts(study)
     if dense is not None:
         facts += [f"{dense.visual_tokens} visual + {dense.text_tokens} text tokens", f"{dense.num_layers} layers"]
     return Report(
@@ -32,6 +33,11 @@ def report_of(document: SweepDocument | Comparison | Ablation, subject: str, pag
         data=json_with_pairs(document),
         confidence=None if isinstance(document, Ablation) else recommendation.badge(document.recommendation),
     )
+
+
+def pixel_facts(study: Study) -> list[str]:
+    """What a heading says of the pixels of a picture. Empty if the checkpoint's processor decides them."""
+    return [] if study.pixels is None else [f"pictures of {units.span(*study.pixels)} pixels"]
 
 
 def with_banner(report: Report, model: str, sessions: Sequence[Session]) -> Report:
@@ -67,7 +73,8 @@ def _study(document: SweepDocument | Comparison | Ablation) -> list[_Item]:
         ("ablations", ", ".join(asked.ablations)),
         ("image", asked.image),
         ("prompt", asked.prompt),
-        ("questions", asked.questions),
+        ("pixels of a picture", None if asked.pixels is None else units.span(*asked.pixels)),
+        ("questions", ", ".join(asked.question_files)),
         ("tokens", _tokens(document)),
         ("batch", str(asked.batch)),
         ("device", f"{asked.device}, {asked.dtype}, {asked.attention} attention"),

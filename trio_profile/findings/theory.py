@@ -1,13 +1,13 @@
 """The report of the paper's theory, tested: its bound against what removing did, and its saliency layer by layer."""
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 
 from trio_profile import units
 from trio_profile.analysis.theory import TOP, StageTheory, TheoryDocument
-from trio_profile.findings import entries
+from trio_profile.findings import above_mean, entries
 from trio_profile.findings import theory_charts as charts
 from trio_profile.findings.blocks import Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.findings.study_page import pixel_facts
 from trio_profile.records.estimate import Estimate
 
 
@@ -21,7 +21,8 @@ def report(document: TheoryDocument) -> Report:
             document.environment.device_name,
             study.dtype,
             _questions(document),
-            f"{document.visual_tokens} visual tokens",
+            _visual_tokens(document),
+            *pixel_facts(study),
             f"probe {document.probe}, rows {document.rows}, k_pos {document.k_pos}",
         ],
         pages=[page(document) for page in PAGES],
@@ -87,6 +88,11 @@ def _questions(document: TheoryDocument) -> str:
     return units.number_of(document.questions, "question")
 
 
+def _visual_tokens(document: TheoryDocument) -> str:
+    """`576 visual tokens`, or `8 to 32 visual tokens` if the pictures differ."""
+    return f"{units.span(*(document.visual_tokens_range or [document.visual_tokens] * 2))} visual tokens"
+
+
 def _interrupted(document: TheoryDocument) -> Iterator[Sentences]:
     """Say that questions are missing."""
     if document.interrupted:
@@ -109,7 +115,7 @@ def _all_correlations(document: TheoryDocument) -> Table:
     rows = [
         [
             Entry(str(stage.layer)),
-            Entry(", ".join(str(kept) for kept in stage.kept)),
+            Entry(_kept(stage, len(set(document.study.retentions)))),
             *map(_correlation, (stage.spearman, stage.within_question, stage.same_kept, stage.norms_same_kept)),
             entries.NOTHING if stage.least_constant is None else Entry(units.plain(stage.least_constant)),
             entries.NOTHING if (looseness := _looseness(stage)) is None else Entry(units.factor(looseness)),
@@ -118,6 +124,13 @@ def _all_correlations(document: TheoryDocument) -> Table:
     ]
     groups = (("", 2), ("rank correlation", 4), ("the constant", 2))
     return Table("Every correlation, and the bound's constant", columns, rows, groups=groups, detail=True)
+
+
+def _kept(stage: StageTheory, shares: int) -> str:
+    """The numbers of kept tokens; their range if pictures of many sizes have too many of them."""
+    return (
+        ", ".join(map(str, stage.kept)) if len(stage.kept) <= shares else units.span(min(stage.kept), max(stage.kept))
+    )
 
 
 def _looseness(stage: StageTheory) -> float | None:
@@ -159,21 +172,26 @@ def counts_page(document: TheoryDocument) -> Page:
             Entry(str(layer.layer)),
             _correlation(layer.last_layer_agreement),
             Entry(units.percent_within(layer.top_overlap.value, layer.top_overlap.ci95)),
-            Entry(units.count_within(layer.above_mean.value, layer.above_mean.ci95)),
+            above_mean.above_entry(layer.above_mean),
+            above_mean.above_entry(above_mean.share(layer, document)),
         ]
         for layer in document.layers
     ]
-    columns = ("layer", "agrees with last layer", f"top {units.percent(TOP, 0)} in common", "above the mean")
+    top = f"top {units.percent(TOP, 0)} in common"
+    columns = ("layer", "agrees with last layer", top, "above the mean", "share above the mean")
     return Page(
         "counts",
         "Tokens above the mean saliency",
         "How many visual tokens of a question have a saliency above the layer's mean, averaged over questions. A small "
-        "count means that few tokens matter. The paper selects pruning layers that are early, and where this count "
-        "changes most (its figure of layer-wise statistics). Vertical lines mark the stages.",
+        "share means that few tokens matter. The paper selects pruning layers that are early, and where this number "
+        "changes much (its figure of layer-wise statistics, one curve for each benchmark). We draw the share, because "
+        "pictures differ in their number of tokens. The tables have the number too. Questions about one picture are "
+        "resampled together. Vertical lines mark the stages.",
         [
-            Sentences("", [_count_sentence(document)]),
+            Sentences("", above_mean.sentences(document)),
             charts.above_mean(document),
-            Table(f"Saliency by depth, {document.visual_tokens} visual tokens", columns, rows),
+            *above_mean.tables(document),
+            Table(f"Saliency by depth, {_visual_tokens(document)}", columns, rows),
         ],
     )
 
@@ -186,7 +204,7 @@ def sentences(document: TheoryDocument) -> list[str]:
     return [
         *(_stage_sentence(stage) for stage in document.stages),
         _depth_sentence(document),
-        _count_sentence(document),
+        *above_mean.sentences(document),
     ]
 
 
@@ -228,19 +246,3 @@ def _depth_sentence(document: TheoryDocument) -> str:
     low, high = trend.ci95
     course = "grows" if low > 0 else "falls" if high < 0 else "neither grows nor falls"
     return f"{said} With depth it {course} (rank correlation {_text(trend)})."
-
-
-def _count_sentence(document: TheoryDocument) -> str:
-    """Between which layers the count above the mean changes most."""
-    steps = [
-        (later.above_mean.value - earlier.above_mean.value, earlier.layer, later.layer)
-        for earlier, later in pairwise(document.layers)
-    ]
-    if not steps:
-        return "There is one layer, so there is no change from layer to layer."
-    change, earlier, later = max(steps, key=lambda step: abs(step[0]))
-    verb = "rises" if change > 0 else "falls"
-    return (
-        f"The count above the mean changes most from layer {earlier} to layer {later}: it {verb} by "
-        f"{units.count(abs(change))} of {document.visual_tokens} tokens."
-    )

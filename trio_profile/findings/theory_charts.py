@@ -1,11 +1,13 @@
 """Charts of the paper's theory, tested."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from trio_profile import units
 from trio_profile.analysis.theory import TOP, StageTheory, TheoryDocument
+from trio_profile.findings.above_mean import group, shares
 from trio_profile.findings.blocks import Axis, Chart, Series, Upright
-from trio_profile.records.estimate import Estimate
+from trio_profile.records.estimate import Estimate, TokenShare
 
 _VALUES = 'The table "Saliency by depth" has the values.'
 """Where the values of the charts over layers stand."""
@@ -68,18 +70,36 @@ def agreement(document: TheoryDocument) -> Chart:
 
 
 def above_mean(document: TheoryDocument) -> Chart:
-    """How many visual tokens of a question have a saliency above the layer's mean, by layer."""
-    found = [layer.above_mean for layer in document.layers]
-    series = _by_layer("above the mean", 0, found, lambda one: f"{units.count(one.value)} tokens", legend=False)
+    """The share of visual tokens with a saliency above the layer's mean, by layer. Each benchmark has a curve."""
+    found = shares(document)
+    of_all, *of_benchmarks = [
+        _by_layer(
+            name,
+            colour,
+            [_in_percent(one) for one in values],
+            lambda one: f"{units.count(one.value)} % of the visual tokens",
+        )
+        for colour, (name, values) in enumerate(found.items(), start=-1)
+    ]
+    highest = max(100 * one.ci95[1] for values in found.values() for one in values)
+    table = f'The table "Share of visual tokens above the mean saliency, by {group(document)}" has the values.'
     return Chart(
         id="counts",
-        caption="Tokens above the mean saliency, mean over questions",
-        label=f"A point for each layer, with its interval. {_VALUES}",
+        caption="Share of visual tokens above the mean saliency, mean over questions",
+        label=f"A curve for each {group(document)}. {table}" if of_benchmarks else f"A point for each layer. {_VALUES}",
         x=_depth(document),
-        y=Axis("Visual tokens above the mean", 0, 1.1 * max(one.ci95[1] for one in found)),
-        series=[series],
+        y=Axis("Visual tokens above the mean", 0, 1.1 * highest, suffix=" %"),
+        series=[
+            replace(of_all, colour=None, line="dash") if of_benchmarks else replace(of_all, colour=0, legend=False),
+            *of_benchmarks,
+        ],
         uprights=_stages(document),
     )
+
+
+def _in_percent(share: TokenShare) -> TokenShare:
+    low, high = share.ci95
+    return share.model_copy(update={"value": 100 * share.value, "ci95": (100 * low, 100 * high)})
 
 
 def _by_layer(
@@ -87,8 +107,6 @@ def _by_layer(
     colour: int,
     found: Sequence[Estimate | None],
     text: Callable[[Estimate], str],
-    *,
-    legend: bool = True,
 ) -> Series:
     """A line over the layers with its interval. Layers without a value are left out."""
     known = [(layer, one) for layer, one in enumerate(found, start=1) if one is not None]
@@ -101,7 +119,6 @@ def _by_layer(
         text=[f"{name}\nlayer {layer}: {text(one)}" for layer, one in known],
         colour=colour,
         group=name,
-        legend=legend,
     )
 
 

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from trio_profile import units
 from trio_profile.analysis.recommendation import fastest
 from trio_profile.analysis.sweep import CellSummary, SweepDocument
-from trio_profile.findings import answers, break_even
+from trio_profile.findings import answers, break_even, budget_notes
 from trio_profile.findings.cells import any_finished, finished, finished_cells, realised
 from trio_profile.findings.doubts import summary
+from trio_profile.findings.overhead_factor import named
 from trio_profile.records.estimate import Measured, Ratio
+from trio_profile.text import listed
 
 
 def findings(document: SweepDocument, method: str) -> list[str]:
@@ -37,7 +39,13 @@ def doubts(document: SweepDocument) -> list[str]:
     """What weakens the findings: no dense model, sampling that stopped early, and cells that failed or are doubted."""
     planned = len(document.study.cells())
     found = [*_without_dense(document), *_uncounted(document), *_stopped_early(document), *_failures(document)]
-    found += budget_notes(document)
+    found += budget_notes.sentences(document.clamped_above, document.idle_stages)
+    if left_out := document.uncounted_selections:
+        where = listed([f"{cell.method} at {units.percent(cell.nominal_retention)}" for cell in left_out])
+        found.append(
+            f"The break-even of the formula with the overhead factor as counted leaves out {where}: the work of the "
+            "selection was not counted there."
+        )
     missing = planned - len(document.cells)
     if missing > 0:
         found.append(f"Not measured yet: {_some(missing, planned)}; the sweep is not finished.")
@@ -106,29 +114,12 @@ def _overhead(document: SweepDocument, cell: CellSummary) -> Iterator[str]:
     dense, gamma, macs = document.dense, cell.gamma, cell.fastv_macs_counted_gamma
     if dense is None or gamma is None or gamma.counted is None or not macs:
         return
-    name = "γ" if gamma.counted >= 1 else "an overhead factor of"
-    value = f"{name} {'= ' if gamma.counted >= 1 else ''}{units.factor(gamma.counted)}"
     pays = break_even.pays_with_counted_gamma(document, cell.method)
     yield (
         f"The formula takes γ = {units.plain(gamma.assumed)}. The selection of {cell.method} at "
-        f"{units.percent(realised(cell))} has {value} by count. With it the formula says "
+        f"{units.percent(realised(cell))} has {named(gamma.counted)} by count. With it the formula says "
         f"{_fewer(dense.fastv_macs, macs)} MACs; with what was counted in each cell, {cell.method} {pays}."
     )
-
-
-def budget_notes(document: SweepDocument) -> Iterator[str]:
-    """Where budgets cannot keep their proportion, and where a stage drops next to no tokens."""
-    for method, limit in document.clamped_above.items():
-        paper = " The paper gives no budgets there." if method.startswith("trio") else ""
-        yield (
-            f"Above about {units.percent(limit, 0)} retention the budgets of {method} cannot keep their proportion: "
-            f"the first stage keeps all tokens, and the later stages keep more.{paper}"
-        )
-    for stage in document.idle_stages:
-        yield (
-            f"At {units.percent(stage.nominal_retention)} the stage of {stage.method} after layer {stage.layer} drops "
-            f"{stage.dropped} of {stage.tokens} tokens, and pays for the scores of all."
-        )
 
 
 def _cache(document: SweepDocument, cell: CellSummary) -> Iterator[str]:

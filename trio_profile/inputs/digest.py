@@ -27,7 +27,8 @@ def input_digests(study: Study) -> dict[str, FileDigest]:
     """Return the digest of each file that a study measures, by name.
 
     The names are `model/FILE` for each file of the checkpoint, `image`, `questions`, `questions/pictures` for all
-    pictures that the questions name, and `tasks/FILE`. What is missing or cannot be read has no digest: loading it says
+    pictures that the questions name, and `tasks/FILE`. Of several files of questions they are `questions/FILE` and
+    `questions/pictures of FILE`. What is missing or cannot be read has no digest: loading it says
     why. A model of the hub has digests once it is downloaded.
     """
     found: dict[str, FileDigest] = {}
@@ -37,8 +38,14 @@ def input_digests(study: Study) -> dict[str, FileDigest]:
         found |= _of_directory("tasks", Path(study.task_path))
     if study.image is not None and (image := of_file(Path(study.image))) is not None:
         found["image"] = image
-    if study.questions is not None:
-        found |= _of_questions(Path(study.questions))
+    for file in map(Path, study.question_files):
+        own = isinstance(study.questions, str)
+        names = (
+            ("questions", "questions/pictures")
+            if own
+            else (f"questions/{file.name}", f"questions/pictures of {file.name}")
+        )
+        found |= _of_questions(file, *names)
     return found
 
 
@@ -113,8 +120,8 @@ def _of_directory(group: str, directory: Path, suffixes: Iterable[str] = ()) -> 
     return {f"{group}/{name}": found for name, found in digests.items() if found is not None}
 
 
-def _of_questions(path: Path) -> dict[str, FileDigest]:
-    """Return the digest of a file of questions, and one of all pictures that it names."""
+def _of_questions(path: Path, name: str, pictures: str) -> dict[str, FileDigest]:
+    """Return the digest of a file of questions, and one of all pictures that it names, under these two names."""
     questions = of_file(path)
     if questions is None:
         return {}
@@ -123,13 +130,13 @@ def _of_questions(path: Path) -> dict[str, FileDigest]:
     except OSError:
         return {}
     total, hashes = 0, sha256()
-    for name in dict.fromkeys(filter(None, map(_picture, lines))):
-        if (picture := of_file(path.parent / name)) is not None:
+    for image in dict.fromkeys(filter(None, map(_picture, lines))):
+        if (picture := of_file(path.parent / image)) is not None:
             total += picture.bytes
-            hashes.update(f"{name} {picture.sha256}\n".encode("utf-8", "surrogatepass"))
+            hashes.update(f"{image} {picture.sha256}\n".encode("utf-8", "surrogatepass"))
     return {
-        "questions": questions,
-        "questions/pictures": FileDigest(bytes=total, sha256=hashes.hexdigest()[:16]),
+        name: questions,
+        pictures: FileDigest(bytes=total, sha256=hashes.hexdigest()[:16]),
     }
 
 

@@ -3,6 +3,7 @@
 Nothing here reaches the hub unless the user names one of its repositories.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForImageTextToText, PreTrainedModel
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils import logging as transformers_logging
 
 from trio_profile import units
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN, Builtin
 from trio_profile.inputs.pocket.exam import RECIPE, exam
-from trio_profile.inputs.processors import load_processor
+from trio_profile.inputs.processors import load_processor, load_with_pixels
 from trio_profile.inputs.questions import Question
 from trio_profile.records.schema import Study
 from trio_profile.text import first_line
@@ -41,8 +43,16 @@ def load(study: Study, *, weights: bool = True) -> Loaded:
 
     weights: False loads a built-in model on the meta device, without weights. Other models always have theirs.
     Raises StudyError if the name is neither built in nor a checkpoint, if the checkpoint cannot be loaded, if there is
-    no such device, or if the device has too little memory.
+    no such device, or if the device has too little memory; also if no attention has the study's name, and if the study
+    sets pixels for a model that cannot take them.
     """
+    check_attention(study.attention)
+    if study.pixels and study.model in BUILTIN:
+        least, most = study.pixels
+        raise StudyError(
+            f"pixels = {least},{most}: model {study.model!r} is built in and its pictures have one size; "
+            "name a checkpoint, --model DIR, or leave pixels out"
+        )
     if study.model in BUILTIN and not weights:
         builtin = BUILTIN[study.model]
         return Loaded(without_weights(builtin, study.attention), builtin.processor and builtin.processor(), builtin)
@@ -63,20 +73,30 @@ def _trained(checkpoint: str, study: Study, device: torch.device) -> tuple[PreTr
     shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
-        processor = load_processor(checkpoint)
+        processor = load_with_pixels(checkpoint, study.pixels) if study.pixels else load_processor(checkpoint)
         model = AutoModelForImageTextToText.from_pretrained(
             checkpoint, dtype=getattr(torch, study.dtype), attn_implementation=study.attention
         )
         _require_token_ids(model.generation_config)
+    except StudyError:
+        raise
     # A foreign checkpoint may fail anywhere in the loading code. The user gets one line in every case.
     except Exception as error:
         if "attn_implementation" in str(error):
-            raise StudyError(f"attention {study.attention!r} cannot be used here: {first_line(error)}") from error
+            raise StudyError(_refused_attention(study.attention, error)) from error
         raise StudyError(f"model {study.model!r} cannot be loaded: {first_line(error)}") from error
     finally:
         if shown:
             transformers_logging.enable_progress_bar()
     return model.eval().to(device), processor  # pyright: ignore[reportArgumentType]
+
+
+def _refused_attention(attention: str, error: Exception) -> str:
+    """Why a model cannot use an attention kernel, and the one that every model can use."""
+    why = first_line(error)
+    if unsupported := re.match(r"\w+ does not support", why):  # transformers goes on about its own issue tracker
+        why = f"{unsupported[0]} it"
+    return f"attention {attention!r} cannot be used here: {why}; choose --attention eager"
 
 
 def _require_token_ids(generation: Any) -> None:
@@ -92,11 +112,20 @@ def check_name(name: str) -> None:
     """Raise StudyError unless a name is a built-in model, a directory, or the name of a hub repository."""
     if name in BUILTIN:
         return
-    if not Path(name).is_dir() and not _is_hub_name(name):
+    # The empty path would mean the working directory.
+    if not (name and Path(name).is_dir()) and not _is_hub_name(name):
         raise StudyError(
             f"unknown model {name!r}: built in are {', '.join(sorted(BUILTIN))}; "
             "otherwise name a checkpoint directory or a hub repository (owner/name)"
         )
+
+
+def check_attention(name: str) -> None:
+    """Raise StudyError unless transformers knows an attention of this name. A kernel of the hub has a name with `/`."""
+    known = ["eager", *ALL_ATTENTION_FUNCTIONS.valid_keys()]
+    if name not in known and "/" not in name:
+        shown = ", ".join(sorted(one for one in known if not one.startswith("paged|")))
+        raise StudyError(f"attention {name!r} is unknown to transformers; choose {shown}")
 
 
 def num_layers(name: str) -> int:
@@ -146,7 +175,7 @@ def _random_weights(builtin: Builtin, study: Study, device: torch.device) -> Pre
             torch.manual_seed(study.seed)
             model = builtin.cls._from_config(config, attn_implementation=study.attention)
     except (ValueError, ImportError) as error:
-        raise StudyError(f"attention {study.attention!r} cannot be used here: {first_line(error)}") from error
+        raise StudyError(_refused_attention(study.attention, error)) from error
     finally:
         torch.set_default_dtype(before)
     return model.eval()

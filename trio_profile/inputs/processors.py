@@ -1,4 +1,4 @@
-"""Load a checkpoint's processor, with or without torchvision.
+"""Load a checkpoint's processor, with or without torchvision, and set how many pixels its pictures have.
 
 The processors of some families need torchvision for videos alone, and transformers then refuses the whole processor
 [transformers 5.23, `Qwen2VLVideoProcessor requires the Torchvision library`]. Here such a processor loads: its pictures
@@ -11,11 +11,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from transformers import AutoConfig, AutoProcessor
+from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 from transformers.processing_utils import MODALITY_TO_AUTOPROCESSOR_MAPPING, ProcessorMixin
 from transformers.utils.import_utils import is_torchvision_available
 from transformers.video_processing_utils import VideoProcessorMixin
 
+from trio_core.models import families
+from trio_core.models.adapter import Adapter, adapters
+from trio_profile.errors import StudyError
 from trio_profile.extras import torchvision_fault
 
 VIDEO = "video_processor"
@@ -36,6 +40,39 @@ def load_processor(checkpoint: str) -> Any:
         return AutoProcessor.from_pretrained(checkpoint)
     with without_number_words(cls):
         return without_videos(cls).from_pretrained(checkpoint)
+
+
+def load_with_pixels(checkpoint: str, pixels: tuple[int, int]) -> Any:
+    """The processor of a checkpoint that makes pictures with a number of pixels between a least and a most one.
+
+    A picture keeps its shape, and its sides become multiples of the side of a visual token. So a picture of a narrow
+    range may have fewer pixels than the least number.
+    Raises StudyError if the checkpoint's family has another rule, or if the most is less than one visual token has.
+    Raises as `load_processor` does.
+    """
+    least, most = pixels
+    asked = f"pixels = {least},{most}"
+    family = _family_of(checkpoint)
+    if family is None or not family.takes_pixels:
+        those = ", ".join(sorted(name for name, one in families.items() if one.takes_pixels))
+        what = f"{family.family} {family.sizing}" if family else f"the family of model {checkpoint!r} is not known"
+        raise StudyError(f"{asked}: {what}; leave pixels out, or take a model of {those}")
+    processor = load_processor(checkpoint)
+    pictures = processor.image_processor
+    side = pictures.patch_size * pictures.merge_size
+    if most < side**2:
+        raise StudyError(
+            f"{asked}: a visual token of this model has {side} × {side} pixels; the most must be at least {side**2}"
+        )
+    pictures.size = type(pictures.size)(**{**dict(pictures.size), "shortest_edge": least, "longest_edge": most})
+    return processor
+
+
+def _family_of(checkpoint: str) -> type[Adapter] | None:
+    """The adapter of a checkpoint's model class. It is read from the configuration, without the weights."""
+    config = AutoConfig.from_pretrained(checkpoint)
+    cls: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING.get(type(config), None)
+    return None if cls is None else adapters.get(cls.__name__)
 
 
 class NoVideos(VideoProcessorMixin):

@@ -8,7 +8,7 @@ A file of them is JSON Lines, one question a line, its picture beside the file:
 import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path, PurePath
@@ -19,12 +19,11 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from trio_profile.errors import StudyError
 from trio_profile.reading import open_regular, parse_json, read_text
+from trio_profile.records.study import MOST_PIXELS
 from trio_profile.text import first_line
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 """The formats of pictures that are read. Others, such as PostScript, would run a program or a rarely used reader."""
-MOST_PIXELS = 100_000_000
-"""The largest picture that is read. Its pixels take 300 MB."""
 FEWEST = 10
 """An interval of an accuracy needs at least this many questions with answers."""
 
@@ -36,7 +35,9 @@ class Question:
     picture: draws or reads the picture, as RGB.
     answer: the known answer, if there is one.
     kind: accuracies are also reported by kind, such as "2 hops".
-    source: names the picture. Questions with one source share a picture. Empty if no other question has this picture.
+    source: names the picture, or the scene if the file names one. Questions with one source count as questions about
+        one picture. Empty if no other question has this picture.
+    benchmark: the name of the question's file, if the study has several files; otherwise empty.
     """
 
     picture: Callable[[], Image.Image]
@@ -44,6 +45,7 @@ class Question:
     answer: str | None = None
     kind: str = ""
     source: str = ""
+    benchmark: str = ""
 
     def is_answered_by(self, said: str) -> bool:
         """Whether a text is the answer, or begins with it as a sentence or line of its own.
@@ -127,6 +129,27 @@ def read(path: Path) -> list[Question]:
     return found
 
 
+def read_several(paths: Sequence[Path], most: int | None) -> list[Question]:
+    """The first questions of each file. Each question has the name of its file, without suffix, as its benchmark.
+
+    most: of each file; None for all.
+    Raises StudyError as `read` does, and if two files have one name or a file has less than FEWEST questions.
+    """
+    by_name: dict[str, Path] = {}
+    for path in paths:
+        if (other := by_name.setdefault(path.stem, path)) is not path:
+            raise StudyError(f"questions {other} and {path} are both called {path.stem!r}: rename one of them")
+    found: list[Question] = []
+    for name, path in by_name.items():
+        questions = read(path)[:most]
+        if len(questions) < FEWEST:
+            raise StudyError(
+                f"questions {path}: {len(questions)} questions; an interval over them needs at least {FEWEST}"
+            )
+        found += [replace(question, benchmark=name) for question in questions]
+    return found
+
+
 def enough(count: int, where: str, *, answered: bool) -> None:
     """Raise StudyError if there are too few answers for an interval of their accuracy."""
     if answered and count < FEWEST:
@@ -149,17 +172,22 @@ def pictures_of(questions: Sequence[Question]) -> tuple[int, ...]:
     return tuple(numbers.setdefault(one.source or position, len(numbers)) for position, one in enumerate(questions))
 
 
+def benchmarks_of(questions: Sequence[Question]) -> tuple[str, ...]:
+    """The benchmark of each question: the name of its file if there are several files, otherwise its kind."""
+    return tuple(one.benchmark or one.kind for one in questions)
+
+
 def _question(line: str, where: str, directory: Path) -> Question:
     try:
         fields: Any = parse_json(line)
     except ValueError as error:
         raise StudyError(f"{where} is not JSON: {error}") from error
-    if not isinstance(fields, dict) or set(fields) - {"image", "question", "answer", "kind"}:
-        raise StudyError(f"{where}: a question has the fields image, question, answer and kind, and no others")
+    if not isinstance(fields, dict) or set(fields) - {"image", "question", "answer", "kind", "scene"}:
+        raise StudyError(f"{where}: a question has the fields image, question, answer, kind and scene, and no others")
     for name in ("image", "question"):
         if not isinstance(fields.get(name), str) or not fields[name].strip():
             raise StudyError(f"{where}: {name} = {fields.get(name)!r} must be a text that is not empty")
-    for name in ("answer", "kind"):
+    for name in ("answer", "kind", "scene"):
         if fields.get(name) is not None and not (isinstance(fields[name], str) and fields[name].strip()):
             raise StudyError(f"{where}: {name} = {fields[name]!r} must be a text that is not empty, or be left out")
     image = _inside(directory, fields["image"], where)
@@ -172,7 +200,7 @@ def _question(line: str, where: str, directory: Path) -> Question:
         fields["question"],
         fields.get("answer"),
         fields.get("kind") or "",
-        source=str(image.resolve()),
+        source=f"scene {fields['scene']}" if fields.get("scene") else str(image.resolve()),
     )
 
 

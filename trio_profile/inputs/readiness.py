@@ -9,7 +9,7 @@ from trio_core.pruning import prune
 from trio_profile import units
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN
-from trio_profile.inputs.models import Loaded, check_name, device_of, load
+from trio_profile.inputs.models import Loaded, check_attention, check_name, device_of, load
 from trio_profile.inputs.processors import VIDEO, NoVideos, load_processor
 from trio_profile.inputs.workload import Workload, placeholder, prepare
 from trio_profile.records.schema import Study
@@ -39,10 +39,11 @@ def try_checkpoint(study: Study) -> list[Step]:
     """The steps of a trial, up to the first that fails. The model is ready if all have passed.
 
     study: its model, device, dtype and attention are used.
-    Raises StudyError if there is no such model or device.
+    Raises StudyError if there is no such model, device or attention.
     """
     check_name(study.model)
     device_of(study.device)
+    check_attention(study.attention)
     if study.model in BUILTIN and BUILTIN[study.model].checkpoint is None:
         raise StudyError(
             f"model {study.model!r} is built in and has no files to check; `models --check` tries its class"

@@ -16,12 +16,12 @@ from PIL import Image
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from trio_core.models import adapter_for
+from trio_core.models import adapter_for, plain_prompt
 from trio_core.models.adapter import Adapter
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import Inputs
 from trio_profile.inputs.models import Loaded, load, own_questions
-from trio_profile.inputs.questions import Question, enough, open_picture
+from trio_profile.inputs.questions import Question, enough, open_picture, read_several
 from trio_profile.inputs.questions import read as read_questions
 from trio_profile.records.schema import Shape, Study
 
@@ -161,8 +161,9 @@ def questions_of(study: Study, loaded: Loaded) -> tuple[Question, ...]:
     if study.questions is not None:
         if loaded.processor is None:
             raise StudyError(f"model {study.model!r} has no tokenizer: questions need a checkpoint, --model DIR")
-        found = read_questions(Path(study.questions))[:asked]
-        where = study.questions
+        files = [Path(file) for file in study.question_files]
+        found = read_several(files, asked) if len(files) > 1 else read_questions(files[0])[:asked]
+        where = ", ".join(study.question_files)
     elif own := own_questions(study):
         found = own(OWN_QUESTIONS if asked is None else asked)
         where = f"questions of {study.model!r}"
@@ -281,7 +282,7 @@ def _random_picture(generator: torch.Generator) -> Image.Image:
 
 
 def _prompt(processor: Any, prompt: str, pictures: int = 1) -> str:
-    """The prompt in the checkpoint's own chat template. Without one it has PaliGemma's form or LLaVA-1.5's.
+    """The prompt in the checkpoint's own chat template. Without one it has the form of the model's family.
 
     Raises StudyError if the template refuses the prompt.
     """
@@ -292,10 +293,7 @@ def _prompt(processor: Any, prompt: str, pictures: int = 1) -> str:
             return processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
         except (TemplateError, TypeError, ValueError, KeyError, IndexError) as error:
             raise StudyError(f"the chat template of {type(processor).__name__} refuses a question: {error}") from error
-    if "PaliGemma" in type(processor).__name__:  # its picture comes first, and its prompt is a plain text
-        return placeholder(processor) * pictures + prompt
-    shown = f"{placeholder(processor)}\n" * pictures
-    return f"USER: {shown}{prompt} ASSISTANT:"
+    return plain_prompt(processor, [placeholder(processor)] * pictures, prompt)
 
 
 def placeholder(processor: Any) -> str:

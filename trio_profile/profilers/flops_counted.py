@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from trio_core.methods.method import Method, Stage
+from trio_core.methods.method import Method
 from trio_core.methods.view import Selection, View
 from trio_core.models.adapter import Adapter
 from trio_core.pruning import prune
@@ -328,8 +328,10 @@ class _Replay(Method):
     def of(cls, trace: Trace) -> "_Replay":
         """The method that repeats the stages and selections of a trace, on the same inputs."""
         first = trace.schedules[0]
-        cls = _EarlyReplay if first.layers == (0,) else cls
         return cls(layers=first.layers, budgets=first.budgets, kept={stage.layer: stage.kept for stage in trace.stages})
+
+    def _check_places(self) -> None:
+        """Nothing: it repeats the stages of any method, also those before the decoder."""
 
     def select(self, view: View) -> Selection:
         """Find the kept tokens among the current ones."""
@@ -337,11 +339,3 @@ class _Replay(Method):
         return Selection(
             tuple(torch.searchsorted(p.number, numbers) for p, numbers in zip(view.pictures, kept, strict=True))
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _EarlyReplay(_Replay):
-    """The same for a stage before the decoder."""
-
-    name: ClassVar[str] = ""
-    stage: ClassVar[Stage] = Stage.ENCODER

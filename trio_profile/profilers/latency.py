@@ -87,10 +87,10 @@ def measure(
     orders = _orders(sampled, seed)
     discarded = in_a_row = 0
     reasons, strangers = set[str](), set[int]()
-    with _quiet():
+    with quiet():
         warmups = _warm_up(workload, methods, clock, sum(seconds), settled_ms)
         while sampled:
-            pairs = _round(workload, {which: methods[which] for which in sampled}, clock, next(orders), gpu)
+            pairs = measure_round(workload, {which: methods[which] for which in sampled}, clock, next(orders), gpu)
             for which, pair in pairs.items():
                 spent_ms[which] += pair.dense_total_ms / len(pairs) + pair.total_ms
             slowed_by, others = (gpu.slowed_by(), gpu.others()) if gpu is not None else ((), ())
@@ -122,7 +122,7 @@ def distinct_ratios(workload: Workload, *, seed: int, clock: Clock | None = None
     clock = clock or clock_for(workload.device)
     generator = torch.Generator().manual_seed(seed)
     ratios: list[float] = []
-    with _quiet():
+    with quiet():
         run(workload, clock)
         for order in islice(balanced_orders((True, False), seed), pairs):
             fresh = workload.redrawn(generator)
@@ -136,7 +136,7 @@ def _orders(methods: Mapping[int, object], seed: int) -> Iterator[list[int | Non
     return balanced_orders((None, *methods), f"{seed} {len(methods)}")
 
 
-def _round(
+def measure_round(
     workload: Workload,
     methods: Mapping[int, Method],
     clock: Clock,
@@ -203,11 +203,11 @@ def _warm_up(
     """
     everything = dict(enumerate(methods))
     orders = _orders(everything, 0)
-    before, spent_ms, count = _round(workload, everything, clock, next(orders)), 0.0, 1
+    before, spent_ms, count = measure_round(workload, everything, clock, next(orders)), 0.0, 1
     if settled_ms is not None and _agree(before[0].dense_prefill_ms, settled_ms):
         return count
     while count < MOST_WARMUPS:
-        now, count = _round(workload, everything, clock, next(orders)), count + 1
+        now, count = measure_round(workload, everything, clock, next(orders)), count + 1
         spent_ms += now[0].dense_total_ms + sum(pair.total_ms for pair in now.values())
         dense = _agree(now[0].dense_prefill_ms, before[0].dense_prefill_ms)
         pruned = all(_agree(pair.prefill_ms, before[which].prefill_ms) for which, pair in now.items())
@@ -235,7 +235,7 @@ def _gpu(workload: Workload) -> Gpu | None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Switch garbage collection off while samples are taken."""
     was_enabled = gc.isenabled()
     gc.collect()

@@ -67,7 +67,7 @@ def _groups(study: Study) -> dict[str, str]:
     return {
         "model": f"the checkpoint {study.model} has",
         "image": f"the picture {study.image} has",
-        "questions": f"the questions {study.questions} have",
+        "questions": f"the questions {', '.join(study.question_files)} have",
         "tasks": f"the tasks in {study.task_path} have",
     }
 

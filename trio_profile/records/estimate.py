@@ -117,6 +117,12 @@ class Overlap(Estimate):
     unit: ClassVar[str] = "share"
 
 
+class TokenShare(Estimate):
+    """A share of a question's visual tokens, 0 to 1, averaged over questions."""
+
+    unit: ClassVar[str] = "share"
+
+
 class Count(Estimate):
     """A number of tokens, averaged over questions."""
 

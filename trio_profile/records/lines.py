@@ -1,12 +1,13 @@
-"""The lines of `measurements.jsonl`: from the text of one line to its record."""
+"""The lines of `measurements.jsonl` and `answers.jsonl`: from the text of one line to its record."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from trio_profile.errors import StoreError
 from trio_profile.reading import parse_json
-from trio_profile.records.record import FORMAT, first_problem
+from trio_profile.records.record import FORMAT, Record, first_problem
 from trio_profile.records.schema import Dense, Header, Measurement, Picture, Session, TimingLine
 from trio_profile.records.versions import is_newer_minor
 
@@ -30,13 +31,15 @@ class HeaderError(StoreError):
 class LineReader:
     """Reads the lines of one file in their order.
 
+    records: the classes of the file's records, by the name that each line says.
     newer: whether the latest header has a newer minor version than this reader.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, records: Mapping[str, type[Record]] = RECORDS) -> None:
+        self.records = records
         self.newer = False
 
-    def parse(self, line: bytes) -> Line | None:
+    def parse(self, line: bytes) -> Any:
         """Return the record of a line. None for a kind of record that only a newer minor version has.
 
         Raises StoreError with the reason if the line holds no record. Raises HeaderError for another major version.
@@ -45,12 +48,12 @@ class LineReader:
         kind = raw.get("record") if isinstance(raw, dict) else None
         if kind == "header":
             self._read_version(raw.get("version"))
-        if not isinstance(kind, str) or kind not in RECORDS:
+        if not isinstance(kind, str) or kind not in self.records:
             if self.newer and isinstance(kind, str):
                 return None
             raise StoreError(f"it is not a record of {FORMAT}")
         try:
-            return RECORDS[kind].model_validate_json(line, extra="ignore" if self.newer else None)
+            return self.records[kind].model_validate_json(line, extra="ignore" if self.newer else None)
         except ValidationError as error:
             field, message = first_problem(error)
             raise StoreError(f"{'.'.join(filter(None, (kind, field)))}: {message}") from error

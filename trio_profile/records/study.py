@@ -1,15 +1,17 @@
 """A Study says what to measure. It consists of cells."""
 
 from hashlib import sha256
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from trio_profile.records.record import Record
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Options = dict[str, bool | int | float | str | tuple[int, ...]]
 
+MOST_PIXELS = 100_000_000
+"""The largest picture that is read, or that a model may be given. Its pixels take 300 MB."""
 PROCESSES = 4
 """The default number of processes where loading is cheap. With fewer, an interval over the processes is very wide."""
 
@@ -21,7 +23,7 @@ class Study(Record):
 
     verb: the kind of study: one of the names in `studies/kinds.py`.
     model: a built-in model, a checkpoint directory, or a hub repository.
-    methods: names of methods, or `package.module:Class`.
+    methods: names of methods, or `package.module:Class`. A `+` combines two of them: `visionzip+trio`.
     retentions: the shares of the visual tokens to keep, averaged over the decoder's layers. Empty: only the
         dense model.
     layers: prune after these decoder layers, counted from 1. None: the paper's layers, scaled to the model's depth.
@@ -29,15 +31,18 @@ class Study(Record):
 
     image, prompt: a picture file and a question, for models with a processor. Without them the input is the model's own
         first question. A model without questions gets a random input.
+    pixels: the least and the most pixels that a picture may have when the model sees it, as areas. Only for families
+        with a dynamic resolution (Qwen). None: as the checkpoint's processor says.
     text_tokens: length of the random input's prompt. If it is given, the input is always random. None: 60.
     new_tokens: tokens generated in each run.
     batch: samples in a batch.
-    questions: a file of questions about pictures (docs/how-to/questions.md). Without it: the model's own questions, or
-        random pictures if it has no questions.
+    questions: a file of questions about pictures (docs/how-to/questions.md). Kind `theory` takes several files, one for
+        each benchmark. Without a file: the model's own questions, or random pictures if it has no questions.
     picture: whether the study keeps a small copy of the picture, the scores of its tokens, and which of them merged
         into which. Kept tokens are always recorded.
     fidelity_inputs: how many questions or pictures the pruned model and the dense model both answer. None: all
-        questions of a file; 200 of the model's own questions; otherwise no drawn pictures.
+        questions of a file; 200 of the model's own questions; otherwise no drawn pictures. Of several files: so many
+        questions of each.
 
     device, dtype, attention: where and how the model runs.
     seed: seed of the weights, the inputs and the order of runs.
@@ -52,7 +57,9 @@ class Study(Record):
         for the host.
     cold_l2: CUDA only. The L2 cache is overwritten before each run.
 
-    ablations: kind `ablate` only. For each group and each variant, the options that differ from the default.
+    ablations: kinds `ablate` and `eval` only. For each group and each variant, the options that differ from the
+        default.
+    suite: kind `eval` only. A suite that ships with the package or a file, and perhaps its table: `trio:llava-1.5-7b`.
     tasks: kind `eval` only. The tasks of lmms-eval.
     task_path: kind `eval` only. A directory with further tasks.
     limit: kind `eval` only. Questions of each task. None: all.
@@ -73,6 +80,7 @@ class Study(Record):
     options: dict[str, bool | int | float | str] = Field(default_factory=dict)
     image: str | None = None
     prompt: str | None = None
+    pixels: tuple[int, int] | None = None
     text_tokens: Annotated[int, Field(ge=8, le=100_000)] | None = None
     new_tokens: Annotated[int, Field(ge=1, le=100_000)] = 8
     batch: Annotated[int, Field(ge=1, le=4096)] = 1
@@ -86,10 +94,11 @@ class Study(Record):
     processes: Annotated[int, Field(ge=1, le=64)] | None = None
     preroll_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
     cold_l2: bool = False
-    questions: str | None = None
+    questions: str | Annotated[tuple[str, ...], Field(min_length=2)] | None = None
     picture: bool = True
     fidelity_inputs: Annotated[int, Field(ge=0, le=10_000)] | None = None
     ablations: dict[str, dict[str, Options]] = Field(default_factory=dict)
+    suite: str | None = None
     tasks: tuple[str, ...] = ()
     task_path: str | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
@@ -100,6 +109,31 @@ class Study(Record):
     claims: str | None = None
     measured: str | None = None
     gpu: str | None = None
+
+    @property
+    def question_files(self) -> tuple[str, ...]:
+        """The files of questions."""
+        if self.questions is None:
+            return ()
+        return (self.questions,) if isinstance(self.questions, str) else self.questions
+
+    @field_validator("pixels", mode="before")
+    @classmethod
+    def _check_pixels(cls, value: Any) -> tuple[int, int] | None:
+        """Raise ValueError unless the value is None or two numbers in order."""
+        if value is None:
+            return None
+        if not isinstance(value, tuple | list) or len(value) != 2 or not all(type(one) is int for one in value):
+            fault = "this is not two whole numbers"
+        elif value[0] < 1:
+            fault = "a picture has at least 1 pixel"
+        elif value[1] < value[0]:
+            fault = "the most is less than the least"
+        elif value[1] > MOST_PIXELS:
+            fault = f"the most can be {MOST_PIXELS}"
+        else:
+            return value[0], value[1]
+        raise ValueError(f"{fault}; give the least and the most pixels of a picture, such as 3136,1003520")
 
     def cells(self) -> list["Cell"]:
         """The cells in order: each method at each retention, lowest first, with the default and then each variant."""

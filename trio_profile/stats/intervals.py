@@ -65,7 +65,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95, clusters:
         return exact
     signs = _signs(ranks_of(values))
     spread = max(cluster_spread(signs, clusters), sqrt(len(signs)) / 2)
-    low, high = _order_statistics(values, _cluster_quantile(clusters, confidence) * spread)
+    low, high = _order_statistics(values, cluster_quantile(clusters, confidence) * spread)
     return min(low, exact[0]), max(high, exact[1])
 
 
@@ -91,8 +91,8 @@ def share_interval(
     values = np.asarray(shares, dtype=float)
     if len(values) == 0:
         raise MeasurementError("a share of 0 samples has no interval; measure again")
-    share, samples = float(values.mean()), len(values) / _design_effect(values, clusters)
-    quantile = _cluster_quantile(clusters, confidence)
+    share, samples = float(values.mean()), len(values) / design_effect(values, clusters)
+    quantile = cluster_quantile(clusters, confidence)
     middle = (share * samples + quantile**2 / 2) / (samples + quantile**2)
     reach = quantile / (samples + quantile**2) * sqrt(samples * share * (1 - share) + quantile**2 / 4)
     return max(middle - reach, 0.0), min(middle + reach, 1.0)
@@ -115,13 +115,13 @@ def difference_interval(
     if len(values) == 0 or not (np.abs(values) <= 1).all():
         raise MeasurementError(f"{len(values)} differences, not all of them from -1 to 1, have no interval")
     adjusted, weights = np.append(values, (1.0, -1.0)), np.ones(len(values) + 2)
-    weights[-2:] = _design_effect(values, clusters)
+    weights[-2:] = design_effect(values, clusters)
     middle = weights @ adjusted / weights.sum()
     deviations = weights * (adjusted - middle)
     spread = cluster_spread(deviations, ())
     if not are_alone(clusters):
         spread = max(spread, cluster_spread(deviations, (*clusters, max(clusters) + 1, max(clusters) + 2)))
-    reach = _cluster_quantile(clusters, confidence) * spread / weights.sum()
+    reach = cluster_quantile(clusters, confidence) * spread / weights.sum()
     return max(float(middle - reach), -1.0), min(float(middle + reach), 1.0)
 
 
@@ -139,9 +139,9 @@ def mean_interval(
     middle = samples.mean()
     spread = cluster_spread(samples - middle, ())
     if not are_alone(clusters):
-        least = spread * sqrt(_design_effect(samples, clusters))
+        least = spread * sqrt(design_effect(samples, clusters))
         spread = max(cluster_spread(samples - middle, clusters), least)
-    reach = _cluster_quantile(clusters, confidence) * spread / len(samples)
+    reach = cluster_quantile(clusters, confidence) * spread / len(samples)
     return max(float(middle - reach), 0.0), float(middle + reach)
 
 
@@ -160,7 +160,7 @@ def quantile_interval(
     n, quantile = len(samples), np.quantile(samples, share)
     below = (samples <= quantile) - share
     spread = max(sqrt(n * share * (1 - share)), cluster_spread(below, clusters))
-    reach = _cluster_quantile(clusters, confidence) * spread
+    reach = cluster_quantile(clusters, confidence) * spread
     place = share * (n - 1)
     low, high = np.interp([place - reach, place + reach], np.arange(n), np.sort(samples))
     return float(low), float(high)
@@ -310,7 +310,7 @@ def _reach(n: int, block: int, confidence: float) -> float:
     return float(quantile) * sqrt(n / (n - block))
 
 
-def _design_effect(values: NDArray[np.float64], clusters: Sequence[int]) -> float:
+def design_effect(values: NDArray[np.float64], clusters: Sequence[int]) -> float:
     """How many samples are worth as much as one independent sample."""
     if are_alone(clusters):
         return 1.0
@@ -323,7 +323,7 @@ def _design_effect(values: NDArray[np.float64], clusters: Sequence[int]) -> floa
     return float(np.clip(few * (cluster_spread(values, clusters) / alone) ** 2, 1.0, most))
 
 
-def _cluster_quantile(clusters: Sequence[int], confidence: float) -> float:
+def cluster_quantile(clusters: Sequence[int], confidence: float) -> float:
     """Student's t for the number of clusters; the normal quantile if each sample stands alone."""
     tail = (1 + confidence) / 2
     if are_alone(clusters):

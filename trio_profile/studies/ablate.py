@@ -85,8 +85,11 @@ def _changes(variants: dict[str, Options], unchanged: dict[str, Any]) -> dict[st
 def prepare(study: Study) -> Study:
     """Return the study with its variants. `ablations` may name some groups; otherwise it gets all groups.
 
-    Raises StudyError if a group or the model does not exist.
+    Raises StudyError if a group or the model does not exist, or if a field is set that only tasks need.
     """
+    for name, value in (("task_path", study.task_path), ("limit", study.limit)):
+        if value is not None:
+            raise StudyError(f"{name} = {value!r}: no task is named; give --tasks pope,gqa or --suite trio, or omit it")
     if any(study.ablations.values()):
         return with_inputs(study)
     variants = variants_of(study, tuple(study.ablations))

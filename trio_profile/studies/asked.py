@@ -13,6 +13,7 @@ from trio_profile.reading import parse_toml, read_text
 from trio_profile.records.record import first_problem
 from trio_profile.records.study import Study
 from trio_profile.studies.kinds import FIELDS, Kind, find
+from trio_profile.studies.suites import METHODS
 
 _MOST_BYTES = 1_000_000
 _OF_EVERY_MODEL = {"verb", "dtype", "device", "seed", "attention"}
@@ -31,6 +32,8 @@ def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) ->
     given = {**(_read_kind(kind, file) if file else {}), **fields}
     if kind.runs_a_model:
         require_run(kind.name)
+    if kind.name == "ablate" and (given.get("tasks") or given.get("suite")):
+        return _ablation_on_tasks(kind, given)
     if given.get("verb", kind.name) != kind.name:
         raise StudyError(f"verb = {given['verb']!r}: this is a study of kind {kind.name!r}; leave verb out")
     study = _validated({**_defaults(kind, given), **given, "verb": kind.name})
@@ -40,6 +43,24 @@ def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) ->
         study = kind.load("prepare")(study)
     _refuse_several(kind, study)
     return study
+
+
+def _ablation_on_tasks(kind: Kind, given: Mapping[str, Any]) -> Study:
+    """Return the study of `ablate` with tasks or a suite: an evaluation with a row for each variant.
+
+    Of a suite it takes the benchmarks alone. Raises as `make` does.
+    """
+    taken = fields_of(find("eval"))
+    for name, value in given.items():
+        if name not in taken:
+            raise StudyError(f"{name} = {value!r}: ablate on tasks has no such field; leave it out")
+    alone = {"methods": METHODS, "retentions": kind.defaults["retentions"]}
+    study = make("eval", {**alone, **given, "verb": "eval"})
+    if any(study.ablations.values()):
+        return study
+    from trio_profile.studies.ablate import variants_of
+
+    return study.model_copy(update={"ablations": variants_of(study, tuple(study.ablations))})
 
 
 def read(file: Path) -> dict[str, Any]:
@@ -65,7 +86,7 @@ def stored(file: Path) -> Study:
 def fields_of(kind: Kind) -> set[str]:
     """Return the fields of Study that a kind takes."""
     common = _OF_EVERY_MODEL if kind.runs_a_model else {"verb"}
-    return {FIELDS.get(option, option) for option in kind.options} & set(Study.model_fields) | common
+    return {FIELDS.get(option, option) for option in kind.options} & set(Study.model_fields) | common | {*kind.fields}
 
 
 def _read_kind(kind: Kind, file: Path) -> dict[str, Any]:
@@ -126,6 +147,8 @@ def _require_methods(study: Study) -> None:
 
 def _refuse_several(kind: Kind, study: Study) -> None:
     """Raise StudyError if a field has several values where the kind takes one, or none where it needs one."""
+    if len(study.question_files) > 1 and "questions" not in kind.several:
+        raise StudyError(f"questions = {', '.join(study.question_files)}: {kind.name} takes one file; give one of them")
     for name, singular in (("methods", "method"), ("retentions", "retention")):
         values = getattr(study, name)
         if name not in fields_of(kind):

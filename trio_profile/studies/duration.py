@@ -96,8 +96,8 @@ def seconds_of_cells(plan: Plan, pace: Pace) -> float:
 
 def seconds_of_prefill(plan: Plan, pace: Pace) -> float:
     """Return the seconds of a study of one prefill: its counts, and its sampling if the kind takes `--seconds`."""
-    samples = "seconds" in find(plan.study.verb).options
-    return pace.load + 2 * pace.count + (1.25 * plan.study.cell_seconds if samples else 0.0)
+    samples, cells = "seconds" in find(plan.study.verb).options, max(1, len(plan.cells))
+    return pace.load + (1 + cells) * pace.count + (1.25 * cells * plan.study.cell_seconds if samples else 0.0)
 
 
 def _questions(workload: Workload, study: Study) -> float:

@@ -122,7 +122,7 @@ def _text(found: Finished, format: Format, *, cells: bool) -> str:
     from trio_profile.findings.paper import page
     from trio_profile.render import latex, markdown
 
-    report, first = running.findings(found), page(found.document)
+    report, first = running.findings(found), page(found.document, alone=cells)
     if first is None and cells:
         raise StudyError(f"a study of kind {found.kind.name!r} has no cells: leave --cells out")
     pages = [] if first is None else [first]

@@ -1,9 +1,8 @@
 """The kind `flops`: the claimed work of one prefill, the counted work, and the terms between them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
 from trio_core.pruning import check_prunable
 from trio_profile.analysis.flops import (
@@ -11,10 +10,7 @@ from trio_profile.analysis.flops import (
     CountedOp,
     CountedTotals,
     Decoding,
-    Factor,
     FlopsDocument,
-    FormulaTotal,
-    Gammas,
     PrintedClaim,
     UncountedOp,
 )
@@ -31,6 +27,7 @@ from trio_profile.profilers import flops_counted, flops_meta
 from trio_profile.profilers.flops_counted import Breakdown
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.schema import Shape, Study
+from trio_profile.studies import factors
 from trio_profile.studies.other_counts import other_counts
 from trio_profile.studies.plan import PlannedCell, resolve
 
@@ -116,7 +113,8 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> F
     prefill = counts.prefill(study.gamma)
     walk = reconcile(prefill, selection=counts.declared, known=counts.known, counted=counts.counted)
     shape, breakdown = plan.workload.shape, counts.breakdown
-    gammas = None if cell is None else _gammas(shape, cell, study.gamma, counts.counted.selection)
+    gammas = None if cell is None else factors.gammas(shape, cell, study.gamma, counts.counted.selection)
+    inference = PAPER.value(prefill) - prefill.overhead_macs
     matches, printed = _printed(study, counts, prefill)
     return FlopsDocument(
         sessions=(session,),
@@ -130,7 +128,7 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> F
         text_tokens=shape.text_tokens,
         num_layers=shape.num_layers,
         claimed=Claimed(
-            fastv_macs=walk.claimed_macs, fastv_saved=None if cell is None else _saved(shape, walk.claimed_macs)
+            fastv_macs=walk.claimed_macs, fastv_saved=None if cell is None else factors.saved(shape, walk.claimed_macs)
         ),
         counted=_totals(counts, walk.counted_macs),
         terms=walk.terms,
@@ -140,7 +138,7 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> F
         causal=study.causal,
         analytic_macs=walk.counted_macs - walk.residual_macs - _halved(shape, counts.visual, study.causal),
         gammas=gammas,
-        formula_totals=() if cell is None or gammas is None else _formula_totals(shape, cell, prefill, gammas),
+        formula_totals=() if cell is None else factors.formula_totals(shape, cell, gammas, inference),
         decoding=_decoding(shape, counts.visual, plan.workload.new_tokens - 1, counts.decoded),
         elements=_elements(shape, counts.visual),
         ledger=tuple(
@@ -246,46 +244,3 @@ def _elements(shape: Shape, visual: tuple[int, ...]) -> formula.Terms:
     """Return how many numbers the decoder's layers compute without a product, by part."""
     layers = [formula.layer_elements(n + shape.text_tokens, shape) for n in visual]
     return {part: shape.batch * sum(layer[part] for layer in layers) for part in layers[0]}
-
-
-def _gammas(shape: Shape, cell: PlannedCell, assumed: float, counted: int | None) -> Gammas | None:
-    """Return the assumed, the declared and the counted γ; None if no stage drops tokens.
-
-    counted: the counted MACs of the selections; None if they did not run.
-    """
-    if not cell.stage_tokens:
-        return None
-    tokens = [n + shape.text_tokens for n in cell.stage_tokens]
-    forwards = shape.batch * formula.decoder_macs(tokens, shape)
-
-    def with_saliency(saliency: str) -> float | None:
-        if "saliency" not in cell.method.option_names():
-            return None
-        return replace(cell, method=replace(cell.method, saliency=saliency)).selection_macs(shape) / forwards
-
-    return Gammas(
-        assumed=assumed,
-        declared=cell.selection_macs(shape) / forwards,
-        autograd=with_saliency("autograd"),
-        tail=with_saliency("tail"),
-        counted=None if counted is None else counted / forwards,
-    )
-
-
-def _formula_totals(shape: Shape, cell: PlannedCell, prefill: Prefill, gammas: Gammas) -> tuple[FormulaTotal, ...]:
-    """Return the work by the paper's formula with each overhead factor. Empty for a method without F_ov."""
-    if not prefill.overhead_macs:
-        return ()
-    inference = PAPER.value(prefill) - prefill.overhead_macs
-    found: list[FormulaTotal] = []
-    for factor in get_args(Factor):
-        if (value := getattr(gammas, factor)) is not None:
-            total = inference + cell.fastv_overhead_macs(shape, value)
-            found.append(FormulaTotal(factor=factor, value=value, fastv_macs=total, fastv_saved=_saved(shape, total)))
-    return tuple(found)
-
-
-def _saved(shape: Shape, macs: int) -> float:
-    """Return Saved of the paper: 1 − macs / (L · f(V0))."""
-    dense = formula.fastv_inference((shape.visual_tokens,) * shape.num_layers, shape.hidden, shape.intermediate)
-    return 1 - macs / (shape.batch * dense)

@@ -37,7 +37,7 @@ def require_known_methods(study: Study) -> None:
     from trio_core import methods
 
     found_anywhere = {entry.name for entry in entry_points(group="trio_core.methods")}
-    for name in study.methods:
+    for name in (part for method in study.methods for part in methods.parts_of(method)):
         method = methods.find(name)
         module = name.partition(":")[0] if ":" in name else method.__module__
         if module == "__main__":

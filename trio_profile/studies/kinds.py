@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from trio_profile.errors import StudyError
-from trio_profile.records.files import DOCUMENTS, MEASUREMENTS
+from trio_profile.records.files import ANSWERS, DOCUMENTS, MEASUREMENTS
 
 FIELDS = {
     "method": "methods",
@@ -26,8 +26,8 @@ FIELDS = {
 Group = Literal["Measure", "Explain", "Judge", "Paper", "Look"]
 """The headings in the help of the command line."""
 
-MODEL = ("model", "layers", "option", "device", "dtype", "attention", "seed")
-"""The options of every kind that runs a model."""
+MODEL = ("model", "layers", "option", "device", "dtype", "attention", "seed", "pixels")
+"""The options of every kind that runs a model on pictures."""
 INPUT = ("image", "prompt", "picture", "questions", "asked", "text_tokens", "new_tokens", "batch")
 SAMPLING = ("seconds", "precision", "preroll_ms", "cold_l2")
 CELLS = ("processes", *SAMPLING)
@@ -47,9 +47,12 @@ class Kind:
     document: the class of the document. For a kind that is measured cell by cell: the function that makes the document
         from the contents of the store.
     report: the function that makes a Report from the document.
+    fields: fields of Study that it takes and that have no option of their own.
     file: the file that the study writes to its directory.
+    unfinished: the file of an unfinished study, from which the same command goes on; empty if `file` is this file, and
+        if the study begins anew.
     defaults: the fields of Study with another default than Study's own.
-    several: the fields of Study that may hold more than one value: `methods`, `retentions`.
+    several: the fields of Study that may hold more than one value: `methods`, `retentions`, `questions`.
     preview: the function of its dry run: `preview(study, watch)` returns a Preview.
     prepare: the function that completes a checked Study, if its defaults depend on the model; otherwise empty.
     keep_refusals: whether a refused cell is recorded and the study continues. Otherwise the whole study is refused.
@@ -65,7 +68,9 @@ class Kind:
     runner: str
     document: str
     report: str
+    fields: tuple[str, ...] = ()
     file: str = MEASUREMENTS
+    unfinished: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     several: tuple[str, ...] = ("methods", "retentions")
     preview: str = "trio_profile.studies.preview:preview"
@@ -74,6 +79,11 @@ class Kind:
     out: str = ""
     rows: str = ""
     extra: str = ""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether an interrupted study goes on where it was."""
+        return bool(self.unfinished) or self.file == MEASUREMENTS
 
     @property
     def runs_a_model(self) -> bool:
@@ -128,18 +138,25 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="eval",
             group="Measure",
-            summary="Score the pruned and the dense model on tasks of lmms-eval, and time their answers.\n\n"
-            "Both models answer a question before the next one is asked. This needs the extra `eval`.",
-            options=(*MODEL, "method", "retention", "budget_rule", "tasks", "task_path", "limit", "dense"),
+            summary="Score several methods and the dense model on tasks of lmms-eval, and time their answers.\n\n"
+            "All answer a question before the next one is asked. Answered questions are not asked again. "
+            "A method that cannot run is listed with its reason. This needs the extra `eval`.",
+            options=(
+                *(*MODEL, "method", "retention", "budget_rule", "gamma"),
+                *("suite", "tasks", "task_path", "limit", "dense"),
+            ),
+            fields=("ablations",),
             runner="trio_profile.studies.eval:run",
-            document="trio_profile.analysis.eval:Evaluation",
+            document="trio_profile.analysis.evaluation:Evaluation",
             report="trio_profile.findings.eval:report",
             file=DOCUMENTS["evaluation"],
-            rows="tasks",
+            unfinished=ANSWERS,
+            rows="cells",
             extra="eval",
-            defaults={"retentions": (0.333,)},
-            prepare="trio_profile.studies.eval:prepare",
-            several=(),
+            defaults={"methods": (), "retentions": ()},
+            prepare="trio_profile.studies.suites:prepare",
+            preview="trio_profile.studies.eval_preview:preview",
+            keep_refusals=True,
         ),
         Kind(
             name="flops",
@@ -162,7 +179,8 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="layers",
             group="Explain",
-            summary="Time every decoder layer and every stage of one prefill, dense and pruned.",
+            summary="Time every decoder layer and every stage of one prefill, dense and pruned.\n\n"
+            "Several retentions are timed in turn with the dense model, and make the paper's efficiency table.",
             options=(
                 *(*MODEL, "method", "retention", "budget_rule", "gamma", "image", "prompt", "text_tokens"),
                 *("new_tokens", "batch", *SAMPLING),
@@ -173,7 +191,7 @@ KINDS: dict[str, Kind] = {
             file=DOCUMENTS["layers"],
             rows="layers",
             defaults={"retentions": (0.111,), "cell_seconds": 20.0},
-            several=(),
+            several=("retentions",),
         ),
         Kind(
             name="audit",
@@ -192,8 +210,12 @@ KINDS: dict[str, Kind] = {
             name="ablate",
             group="Paper",
             summary="Change one option of TRIO at a time, and compare each variant with the default.\n\n"
-            "A variant that cannot run is listed with its reason. Finished cells are not measured again.",
-            options=(*MODEL, "only", "retention", "budget_rule", *INPUT, *CELLS),
+            "A variant that cannot run is listed with its reason. Finished cells are not measured again. With --tasks "
+            "or --suite it is an evaluation: lmms-eval scores the answers of each variant.",
+            options=(
+                *(*MODEL, "only", "retention", "budget_rule", *INPUT, *CELLS),
+                *("suite", "tasks", "task_path", "limit"),
+            ),
             runner="trio_profile.studies.ablate:run",
             document="trio_profile.analysis.ablate:from_store",
             report="trio_profile.findings.ablate:report",
@@ -207,7 +229,8 @@ KINDS: dict[str, Kind] = {
             name="theory",
             group="Paper",
             summary="Compare the paper's bound with the divergence that removing tokens causes, stage by stage.\n\n"
-            "It also compares each layer's saliency with the last layer's.",
+            "It also compares each layer's saliency with the last layer's, and says which share of the visual tokens "
+            "lies above the layer's mean, benchmark by benchmark.",
             options=(*MODEL, "retention", "questions", "asked"),
             runner="trio_profile.studies.theory:run",
             document="trio_profile.analysis.theory:TheoryDocument",
@@ -216,7 +239,7 @@ KINDS: dict[str, Kind] = {
             file=DOCUMENTS["theory"],
             rows="layers",
             defaults={"retentions": (0.05, 0.11, 0.33, 0.66), "fidelity_inputs": 30},
-            several=("retentions",),
+            several=("retentions", "questions"),
         ),
     )
 }

@@ -5,11 +5,21 @@ A prefill with marks also records the start and the end of each region. A bare p
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from trio_core.trace import Trace
 from trio_profile.analysis.attribution import Part, attribute
-from trio_profile.analysis.layers import Bounds, LayersDocument, LayerTimes, PartTimes, StageTimes, Totals
+from trio_profile.analysis.ladders import clamped_above, idle_stages
+from trio_profile.analysis.layers import (
+    Bounds,
+    Efficiency,
+    LayersDocument,
+    LayerTimes,
+    PartTimes,
+    PrefillTimes,
+    StageTimes,
+    Totals,
+    ladders,
+)
 from trio_profile.cost import formula
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers.roofline import Roofline
@@ -18,49 +28,59 @@ from trio_profile.records.estimate import MeasuredShare, Milliseconds
 from trio_profile.records.schema import Session, Shape, Stopped, Study
 from trio_profile.stats.estimates import median_of, ratio_of
 from trio_profile.stats.intervals import median
+from trio_profile.studies import factors
+from trio_profile.studies.layer_samples import Round, Samples
 from trio_profile.studies.plan import PlannedCell
 
 Key = tuple[str, str, int | None]
 """The kind, the name and the layer of a region."""
+STAGE_PARTS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
+"""The spans of a stage."""
 
 
 @dataclass(frozen=True)
-class Round:
-    """Four prefills, measured in a balanced order.
+class Work:
+    """The exact quantities of one prefill.
 
-    dense, pruned: the prefills with marks.
-    dense_bare_ms, pruned_bare_ms: milliseconds of the bare prefills.
+    macs: the counted work, the selections included.
+    selection_macs: the part of the selections.
+    kv_bytes: size of the KV cache after it.
     """
 
-    dense: Timeline
-    pruned: Timeline
-    dense_bare_ms: float
-    pruned_bare_ms: float
+    macs: int
+    selection_macs: int
+    kv_bytes: int
 
 
 @dataclass(frozen=True)
 class LayerMeasurements:
-    """All measurements of one document.
+    """All measurements of one cell.
 
     workload: the model and its input.
     cell: the cell that was measured.
     trace: the pruning that really ran.
-    rounds: the measured prefills.
-    stopped: why sampling ended.
-    decode: the time after the prefill.
+    samples: its prefills and generations.
     peaks: the measured peaks of the device.
-    flops, dense_flops: counted FLOPs of one prefill, pruned and dense.
+    work, dense_work: the exact quantities of the pruned and the dense prefill.
     """
 
     workload: Workload
     cell: PlannedCell
     trace: Trace
-    rounds: Sequence[Round]
-    stopped: Stopped
-    decode: PartTimes
+    samples: Samples
     peaks: Roofline
-    flops: int
-    dense_flops: int
+    work: Work
+    dense_work: Work
+
+    @property
+    def rounds(self) -> list[Round]:
+        """The measured prefills."""
+        return self.samples.rounds
+
+    @property
+    def stopped(self) -> Stopped:
+        """Why sampling ended."""
+        return self.samples.stopped or "budget"
 
     @property
     def dense(self) -> list[Timeline]:
@@ -73,25 +93,37 @@ class LayerMeasurements:
         return [r.pruned for r in self.rounds]
 
     def milliseconds(self, values: Sequence[float]) -> Milliseconds:
-        """Return the median of a duration. values: milliseconds, one for each round."""
+        """Return the median of a duration. values: milliseconds, one for each round or pair."""
         return median_of(Milliseconds, [values], self.stopped)
 
 
-def document(study: Study, session: Session, measured: LayerMeasurements) -> LayersDocument:
-    """Return the document of a study."""
-    shape = measured.workload.shape
-    dense_by, by = _durations(measured.dense), _durations(measured.pruned)
-    layers, stages, parts = _layers(measured, dense_by, by), _stages(measured, by), _parts(measured, dense_by, by)
-    claimed = _claimed_ratio(shape, measured.cell, study.gamma)
-    prefill_parts = _attribution_parts(shape, layers, stages, parts)
-    decode = measured.decode
-    decoded = Part(name=decode.name, dense_ms=decode.dense_ms.value, pruned_ms=decode.ms.value)
+def document(study: Study, session: Session, cells: Sequence[PrefillTimes], shape: Shape) -> LayersDocument:
+    """Return the document of a study. cells: the lowest retention first."""
+    budgets = ladders(cells)
+    limit = clamped_above(budgets, shape.visual_tokens, shape.num_layers)
     return LayersDocument(
         sessions=(session,),
         environment=session.environment,
         study=study,
-        method=measured.cell.cell.method,
-        retention=measured.cell.retention(measured.trace.realised_retention),
+        **dict(cells[0]),
+        cells=tuple(cells),
+        clamped_above={} if limit is None else {cells[0].method: limit},
+        idle_stages=idle_stages(budgets, shape.visual_tokens),
+    )
+
+
+def times_of(measured: LayerMeasurements, study: Study) -> PrefillTimes:
+    """Return the times of one cell."""
+    shape, cell = measured.workload.shape, measured.cell
+    dense_by, by = _durations(measured.dense), _durations(measured.pruned)
+    layers, stages, parts = _layers(measured, dense_by, by), _stages(measured, by), _parts(measured, dense_by, by)
+    claimed = factors.dense_macs(shape) / cell.fastv_macs(shape, study.gamma)
+    prefill_parts = _attribution_parts(shape, layers, stages, parts)
+    decode = _decode(measured, study.new_tokens)
+    decoded = Part(name=decode.name, dense_ms=decode.dense_ms.value, pruned_ms=decode.ms.value)
+    return PrefillTimes(
+        method=cell.cell.method,
+        retention=cell.retention(measured.trace.realised_retention),
         layers=layers,
         stages=stages,
         parts=parts,
@@ -101,7 +133,55 @@ def document(study: Study, session: Session, measured: LayerMeasurements) -> Lay
         attribution=tuple(attribute(claimed, prefill_parts)),
         decode=decode,
         total_attribution=tuple(attribute(claimed, [*prefill_parts, decoded])),
+        stage_layers=cell.schedule.layers,
+        budgets=cell.schedule.budgets,
+        efficiency=_efficiency(measured, study.gamma, dense_by, by),
     )
+
+
+def _efficiency(
+    measured: LayerMeasurements, gamma: float, dense_by: dict[Key, list[float]], by: dict[Key, list[float]]
+) -> Efficiency:
+    """Return a cell's row of the paper's efficiency table."""
+    shape, cell, pairs = measured.workload.shape, measured.cell, measured.samples.pairs
+    claimed, dense_claimed = cell.fastv_macs(shape, gamma), factors.dense_macs(shape)
+    gammas = factors.gammas(shape, cell, gamma, measured.work.selection_macs)
+    inference = claimed - cell.fastv_overhead_macs(shape, gamma)
+
+    def added(durations: dict[Key, list[float]], *kinds: str, name: str = "") -> Milliseconds | None:
+        found = [values for key, values in durations.items() if key[0] in kinds and name in ("", key[1])]
+        return measured.milliseconds([sum(values) for values in zip(*found, strict=True)]) if found else None
+
+    forward, dense_forward = added(by, "layer"), added(dense_by, "layer")
+    assert forward is not None and dense_forward is not None
+    return Efficiency(
+        fastv_macs=claimed,
+        dense_fastv_macs=dense_claimed,
+        fastv_saved=factors.saved(shape, claimed),
+        gammas=gammas,
+        formula_totals=factors.formula_totals(shape, cell, gammas, inference),
+        counted_macs=measured.work.macs,
+        dense_counted_macs=measured.dense_work.macs,
+        kv_bytes=measured.work.kv_bytes,
+        dense_kv_bytes=measured.dense_work.kv_bytes,
+        forward_ms=forward,
+        dense_forward_ms=dense_forward,
+        **{f"{name}_ms": added(by, "stage", "within a stage", name=name) for name in STAGE_PARTS},
+        total_ms=measured.milliseconds([pair.total_ms for pair in pairs]),
+        dense_total_ms=measured.milliseconds([pair.dense_total_ms for pair in pairs]),
+        total_speedup=ratio_of([[pair.dense_total_ms / pair.total_ms for pair in pairs]], measured.stopped),
+    )
+
+
+def _decode(measured: LayerMeasurements, new_tokens: int) -> PartTimes:
+    """Return the time after the first token in whole generations, dense and pruned."""
+
+    def after_first_token(side: str) -> Milliseconds:
+        times = [getattr(pair, f"{side}total_ms") - getattr(pair, f"{side}ttft_ms") for pair in measured.samples.pairs]
+        return measured.milliseconds(times)
+
+    name = f"decode of {new_tokens - 1} tokens"
+    return PartTimes(name=name, ms=after_first_token(""), dense_ms=after_first_token("dense_"))
 
 
 def _layers(
@@ -182,8 +262,8 @@ def _bounds(measured: LayerMeasurements) -> Bounds:
         seconds = median(times_ms) / 1000
         return flops / seconds / peaks.flops_per_second, weights / seconds / peaks.bytes_per_second
 
-    mfu, mbu = shares(measured.flops, [r.pruned_bare_ms for r in measured.rounds])
-    dense_mfu, dense_mbu = shares(measured.dense_flops, [r.dense_bare_ms for r in measured.rounds])
+    mfu, mbu = shares(2 * measured.work.macs, [r.pruned_bare_ms for r in measured.rounds])
+    dense_mfu, dense_mbu = shares(2 * measured.dense_work.macs, [r.dense_bare_ms for r in measured.rounds])
     return Bounds(
         flops_per_second=peaks.flops_per_second,
         bytes_per_second=peaks.bytes_per_second,
@@ -191,8 +271,8 @@ def _bounds(measured: LayerMeasurements) -> Bounds:
         dense_mfu=dense_mfu,
         mbu=mbu,
         dense_mbu=dense_mbu,
-        least_ms=peaks.least_ms(measured.flops, weights),
-        dense_least_ms=peaks.least_ms(measured.dense_flops, weights),
+        least_ms=peaks.least_ms(2 * measured.work.macs, weights),
+        dense_least_ms=peaks.least_ms(2 * measured.dense_work.macs, weights),
     )
 
 
@@ -214,12 +294,6 @@ def _part_durations(durations: dict[Key, list[float]], name: str, rounds: Sequen
         (values for (kind, part, _), values in durations.items() if part == name and kind in ("module", "gap")),
         [0.0] * len(rounds),
     )
-
-
-def _claimed_ratio(shape: Shape, cell: PlannedCell, gamma: float) -> float:
-    """Return dense work / pruned work by the paper's formula."""
-    dense = formula.fastv_inference((shape.visual_tokens,) * shape.num_layers, shape.hidden, shape.intermediate)
-    return dense * shape.batch / cell.fastv_macs(shape, gamma)
 
 
 def _attribution_parts(
@@ -248,25 +322,3 @@ def _attribution_parts(
         spent = sum(getattr(stage, f"{name}_ms").value for stage in stages)
         found.append(Part(name=name, dense_ms=0.0, pruned_ms=spent))
     return found
-
-
-def chrome_trace(rounds: Sequence[Round]) -> dict[str, Any]:
-    """Return the round of median length as trace events. Perfetto and chrome://tracing open them."""
-    middle = sorted(rounds, key=lambda r: r.pruned.whole_ms)[len(rounds) // 2]
-    events: list[dict[str, Any]] = []
-    for process, (name, timeline) in enumerate((("dense", middle.dense), ("pruned", middle.pruned)), start=1):
-        events.append({"name": "process_name", "ph": "M", "pid": process, "args": {"name": name}})
-        events += [
-            {
-                "name": region.name,
-                "cat": region.kind,
-                "ph": "X",
-                "pid": process,
-                "tid": 1,
-                "ts": 1000 * region.start_ms,
-                "dur": 1000 * region.duration_ms,
-                "args": {} if region.layer is None else {"layer": region.layer},
-            }
-            for region in timeline.regions
-        ]
-    return {"traceEvents": events, "displayTimeUnit": "ms"}

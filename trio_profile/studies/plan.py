@@ -7,6 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from trio_core import methods
 from trio_core.errors import OptionError, TrioError
+from trio_core.methods.combined import Combined
 from trio_core.methods.method import Method, Stage
 from trio_core.methods.view import Signal
 from trio_core.rules.cost import LayerShape
@@ -51,9 +52,13 @@ class PlannedCell:
 
     @property
     def stage_tokens(self) -> tuple[int, ...]:
-        """The number of visual tokens that each stage looks at. A stage that drops no tokens is left out."""
+        """The number of visual tokens that each stage looks at. A stage that drops no tokens is left out.
+
+        The first stage of a method that acts at both places looks at no decoder layer, so it is left out too.
+        """
         before = (self.schedule.visual_tokens, *self.schedule.budgets[:-1])
-        return tuple(n for n, kept in zip(before, self.schedule.budgets, strict=True) if kept < n)
+        stages = list(zip(before, self.schedule.budgets, strict=True))
+        return tuple(n for n, kept in stages[1 if self.method.stage is Stage.BOTH else 0 :] if kept < n)
 
 
 @dataclass(frozen=True)
@@ -94,13 +99,14 @@ def plan_cell(cell: Cell, study: Study, shape: Shape) -> PlannedCell:
     given = {**study.options, **cell.options}
     if "retention" in given:
         raise OptionError(f"option retention = {given['retention']!r}: give retentions with --retention")
-    # Each method gets only the options that it has: `random` does not get --option threshold=0.9.
-    options = {name: _typed(cls, name, value) for name, value in given.items() if name in cls.option_names()}
-    known = {name for method in study.methods for name in methods.find(method).option_names()}
-    if unknown := sorted(set(given) - known):
+    classes = [methods.find(method) for method in study.methods]
+    if unknown := sorted(name for name in given if not any(one.field_of(name) for one in (cls, *classes))):
         raise OptionError(f"option {unknown[0]!r} belongs to none of the methods {', '.join(study.methods)}")
+    # Each method gets only the options that it has: `random` does not get --option threshold=0.9.
+    options = {field: _typed(cls, field, value) for name, value in given.items() if (field := cls.field_of(name))}
     # In a study of several methods, --layers is only for those that act in the decoder.
-    layers = None if cls.stage is not Stage.DECODER and len(study.methods) > 1 else study.layers
+    in_decoder = cls.stage is Stage.DECODER or issubclass(cls, Combined)
+    layers = study.layers if in_decoder or len(study.methods) == 1 else None
     method = cls(retention=cell.retention, layers=options.pop("layers", layers), **options)
     return PlannedCell(cell, method, method.schedule(shape.visual_tokens, shape.num_layers))
 

@@ -54,7 +54,7 @@ def run(study: Study, out: Path | None = None, *, resume: bool = True, watch: Wa
     out = Path(kind.out) if out is None and kind.out else out
     if out is None:
         return Finished(kind, kind.load("runner")(study, None, watch))
-    if not resume and _study_files(out):
+    if not resume and (_study_files(out) or _is_unfinished(out, kind)):
         raise StoreError(f"{out} holds a study already, and --no-resume was given; choose another --out")
     with _own_directory(out):
         require_writable(out, (kind.file, STUDY, REPORT, TRACE, ANSWERS))
@@ -147,9 +147,16 @@ def _study_files(directory: Path) -> list[str]:
     return [name for name in files if (directory / name).is_file() and (directory / name).stat().st_size]
 
 
+def _is_unfinished(out: Path, kind: Kind) -> bool:
+    """Return whether a directory holds an unfinished study of a kind that goes on."""
+    return bool(kind.unfinished) and (out / kind.unfinished).is_file()
+
+
 def _refuse_others(out: Path, kind: Kind) -> None:
     """Raise StoreError if the directory holds the file of another kind."""
-    if others := [name for name in _study_files(out) if name != kind.file]:
+    others = [name for name in _study_files(out) if name != kind.file]
+    others += [other.unfinished for other in KINDS.values() if other != kind and _is_unfinished(out, other)]
+    if others:
         raise StoreError(f"{out} holds {others[0]}, which is no study of kind {kind.name!r}; choose another --out")
 
 

@@ -10,11 +10,11 @@ from trio_core.methods.method import Method
 from trio_core.methods.trio import Trio
 from trio_core.rules.schedule import check_layers
 from trio_profile.analysis.preview import Preview
-from trio_profile.analysis.theory import TheoryDocument, agreement_trend, by_depth, stage
+from trio_profile.analysis.theory import TheoryDocument, agreement_trend, benchmarks, by_depth, stage
 from trio_profile.errors import StudyError
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import collect, open_session
-from trio_profile.inputs.questions import FEWEST, pictures_of
+from trio_profile.inputs.questions import FEWEST, benchmarks_of, pictures_of
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers import removals
 from trio_profile.profilers.removals import ByLayer
@@ -99,7 +99,7 @@ def _questionnaire(study: Study, watch: Watch) -> Questionnaire:
     plan = resolve(study.model_copy(update={"retentions": (1.0,)}))
     workload = plan.workload
     if 0 < len(workload.questions) < FEWEST:
-        where = study.questions or study.image or study.model
+        where = ", ".join(study.question_files) or study.image or study.model
         raise StudyError(f"{where}: {len(workload.questions)} questions; an interval over them needs at least {FEWEST}")
     trio = _require_trio(plan.cells[0].method)
     layers = _layers(study, trio, workload.shape.num_layers)
@@ -145,18 +145,22 @@ def _document(ready: Questionnaire, session: Session, observed: list[Observed]) 
     removed = [removal for question in observed for removal in question.removals]
     current = [question.by_layer.current for question in observed]
     last = [question.by_layer.last for question in observed]
-    pictures = pictures_of(ready.workload.questions)[: len(observed)]
+    questions = ready.workload.questions[: len(observed)]
+    pictures, names = pictures_of(questions), benchmarks_of(questions)
+    visual_tokens = [one.shape[1] for one in current]
     return TheoryDocument(
         sessions=(session,),
         environment=session.environment,
         study=study,
         questions=len(observed),
         planned=ready.total,
-        visual_tokens=current[0].shape[1],
+        visual_tokens=visual_tokens[0],
+        visual_tokens_range=(min(visual_tokens), max(visual_tokens)),
         probe=trio.probe,
         rows=trio.rows,
         k_pos=trio.k_pos,
         stages=tuple(stage(layer, removed, study.seed, pictures) for layer in ready.layers),
-        layers=by_depth(current, last, study.seed, pictures),
+        layers=by_depth(current, last, study.seed, pictures, names),
         agreement_trend=agreement_trend(current, last, study.seed, pictures),
+        benchmarks=benchmarks(names, visual_tokens, pictures),
     )

@@ -54,9 +54,11 @@ class Prefill(Pass):
         needs, frame = self.setup.method.needs, self.frames.get(index - 1)
         hidden = self.add(index, hidden, frame)
         if index == 0 and self.pictures and Signal.EMBEDDINGS in needs:
-            self.embeddings = self._embeddings(hidden)
+            self.embeddings = self._embeddings(hidden, self.whole)
         if index in self.stage_layers:
             hidden, frame = self._stage(index, layer, hidden.to(device_of(layer, hidden)), frame, kwargs)
+            if index == 0 and self.embeddings and frame is not None and len(self.stage_layers) > 1:
+                self.embeddings = self._embeddings(hidden, frame)  # later stages see what a stage before layer 1 left
         if frame is not None:
             self.frames[index] = frame
         cut = self.cut(kwargs, frame, hidden, index)
@@ -147,9 +149,9 @@ class Prefill(Pass):
         )
         return cast(Tensor, _NoGradient.apply(merged, hidden, message))
 
-    def _embeddings(self, hidden: HiddenBSD) -> tuple[Embeddings, ...]:
-        """What enters the decoder, picture and the text after it apart, for each sample."""
-        padded, frame = bool(min(self.lengths) < hidden.shape[1]), self.whole.on(hidden.device)
+    def _embeddings(self, hidden: HiddenBSD, frame: Frame) -> tuple[Embeddings, ...]:
+        """What enters the decoder, picture and the text after it apart, for each sample. frame: of `hidden`."""
+        padded, frame = bool(min(self.lengths) < hidden.shape[1]), frame.on(hidden.device)
         return tuple(
             Embeddings(
                 hidden[sample, picture.rows.to(hidden.device)],

@@ -132,6 +132,14 @@ class Method(ABC):
             check_retention(self.retention)
         if self.budgets is not None and self.layers is None:
             raise OptionError(f"{self.name}: budgets {self.budgets} need the layers they belong to")
+        self._check_places()
+        if self.budget_rule not in get_args(BudgetRule):
+            raise OptionError(f"budget_rule {self.budget_rule!r}: choose {', '.join(get_args(BudgetRule))}")
+        if self.positions not in ("original", "compact"):
+            raise OptionError(f"positions {self.positions!r}: choose original or compact")
+
+    def _check_places(self) -> None:
+        """Raise OptionError for `layers` at which a method of this stage cannot act."""
         if self.layers is not None and 0 in self.layers and self.stage is Stage.DECODER:
             raise OptionError(
                 f"{self.name}: layers {self.layers} are 1-based; the first place to prune is after layer 1"
@@ -140,10 +148,11 @@ class Method(ABC):
             raise OptionError(f"{self.name}: layers {self.layers}: it acts before the decoder, which is layers (0,)")
         if self.layers is not None and self.layers[:1] != (0,) and self.stage is Stage.BOTH:
             raise OptionError(f"{self.name}: layers {self.layers}: it begins before the decoder, which is layer 0")
-        if self.budget_rule not in get_args(BudgetRule):
-            raise OptionError(f"budget_rule {self.budget_rule!r}: choose {', '.join(get_args(BudgetRule))}")
-        if self.positions not in ("original", "compact"):
-            raise OptionError(f"positions {self.positions!r}: choose original or compact")
+
+    @property
+    def prunes_text(self) -> bool:
+        """Whether text tokens compete with the visual ones (`candidates`)."""
+        return False
 
     @property
     def needs_layer_parts(self) -> bool:
@@ -161,6 +170,14 @@ class Method(ABC):
     def option_names(cls) -> tuple[str, ...]:
         """The names of all options. Those that every method has come first."""
         return tuple(field.name for field in fields(cls))
+
+    @classmethod
+    def field_of(cls, option: str) -> str | None:
+        """The field that an option sets, or None if the method has no such option.
+
+        option: its name, as a user writes it.
+        """
+        return option if option in cls.option_names() else None
 
     def positions_in(self, multi_axis_positions: bool) -> Positions | None:
         """The positions that the kept tokens get in a family, or None where the wanted ones are undefined.

@@ -92,6 +92,11 @@ class Trio(Method):
                 raise OptionError(f"{option} {getattr(self, option)!r}: choose {' or '.join(known)}")
 
     @property
+    def prunes_text(self) -> bool:
+        """Whether text tokens compete with the visual ones."""
+        return self.tokens == "all"
+
+    @property
     def needs_layer_parts(self) -> bool:
         """Whether it calls the modules of a layer one by one: `tail` does, `autograd` runs the whole layer."""
         return self.saliency == "tail"

@@ -54,7 +54,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Embeddings:
-    """What entered the decoder for one sample.
+    """What entered the decoder for one sample. For a later stage that is what a stage before the first layer left.
 
     visual: [V0, D], the picture.
     text: [T, D], the text after the picture.

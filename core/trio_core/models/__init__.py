@@ -8,14 +8,16 @@ families: `adapter.py` (the defaults), `generic.py` (any other class), `layer.py
 
 import importlib
 import pkgutil
+from collections.abc import Sequence
+from typing import Any
 
 from transformers import PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
-from trio_core.models.adapter import Adapter, adapters, families
+from trio_core.models.adapter import Adapter, adapters, by_processor, families
 from trio_core.models.generic import Generic
 
-__all__ = ["adapter_for", "families"]
+__all__ = ["adapter_for", "families", "plain_prompt"]
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
@@ -34,3 +36,15 @@ def adapter_for(model: PreTrainedModel) -> Adapter:
             "cannot be pruned; load or build it with at least one"
         )
     return adapter
+
+
+def plain_prompt(processor: Any, pictures: Sequence[str], prompt: str) -> str:
+    """The prompt of a checkpoint that has no chat template, in the form of its family.
+
+    processor: its class decides the form.
+    pictures: the placeholder of each picture.
+    prompt: the question.
+    """
+    names = (cls.__name__ for cls in type(processor).__mro__)
+    family = next((by_processor[name] for name in names if name in by_processor), Adapter)
+    return family.plain_prompt(pictures, prompt)

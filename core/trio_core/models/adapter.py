@@ -1,5 +1,6 @@
 """What pruning needs to know of a model family: who it is, where its parts are, and how it differs from most."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -21,6 +22,9 @@ adapters: dict[str, type["Adapter"]] = {}
 families: dict[str, type["Adapter"]] = {}
 """The adapter of each family, by the family's name."""
 
+by_processor: dict[str, type["Adapter"]] = {}
+"""The adapter of each processor class that an adapter names, by the class's name."""
+
 
 class Adapter(ToyFamily):
     """A family's model as pruning sees it.
@@ -35,6 +39,8 @@ class Adapter(ToyFamily):
     """The family's name, as its authors write it."""
     decoders: ClassVar[tuple[str, ...]] = ("llama", "mistral", "qwen2", "qwen3", "granite")
     """The `model_type` of each text model that the file was written for. Many classes take any text model."""
+    processors: ClassVar[tuple[str, ...]] = ()
+    """The processor classes of a family whose `plain_prompt` is not the default."""
 
     def __init__(self, model: PreTrainedModel):
         self.model = model
@@ -44,6 +50,8 @@ class Adapter(ToyFamily):
         # An inherited name belongs to the parent: PaliGemma 2 is a family whose class is PaliGemma's.
         for name in vars(cls).get("classes", ()):
             adapters[name] = cls
+        for name in vars(cls).get("processors", ()):
+            by_processor[name] = cls
         if "family" in vars(cls):
             families[cls.family] = cls
 
@@ -152,6 +160,26 @@ class Adapter(ToyFamily):
         """The smallest sliding window of any layer, in tokens with the current one; None where no layer has one."""
         layers: list[Any] = DynamicCache(config=self.model.config).layers
         return min((layer.sliding_window for layer in layers if layer.is_sliding), default=None)
+
+    # --- its processor -----------------------------------------------------------------------------------------------
+
+    sizing: ClassVar[str] = "resizes every picture to the size that its processor names"
+    """What the family's processor does with the size of a picture. An error message says it after the family's name."""
+    takes_pixels: ClassVar[bool] = False
+    """Whether a picture keeps its shape and has any number of pixels between a least and a most number.
+
+    `size["shortest_edge"]` and `size["longest_edge"]` of the image processor are then these two numbers.
+    """
+
+    @classmethod
+    def plain_prompt(cls, pictures: Sequence[str], prompt: str) -> str:
+        """The prompt of a checkpoint that has no chat template. The default is LLaVA-1.5's form.
+
+        pictures: the placeholder of each picture.
+        prompt: the question.
+        """
+        shown = "".join(f"{placeholder}\n" for placeholder in pictures)
+        return f"USER: {shown}{prompt} ASSISTANT:"
 
     # --- how it differs ----------------------------------------------------------------------------------------------
 

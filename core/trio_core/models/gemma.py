@@ -3,6 +3,7 @@
 Their norms multiply by 1 + weight. From Gemma 2 on, a layer also has norms behind its attention and its FFN.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
@@ -83,6 +84,7 @@ class PaliGemma(Gemma):
     family: ClassVar[str] = "PaliGemma"
     classes: ClassVar[tuple[str, ...]] = ("PaliGemmaForConditionalGeneration",)
     decoders: ClassVar[tuple[str, ...]] = ("gemma", "gemma2")
+    processors: ClassVar[tuple[str, ...]] = ("PaliGemmaProcessor",)
 
     def extra_inputs(self, ids: Tensor, prompt_length: int) -> dict[str, Tensor]:
         """`token_type_ids`: 0 for the prompt, 1 for generated tokens. The arguments are Adapter's."""
@@ -95,6 +97,11 @@ class PaliGemma(Gemma):
         limit = getattr(self.model.config.get_text_config(), "final_logit_softcapping", None)
         limited = Version(transformers.__version__).release >= LIMITS_LOGITS_FROM
         return logits if limit is None or not limited else (logits / limit).tanh() * limit
+
+    @classmethod
+    def plain_prompt(cls, pictures: Sequence[str], prompt: str) -> str:
+        """The pictures and then the question, without any word between them. The arguments are Adapter's."""
+        return "".join(pictures) + prompt
 
     @classmethod
     def toy_text(cls) -> PreTrainedConfig:

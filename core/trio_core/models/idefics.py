@@ -16,6 +16,7 @@ class Idefics3(Adapter):
     classes: ClassVar[tuple[str, ...]] = ("Idefics3ForConditionalGeneration",)
     toy_image_size: ClassVar[int] = 32
     decoder_path: ClassVar[str] = "model.text_model"
+    sizing: ClassVar[str] = "resizes a picture to the longest edge that its processor names, and cuts it into tiles"
 
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:

@@ -14,6 +14,7 @@ class InternVL(Adapter):
     family: ClassVar[str] = "InternVL"
     classes: ClassVar[tuple[str, ...]] = ("InternVLForConditionalGeneration",)
     toy_image_size: ClassVar[int] = 32
+    sizing: ClassVar[str] = "cuts a picture into tiles of one size (min_patches and max_patches of its processor)"
 
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:

@@ -19,6 +19,8 @@ from trio_core.models.clip_tower import ClipTower, PackedTower
 from trio_core.models.encoder import Tower
 from trio_core.rules.cost import LayerShape
 
+_TILES = "resizes a picture to one of the layouts of tiles that its processor lists (image_grid_pinpoints)"
+
 
 class Clip(Adapter):
     """A family whose tower is usually CLIP's, with a CLS token. Its projector maps each patch on its own."""
@@ -86,6 +88,7 @@ class LlavaNext(Clip):
 
     family: ClassVar[str] = "LLaVA-NeXT"
     classes: ClassVar[tuple[str, ...]] = ("LlavaNextForConditionalGeneration",)
+    sizing: ClassVar[str] = _TILES
 
     def clip_tower(self, layer: nn.Module, last: nn.Module, project: nn.Module) -> ClipTower:
         """A tower whose crops the model packs into one picture. The arguments are ClipTower's."""
@@ -114,6 +117,7 @@ class LlavaNextVideo(Adapter):
 
     family: ClassVar[str] = "LLaVA-NeXT-Video"
     classes: ClassVar[tuple[str, ...]] = ("LlavaNextVideoForConditionalGeneration",)
+    sizing: ClassVar[str] = _TILES
 
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:
@@ -139,6 +143,7 @@ class LlavaOnevision(Adapter):
 
     family: ClassVar[str] = "LLaVA-OneVision"
     classes: ClassVar[tuple[str, ...]] = ("LlavaOnevisionForConditionalGeneration",)
+    sizing: ClassVar[str] = _TILES
 
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:

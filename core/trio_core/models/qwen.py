@@ -22,6 +22,7 @@ class Qwen(Adapter):
     """What all of Qwen's families share: three-axis positions, and pictures of any size."""
 
     multi_axis_positions: ClassVar[bool] = True
+    takes_pixels: ClassVar[bool] = True
 
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:

@@ -310,7 +310,7 @@ def test_a_method_of_ones_own_by_its_path(own):
 
 def test_a_method_of_ones_own_by_entry_point(own, monkeypatch):
     entry = EntryPoint("mine", f"{own}:First", "trio_core.methods")
-    monkeypatch.setattr(methods, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
+    monkeypatch.setattr(methods.finding, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
     assert "mine" in methods.names()
     assert methods.find("mine").__name__ == "First"
     assert methods.find("trio") is Trio
@@ -318,7 +318,7 @@ def test_a_method_of_ones_own_by_entry_point(own, monkeypatch):
 
 def test_an_entry_point_does_not_take_the_name_of_a_built_in_method(own, monkeypatch):
     entry = EntryPoint("trio", f"{own}:First", "trio_core.methods")
-    monkeypatch.setattr(methods, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
+    monkeypatch.setattr(methods.finding, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
     assert methods.find("trio") is Trio
 
 

@@ -56,7 +56,7 @@ def test_bad_options(options, message):
 
 
 def test_all_other_options_are_trios():
-    assert set(TrioVe.option_names()) == {*Trio.option_names(), "alpha"}
+    assert set(TrioVe.option_names()) == {*Trio.option_names(), "alpha", "encoder"}
     assert "VScan" in TrioVe.reference.note and "VisionZip" in TrioVe.reference.note
 
 

@@ -5,7 +5,7 @@ import torch
 
 from tests.core import reference, tiny
 from trio_core import UnsupportedModel, prune
-from trio_core.models import adapter_for, toy
+from trio_core.models import adapter_for, plain_prompt, toy
 from trio_core.models.adapter import adapters, families
 from trio_core.models.generic import Generic
 
@@ -107,3 +107,16 @@ def test_a_model_of_no_family_without_decoder_layers_is_refused_too(monkeypatch)
     config.text_config.num_hidden_layers = 0
     with pytest.raises(UnsupportedModel, match="LlavaForConditionalGeneration has no decoder layers"):
         adapter_for(toy.build(type(model), config, "sdpa", seed=0))
+
+
+def test_a_checkpoint_without_a_chat_template_is_asked_in_the_form_of_its_family():
+    class PaliGemmaProcessor:
+        pass
+
+    class Derived(PaliGemmaProcessor):
+        pass
+
+    pictures = ["<image>", "<image>"]
+    assert plain_prompt(object(), pictures, "What?") == "USER: <image>\n<image>\nWhat? ASSISTANT:"
+    assert plain_prompt(PaliGemmaProcessor(), pictures, "What?") == "<image><image>What?"
+    assert plain_prompt(Derived(), pictures, "What?") == "<image><image>What?"

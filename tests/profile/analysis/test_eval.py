@@ -1,11 +1,16 @@
-"""Scores, their differences and intervals, from what lmms-eval hands out."""
+"""The rows of an evaluation, from the answers and from what lmms-eval hands out."""
 
 import numpy as np
 import pytest
 
-from trio_profile.analysis.eval import Answer, AnsweredQuestion, summarise_tasks
+from trio_profile.analysis.benchmarks import columns
+from trio_profile.analysis.eval import compare_with, evaluate_row
 from trio_profile.errors import MeasurementError
+from trio_profile.records.answers import DENSE, Answer, AnsweredQuestion, PrunedAnswer
+from trio_profile.records.study import Cell
 from trio_profile.stats.intervals import difference_interval
+
+CELL = Cell(method="trio", retention=0.3)
 
 
 def test_the_interval_of_a_difference_is_the_one_worked_out_by_hand():
@@ -27,80 +32,85 @@ def test_the_interval_of_a_difference_contains_the_truth_as_often_as_it_says():
         assert np.mean(hits) > 0.93
 
 
-def test_only_means_of_scores_by_document_have_an_interval():
-    def side(scores, f1):
-        rows = [
-            {"doc_id": i, "accuracy": {"score": s}, "f1": {"score": s}, "marks": 100 * s} for i, s in enumerate(scores)
-        ]
-        mean = sum(scores) / len(scores)
-        metrics = {"alias": "yes", "accuracy,none": np.float64(mean), "f1,none": f1, "marks,none": 100 * mean}
-        extras = {"accuracy_stderr,none": "N/A", "file,none": "answers.json", "nothing,none": float("nan")}
-        return {"results": {"yes": metrics | extras}, "samples": {"yes": rows}, "higher_is_better": {}}
-
-    (task,) = summarise_tasks([], side([1.0, 0.0, 1.0], 0.7), side([1.0, 1.0, 1.0], 0.9))
-    by_metric = {score.metric: score for score in task.scores}
-    assert set(by_metric) == {"accuracy", "f1", "marks"}
-    assert by_metric["accuracy"].ci95 == difference_interval([0.0, -1.0, 0.0])
-    assert by_metric["f1"].ci95 is None and by_metric["f1"].difference == pytest.approx(-0.2)
-    assert by_metric["marks"].ci95 is None
-
-
-def test_scores_that_are_all_alike_have_one_only_where_the_task_declares_a_mean():
-    rows = [{"doc_id": i, "match": 0.0, "f1": 0.0} for i in range(10)]
-    listed = [{"metric": "match", "aggregation": "mean"}, {"metric": "f1", "aggregation": "function"}]
-    side = {
-        "results": {"yes": {"match,none": 0.0, "f1,none": 0.0}},
-        "samples": {"yes": rows},
-        "higher_is_better": {},
-        "configs": {"yes": {"metric_list": listed}},
+def side(scores, task="yes", **more) -> dict:
+    """lmms-eval's results of one model: the mean of these scores, and further numbers."""
+    listed = [{"metric": "match", "aggregation": "mean"}]
+    return {
+        "results": {task: {"alias": task, "match,none": float(np.mean(scores)), "match_stderr,none": "N/A", **more}},
+        "samples": {task: [{"doc_id": i, "match": score} for i, score in enumerate(scores)]},
+        "higher_is_better": {task: {"match": True}},
+        "configs": {task: {"metric_list": listed}},
     }
-    (task,) = summarise_tasks([], side, side)
-    assert [score.ci95 for score in task.scores] == [difference_interval([0.0] * 10), None]
 
 
-def test_each_filter_has_its_own_samples():
-    def side(strict, flexible):
-        rows = [{"doc_id": i, "match": s} for scores in (strict, flexible) for i, s in enumerate(scores)]
-        results = {"match,strict": sum(strict) / 2, "match,flexible": sum(flexible) / 2}
-        return {"results": {"sums": results}, "samples": {"sums": rows}, "higher_is_better": {"sums": {"match": True}}}
-
-    (task,) = summarise_tasks([], side([0, 0], [1, 0]), side([0, 1], [1, 1]))
-    assert [(s.filter, s.difference, s.ci95) for s in task.scores] == [
-        ("strict", -0.5, difference_interval([0.0, -1.0])),
-        ("flexible", -0.5, difference_interval([0.0, -1.0])),
-    ]
-
-
-def answered(document: int, picture: int | None, pruned: str = "yes") -> AnsweredQuestion:
-    said = Answer(text="yes", tokens=1, prefill_ms=2.0, ttft_ms=3.0, total_ms=4.0)
-    return AnsweredQuestion(
-        task="yes",
-        document=document,
-        picture=picture,
-        retention=0.3,
-        dense_first=True,
-        dense=said,
-        pruned=said.model_copy(update={"text": pruned}),
+def question(document: int, picture: int | None = None, *, text: str = "yes", task: str = "yes", tokens: int = 90):
+    """A question to which the dense model answers yes in 4 ms, and the cell says `text` in 2 ms."""
+    said = Answer(text="yes", tokens=1, prefill_ms=4.0, ttft_ms=5.0, total_ms=6.0, kv_bytes=100)
+    pruned = PrunedAnswer(
+        text=text,
+        tokens=2,
+        prefill_ms=2.0,
+        ttft_ms=2.5,
+        total_ms=3.0,
+        kv_bytes=40,
+        cell=CELL,
+        retention=0.25 if document % 2 else 0.35,
+        fastv_macs=300,
     )
+    return AnsweredQuestion(
+        task=task,
+        split="test",
+        document=document,
+        prompt="",
+        picture=picture,
+        visual_tokens=tokens,
+        order=(DENSE, CELL.id),
+        dense=said,
+        dense_fastv_macs=1000,
+        answers=(pruned,),
+    )
+
+
+def test_a_row_has_scores_work_cache_and_times():
+    answers = [question(0, 0), question(1, 1, text="no")]
+    cell, dense = side([1.0, 0.0]), side([1.0, 1.0])
+    row = evaluate_row(CELL, answers, cell, dense, columns(cell), "a port")
+    (task,) = row.tasks
+    assert (row.cell, row.remark, task.questions) == (CELL, "a port", 2)
+    for found in (row, task):
+        assert (found.retention, found.fastv_macs, found.kv_bytes) == (pytest.approx(0.3), 300, 40)
+        assert (found.prefill_ms.value, found.total_ms.value) == (2.0, 3.0)
+        assert (found.prefill_speedup.value, found.total_speedup.value) == (2.0, 2.0)
+    assert (task.same_answer.value, task.tokens.value, task.ttft_speedup.value) == (0.5, 2, 2.0)
+    (score,) = task.scores
+    assert (score.metric, score.filter, score.higher_is_better) == ("match", "none", True)
+    assert (score.value, score.dense, score.difference) == (0.5, 1.0, -0.5)
+    assert score.ci95 == pytest.approx(difference_interval([0.0, -1.0]))
+    assert [(one.benchmark, one.value, one.share) for one in row.benchmarks] == [("yes", 0.5, 0.5)]
+
+
+def test_the_dense_row_has_nothing_to_be_compared_with():
+    dense = side([1.0, 1.0])
+    row = evaluate_row(None, [question(0), question(1)], dense, None, columns(dense))
+    assert (row.cell, row.retention, row.fastv_macs, row.kv_bytes) == (None, 1.0, 1000, 100)
+    assert (row.prefill_ms.value, row.prefill_speedup, row.average) == (4.0, None, None)
+    assert (row.tasks[0].same_answer, row.tasks[0].scores[0].dense) == (None, None)
+
+
+def test_only_numbers_of_lmms_eval_are_scores():
+    extras = {"file,none": "answers.json", "nothing,none": float("nan")}
+    (task,) = evaluate_row(CELL, [], side([1.0], **extras), None, ()).tasks
+    assert [score.metric for score in task.scores] == ["match"]
 
 
 def test_questions_about_one_picture_are_counted_together():
     """Of ten pictures with four questions each, two lose all four answers."""
     lost = [picture in (2, 5) for picture in range(10) for _ in range(4)]
 
-    def side(scores):
-        rows = [{"doc_id": i, "match": s} for i, s in enumerate(scores)]
-        listed = [{"metric": "match", "aggregation": "mean"}]
-        return {
-            "results": {"yes": {"match,none": float(np.mean(scores))}},
-            "samples": {"yes": rows},
-            "higher_is_better": {},
-            "configs": {"yes": {"metric_list": listed}},
-        }
-
     def widths(pictures):
-        answers = [answered(i, picture, "no" if lost[i] else "yes") for i, picture in enumerate(pictures)]
-        (task,) = summarise_tasks(answers, side([float(not one) for one in lost]), side([1.0] * 40))
+        answers = [question(i, picture, text="no" if lost[i] else "yes") for i, picture in enumerate(pictures)]
+        cell = side([float(not one) for one in lost])
+        (task,) = evaluate_row(CELL, answers, cell, side([1.0] * 40), ()).tasks
         return np.ptp(task.scores[0].ci95), np.ptp(task.same_answer.ci95)
 
     apart = widths([None] * 40)
@@ -109,10 +119,19 @@ def test_questions_about_one_picture_are_counted_together():
 
 
 def test_a_group_has_scores_and_no_times():
-    said = Answer(text="yes", tokens=1, prefill_ms=2.0, ttft_ms=3.0, total_ms=4.0)
-    answer = AnsweredQuestion(task="pope_adv", document=0, retention=0.3, dense_first=True, dense=said, pruned=said)
     results = {"pope_full": {"accuracy,none": 0.5, "alias": "pope_full"}, "pope_adv": {"accuracy,none": 0.5}}
     found = {"results": results, "samples": {}, "higher_is_better": {"pope_full": {"accuracy": True}}}
-    group, leaf = summarise_tasks([answer], found, found)
+    group, leaf = evaluate_row(CELL, [question(0, task="pope_adv")], found, found, ()).tasks
     assert (group.questions, group.prefill_ms, group.scores[0].difference) == (0, None, 0.0)
-    assert (leaf.questions, leaf.prefill_speedup.value, leaf.same_answer.value) == (1, 1.0, 1.0)
+    assert (leaf.questions, leaf.prefill_speedup.value, leaf.same_answer.value) == (1, 2.0, 1.0)
+
+
+def test_a_variant_is_compared_with_the_default_on_the_same_questions():
+    answers = [question(i, i) for i in range(4)]
+    default, variant = side([1.0, 1.0, 1.0, 0.0]), side([1.0, 1.0, 0.0, 0.0])
+    found = compare_with(default, variant, columns(default), answers)
+    (score,) = found.benchmarks
+    assert (score.value, score.dense, score.difference) == (0.5, 0.75, -0.25)
+    assert score.ci95 == pytest.approx(difference_interval([0.0, 0.0, -1.0, 0.0]))
+    assert found.average == pytest.approx(0.5 / 0.75)
+    assert found.average_ci95[0] < found.average < found.average_ci95[1]

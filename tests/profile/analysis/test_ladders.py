@@ -2,9 +2,9 @@
 
 import pytest
 
-from trio_core import methods
+from trio_core import Trio, methods
 from trio_profile.analysis.cells import CellSummary
-from trio_profile.analysis.ladders import clamped_above, idle_stages
+from trio_profile.analysis.ladders import OF_TRIO, clamped_above, idle_stages
 from trio_profile.records.schema import Retention
 
 TOKENS = 2880
@@ -40,8 +40,11 @@ def test_a_sweep_below_the_limit_has_none():
     assert clamped_above(cells("trio", 0.11, 0.22, 0.5), TOKENS, 32) is None
 
 
-def test_without_a_cell_below_the_limit_the_proportion_is_not_known():
-    assert clamped_above(cells("trio", 0.66, 0.77), TOKENS, 32) is None
+def test_without_a_cell_below_the_limit_the_paper_says_the_proportion_of_trio():
+    assert Trio.proportion == OF_TRIO
+    assert clamped_above(cells("trio", 0.77), TOKENS, 32) == pytest.approx(0.53125, abs=0.002)
+    assert clamped_above(cells("trio", 0.33), TOKENS, 32) is None
+    assert clamped_above(cells("pyramiddrop", 0.9), TOKENS, 32) is None
     assert clamped_above([], TOKENS, 32) is None
 
 
@@ -59,3 +62,10 @@ def test_a_stage_that_drops_next_to_none_is_named():
     (stage,) = idle_stages(cells("trio", 0.11, 0.55, 0.77), TOKENS)
     assert (stage.method, stage.nominal_retention, stage.layer) == ("trio", 0.77, 10)
     assert (stage.tokens, stage.dropped) == (2880, 3)
+
+
+def test_behind_the_encoder_a_stage_that_keeps_all_is_named():
+    """visionzip+trio gives 1654 of 2880 tokens to the decoder, and its first stage there keeps them."""
+    (stage,) = idle_stages(cells("visionzip+trio", 0.11, 0.33), TOKENS)
+    assert (stage.nominal_retention, stage.layer, stage.dropped) == (0.33, 1, 0)
+    assert stage.tokens == cell("visionzip+trio", 0.33).budgets[0]

@@ -52,6 +52,28 @@ def test_failed_cells_are_listed_and_do_not_count_for_the_break_even():
     assert found.break_even["kv_bytes"].status == "always"
 
 
+def test_a_cell_whose_selection_was_not_counted_is_left_out_of_the_break_even_with_the_counted_factor():
+    """An overhead factor of 9 ends the gain below 0.77. With γ = 1 in its place the last cell would look cheaper."""
+    asked = study(retentions=(0.11, 0.44, 0.77))
+    ran = [measurement("trio", retention, selection_forwards=9.0) for retention in asked.retentions]
+    whole = document(asked, ran).break_even_counted_gamma["trio"]
+    uncounted = ran[2].model_copy(update={"gamma_counted": None})
+    found = document(asked, [*ran[:2], uncounted])
+    assert whole.measured == pytest.approx((0.11, 0.77), abs=0.01)
+    assert found.break_even_counted_gamma["trio"].measured == pytest.approx((0.11, 0.44), abs=0.01)
+    assert [cell.nominal_retention for cell in found.uncounted_selections] == [0.77]
+    assert not document(asked, ran).uncounted_selections
+
+
+def test_a_cell_that_runs_no_stage_needs_no_count():
+    """At full retention no stage drops tokens, so the formula has no overhead and no γ."""
+    asked = study(retentions=(0.11, 1.0))
+    full = measurement("trio", 1.0).model_copy(update={"fastv_overhead_macs": 0, "gamma_counted": None})
+    found = document(asked, [measurement("trio", 0.11), full])
+    assert found.break_even_counted_gamma["trio"].measured == pytest.approx((0.11, 1.0), abs=0.01)
+    assert not found.uncounted_selections
+
+
 def test_times_need_no_dense_count_but_exact_quantities_do():
     found = document(without_dense=True).break_even
     assert found["prefill_ms"].status == "crossing"

@@ -96,15 +96,23 @@ def test_a_comparison_and_an_ablation_have_rows_too():
 @pytest.mark.parametrize(
     ("made", "entries", "column", "count"),
     [
-        (evaluation, "tasks", "task", 2),
         (layers_document, "layers", "forward_ms_high", 4),
         (theory_document, "layers", "top_overlap_low", 4),
     ],
-    ids=["eval", "layers", "theory"],
+    ids=["layers", "theory"],
 )
 def test_other_kinds_have_a_row_for_each_entry_of_their_list(made, entries, column, count):
     rows = rows_of(made(), entries)
     assert len(rows) == count and column in rows[0]
+
+
+def test_an_evaluation_has_a_row_for_each_cell_and_task():
+    rows = rows_of(evaluation(), "cells")
+    assert len(rows) == 4 * 3
+    assert [row["method"] for row in rows[::3]] == ["dense", "trio", "fastv", "trio"]
+    assert rows[4]["benchmark"] == "MME" and rows[4]["score"] == 1789.0 and rows[4]["dense_score"] == 1862.0
+    assert rows[4]["score_difference_low"] < -73 < rows[4]["score_difference_high"]
+    assert rows[3]["prefill_speedup_low"] < rows[3]["prefill_speedup"] and rows[0]["prefill_speedup"] is None
 
 
 def test_a_document_without_a_list_is_refused():

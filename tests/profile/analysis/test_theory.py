@@ -7,6 +7,7 @@ from scipy.stats import spearmanr
 from tests.profile.documents import removal
 from trio_profile.analysis import theory as analysis
 from trio_profile.records.schema import Removal
+from trio_profile.stats.resampling import draws
 
 
 def test_rank_correlation_equals_scipys():
@@ -28,6 +29,38 @@ def test_tokens_above_the_mean_and_the_top_are_counted_by_hand():
     # The top 11 % of 20 are 2.
     x, y = np.arange(20.0), np.array([*range(18), 30.0, 5.5])
     assert analysis.top_overlap(x, y) == 0.5
+
+
+def test_shares_above_the_mean_equal_those_of_a_plain_loop():
+    """Pictures of several sizes, three questions about each, two benchmarks, and one with too few questions."""
+    draw = np.random.default_rng(4)
+    current = [draw.gamma(0.5, size=(2, 8 + 4 * (q // 3))) for q in range(33)]
+    pictures, names = [q // 3 for q in range(33)], ["pope"] * 15 + ["gqa"] * 12 + ["few"] * 3 + [""] * 3
+    layers = analysis.by_depth(current, current, 5, pictures, names)
+    groups = {"": range(33), "pope": range(15), "gqa": range(15, 27)}
+    for index, layer in enumerate(layers):
+        assert set(layer.above_mean_share_by_benchmark) == set(layer.above_mean_by_benchmark) == {"pope", "gqa"}
+        for name, own in groups.items():
+            counts, shares = [], []
+            for question in own:
+                saliency = current[question][index]
+                counts.append(sum(1 for value in saliency if value > sum(saliency) / len(saliency)))
+                shares.append(counts[-1] / len(saliency))
+            found = layer.above_mean_share_by_benchmark[name] if name else layer.above_mean_share
+            count = layer.above_mean_by_benchmark[name] if name else layer.above_mean
+            assert found is not None and found.value == pytest.approx(np.mean(shares))
+            assert count.value == pytest.approx(np.mean(counts)) and count.samples == found.samples == len(own)
+            clusters = [pictures[question] for question in own]
+            means = [np.mean([shares[drawn] for drawn in row]) for row in draws(len(own), 1000, 5, clusters)]
+            assert found.ci95 == pytest.approx(np.quantile(means, [0.025, 0.975]))
+
+
+def test_benchmarks_count_their_questions_pictures_and_tokens():
+    names, tokens, pictures = ["pope", "pope", "gqa", ""], [8, 12, 8, 8], [0, 1, 0, 2]
+    pope, gqa = analysis.benchmarks(names, tokens, pictures)
+    assert (pope.name, pope.questions, pope.pictures, pope.visual_tokens) == ("pope", 2, 2, (8, 12))
+    assert (gqa.name, gqa.questions, gqa.pictures, gqa.visual_tokens) == ("gqa", 1, 1, (8, 8))
+    assert analysis.benchmarks(["pope"] * 4, tokens, pictures) == analysis.benchmarks([""] * 4, tokens) == ()
 
 
 def test_agreement_that_grows_with_depth_has_a_positive_trend():

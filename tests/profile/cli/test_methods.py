@@ -19,3 +19,14 @@ def test_the_listing_says_what_each_method_does(capsys):
     assert all(name in captured for name in methods.names())
     assert methods.find("fastv").summary().split()[0] in captured
     assert "2403.06764" in captured
+
+
+def test_single_methods_and_combinations_are_listed_by_name(capsys):
+    (found,) = document(capsys, "methods", "visionzip+trio")["methods"]
+    assert found["reference"]["arxiv"] == "2412.04467, 2602.04657" and found["remark"] == "our combination"
+    assert found["selection_macs"] == selection_cost(methods.find("visionzip+trio"))[0] > 0
+    assert run(["methods", "visionzip+trio", "fastv"]) == 0
+    shown = capsys.readouterr().out
+    assert "arXiv 2412.04467, 2602.04657" in shown and "pyramiddrop" not in shown
+    assert run(["methods", "trio+visionzip"]) == 2
+    assert "comes first: visionzip+trio" in capsys.readouterr().err

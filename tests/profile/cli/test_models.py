@@ -72,6 +72,8 @@ def test_models_check_says_what_a_checkpoint_lacks_and_exits_with_1(saved, capsy
         (["somewhere"], "`models --check somewhere` tries it"),
         (["--check", "--device", "cpu"], "--device is for `models --check DIR`"),
         (["--check", "pocket", "--device", "tpu9"], "device 'tpu9' is unknown to torch"),
+        (["--check", "pocket", "--attention", "nonsense"], "attention 'nonsense' is unknown to transformers"),
+        (["--check", ""], "unknown model ''"),
     ],
 )
 def test_models_refuses_bad_input_in_one_line(capsys, line, says):

@@ -90,7 +90,7 @@ def test_the_report_has_a_page_for_each_retention(compared: Comparison, answered
 
 
 def test_sentences_name_the_fastest_method_and_the_closest(compared: Comparison):
-    first, closest, beaten = pages.sentences(compared, 0.3)
+    first, closest, beaten, *_ = pages.sentences(compared, 0.3)
     assert first.startswith("Fastest method at 30.0 %: trio, 4.0000×") and first.endswith(" over dense.")
     assert closest.startswith("Closest to dense: grid, mean KL 0.100 nats, prefill 2.0000×")
     assert beaten == "By mean KL, every method is closer to dense than random selection."
@@ -235,3 +235,29 @@ def test_the_page_escapes_names(compared: Comparison):
     rows = [*compared.rows, *(row.model_copy(update=name) for row in (compared.at(0.3)[0], compared.rows[-1]))]
     text = html.render(pages.report(compared.model_copy(update={"rows": rows, "study": study})))
     assert "<script>alert(1)" not in text and "&lt;script&gt;alert(1)" in text
+
+
+def test_the_counted_factor_stands_beside_gamma_and_below_1_it_is_no_gamma():
+    study = examples.study(("trio", "random"), retentions=(0.3,), verb="compare")
+    cells = [
+        examples.measurement("trio", 0.3, selection_forwards=0.21),
+        examples.measurement("random", 0.3).model_copy(update={"fastv_overhead_macs": 0}),
+    ]
+    found = compare(study, examples.environment(), examples.dense(), cells)
+    assert pages.sentences(found, 0.3)[-1] == (
+        "The formula takes γ = 1. Overhead factors by count: trio 0.210. A factor below 1 is no γ of the paper, which "
+        "is 1 + β."
+    )
+    table = next(table for table in tables(found) if "tokens kept" in table.columns and "at" not in table.columns)
+    at = [table.columns.index(name) for name in ("overhead factor", "f(n) with the factor", "tokens kept")]
+    trio, random = sorted(table.rows, key=lambda row: row[0].text, reverse=True)
+    assert [trio[place].text for place in at] == ["0.210", "31 %", "309, 182, 74"]
+    assert [random[place].text for place in at[:2]] == ["–", "–"]
+
+
+def test_budgets_near_full_retention_are_a_reminder():
+    study = examples.study(("trio", "random"), retentions=(0.3, 0.77), verb="compare")
+    cells = [examples.measurement(cell.method, cell.retention) for cell in study.cells()]
+    found = compare(study, examples.environment(), examples.dense(), cells)
+    reminders = next(block for block in pages.verdict_page(found).blocks if getattr(block, "tone", "") == "doubt")
+    assert "cannot keep their proportion" in reminders.lines[0] and "trio" in found.clamped_above

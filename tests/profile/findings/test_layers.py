@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.profile.documents import layers_document
+from tests.profile.documents import layers_at, layers_document
 from tests.profile.reading import blocks, in_terminal, rows, sentences, table, too_wide
 from trio_profile.analysis.layers import LayersDocument
 from trio_profile.findings import layers as pages
@@ -67,9 +67,37 @@ def test_the_whole_prefill_stands_beside_the_devices_peaks(document: LayersDocum
 
 def test_terminal_and_page_show_the_same_report(document: LayersDocument):
     report = pages.report(document)
-    assert [page.id for page in report.pages] == ["walk", "layers", "stages"]
+    assert [page.id for page in report.pages] == ["walk", "layers", "stages", "efficiency"]
     shown, html = in_terminal(report), render(report)
     for text in ("time that does not follow work", "1.33× [1.28, 1.38]", "lm_head", "576 → 64"):
         assert text in shown.replace("\n", " ") or text in shown
     assert "time that does not follow work" in html and html.count("of 636") >= 4
     assert not list(too_wide(report))
+
+
+def test_the_claim_stands_with_gamma_and_with_the_counted_factor(document: LayersDocument):
+    (line,) = [line for line in sentences(pages.report(document)) if line.startswith("The claim takes")]
+    assert line == (
+        "The claim takes γ = 1. The selection of trio has an overhead factor of 0.210 by count. With it the formula "
+        "claims 3.12×."
+    )
+
+
+def test_several_retentions_have_one_table_first_and_then_their_own_pages():
+    report = pages.report(layers_at(0.1, 0.5))
+    assert [page.id for page in report.pages] == [
+        "efficiency",
+        *(f"{name}-{mark}" for mark in ("0.1", "0.5") for name in ("walk", "layers", "stages")),
+    ]
+    assert report.pages[1].title == "At 10.0 %: from the claimed speed-up to the measured one"
+    assert "10.0 % and 50.0 % retention" in report.facts
+    ids = [block.id for block in (*blocks(report, Waterfall), *blocks(report, Chart))]
+    assert sorted(ids) == ["layers-0.1", "layers-0.5", "walk-0.1", "walk-0.5"]
+    assert "At 50.0 %" in render(report) and not list(too_wide(report))
+
+
+def test_a_document_of_an_earlier_version_has_no_efficiency_table(document: LayersDocument):
+    given = document.model_dump(exclude={"cells", "efficiency", "budgets", "stage_layers"})
+    old = LayersDocument.model_validate({**given, "sessions": ()})
+    assert len(old.cells) == 1 and old.cells[0].layers == document.layers
+    assert [page.id for page in pages.report(old).pages] == ["walk", "layers", "stages"]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from tests.profile.examples import document, environment, session, study
 from trio_profile.findings.blocks import Page, Table, Terms
-from trio_profile.findings.study_page import study_page
+from trio_profile.findings.study_page import report_of, study_page
 
 
 def shown(*sessions, **fields) -> Page:
@@ -23,6 +23,14 @@ def rows(page: Page) -> list[dict[str, str]]:
 def test_the_page_names_the_number_of_processes():
     assert asked(shown(session(processes=4)))["processes"] == "4 for each cell, one after another"
     assert asked(shown(session(processes=4), processes=2))["processes"] == "2 for each cell, one after another"
+
+
+def test_the_page_and_the_heading_say_the_pixels_of_a_picture_where_the_study_sets_them():
+    found = document(study(pixels=(256, 784)))
+    assert asked(study_page(found))["pixels of a picture"] == "256 to 784"
+    assert "pictures of 256 to 784 pixels" in report_of(found, "trio", []).facts
+    assert "pixels of a picture" not in asked(shown())
+    assert asked(shown(pixels=(784, 784)))["pixels of a picture"] == "784"
 
 
 def test_each_session_has_its_start_command_host_commit_and_the_other_work():

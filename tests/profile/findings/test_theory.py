@@ -11,8 +11,8 @@ from trio_profile.analysis import theory as analysis
 from trio_profile.analysis.theory import TheoryDocument
 from trio_profile.findings import theory as pages
 from trio_profile.findings.blocks import Chart, Table
-from trio_profile.records.estimate import Correlation, Count, Overlap
-from trio_profile.render import render
+from trio_profile.records.estimate import Correlation, Count, Overlap, TokenShare
+from trio_profile.render import latex, markdown, render
 
 PUBLISHED = Path(__file__).parents[3] / "reports" / "pocket" / "theory" / "theory.json"
 
@@ -81,14 +81,90 @@ def test_the_sentence_on_depth_names_the_lowest_layer_and_the_trend(document: Th
         assert "layer 4" not in said  # the last layer agrees with itself
 
 
-def test_the_largest_step_of_the_count_is_named(document: TheoryDocument):
-    counts = (12.0, 4.0, 5.0, 6.0)
-    layers = tuple(
-        layer.model_copy(update={"above_mean": Count(value=value, ci95=(value, value), samples=10)})
-        for layer, value in zip(document.layers, counts, strict=True)
+def with_shares(document: TheoryDocument, **shares: tuple[float, ...]) -> TheoryDocument:
+    """The document with these shares above the mean at its layers. all: over all questions; others: by benchmark."""
+
+    def exactly(value: float) -> TokenShare:
+        return TokenShare(value=value, ci95=(value, value), samples=10)
+
+    layers = []
+    for index, layer in enumerate(document.layers):
+        own = {name: exactly(values[index]) for name, values in shares.items() if name != "all"}
+        fields = {"above_mean_share": exactly(shares["all"][index]), "above_mean_share_by_benchmark": own}
+        counts = {name: Count(value=1, ci95=(1, 1), samples=10) for name in own}
+        layers.append(layer.model_copy(update={**fields, "above_mean_by_benchmark": counts}))
+    return document.model_copy(update={"layers": tuple(layers)})
+
+
+def test_the_largest_step_of_the_share_is_named(document: TheoryDocument):
+    said = sentences(pages.report(with_shares(document, all=(0.6, 0.2, 0.25, 0.3))))[-1]
+    assert said == (
+        "The share of visual tokens above the mean changes most from layer 1 to layer 2: "
+        "it falls from 60.0 % to 20.0 %."
     )
-    said = sentences(pages.report(document.model_copy(update={"layers": layers})))[-1]
-    assert said == ("The count above the mean changes most from layer 1 to layer 2: it falls by 8 of 20 tokens.")
+
+
+def test_each_benchmark_has_its_largest_step(document: TheoryDocument):
+    falls, rises = (0.6, 0.2, 0.25, 0.3), (0.2, 0.2, 0.2, 0.5)
+    same = with_shares(document, all=falls, pope=falls, gqa=falls)
+    assert sentences(pages.report(same))[-1] == "It is the same step for gqa and pope."
+    # Without several files they are kinds, which are sorted by name.
+    other = with_shares(document, all=falls, pope=rises, gqa=falls, mme=rises)
+    assert sentences(pages.report(other))[-1] == (
+        "The largest change is from layer 1 to layer 2 for gqa, and from layer 3 to layer 4 for mme and pope."
+    )
+
+
+def test_each_benchmark_has_a_curve_a_column_and_its_questions():
+    """Two kinds of question, and one with too few of them."""
+    document = theory_document(["what"] * 10 + ["count"] * 11 + ["why"] * 3, tokens=30)
+    report = pages.report(document)
+    assert "20 to 30 visual tokens" in report.facts
+    assert "An interval needs 10 questions, so there is no curve for why (3)." in sentences(report)
+    *_, chart = blocks(report, Chart)
+    assert [series.name for series in chart.series] == ["all questions", "count", "what"]
+    first = document.layers[0].above_mean_share_by_benchmark["what"]
+    assert (chart.series[2].y[0], chart.series[2].low[0]) == (100 * first.value, 100 * first.ci95[0])
+    assert rows(table(report, "Questions by kind"))[-1] == ["why", "3", "3", "20 to 30"]
+    shares = table(report, "Share of visual tokens above the mean saliency, by kind")
+    assert list(shares.columns) == ["layer", "all questions", "count", "what"] and len(shares.rows) == 4
+    assert f'The table "{shares.caption}"' in chart.label and not shares.detail
+    assert table(report, "Number of visual tokens above the mean saliency, by kind").detail
+    for drawn in (render(report), markdown.markdown(report), latex.latex(report)):
+        assert "all questions" in drawn and "Share of visual tokens above the mean saliency, by kind" in drawn
+
+
+def test_curves_of_several_files_are_called_benchmarks():
+    document = theory_document(["pope"] * 10 + ["gqa"] * 10)
+    study = document.study.model_copy(update={"questions": ("pope.jsonl", "gqa.jsonl")})
+    report = pages.report(document.model_copy(update={"study": study}))
+    shown = in_terminal(report)
+    assert [row[0] for row in rows(table(report, "Questions by benchmark"))] == ["pope", "gqa"]  # as the files
+    assert "A curve for each benchmark" in " ".join(shown.split())
+
+
+def test_one_benchmark_alone_has_no_table(document: TheoryDocument):
+    captions = [found.caption for found in blocks(pages.report(document), Table)]
+    assert not any("by kind" in caption for caption in captions)
+    few = theory_document(["what"] * 5 + ["why"] * 5)
+    captions = [found.caption for found in blocks(pages.report(few), Table)]
+    assert "Questions by kind" in captions and not any("Share of" in caption for caption in captions)
+
+
+def test_an_old_document_has_the_share_of_the_first_questions_tokens(document: TheoryDocument):
+    layers = tuple(layer.model_copy(update={"above_mean_share": None}) for layer in document.layers)
+    old = document.model_copy(update={"layers": layers, "visual_tokens_range": None})
+    new, same = (blocks(pages.report(one), Chart)[-1].series[0] for one in (document, old))
+    assert list(same.y) == pytest.approx(list(new.y)) and list(same.low) == pytest.approx(list(new.low))
+    assert "20 visual tokens" in pages.report(old).facts
+
+
+def test_many_numbers_of_kept_tokens_become_a_range(document: TheoryDocument):
+    stage = document.stages[0].model_copy(update={"kept": tuple(range(5, 40))})
+    found = table(
+        pages.report(document.model_copy(update={"stages": (stage,)})), "Every correlation, and the bound's constant"
+    )
+    assert rows(found)[0][1] == "5 to 39"
 
 
 def test_a_report_of_nothing_that_varies_says_so(document: TheoryDocument):

@@ -146,3 +146,10 @@ def test_a_stage_that_drops_next_to_none_is_told():
     idle = cell.model_copy(update={"budgets": (576, 573, 300)})
     told = sentences(document(study(retentions=(0.77,)), [idle]))
     assert "At 77.0 % the stage of trio after layer 10 drops 3 of 576 tokens, and pays for the scores of all." in told
+
+
+def test_a_cell_that_the_break_even_leaves_out_is_named():
+    asked = study(retentions=(0.11, 0.33))
+    uncounted = measurement("trio", 0.33).model_copy(update={"gamma_counted": None})
+    told = verdict.doubts(document(asked, [measurement("trio", 0.11), uncounted]))
+    assert any("leaves out trio at 33.0 %: the work of the selection was not counted" in line for line in told)

@@ -52,6 +52,18 @@ def test_a_model_of_the_hub_has_a_digest_once_it_is_downloaded(tmp_path, monkeyp
     assert set(input_digests(study(model="owner/model"))) == {"model/config.json"}
 
 
+def test_several_files_of_questions_have_digests_of_their_own(tmp_path):
+    files = [tmp_path / name for name in ("pope.jsonl", "gqa.jsonl")]
+    for file in files:
+        file.write_text('{"image": "a.png", "question": "What?"}')
+    asked = study(verb="theory", questions=tuple(map(str, files)))
+    before = input_digests(asked)
+    assert {name.partition("/")[0] for name in before} == {"questions"} and len(before) == 4
+    files[1].write_text('{"image": "a.png", "question": "Why?"}')
+    after = input_digests(asked)
+    assert [name for name in before if before[name] != after[name]] == ["questions/gqa.jsonl"]
+
+
 def test_questions_and_their_pictures_are_told_apart(tmp_path):
     (tmp_path / "a.png").write_bytes(b"one")
     file = tmp_path / "q.jsonl"

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from tests.profile.family_checkpoints import Saved
 from trio_core.models import adapter_for
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN
@@ -92,8 +93,12 @@ def test_llava_next_pads_its_picture_as_the_library_counts_it(name: str, size: t
         ({"model": "./nowhere"}, "unknown model './nowhere'"),
         ({"device": "tpu9"}, "device 'tpu9' is unknown to torch"),
         ({"device": "meta"}, "device 'meta' cannot be timed"),
-        ({"attention": "magic"}, "attention 'magic' cannot be used here"),
-        ({"model": "pocket-deep", "attention": "magic"}, "attention 'magic' cannot be used here"),
+        ({"attention": "magic"}, "attention 'magic' is unknown to transformers; choose eager, "),
+        (
+            {"model": "pocket-deep", "attention": "flash_attention_2"},
+            "attention 'flash_attention_2' cannot be used here",
+        ),
+        ({"pixels": (64, 6400)}, "pixels = 64,6400: model 'pocket' is built in and its pictures have one size"),
     ],
 )
 def test_unknown_names_are_refused_in_one_line(fields, says):
@@ -101,6 +106,14 @@ def test_unknown_names_are_refused_in_one_line(fields, says):
         load(Study(**fields))
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_kernel_that_the_model_lacks_names_one_that_it_has(saved: Saved):
+    with pytest.raises(StudyError) as caught:
+        load(Study(model=str(saved("FastVLM"))))
+    assert str(caught.value) == (
+        "attention 'sdpa' cannot be used here: ConvNextModel does not support it; choose --attention eager"
+    )
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")

@@ -7,17 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from torch import Tensor
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
+from tests.profile.labelled import PHOTOGRAPHS, needs_labels, region
 from trio_core.models import adapter_for, families, toy
 from trio_core.models.adapter import Adapter
 from trio_profile.inputs import picture
+from trio_profile.inputs.models import load
+from trio_profile.inputs.processors import load_processor
 from trio_profile.inputs.questions import open_picture
-from trio_profile.inputs.workload import build
+from trio_profile.inputs.workload import ask, build
 from trio_profile.records.schema import Study
 
 # --- where the tokens lie --------------------------------------------------------------------------------------------
@@ -89,6 +92,56 @@ def test_the_token_whose_features_change_lies_where_the_grid_says(family, proces
             assert found == (int(middle[0] * grid.rows), int(middle[1] * grid.columns)), (grid, row, column)
         shown = np.asarray(picture._image(picture.lay_out(adapter, changed).pixels, processor), dtype=int)
         assert np.abs(shown - bright).max() <= 1
+
+
+def _middle(image: Image.Image, width: int, height: int) -> Image.Image:
+    left, top = (image.width - width) // 2, (image.height - height) // 2
+    return image.crop((left, top, left + width, top + height))
+
+
+@needs_labels
+@pytest.mark.parametrize(("photograph", "label"), [("2011_000003.jpg", "bottle"), ("2011_000025.jpg", "car")])
+@pytest.mark.parametrize(
+    ("family", "pixels"), [("LLaVA-1.5", None), ("LLaVA-NeXT", None), ("Qwen2.5-VL", (64, 20_000))]
+)
+def test_the_tokens_of_an_object_lie_on_its_polygon(saved, family, pixels, photograph, label):
+    """The colours of the object are inverted. The tokens that change are those that its polygon covers."""
+    loaded = load(Study(model=str(saved(family)), pixels=pixels))
+    adapter, file = adapter_for(loaded.model), PHOTOGRAPHS / photograph
+    whole, mask = open_picture(file), region(file, label)
+    inverted = Image.composite(Image.eval(whole, lambda level: 255 - level), whole, mask)
+    before, after = (ask(loaded.processor, [one], "What is this?") for one in (whole, inverted))
+    moved = (entering(adapter, after) - entering(adapter, before)).norm(dim=-1)
+    if family == "LLaVA-1.5":  # its processor cuts the middle square out
+        mask = _middle(mask, mask.height, mask.height)
+    for grid in picture.lay_out(adapter, before).grids:
+        covered = np.asarray(mask.resize((grid.columns, grid.rows), Image.Resampling.BOX), dtype=float)
+        across = grid.columns + grid.newline
+        own = moved[grid.first : grid.first + grid.tokens].view(grid.rows, across)[:, : grid.columns].numpy()
+        agreement, mirrored, upside_down = (
+            np.corrcoef(one.ravel(), own.ravel())[0, 1] for one in (covered, covered[:, ::-1], covered[::-1])
+        )
+        assert agreement > 0.75 and agreement > 0.25 + max(mirrored, upside_down)
+
+
+@pytest.mark.parametrize("name", ["motorcycle_left.png", "page.png", "horse.png", "retina.jpg"])
+@pytest.mark.parametrize("family", ["LLaVA-1.5", "LLaVA-NeXT", "Qwen2.5-VL"])
+def test_what_is_drawn_is_the_photograph_and_nothing_else(saved, photograph, family, name):
+    """Pictures of odd sizes, grey, transparent and large: the part that the model gets, in the photograph's colours."""
+    processor, adapter = load_processor(str(saved(family))), adapter_for(families[family].toy())
+    whole = open_picture(photograph.with_name(name))
+    layout = picture.lay_out(adapter, ask(processor, [whole], "What is this?"))
+    shown = picture._image(layout.pixels, processor.image_processor)
+    if family == "LLaVA-1.5":
+        whole = _middle(whole, min(whole.size), min(whole.size))
+    expected = whole.resize(shown.size, Image.Resampling.BICUBIC)
+    if family == "LLaVA-NeXT":  # the model cuts the padding of its tiles off in whole patches
+        expected = _middle(ImageOps.pad(whole, (32, 32), Image.Resampling.BICUBIC), *shown.size)
+    agreement, turned = (
+        np.corrcoef(np.asarray(shown).ravel(), np.asarray(one).ravel())[0, 1]
+        for one in (expected, expected.rotate(180))
+    )
+    assert agreement > max(0.8, turned)
 
 
 @pytest.mark.parametrize("family", [name for name in families if name not in picture._LAYOUTS])

@@ -17,9 +17,12 @@ from tests.profile.command import document
 from tests.profile.family_checkpoints import FILES, Saved
 from trio_core import prune
 from trio_core.models import families
+from trio_profile.errors import StudyError
 from trio_profile.inputs import processors
-from trio_profile.inputs.processors import NoVideos, load_processor
-from trio_profile.inputs.workload import build
+from trio_profile.inputs.models import load
+from trio_profile.inputs.processors import NoVideos, load_processor, load_with_pixels
+from trio_profile.inputs.questions import open_picture
+from trio_profile.inputs.workload import ask, build
 from trio_profile.records.schema import Study
 
 READ_VIDEOS = sorted(name for name, files in FILES.items() if files.video)
@@ -58,9 +61,72 @@ def test_every_family_answers_about_a_photograph_from_its_saved_checkpoint(saved
 def test_sweep_measures_a_saved_checkpoint(saved: Saved, photograph: Path, tmp_path: Path, capsys, name: str):
     line = ["sweep", "--model", saved(name), "--image", photograph, "--prompt", "What is this?", "--retention", "0.5"]
     short = ["--seconds", "0.1", "--processes", "1", "--asked", "1", "--new-tokens", "2", "--device", "cpu"]
+    if name == "Qwen2.5-VL":
+        short += ["--pixels", "64,9000"]
     found = document(capsys, *line, *short, "--out", tmp_path)
+    if name == "Qwen2.5-VL":
+        assert (found["study"]["pixels"], found["dense"]["visual_tokens"]) == ([64, 9000], 126)
     assert found["study"]["model"] == str(saved(name))
     assert [cell["status"] for cell in found["cells"]] == ["done"]
+
+
+@pytest.mark.parametrize(
+    ("pixels", "grid"),
+    [
+        # 451 × 300 pixels shrink by √(135 300 / 9 000) = 3.877 to 116 × 77, and then to multiples of 8, downwards.
+        ((64, 9_000), (9, 14)),
+        # They grow by √(200 000 / 135 300) = 1.216 to 548.3 × 364.7, and then to multiples of 8, upwards.
+        ((200_000, 400_000), (46, 69)),
+    ],
+)
+@pytest.mark.parametrize("name", sorted(name for name, family in families.items() if family.takes_pixels))
+def test_pixels_set_the_number_of_visual_tokens(saved: Saved, photograph: Path, name: str, pixels, grid):
+    processor = load_with_pixels(str(saved(name)), pixels)
+    inputs = ask(processor, [open_picture(photograph)], "What is this?")
+    assert inputs["image_grid_thw"].tolist() == [[1, 2 * grid[0], 2 * grid[1]]]  # 2 × 2 patches are one token
+    picture = processor.tokenizer.convert_tokens_to_ids(processor.image_token)
+    assert int((inputs["input_ids"] == picture).sum()) == grid[0] * grid[1]
+
+
+def test_a_study_with_pixels_measures_pictures_of_this_size(saved: Saved, photograph: Path):
+    study = Study(model=str(saved("Qwen2.5-VL")), image=str(photograph), prompt="What is this?")
+    tokens = [build(one).shape.visual_tokens for one in (study, study.model_copy(update={"pixels": (64, 9_000)}))]
+    assert tokens == [4 * 7, 9 * 14]  # the checkpoint's own limit is 2 304 pixels
+
+
+@pytest.mark.parametrize(
+    ("name", "tiles"),
+    [
+        ("page.png", 2 + 1),  # 384 × 191: two tiles side by side, and the whole picture
+        ("text.png", 3 + 1),  # 448 × 172 is nearer to 3 : 1 than to 2 : 1
+        ("astronaut.png", 4 + 1),  # 512 × 512 fills more than half of 2 × 2 tiles of 32 × 32
+    ],
+)
+def test_internvl_cuts_a_photograph_into_tiles_of_its_shape(saved: Saved, photograph: Path, name: str, tiles: int):
+    processor = load_processor(str(saved("InternVL")))
+    inputs = ask(processor, [open_picture(photograph.with_name(name))], "What is this?")
+    assert len(inputs["pixel_values"]) == tiles
+    picture = processor.tokenizer.convert_tokens_to_ids("<IMG_CONTEXT>")
+    assert int((inputs["input_ids"] == picture).sum()) == 16 * tiles
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("LLaVA-1.5", "resizes every picture to the size that its processor names"),
+        ("LLaVA-NeXT", "image_grid_pinpoints"),
+        ("InternVL", "min_patches and max_patches"),
+        ("SmolVLM", "cuts it into tiles"),
+    ],
+)
+def test_a_family_without_pixels_says_what_it_has_instead(saved: Saved, name: str, instead: str):
+    with pytest.raises(StudyError, match=rf"pixels = 64,9000: {name} .*{instead}.*of Qwen2-VL, .*Qwen3-VL$"):
+        load(Study(model=str(saved(name)), pixels=(64, 9_000)))
+
+
+def test_fewer_pixels_than_a_visual_token_has_are_refused(saved: Saved):
+    with pytest.raises(StudyError, match="a visual token of this model has 8 × 8 pixels; the most must be at least 64"):
+        load(Study(model=str(saved("Qwen3-VL")), pixels=(1, 63)))
 
 
 @without_torchvision

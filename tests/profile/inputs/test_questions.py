@@ -9,12 +9,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import skimage.data
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
 from trio_profile.errors import StudyError
-from trio_profile.inputs.questions import FEWEST, Question, hash_questions, open_picture, pictures_of, plain, read
+from trio_profile.inputs.questions import (
+    FEWEST,
+    Question,
+    benchmarks_of,
+    hash_questions,
+    open_picture,
+    pictures_of,
+    plain,
+    read,
+    read_several,
+)
 
 
 @pytest.fixture
@@ -39,6 +50,13 @@ def test_a_file_of_questions_with_pictures_beside_it(directory: Path):
     assert questions[0].picture().mode == "RGB" and questions[0].picture().size == (20, 30)
 
 
+def test_pictures_of_one_scene_count_as_one_picture(directory: Path):
+    Image.new("L", (20, 30)).save(directory / "next.png")
+    names = ("grey.png", "next.png")
+    lines = [{"image": name, "question": "What?", "scene": scene} for name in names for scene in "ab"]
+    assert pictures_of(read(written(directory, *lines))) == (0, 1, 0, 1)
+
+
 def test_questions_without_answers_may_be_few(directory: Path):
     (question,) = read(written(directory, {"image": "grey.png", "question": "What?"}))
     assert question.answer is None
@@ -52,6 +70,7 @@ def test_questions_without_answers_may_be_few(directory: Path):
         (["{"], "line 1 is not JSON"),
         ([GOOD, "[1]"], "line 2: a question has the fields"),
         ([{**GOOD, "colour": "red"}], "and no others"),
+        ([{**GOOD, "scene": 7}], "line 1: scene = 7 must be a text that is not empty"),
         ([{**GOOD, "image": "none.png"}], "none.png' does not exist"),
         ([{**GOOD, "image": "questions.jsonl"}], "no picture that can be read"),
         ([{**GOOD, "image": "../grey.png"}], "line 1: image '../grey.png' is outside the folder of the questions"),
@@ -73,6 +92,27 @@ def test_an_unusable_line_is_named(directory: Path, lines: list[object], says: s
     with pytest.raises(StudyError, match="questions") as refused:
         read(written(directory, *lines))
     assert says in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_questions_of_several_files_have_the_name_of_their_file(directory: Path):
+    first = written(directory, *[GOOD] * (FEWEST + 2)).rename(directory / "pope.jsonl")
+    second = written(directory, *[{"image": "grey.png", "question": "Why?"}] * FEWEST).rename(directory / "gqa.jsonl")
+    found = read_several([first, second], FEWEST)
+    assert [one.text for one in found] == ["What is it?"] * FEWEST + ["Why?"] * FEWEST
+    assert benchmarks_of(found) == ("pope",) * FEWEST + ("gqa",) * FEWEST
+    assert set(pictures_of(found)) == {0}  # both files name the same picture
+    assert benchmarks_of(read(first)) == ("what",) * (FEWEST + 2)
+
+
+def test_several_files_of_one_name_or_with_few_questions_are_refused(directory: Path):
+    first = written(directory, *[GOOD] * FEWEST)
+    (directory / "more").mkdir()
+    second = (directory / "more" / first.name).absolute()
+    with pytest.raises(StudyError, match="are both called 'questions': rename one of them"):
+        read_several([first, second], None)
+    few = written(directory, {"image": "grey.png", "question": "Why?"}).rename(directory / "few.jsonl")
+    with pytest.raises(StudyError, match=f"few.jsonl: 1 questions; an interval over them needs at least {FEWEST}"):
+        read_several([few], None)
 
 
 def test_only_line_feeds_end_a_line(directory: Path):
@@ -190,6 +230,54 @@ def test_a_picture_of_any_mode_becomes_rgb(tmp_path: Path, mode: str):
     form = "tiff" if mode in ("CMYK", "YCbCr") else "png"
     Image.new("L", (6, 4)).convert("P" if mode == "PA" else mode).save(tmp_path / f"a.{form}")
     assert open_picture(tmp_path / f"a.{form}").mode == "RGB"
+
+
+@pytest.fixture(scope="module")
+def cat() -> Image.Image:
+    """A photograph whose red, green and blue differ."""
+    return Image.open(Path(skimage.data.data_dir) / "chelsea.png").convert("RGB")
+
+
+FORMS = {
+    "grey.png": lambda cat: cat.convert("L"),
+    "palette.png": lambda cat: cat.convert("P", palette=Image.Palette.ADAPTIVE),
+    "alpha.png": lambda cat: Image.merge("RGBA", (*cat.split(), Image.linear_gradient("L").resize(cat.size))),
+    "print.jpg": lambda cat: cat.convert("CMYK"),
+    "print.tif": lambda cat: cat.convert("CMYK"),
+    "deep.png": lambda cat: Image.fromarray(np.asarray(cat.convert("L"), dtype=np.uint16) * 257),
+    "small.webp": lambda cat: cat,
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_photograph_of_any_form_keeps_its_pixels(tmp_path: Path, cat: Image.Image, name: str):
+    FORMS[name](cat).save(tmp_path / name)
+    expected = cat.convert("L").convert("RGB") if name in ("grey.png", "deep.png") else cat
+    shown = np.asarray(open_picture(tmp_path / name), dtype=int)
+    most = {"palette.png": 8, "print.jpg": 3, "small.webp": 4}.get(name, 1)
+    assert np.abs(shown - np.asarray(expected)).mean() < most
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_photograph_with_exif_data_stands_as_its_camera_says(tmp_path: Path, cat: Image.Image, orientation: int):
+    """How each orientation is stored, by the table of the EXIF standard: where row 0 and column 0 of the file are."""
+    turns = {2: [0], 3: [3], 4: [1], 5: [5], 6: [2], 7: [6], 8: [4]}  # Image.Transpose: upright → file
+    stored = cat
+    for turn in turns.get(orientation, []):
+        stored = stored.transpose(Image.Transpose(turn))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored.save(tmp_path / "turned.png", exif=exif)
+    assert np.array_equal(np.asarray(open_picture(tmp_path / "turned.png")), np.asarray(cat))
+
+
+def test_every_photograph_of_scikit_image_is_read_at_its_size():
+    directory = Path(skimage.data.data_dir)
+    files = [file for suffix in ("png", "jpg", "gif") for file in sorted(directory.glob(f"*.{suffix}"))]
+    assert len(files) > 20
+    for file in files:
+        with Image.open(file) as picture:
+            assert open_picture(file).size == picture.size, file.name
 
 
 def test_of_an_animated_picture_the_first_frame_is_read(tmp_path: Path):

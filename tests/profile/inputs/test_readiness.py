@@ -92,6 +92,8 @@ def test_a_model_whose_pruning_is_wrong_is_not_ready(saved: Saved, monkeypatch):
         ({"model": "./nowhere"}, "unknown model './nowhere'"),
         ({"model": "llava-1.5-7b"}, "is built in and has no files to check"),
         ({"model": "pocket", "device": "tpu9"}, "device 'tpu9' is unknown to torch"),
+        ({"model": "pocket", "attention": "nonsense"}, "attention 'nonsense' is unknown to transformers; choose eager"),
+        ({"model": ""}, "unknown model ''"),
     ],
 )
 def test_bad_input_is_an_error_and_no_step(fields, says):

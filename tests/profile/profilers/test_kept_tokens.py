@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 
 from trio_core import methods, prune
+from trio_core.methods.method import Method
 from trio_core.trace import StageTrace, Trace
 from trio_profile.inputs.workload import Workload, build
 from trio_profile.profilers import kept_tokens
@@ -43,7 +44,7 @@ def test_scores_and_destinations_of_merged_tokens_can_be_left_out():
     assert [stage.merges for stage in stages] == [False, True]
 
 
-def traced(workload: Workload, method: methods.Method) -> Trace:
+def traced(workload: Workload, method: Method) -> Trace:
     with prune(workload.model, method) as trace:
         workload.prefill()
     return trace

@@ -22,7 +22,7 @@ def test_pruning_happens_inside_what_is_timed(tiny_workload, monkeypatch):
     monkeypatch.setattr(clock, "mark", lambda: events.append("mark") or float(len(events)))
     chosen = Grid.select
     monkeypatch.setattr(Grid, "select", lambda self, view: events.append("select") or chosen(self, view))
-    pair = latency._round(tiny_workload, {0: Grid(retention=0.4)}, clock, [None, 0])[0]
+    pair = latency.measure_round(tiny_workload, {0: Grid(retention=0.4)}, clock, [None, 0])[0]
     # Dense: nine marks. Pruned: as many, and two around each selection.
     chosen_at = [number for number, event in enumerate(events) if event == "select"]
     assert len(chosen_at) > 0
@@ -41,7 +41,7 @@ def test_modules_that_a_selection_calls_are_timed_as_the_selection(tiny_workload
         return chosen(self, view)
 
     monkeypatch.setattr(Grid, "select", select)
-    pair = latency._round(tiny_workload, {0: Grid(retention=0.4)}, FakeClock(), [None, 0])[0]
+    pair = latency.measure_round(tiny_workload, {0: Grid(retention=0.4)}, FakeClock(), [None, 0])[0]
     assert pair.projector_ms == pair.dense_projector_ms == 10
     assert pair.selection_ms is not None and pair.selection_ms % 10 == 0 and pair.selection_ms > 0
 
@@ -122,7 +122,7 @@ def test_warm_up_goes_on_until_two_rounds_agree(tiny_workload, monkeypatch):
         ms = next(rounds, 10.0)
         return {0: Pair(dense_first=True, dense_prefill_ms=10, dense_total_ms=20, prefill_ms=ms, total_ms=2 * ms)}
 
-    monkeypatch.setattr(latency, "_round", one_round)
+    monkeypatch.setattr(latency, "measure_round", one_round)
     assert measured(tiny_workload, Grid(retention=0.4), clock=FakeClock()).warmups == 4
 
 
@@ -163,7 +163,7 @@ def test_each_pair_has_the_disturbance_of_its_own_two_runs(tiny_workload, monkey
 
     monkeypatch.setattr(disturbance, "read", read)
     methods = {0: Grid(retention=0.4), 1: Random(retention=0.4)}
-    pairs = latency._round(tiny_workload, methods, FakeClock(), [1, None, 0])
+    pairs = latency.measure_round(tiny_workload, methods, FakeClock(), [1, None, 0])
     assert [pairs[which].disturbance.faults for which in (0, 1)] == [2 + 4, 2 + 1]
     assert pairs[0].dense_first and not pairs[1].dense_first
 

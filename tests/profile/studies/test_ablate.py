@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from tests.profile import examples
+from tests.profile.command import complaint
 from tests.profile.studying import make, plan
 from trio_core import methods
 from trio_profile.analysis.ablate import PRINTED, Ablation, ablate
@@ -213,3 +214,10 @@ def test_bad_input_is_one_line(arguments, said, tmp_path, capsys):
     assert code == 2, heard
     assert said in heard.err and heard.err.count("error: ") == 1 and "Traceback" not in heard.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("option", "name"), [("--limit", "limit"), ("--task-path", "task_path")])
+def test_options_of_tasks_need_tasks(option, name, capsys, tmp_path):
+    value = "3" if name == "limit" else str(tmp_path)
+    assert f"{name} = " in (said := complaint(capsys, "ablate", option, value))
+    assert "no task is named; give --tasks" in said

@@ -66,7 +66,11 @@ def test_what_is_given_overrides_the_file_and_the_file_overrides_the_kind(tmp_pa
 
 def test_a_study_that_was_kept_can_be_asked_again(tmp_path):
     file = tmp_path / "study.toml"
-    for kind, fields in (("flops", {"retentions": (0.5,)}), ("audit", {"claims": "fastv"}), ("theory", {})):
+    for kind, fields in (
+        ("flops", {"retentions": (0.5,)}),
+        ("audit", {"claims": "fastv"}),
+        ("theory", {"questions": ("a", "b")}),
+    ):
         study = asked.make(kind, fields)
         file.write_text(to_toml(study))
         assert asked.make(kind, {}, file) == study
@@ -92,6 +96,7 @@ def test_a_field_of_another_kind_is_refused(kind, fields, says):
         ("flops", {"retentions": (0.2, 0.5)}, "flops measures one retention"),
         ("layers", {"methods": ("trio", "grid")}, "layers measures one method"),
         ("ablate", {"methods": ("trio", "grid")}, "methods"),
+        ("sweep", {"questions": ("a.jsonl", "b.jsonl")}, "questions = a.jsonl, b.jsonl: sweep takes one file"),
     ],
 )
 def test_several_values_are_refused_where_the_kind_takes_one(kind, fields, says):

@@ -11,6 +11,8 @@ import pytest
 
 from tests.places import PYTHONPATH
 from trio_core.errors import RetentionError, UnknownName
+from trio_core.methods.method import registry
+from trio_core.methods.random import Random
 from trio_core.methods.trio import Trio
 from trio_profile.cli import exits
 from trio_profile.errors import StudyError
@@ -104,6 +106,20 @@ def test_a_method_of_the_main_script_is_refused_with_the_way_out(tmp_path):
 
 def test_methods_of_modules_are_known_to_every_process(tiny_study):
     fresh.require_known_methods(tiny_study.model_copy(update={"methods": ("trio", "trio_core.methods.trio:Trio")}))
+
+
+def test_a_combination_is_known_if_both_parts_are(tiny_study):
+    """A part that is registered in this process only is named by itself, with its path."""
+
+    class Hidden(Random):
+        name = "hidden"
+
+    try:
+        fresh.require_known_methods(tiny_study.model_copy(update={"methods": ("visionzip+trio",)}))
+        with pytest.raises(StudyError, match=r"method 'hidden' is registered in this process only: name it as "):
+            fresh.require_known_methods(tiny_study.model_copy(update={"methods": ("visionzip+hidden",)}))
+    finally:
+        del registry["hidden"]
 
 
 def test_an_answer_is_one_line_of_json():

@@ -20,9 +20,11 @@ def with_lmms_eval(monkeypatch):
     """lmms-eval or its stand-in, for the runner of `eval`."""
     for name, module in lmms_stand_in.install().items():
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.delitem(sys.modules, "trio_profile.studies.eval", raising=False)
+    for name in lmms_stand_in.IMPORTERS:
+        monkeypatch.delitem(sys.modules, name, raising=False)
     yield
-    sys.modules.pop("trio_profile.studies.eval", None)
+    for name in lmms_stand_in.IMPORTERS:
+        sys.modules.pop(name, None)
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)

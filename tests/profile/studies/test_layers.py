@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.profile.command import complaint
+from tests.profile.faking import FakeClock
 from trio_profile.cli import run
 from trio_profile.records.schema import Study
-from trio_profile.studies import layers
+from trio_profile.studies import flops, layers
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +28,63 @@ def test_the_document_tells_of_every_layer_and_stage(profiled):
         assert stage.backward_ms.value < stage.selection_ms.value
     assert 0 < profiled.totals.named.value < 1
     assert profiled.totals.prefill_speedup.samples >= 6
+
+
+def test_several_retentions_are_cells_and_the_lowest_keeps_the_old_names(profiled):
+    first, second = profiled.cells
+    assert [cell.retention.nominal for cell in profiled.cells] == [0.4, 0.8]
+    assert (profiled.layers, profiled.stages, profiled.totals) == (first.layers, first.stages, first.totals)
+    assert second.layers[-1].tokens > first.layers[-1].tokens
+    assert first.totals.prefill_ms != second.totals.prefill_ms
+    assert len(first.budgets) == len(first.stage_layers)
+
+
+def test_the_totals_are_those_of_the_parts_and_generations_are_measured_in_turn(tiny_study: Study, monkeypatch):
+    """A clock that gives every part the same time in each round makes sums of medians the medians of sums.
+
+    Measured after all prefills, a quiet minute makes a whole generation look faster than its prefill.
+    """
+    ran: list[str] = []
+
+    def noted(name: str, run):
+        return lambda *given: (ran.append(name), run(*given))[1]
+
+    monkeypatch.setattr(layers, "_round", noted("p", layers._round))
+    monkeypatch.setattr(layers, "_generate", noted("g", layers._generate))
+    found = layers.run(tiny_study.model_copy(update={"cell_seconds": 0.01}), clock=FakeClock())
+    assert "".join(ran).startswith("pgpgpg") and ran.count("g") >= layers.WARMUPS + 6
+    for cell in found.cells:
+        row = cell.efficiency
+        assert row.forward_ms.value == sum(one.forward_ms.value for one in cell.layers)
+        assert row.dense_forward_ms.value == sum(one.dense_forward_ms.value for one in cell.layers)
+        for name in ("proxy_forward_ms", "proxy_loss_ms", "backward_ms", "nms_ms", "selection_ms", "compaction_ms"):
+            assert getattr(row, name).value == sum(getattr(one, name).value for one in cell.stages)
+        assert row.counted_macs < row.dense_counted_macs and row.kv_bytes < row.dense_kv_bytes
+
+
+def test_saved_is_the_papers_ratio_with_gamma_and_with_the_counted_factor(profiled, tiny_study: Study):
+    """Saved = 1 − F_total / (L · f(V0)); `flops` says the same of the same cell."""
+    for cell in profiled.cells:
+        counted = flops.run(tiny_study.model_copy(update={"verb": "flops", "retentions": (cell.retention.nominal,)}))
+        row = cell.efficiency
+        assert (
+            row.fastv_saved == counted.claimed.fastv_saved == pytest.approx(1 - row.fastv_macs / row.dense_fastv_macs)
+        )
+        assert row.formula_totals == counted.formula_totals and row.gammas == counted.gammas
+        assert row.with_factor("assumed").value == 1
+
+
+def test_a_method_without_a_proxy_loss_has_empty_columns_and_never_0(tiny_study: Study):
+    asked = tiny_study.model_copy(update={"methods": ("divprune",), "cell_seconds": 0.01, "retentions": (0.4,)})
+    row = layers.run(asked).efficiency
+    assert row.proxy_loss_ms is row.backward_ms is row.with_factor("counted") is None
+    assert row.selection_ms.value > 0 and row.fastv_saved > 0
+
+
+def test_a_cell_whose_sampling_stops_leaves_the_rounds():
+    first, second = (next(layers._orders(remaining, 0)) for remaining in ((0, 1), (1,)))
+    assert set(first) == {(which, marked) for which in (None, 0, 1) for marked in (True, False)}
+    assert set(second) == {(which, marked) for which in (None, 1) for marked in (True, False)}
 
 
 def test_the_walk_ends_where_the_parts_do(profiled):
@@ -49,13 +107,22 @@ def test_the_bounds_follow_from_the_peaks(profiled):
 
 def test_the_trace_is_what_a_trace_viewer_reads(profiled):
     events = json.loads(Path(profiled.trace).read_text())["traceEvents"]
-    assert {event["args"]["name"] for event in events if event["ph"] == "M"} == {"dense", "pruned"}
+    names = {event["args"]["name"] for event in events if event["ph"] == "M"}
+    assert names == {"dense", "pruned to 40.0 %", "pruned to 80.0 %"}
     spans = [event for event in events if event["ph"] == "X"]
     assert all(event["dur"] >= 0 and event["ts"] >= 0 for event in spans)
     whole = next(event for event in spans if event["name"] == "prefill" and event["pid"] == 2)
     inside = [event for event in spans if event["pid"] == 2]
     assert all(event["ts"] + event["dur"] <= whole["dur"] * 1.001 + 1 for event in inside)
     assert {"selection", "backward", "proxy_loss", "compaction"} <= {event["name"] for event in inside}
+
+
+def test_retentions_that_print_alike_have_a_process_each_in_the_trace(tiny_study: Study, tmp_path):
+    close = tiny_study.model_copy(update={"cell_seconds": 0.01, "retentions": (0.4001, 0.4004)})
+    found = layers.run(close, tmp_path)
+    events = json.loads(Path(found.trace or "").read_text())["traceEvents"]
+    names = [event["args"]["name"] for event in events if event["ph"] == "M"]
+    assert names == ["dense", "pruned to 40.01 %", "pruned to 40.04 %"]
 
 
 def test_the_verb_prints_tables_or_one_document_and_is_rebuilt(capsys, tmp_path, tiny_study: Study):

@@ -1,7 +1,13 @@
+from dataclasses import fields
+from itertools import pairwise
+
 import pytest
 
 from tests.profile.studying import make, plan
 from trio_core.errors import OptionError, RetentionError
+from trio_core.methods.two_parts import split
+from trio_core.rules.cost import LayerShape
+from trio_profile.cost.formula import fastv_overhead
 from trio_profile.records.schema import Shape
 
 SHAPE = Shape(
@@ -54,3 +60,31 @@ def test_options_go_to_the_methods_that_have_them():
         plan(make(options={"colour": 1}), SHAPE)
     with pytest.raises(OptionError, match="give retentions with --retention"):
         plan(make(options={"retention": 0.5}), SHAPE)
+
+
+def test_a_combination_gets_its_options_and_the_layers_of_the_decoder():
+    named = {"visionzip.contextual_share": 0.25, "k_pos": 2, "encoder_retention": 0.5}
+    study = make(methods=("visionzip", "visionzip+trio", "trio"), retentions=(0.25,), layers=(2, 9), options=named)
+    alone, both, trio = plan(study, SHAPE)
+    assert both.method.contextual_share == 0.25 != alone.method.contextual_share
+    assert both.method.k_pos == trio.method.k_pos == 2
+    assert both.schedule.layers == (0, 2, 9) and both.schedule.budgets[0] == 288
+    assert sum(both.schedule.tokens_by_layer) == 32 * 144
+    with pytest.raises(OptionError, match=r"option 'scope.alpha' belongs to none of the methods visionzip\+trio"):
+        plan(make(methods=("visionzip+trio",), retentions=(0.25,), options={"scope.alpha": 1.0}), SHAPE)
+    with pytest.raises(OptionError, match="option contextual_share = 'much' of visionzip"):
+        plan(make(methods=("visionzip+trio",), retentions=(0.25,), options={"contextual_share": "much"}), SHAPE)
+
+
+@pytest.mark.parametrize("method", ["trio-ve", "visionzip+trio"])
+def test_the_stage_before_the_decoder_probes_no_layer(method):
+    """F_ov is the proxy loss of the stages inside the decoder, on what the first stage left."""
+    (cell,) = plan(make(methods=(method,), retentions=(0.25,)), SHAPE)
+    looked_at = tuple(n for n, kept in pairwise(cell.schedule.budgets) if kept < n)
+    assert cell.stage_tokens == looked_at != () and 576 not in looked_at
+    assert cell.fastv_overhead_macs(SHAPE, 1) == fastv_overhead(looked_at, SHAPE.hidden, SHAPE.intermediate)
+    first, second = split(cell.schedule)
+    both = cell.method.encoder_part, cell.method.decoder_part
+    widths = LayerShape(**{field.name: getattr(SHAPE, field.name) for field in fields(LayerShape)})
+    macs = [part.selection_macs(widths, one, 60, 60) for part, one in zip(both, (first, second), strict=True)]
+    assert cell.selection_macs(SHAPE.model_copy(update={"text_after": 60})) == sum(macs)

@@ -1,0 +1,267 @@
+"""Two methods as one: the first acts before the decoder, the second inside it.
+
+`trio_core.methods.find("visionzip+trio")` makes such a class out of any two methods that fit (`combine`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass, replace
+from functools import cache
+from itertools import pairwise
+from math import gcd, sqrt
+from typing import Any, ClassVar, get_type_hints
+
+from trio_core.errors import OptionError, RetentionError
+from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.two_parts import TwoParts
+from trio_core.rules.schedule import Schedule
+
+
+def _joined(left: int, inside: Schedule, visual_tokens: int) -> Schedule:
+    """One schedule of both parts. left: what the first one keeps. inside: the schedule of the second one on these."""
+    return Schedule((0, *inside.layers), (left, *inside.budgets), visual_tokens, inside.num_layers)
+
+
+FREEDOM = 64
+"""The first part's budget may move by V0 / 64, if the layer average comes nearer to the retention then."""
+
+
+def _distance(schedule: Schedule, total: int) -> int:
+    """How far a schedule is from a sum over the layers."""
+    return abs(sum(schedule.tokens_by_layer) - total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Combined(TwoParts):
+    """Run one method before the decoder, and another one inside it.
+
+    encoder_retention: share of the visual tokens that the first method keeps, in (0, 1]. None: √retention, to V0 / 64
+        tokens, so that the second method keeps √retention of what it gets. Either way both together keep `retention`.
+
+    `layers` may name the decoder's layers only. With `budgets` it begins with 0, the place before the decoder.
+    budget_rule `after-prune` counts the tokens after the first stage inside the decoder.
+    """
+
+    encoder_retention: float | None = None
+
+    name: ClassVar[str] = ""
+    part_classes: ClassVar[tuple[type[Method], type[Method]]]
+    """The class that acts before the decoder, and the one that acts inside it."""
+    own_options: ClassVar[Mapping[str, tuple[int, str]]]
+    """For each option of one part: whose it is (0 or 1), and its name there."""
+
+    @classmethod
+    def field_of(cls, option: str) -> str | None:
+        """The field that an option sets, or None. `visionzip.contextual_share` names the part too.
+
+        Raises OptionError for an option of both parts that names no part.
+        """
+        part, _, own = option.rpartition(".")
+        names = [method_name(one) for one in cls.part_classes]
+        if part in names:
+            return next((name for name, owner in cls.own_options.items() if owner == (names.index(part), own)), None)
+        if option not in cls.option_names() and sum(own == option for _, own in cls.own_options.values()) == 2:
+            ways = " or ".join(f"{name}.{option}" for name in names)
+            raise OptionError(f"option {option!r} of {cls.name}: both parts have it; write {ways}")
+        return super().field_of(option)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.encoder_retention is not None:
+            if self.budgets is not None:
+                raise OptionError(f"{self.name}: give either encoder_retention or budgets, not both")
+            if not 0 < self.encoder_retention <= 1:
+                raise RetentionError(f"encoder_retention {self.encoder_retention} is outside (0, 1]")
+
+    def _check_places(self) -> None:
+        if self.layers is None:
+            return
+        if self.budgets is not None and (self.layers[:1] != (0,) or len(self.layers) < 2):
+            raise OptionError(
+                f"{self.name}: budgets {self.budgets} with layers {self.layers}: begin both with the place before the "
+                "decoder, which is layer 0, and go on with the decoder's layers"
+            )
+        if self.layers == (0,):
+            raise OptionError(f"{self.name}: layers (0,): name layers of the decoder too, or leave layers out")
+        if 0 in self.layers[1:]:
+            raise OptionError(f"{self.name}: layers {self.layers} must ascend")
+
+    def parts(self) -> tuple[Method, Method]:
+        """Both methods, with their options. Their retention is a stand-in, which `schedule` replaces."""
+        layers = self.layers[1:] if self.layers and self.layers[0] == 0 else self.layers
+        if self.budgets is None:
+            return self._part(0), self._part(1, layers=layers)
+        return self._part(0, layers=(0,), budgets=self.budgets[:1]), self._part(
+            1, layers=layers, budgets=self.budgets[1:]
+        )
+
+    def _part(self, place: int, **places: Any) -> Method:
+        own = {option: getattr(self, name) for name, (whose, option) in self.own_options.items() if whose == place}
+        shared = {"retention": self.retention, "positions": self.positions, "budget_rule": self.budget_rule}
+        return self.part_classes[place](**shared, **places, **own)
+
+    def schedule(self, visual_tokens: int, num_layers: int) -> Schedule:
+        """The stages and budgets of both parts for one sample. Their layer average is `retention`.
+
+        visual_tokens: V0, how many visual tokens enter the decoder.
+        num_layers: depth of the decoder.
+
+        Raises RetentionError for a retention that the parts cannot reach, OptionError for bad layers or budgets.
+        """
+        if self.retention is None:
+            left = self.encoder_part.schedule(visual_tokens, num_layers).budgets[-1]
+            return _joined(left, self.decoder_part.schedule(left, num_layers), visual_tokens)
+        share = sqrt(self.retention) if self.encoder_retention is None else self.encoder_retention
+        if share < self.retention:
+            raise RetentionError(
+                f"{self.name}: encoder_retention {share} is below the retention {self.retention:.4g} of both parts: "
+                "raise it"
+            )
+        first = replace(self.encoder_part, retention=share).schedule(visual_tokens, num_layers).budgets[-1]
+        found = self._with_encoder_budget(first, visual_tokens, num_layers)
+        if self.encoder_retention is not None or self.budget_rule != "average":
+            return found
+        total = round(num_layers * self.retention * visual_tokens)
+        step = gcd(*(later - layer for layer, later in pairwise((*found.layers, num_layers))))  # of every cost
+        for shift in range(1, visual_tokens // FREEDOM + 1):
+            for left in (first - shift, first + shift):
+                if _distance(found, total) <= min(total % step, -total % step):
+                    return found
+                if 1 <= left <= visual_tokens:
+                    tried = self._with_encoder_budget(left, visual_tokens, num_layers)
+                    found = min(found, tried, key=lambda schedule: _distance(schedule, total))
+        return found
+
+    def _with_encoder_budget(self, left: int, visual_tokens: int, num_layers: int) -> Schedule:
+        """The schedule where the first part keeps `left` tokens, and both together keep `retention`.
+
+        Raises RetentionError if the second part cannot keep so little.
+        """
+        assert self.retention is not None
+        layers = num_layers if self.budget_rule == "average" else 1
+        wanted = min(1.0, max(1, round(layers * self.retention * visual_tokens)) / (layers * left))
+        try:
+            inside = replace(self.decoder_part, retention=wanted).schedule(left, num_layers)
+        except RetentionError as error:
+            first, second = (method_name(part) for part in self.part_classes)
+            raise RetentionError(
+                f"{self.name}: for retention {self.retention:.4g} {first} keeps {left} of {visual_tokens} tokens, and "
+                f"of these {second} cannot keep so few: {error}; lower encoder_retention, raise retention, or choose "
+                "earlier layers"
+            ) from error
+        return _joined(left, inside, visual_tokens)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How to copy or pickle it: its class is made at run time."""
+        return _rebuilt, (*self.part_classes, {one.name: getattr(self, one.name) for one in fields(self)})
+
+
+@cache
+def combine(encoder: type[Method], decoder: type[Method]) -> type[Combined]:
+    """The class of both methods as one. It has the options of every method, `encoder_retention`, and both parts' own.
+
+    Where both have an option of the same name, the fields are `encoder_NAME` and `decoder_NAME`.
+
+    encoder: a method of the stage `Stage.ENCODER`.
+    decoder: a method of the stage `Stage.DECODER`.
+
+    Raises OptionError for a method that does not fit.
+    """
+    parts, name = (encoder, decoder), f"{method_name(encoder)}+{method_name(decoder)}"
+    _check_stages(encoder, decoder, name)
+    shared = set(Combined.option_names())
+    own = [[one for one in fields(part) if one.init and one.name not in Method.option_names()] for part in parts]
+    both = {one.name for one in own[0]} & {one.name for one in own[1]} | shared
+    made: list[tuple[str, Any, Any]] = []
+    owners: dict[str, tuple[int, str]] = {}
+    for place, part in enumerate(parts):
+        hints = get_type_hints(part)
+        for one in own[place]:
+            named = f"{('encoder', 'decoder')[place]}_{one.name}" if one.name in both else one.name
+            made.append((named, hints[one.name], _same_default(one)))
+            owners[named] = place, one.name
+    for one in fields(Method):
+        changed = [part for part in (decoder, encoder) if _default(part, one.name) != one.default]
+        if one.name in ("positions", "budget_rule") and changed:
+            made.append((one.name, get_type_hints(Method)[one.name], field(default=_default(changed[0], one.name))))
+    label = f"{encoder.__name__}{decoder.__name__}"
+    cls = make_dataclass(label, made, bases=(Combined,), frozen=True, kw_only=True)
+    facts: dict[str, Any] = {
+        "__module__": __name__,
+        "__doc__": f"Run {method_name(encoder)} before the decoder, then {method_name(decoder)} inside it.",
+        "part_classes": parts,
+        "own_options": owners,
+        # A name that is set here and not in the class body keeps the class out of the registry.
+        "name": name,
+        "needs": encoder.needs | decoder.needs,
+        "original_where_compact_is_undefined": all(part.original_where_compact_is_undefined for part in parts),
+        "reference": _reference(encoder, decoder),
+    }
+    for fact, value in facts.items():
+        setattr(cls, fact, value)
+    return cls
+
+
+def method_name(method: type[Method]) -> str:
+    """What a user calls a method: its name, or its path if it has none."""
+    return method.name or f"{method.__module__}:{method.__qualname__}"
+
+
+def _check_stages(encoder: type[Method], decoder: type[Method], name: str) -> None:
+    """Raise OptionError unless the first method acts before the decoder only, and the second inside it only."""
+    if encoder.stage is Stage.DECODER and decoder.stage is Stage.ENCODER:
+        way_out = f"the one that acts before the decoder comes first: {method_name(decoder)}+{method_name(encoder)}"
+        raise OptionError(f"method {name!r}: {method_name(encoder)!r} acts inside the decoder; {way_out}")
+    for part, stage, place, example in (
+        (encoder, Stage.ENCODER, "before", "before the decoder only, such as visionzip"),
+        (decoder, Stage.DECODER, "after", "inside the decoder only, such as trio"),
+    ):
+        if part.stage is not stage:
+            where = {
+                Stage.ENCODER: "before the decoder",
+                Stage.DECODER: "inside the decoder",
+                Stage.BOTH: "at both places",
+            }
+            alone = ", or use it alone" if part.stage is Stage.BOTH else ""
+            raise OptionError(
+                f"method {name!r}: {method_name(part)!r} acts {where[part.stage]}; {place} the + name a method that "
+                f"acts {example}{alone}"
+            )
+
+
+def _reference(encoder: type[Method], decoder: type[Method]) -> Reference:
+    """Both sources side by side. No paper proposes the combination, so it is ours."""
+    names = [method_name(part) for part in (encoder, decoder)]
+    sources = [part.reference for part in (encoder, decoder)]
+    kinds = [source.kind for source in sources]
+    remarks = ["our combination"]
+    remarks += ["a part is from its description"] if "description" in kinds else []
+    remarks += ["non-commercial code"] if any("NC" in source.licence for source in sources) else []
+    both = {
+        name: ", ".join(text for source in sources if (text := getattr(source, name)))
+        for name in ("arxiv", "repository", "commit")
+    }
+    return Reference(
+        title="; then ".join(source.title for source in sources),
+        **both,
+        kind="control" if "control" in kinds else "description" if "description" in kinds else "paper",
+        licence="; ".join(f"{n}: {source.licence}" for n, source in zip(names, sources, strict=True) if source.licence),
+        note="No paper proposes this combination. Each part gets √retention of the budget, unless encoder_retention "
+        "says otherwise. "
+        + " ".join(f"{n}: {source.note}" for n, source in zip(names, sources, strict=True) if source.note),
+        caution="control" if "control" in kinds else "; ".join(remarks),
+    )
+
+
+def _same_default(one: "Field[Any]") -> Any:
+    """A field with the same default."""
+    if one.default_factory is not MISSING:
+        return field(default_factory=one.default_factory)
+    return field() if one.default is MISSING else field(default=one.default)
+
+
+def _default(part: type[Method], name: str) -> Any:
+    return next(one.default for one in fields(part) if one.name == name)
+
+
+def _rebuilt(encoder: type[Method], decoder: type[Method], options: dict[str, Any]) -> Combined:
+    return combine(encoder, decoder)(**options)

@@ -1,0 +1,63 @@
+"""From a name to a method: a built-in one, one of an installed package, one at a path, or two of them with a `+`."""
+
+import importlib
+from importlib.metadata import entry_points
+from inspect import isabstract
+
+from trio_core.errors import OptionError, UnknownName, first_line
+from trio_core.methods.combined import combine
+from trio_core.methods.method import Method, registry
+
+
+def names() -> list[str]:
+    """The names of all methods, sorted: the built-in ones, and those of installed packages."""
+    return sorted({*registry, *(entry.name for entry in entry_points(group="trio_core.methods"))})
+
+
+def find(name: str) -> type[Method]:
+    """The class of a method.
+
+    name: the name of a method, or `package.module:ClassName`, or two of these with a `+` between them.
+
+    Raises UnknownName for a name that no method has, OptionError for a path that leads to no method and for methods
+    that do not combine.
+    """
+    parts = parts_of(name)
+    if len(parts) > 1:
+        return combine(*(find(part) for part in parts))
+    if ":" in name:
+        return _load(name)
+    for entry in entry_points(group="trio_core.methods"):
+        if entry.name == name and name not in registry:
+            return _load(entry.value)
+    if name not in registry:
+        raise UnknownName("method", name, names(), "or name your own as package.module:ClassName")
+    return registry[name]
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """The names of the methods that a name combines. A name without `+` is its own only part.
+
+    Raises OptionError unless one part or two are named.
+    """
+    parts = tuple(name.split("+"))
+    example = "combine two, as in visionzip+trio: one acts before the decoder, then one inside it"
+    if len(parts) > 1 and "" in parts:
+        place = "before" if parts[0] == "" else "after"
+        raise OptionError(f"method {name!r}: the part {place} the + is empty; {example}")
+    if len(parts) > 2:
+        raise OptionError(f"method {name!r} has {len(parts)} parts, and {parts[2]!r} is one too many; {example}")
+    return parts
+
+
+def _load(path: str) -> type[Method]:
+    """The method class at `package.module:ClassName`. Raises OptionError where there is none."""
+    module, _, attribute = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (Exception, SystemExit) as error:  # importing runs the user's own code, which may fail in any way
+        why = first_line(error)
+        raise OptionError(f"method {path!r} cannot be imported ({why}); name it as package.module:ClassName") from error
+    if not (isinstance(found, type) and issubclass(found, Method)) or isabstract(found):
+        raise OptionError(f"method {path!r} is not a subclass of trio_core.Method that defines `select`")
+    return found

@@ -1,0 +1,351 @@
+"""Combinations of an encoder method and a decoder method: against running one and then the other, and their budgets."""
+
+import copy
+import pickle
+from dataclasses import dataclass
+from itertools import pairwise
+from math import gcd
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.core import tiny
+from tests.core.methods import encoder_checks
+from tests.core.methods.test_methods import BUILT_IN
+from tests.core.methods.test_overhead import counted
+from tests.core.methods.test_visionzip import samples_of
+from trio_core import OptionError, RetentionError, Selection, Trio, TrioError, UnsupportedModel, View, methods, prune
+from trio_core.methods.combined import Combined, combine
+from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.trio_ve import TrioVe
+from trio_core.methods.two_parts import split
+from trio_core.models import adapter_for
+from trio_core.rules.schedule import Schedule
+
+ENCODER = [name for name in BUILT_IN if methods.find(name).stage is Stage.ENCODER]
+DECODER = [name for name in BUILT_IN if methods.find(name).stage is Stage.DECODER]
+
+
+@torch.inference_mode()
+def one_after_the_other(one: dict[str, Tensor], first: Method, second: Method) -> tuple[Tensor, dict[int, Tensor]]:
+    """What each method keeps if they run apart on LLaVA's toy: the numbers after the first, and by layer after that.
+
+    first: runs alone. second: runs alone too, on a prompt that has only the tokens that `first` left: their embeddings
+    and positions are given to the model.
+    """
+    model, entered = tiny.model("llava"), []
+    layer = adapter_for(model).layers[0]
+    with prune(model, first) as trace:
+        handle = layer.register_forward_pre_hook(
+            lambda _layer, args, kwargs: entered.append((args[0], kwargs["position_ids"])), with_kwargs=True
+        )
+        model(**one, use_cache=False)
+        handle.remove()
+    ((embedded, positions),) = entered
+    kept, visual = trace.stages[0].kept[0], tiny.visual_rows(one)
+    left = torch.ones_like(one["input_ids"][0], dtype=torch.bool).index_fill(0, visual, False)
+    left[visual[kept]] = True
+    handle = model.get_input_embeddings().register_forward_hook(lambda *_: embedded)
+    try:
+        with prune(model, second) as trace:
+            ids = one["input_ids"][:, left]
+            model(input_ids=ids, attention_mask=torch.ones_like(ids), position_ids=positions, use_cache=False)
+    finally:
+        handle.remove()
+    return kept, {stage.layer: kept[stage.kept[0]] for stage in trace.stages}
+
+
+# --- what it keeps ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decoder", ["trio", "sparsevlm"])
+@pytest.mark.parametrize("encoder", ENCODER)
+def test_it_keeps_what_one_method_after_the_other_keeps(encoder, decoder):
+    """TRIO reads the layers; SparseVLM reads what entered the decoder, which is what the first method left."""
+    one, layers, budgets = tiny.sample("llava"), (0, 1, 3), (18, 11, 5)
+    method = methods.find(f"{encoder}+{decoder}")(layers=layers, budgets=budgets)
+    trace = encoder_checks.prefill(tiny.model("llava"), one, method)
+    first = methods.find(encoder)(layers=(0,), budgets=budgets[:1])
+    second = methods.find(decoder)(layers=layers[1:], budgets=budgets[1:])
+    kept, later = one_after_the_other(one, first, second)
+    assert [stage.layer for stage in trace.stages] == [*layers]
+    assert torch.equal(trace.stages[0].kept[0], kept) and len(kept) == 18
+    for stage in trace.stages[1:]:
+        assert torch.equal(stage.kept[0], later[stage.layer])
+
+
+@pytest.mark.parametrize("decoder", DECODER)
+def test_each_decoder_method_runs_behind_divprune_and_is_dense_at_retention_1(decoder):
+    cls, model, inputs = methods.find(f"divprune+{decoder}"), tiny.model("llava"), tiny.batch(samples_of("llava"))
+    trace = encoder_checks.prefill(model, inputs, cls(retention=0.6))
+    assert trace.stages[0].layer == 0 and 0 < trace.realised_retention < 1
+    with torch.inference_mode():
+        dense = model(**inputs).logits
+        with prune(model, cls(retention=1.0)):
+            assert torch.equal(model(**inputs).logits, dense)
+
+
+@encoder_checks.families
+def test_a_sample_is_judged_without_its_neighbours_and_generates_alike(family):
+    method = methods.find("visionzip+trio")(retention=0.4)
+    together = encoder_checks.prefill(tiny.model(family), tiny.batch(samples_of(family)), method)
+    for b, one in enumerate(samples_of(family)):
+        alone = encoder_checks.prefill(tiny.model(family), one, method)
+        for stage, same in zip(alone.stages, together.stages, strict=True):
+            assert torch.equal(stage.kept[0], same.kept[b])
+    encoder_checks.check_generation(family, method)
+
+
+def test_the_trace_has_the_merged_tokens_of_one_part_and_the_scores_of_the_other():
+    method = methods.find("tome+trio")(layers=(0, 2), budgets=(12, 5))
+    merging, scoring = encoder_checks.prefill(tiny.model("llava"), tiny.sample("llava"), method).stages
+    assert merging.merges and set(merging.merged_into[0].tolist()) == set(merging.kept[0].tolist())
+    assert not scoring.merges and int(scoring.scores[0].isfinite().sum()) == 12
+
+
+@pytest.mark.parametrize("encoder", ENCODER)
+def test_a_family_whose_tower_is_not_read_refuses_it_in_one_line(encoder):
+    model, method = tiny.model("gemma3"), methods.find(f"{encoder}+fastv")(retention=0.5)
+    if encoder == "divprune":  # reads what entered the decoder, so it runs everywhere
+        assert len(encoder_checks.prefill(model, tiny.sample("gemma3"), method).stages) == 2
+        return
+    with pytest.raises(UnsupportedModel, match=r"^[^\n]+$"):
+        encoder_checks.prefill(model, tiny.sample("gemma3"), method)
+
+
+# --- budgets ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("visual_tokens", [576, 2880])
+@pytest.mark.parametrize("retention", [0.2, 0.5, 0.77])
+@pytest.mark.parametrize("name", ["visionzip+trio", "divprune+fastv", "scope+pyramiddrop", "tome+fitprune"])
+def test_each_part_keeps_the_square_root_and_both_keep_the_retention(name, retention, visual_tokens):
+    schedule = methods.find(name)(retention=retention).schedule(visual_tokens, 32)
+    total = round(32 * retention * visual_tokens)
+    step = gcd(*(b - a for a, b in pairwise((*schedule.layers, 32))))  # each stage costs a multiple of it
+    assert abs(sum(schedule.tokens_by_layer) - total) == min(total % step, -total % step)
+    first, second = split(schedule)
+    assert first.layer_average == pytest.approx(retention**0.5, abs=1 / 64)
+    assert second.layer_average == pytest.approx(retention**0.5, rel=0.05)
+    alone = methods.find(name.partition("+")[2])(retention=second.layer_average).schedule(second.visual_tokens, 32)
+    assert second == alone
+
+
+def test_encoder_retention_sets_the_share_of_the_first_part():
+    schedule = methods.find("visionzip+trio")(retention=0.25, encoder_retention=0.375).schedule(576, 32)
+    assert schedule.budgets[0] == 216 and sum(schedule.tokens_by_layer) == 32 * 144
+    equal = methods.find("visionzip+trio")(retention=0.25, encoder_retention=0.25).schedule(576, 32)
+    assert set(equal.budgets) == {144}
+
+
+def test_layers_and_budgets_by_hand():
+    cls = methods.find("visionzip+trio")
+    by_hand = cls(layers=(0, 2, 9), budgets=(200, 100, 50))
+    assert by_hand.schedule(576, 32) == Schedule((0, 2, 9), (200, 100, 50), 576, 32)
+    assert by_hand.schedule(150, 32).budgets == (150, 100, 50)
+    assert cls(retention=0.3, layers=(2, 9)).schedule(576, 32) == cls(retention=0.3, layers=(0, 2, 9)).schedule(576, 32)
+    assert cls(retention=0.3, layers=(2, 9)).schedule(576, 32).layers == (0, 2, 9)
+    assert cls(retention=0.3).default_layers(32) == (0, 1, 10, 15)
+
+
+def test_the_other_budget_rules():
+    cls = methods.find("divprune+trio")
+    assert cls(retention=0.25, budget_rule="after-prune").schedule(576, 32).budgets[:2] == (288, 144)
+    final = cls(retention=0.04, budget_rule="final").schedule(576, 32).budgets
+    assert final[0] == round(0.2 * 576) and final[-1] == round(0.04 * 576)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"retention": 0.3, "encoder_retention": 0.2}, RetentionError, "0.2 is below the retention 0.3 of both"),
+        ({"retention": 0.3, "encoder_retention": 0.0}, RetentionError, r"encoder_retention 0.0 is outside \(0, 1\]"),
+        (
+            {"retention": 0.01, "encoder_retention": 1.0},
+            RetentionError,
+            "fastv cannot keep so few: .*lower encoder_ret",
+        ),
+        ({"retention": 0.3, "layers": (0,)}, OptionError, r"layers \(0,\): name layers of the decoder too"),
+        ({"budgets": (9,), "layers": (0,)}, OptionError, r"begin both with the place before the decoder"),
+        ({"budgets": (9, 5), "layers": (1, 2)}, OptionError, r"begin both with the place before the decoder"),
+        ({"retention": 0.3, "layers": (1, 0)}, OptionError, "must ascend"),
+        ({"budgets": (9, 5), "layers": (0, 2), "encoder_retention": 0.5}, OptionError, "either encoder_retention or"),
+        ({"retention": 2.0}, RetentionError, r"retention 2.0 is outside"),
+        ({}, OptionError, "either retention or budgets"),
+    ],
+)
+def test_bad_budgets_are_refused_in_one_line(options, error, message):
+    with pytest.raises(error, match=message) as caught:
+        methods.find("divprune+fastv")(**options).schedule(576, 32)
+    assert "\n" not in str(caught.value)
+
+
+# --- names and options -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("visionzip+scope", "'scope' acts before the decoder; after the .* such as trio"),
+        ("trio+fastv", "'trio' acts inside the decoder; before the .* such as visionzip"),
+        ("trio+visionzip", "comes first: visionzip.trio"),
+        ("visionzip+trio+fastv", "has 3 parts, and 'fastv' is one too many; combine two"),
+        ("visionzip+tiro", "unknown method 'tiro'; known: "),
+        ("+trio", "the part before the . is empty; combine two"),
+        ("visionzip+", "the part after the . is empty; combine two"),
+        ("prunevid+trio", "'prunevid' acts at both places; .* or use it alone"),
+        ("visionzip+trio-ve", "'trio-ve' acts at both places; .* or use it alone"),
+        ("no_such_package:Thing+trio", "'no_such_package:Thing' cannot be imported"),
+    ],
+)
+def test_methods_that_do_not_combine_are_refused_in_one_line(name, message):
+    with pytest.raises(OptionError, match=message) as caught:
+        methods.find(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_combination_says_what_it_is():
+    cls = methods.find("visionzip+trio")
+    assert cls is methods.find("visionzip+trio") and cls.name == "visionzip+trio" and cls.stage is Stage.BOTH
+    assert cls.name not in methods.names()
+    assert cls.reference.arxiv == "2412.04467, 2602.04657" and cls.reference.remark == "our combination"
+    assert cls.needs == methods.find("visionzip").needs | Trio.needs
+    assert cls.summary() == "Run visionzip before the decoder, then trio inside it."
+    assert "non-commercial" in methods.find("divprune+fastv").reference.remark
+    assert methods.find("divprune+random").reference.remark == "control"
+    assert len(methods.find("divprune+topv").reference.remark) <= 70  # it has all that a remark may have
+
+
+def test_an_option_goes_to_the_part_that_has_it():
+    cls = methods.find("visionzip+trio")
+    method = cls(retention=0.3, contextual_share=0.2, k_pos=2, saliency="autograd", positions="compact")
+    assert method.encoder_part.contextual_share == 0.2 and method.encoder_part.positions == "compact"
+    assert method.decoder_part.k_pos == 2 and not method.needs_layer_parts
+    assert cls.field_of("visionzip.contextual_share") == cls.field_of("contextual_share") == "contextual_share"
+    assert cls.field_of("trio.contextual_share") is cls.field_of("scope.alpha") is cls.field_of("power") is None
+    with pytest.raises(OptionError, match="k_pos 0"):
+        cls(retention=0.3, k_pos=0)
+    with pytest.raises(OptionError, match=r"^tokens 'all': visionzip\+trio begins in the encoder"):
+        cls(retention=0.3, tokens="all")
+    assert methods.find("visionzip+trio-released")(retention=0.3).encoder_part.positions == "compact"
+    for same in (copy.deepcopy(method), pickle.loads(pickle.dumps(method))):
+        assert same == method and same is not method
+
+
+@dataclass(frozen=True, kw_only=True)
+class Before(Method):
+    """Keeps the first tokens, and `seed` says from where."""
+
+    seed: int = 0
+
+    stage: ClassVar[Stage] = Stage.ENCODER
+    reference: ClassVar[Reference] = Reference(title="none")
+
+    def select(self, view: View) -> Selection:
+        return Selection(tuple(torch.arange(self.seed, self.seed + p.budget) for p in view.pictures))
+
+
+def test_an_option_of_both_parts_is_named_with_its_part():
+    """The user's own class has no name, so its path is its name."""
+    path = f"{__name__}:Before"
+    cls, model, one = methods.find(f"{path}+random"), tiny.model("llava"), tiny.sample("llava")
+    assert {"encoder_seed", "decoder_seed"} <= set(cls.option_names())
+    options: dict[str, Any] = {"layers": (0, 2), "budgets": (9, 4)}
+    with torch.inference_mode(), prune(model, cls.name, **options, **{f"{path}.seed": 3, "random.seed": 5}) as trace:
+        model(**one)
+    assert trace.stages[0].kept[0].tolist() == list(range(3, 12))
+    kept, later = one_after_the_other(
+        one, Before(layers=(0,), budgets=(9,), seed=3), methods.find("random")(layers=(2,), budgets=(4,), seed=5)
+    )
+    assert torch.equal(trace.stages[1].kept[0], later[2]) and torch.equal(trace.stages[0].kept[0], kept)
+    with pytest.raises(
+        OptionError, match=r"option 'seed' of .*: both parts have it; write .*Before.seed or random.seed"
+    ):
+        cls.field_of("seed")
+    with pytest.raises(OptionError, match=r"has no option 'colour'; it has: .*encoder_retention"):  # noqa: SIM117
+        with prune(model, cls.name, retention=0.5, colour=1):
+            pass
+
+
+def test_a_part_that_prunes_other_tokens_is_refused():
+    @dataclass(frozen=True, kw_only=True)
+    class Text(Method):
+        reference: ClassVar[Reference] = Reference(title="none")
+
+        def candidates(self, visual: Tensor, valid: Tensor) -> Tensor:
+            return visual | valid
+
+        def select(self, view: View) -> Selection:
+            raise AssertionError(view)
+
+    with pytest.raises(TrioError, match="prunes other tokens too: use it alone"):
+        encoder_checks.prefill(tiny.model("llava"), tiny.sample("llava"), combine(Before, Text)(retention=0.5))
+
+
+# --- what it costs ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{"saliency": "tail"}, {"saliency": "autograd"}])
+def test_its_counted_work_is_that_of_both_parts(options):
+    one, method = (
+        tiny.sample("llava"),
+        methods.find("visionzip+trio")(layers=(0, 1, 3), budgets=(18, 11, 5), nms=False, **options),
+    )
+    pairs = counted("llava", one, method)
+    assert len(pairs) == 3 and all(seen == declared > 0 for seen, declared in pairs)
+    shape, tokens = adapter_for(tiny.model("llava")).layer_shape, one["input_ids"].shape[1]
+    visual = tiny.visual_rows(one)
+    schedule = method.schedule(len(visual), tiny.NUM_LAYERS)
+    declared = method.selection_macs(shape, schedule, tokens - len(visual), tokens - 1 - int(visual[-1]))
+    assert declared == sum(seen for seen, _ in pairs)
+
+
+def test_the_second_part_finds_its_raters_once():
+    """SparseVLM pays for them at its first stage, whatever the first part dropped."""
+    method = methods.find("divprune+sparsevlm")(layers=(0, 3, 7), budgets=(300, 200, 100))
+    shape = adapter_for(tiny.model("llava")).layer_shape
+    schedule = method.schedule(576, 32)
+    parts = zip((method.encoder_part, method.decoder_part), split(schedule), strict=True)
+    assert method.selection_macs(shape, schedule, 60, 25) == sum(p.selection_macs(shape, s, 60, 25) for p, s in parts)
+
+
+# --- trio-ve ---------------------------------------------------------------------------------------------------------
+
+
+def test_trio_ve_takes_another_encoder_and_keeps_its_budgets():
+    method = TrioVe(retention=128 / 576, encoder="visionzip")
+    schedule = method.schedule(576, 32)
+    assert schedule == Schedule((0, 16), (192, 64), 576, 32) == TrioVe(retention=128 / 576).schedule(576, 32)
+    same = methods.find("visionzip+trio")(retention=128 / 576, encoder_retention=192 / 576, layers=(16,))
+    assert same.schedule(576, 32) == schedule
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    seen = encoder_checks.prefill(model, one, TrioVe(layers=(0, 3), budgets=(12, 5), encoder="visionzip"))
+    other = encoder_checks.prefill(model, one, type(same)(layers=(0, 3), budgets=(12, 5)))
+    assert seen.stages[0].merges
+    for a, b in zip(seen.stages, other.stages, strict=True):
+        assert torch.equal(a.kept[0], b.kept[0])
+    shape = adapter_for(model).layer_shape
+    assert method.selection_macs(shape, schedule, 60, 25) == same.selection_macs(shape, schedule, 60, 25)
+    assert TrioVe(retention=0.3, encoder="divprune").needs == Trio.needs
+    assert method.reference.remark == "visionzip before the decoder, then trio as ours"
+    assert "non-commercial" in TrioVe(retention=0.3, encoder="divprune").reference.remark
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"encoder": "fastv"}, "encoder 'fastv' acts at decoder layers: name a method that acts before the decoder"),
+        ({"encoder": "visonzip"}, "unknown method 'visonzip'"),
+        ({"encoder": "visionzip", "alpha": 2.0}, "alpha 2.0 is an option of scope, and encoder is 'visionzip'"),
+    ],
+)
+def test_trio_ve_refuses_an_encoder_that_does_not_fit(options, message):
+    with pytest.raises(OptionError, match=message) as caught:
+        TrioVe(retention=0.3, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_combination_is_a_subclass_of_the_shared_contract():
+    assert issubclass(methods.find("visionzip+trio"), Combined) and not issubclass(TrioVe, Combined)

@@ -1,0 +1,96 @@
+import json
+
+import pytest
+
+from tests.profile import examples
+from tests.profile.analysis.test_eval import CELL, question
+from trio_profile.errors import StoreError
+from trio_profile.records.answer_store import AnswerStore, key_of
+from trio_profile.records.answers import RefusedCell
+from trio_profile.records.schema import Session
+from trio_profile.records.study import Study
+
+STUDY = Study(verb="eval", tasks=("pope",))
+
+
+def session(name: str, **environment) -> Session:
+    return Session(id=name, environment=examples.environment().model_copy(update=environment))
+
+
+def test_a_store_goes_on_with_what_it_holds(tmp_path):
+    first = AnswerStore(tmp_path, STUDY, session("a"))
+    first.add(question(0))
+    first.add(RefusedCell(cell=CELL, reason="too few tokens"))
+    second = AnswerStore(tmp_path, STUDY, session("b"))
+    second.add(question(1))
+    found = AnswerStore(tmp_path, STUDY, session("c")).found
+    assert [one.id for one in found.sessions] == ["a", "b", "c"]
+    assert [(one.document, one.session) for one in found.questions.values()] == [(0, "a"), (1, "b")]
+    assert found.refused[CELL.id].reason == "too few tokens"
+
+
+def test_a_line_that_was_cut_off_is_dropped_and_asked_again(tmp_path):
+    store = AnswerStore(tmp_path, STUDY, session("a"))
+    store.add(question(0))
+    store.add(question(1))
+    file = tmp_path / "answers.jsonl"
+    file.write_bytes(file.read_bytes()[:-30])
+    again = AnswerStore(tmp_path, STUDY, session("b"))
+    assert [one.document for one in again.found.questions.values()] == [0]
+    again.add(question(1, text="no"))
+    last = AnswerStore(tmp_path, STUDY, session("c")).found
+    assert [one.answers[0].text for one in last.questions.values()] == ["yes", "no"]
+    assert key_of(question(1)) == ("yes", "test", 1, "")
+
+
+def test_without_a_directory_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = AnswerStore(None, STUDY, session("a"))
+    store.add(question(0))
+    assert len(store.found.questions) == 1 and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("study", "environment", "says"),
+    [
+        ({"tasks": ("gqa",)}, {}, "holds another study: tasks"),
+        ({}, {"torch": "9.9"}, "holds another environment: torch"),
+    ],
+)
+def test_another_study_or_machine_is_refused(tmp_path, study, environment, says):
+    AnswerStore(tmp_path, STUDY, session("a"))
+    # Nothing is answered yet, so nothing is lost if another study begins.
+    other = AnswerStore(tmp_path, STUDY.model_copy(update=study), session("b", **environment))
+    assert [one.id for one in other.found.sessions] == ["b"]
+    store = AnswerStore(tmp_path, STUDY, session("c"))
+    store.add(question(0))
+    with pytest.raises(StoreError, match=says):
+        AnswerStore(tmp_path, STUDY.model_copy(update=study), session("d", **environment))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ('{"task": "pope", "document": 0}\n', r"line 1: it is not a record of trio-profile; choose another --out"),
+        ('{"record": "session"}\n', "line 1: session.id"),
+        ('{"record":"header","version":"9.0"}\n', "line 1: format version 9.0 is newer"),
+        ("\n", "has no header"),
+    ],
+)
+def test_a_file_that_is_no_store_is_refused_in_one_line(tmp_path, content, says):
+    (tmp_path / "answers.jsonl").write_text(content)
+    with pytest.raises(StoreError, match=says) as refused:
+        AnswerStore(tmp_path, STUDY, session("a"))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_newer_format_is_not_continued(tmp_path):
+    header = {
+        "record": "header",
+        "format": "trio-profile",
+        "version": "1.99",
+        "study": json.loads(STUDY.model_dump_json()),
+    }
+    (tmp_path / "answers.jsonl").write_text(json.dumps(header | {"more": 1}) + "\n")
+    with pytest.raises(StoreError, match="newer format"):
+        AnswerStore(tmp_path, STUDY, session("a"))

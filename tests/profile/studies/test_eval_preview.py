@@ -1,0 +1,44 @@
+"""The dry run of an evaluation: what it would ask, what each task needs, and the cells."""
+
+from tests.profile.reading import blocks, rows, sentences, table
+from trio_profile.errors import StudyError
+from trio_profile.findings.blocks import Table
+from trio_profile.findings.preview import report
+from trio_profile.records.schema import Study
+from trio_profile.studies import eval_preview, suites
+
+
+def planned(**fields):
+    """The dry run of an evaluation."""
+    study = suites.prepare(Study(**{"verb": "eval", "methods": (), "retentions": (), **fields}))
+    return eval_preview.preview(study)
+
+
+def test_a_suite_is_listed_with_what_its_tasks_need_and_the_cells(without_fvcore):
+    found = report(planned(suite="trio:qwen2.5-vl-7b", retentions=(0.2,)))
+    assert sentences(found)[1:4] == [
+        "Methods: dart and trio, at 20.0 %.",
+        "The dense model answers each question too.",
+        "The paper shows every picture at 1008 × 1008 pixels, which are 1296 tokens. --pixels 1016064,1016064 gives "
+        "about as many.",
+    ]
+    tasks = rows(table(found, "Tasks of lmms-eval, and what they need"))
+    assert tasks[1] == ["MME", "mme", "lmms-lab-encoder/MME"] and len(tasks) == 7
+    differ = dict(rows(table(found, "Where a task differs from the paper")))
+    assert "F1 over all questions" in differ["POPE"] and "GQA" not in differ
+    assert [row[0] for row in rows(table(found, "What each cell costs, in MACs"))] == ["dart", "trio"]
+
+
+def test_a_model_that_cannot_be_reached_leaves_out_what_the_cells_cost(monkeypatch):
+    def unreachable(*_):
+        raise StudyError("model 'owner/name' cannot be loaded: no network.")
+
+    monkeypatch.setattr(eval_preview.cells, "preview", unreachable)
+    found = report(planned(model="owner/name", tasks=("pope", "gqa"), dense=False))
+    assert sentences(found) == [
+        "Methods: trio, at 33.3 %.",
+        "The dense model is not asked.",
+        "What they cost is not known: model 'owner/name' cannot be loaded: no network.",
+    ]
+    (only,) = blocks(found, Table)
+    assert rows(only) == [["pope"], ["gqa"]]

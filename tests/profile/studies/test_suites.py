@@ -1,0 +1,176 @@
+"""Suites: the paper's tables as tasks, methods and retentions, and suites of the user's own."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.profile.command import complaint
+from trio_profile.audit.reader import read as read_claims
+from trio_profile.errors import StudyError
+from trio_profile.records.schema import Study
+from trio_profile.studies import suites
+
+OWN = """
+benchmarks:
+  Shapes: {task: shapes, metrics: ["exact_match,none"], scale: 100}
+tables:
+  mine: {benchmarks: [Shapes], retentions: [0.5, 0.25], methods: [trio, fastv]}
+"""
+
+
+def asked(**fields) -> Study:
+    """An evaluation that names nothing but a suite."""
+    return Study(**{"verb": "eval", "methods": (), "retentions": (), **fields})
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "own.yaml"
+    path.write_text(OWN)
+    return path
+
+
+# --- the paper's suite -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "table"),
+    [
+        ("llava-hf/llava-1.5-7b-hf", "llava-1.5-7b"),
+        ("llava-hf/llava-v1.6-vicuna-7b-hf", "llava-next-7b"),
+        ("Qwen/Qwen2.5-VL-7B-Instruct", "qwen2.5-vl-7b"),
+    ],
+)
+def test_the_model_chooses_the_table_of_the_paper(model: str, table: str):
+    found = suites.with_suite(asked(suite="trio", model=model))
+    assert found.suite == f"trio:{table}"
+    assert len(found.tasks) == len(suites.read("trio").tables[table].benchmarks)
+    assert found == suites.with_suite(found), "a later session asks the same"
+
+
+def test_a_checkpoint_directory_chooses_by_its_config(tmp_path: Path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llava_next"}))
+    assert suites.with_suite(asked(suite="trio", model=str(tmp_path))).suite == "trio:llava-next-7b"
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(StudyError, match=r"config\.json cannot be read"):
+        suites.with_suite(asked(suite="trio", model=str(tmp_path)))
+
+
+def test_what_the_user_names_wins_over_the_suite():
+    found = suites.with_suite(
+        asked(suite="trio:qwen2.5-vl-7b", methods=("fastv",), retentions=(0.2,), tasks=("pope", "mine"))
+    )
+    assert (found.methods, found.retentions, found.tasks) == (("fastv",), (0.2,), ("pope", "mine"))
+    assert suites.with_suite(asked(suite="trio:qwen2.5-vl-7b")).methods == ("dart", "trio")
+
+
+def test_every_method_of_the_suite_exists_and_its_averages_are_those_of_the_claims():
+    from trio_core import methods
+
+    named = {"trio, w/ encoder": "trio-ve"}
+    rows = [
+        row
+        for table in read_claims("trio-2026").tables
+        if table.name.startswith("accuracy_")
+        for row in table.rows
+        if row.method
+    ]
+    controls = {"grid", "random"}
+    (panel,) = (table for table in read_claims("trio-2026").tables if table.name == "summary_a")
+    rows += [row for row in panel.rows if row.method in controls]
+    found = suites.read("trio")
+    for table in found.tables.values():
+        assert set(table.methods) <= set(methods.names()) and set(table.averages) == set(table.retentions)
+        for averages in table.averages.values():
+            assert set(averages) - controls == set(table.methods)
+    for row in rows:
+        table = found.tables[row.model or ""]
+        kept = row.retention or float(row.tokens or 0) / (table.visual_tokens or 0)
+        (averages,) = (one for retention, one in table.averages.items() if abs(retention - float(kept)) < 0.001)
+        method = row.method or ""
+        assert averages[named.get(method, method)] == float(row.figures["accuracy_kept_pct"])
+    assert len(rows) == sum(len(averages) for table in found.tables.values() for averages in table.averages.values())
+
+
+def test_the_columns_say_how_a_task_differs_from_the_paper():
+    found = suites.chosen(asked(suite="trio:llava-1.5-7b"))
+    assert found is not None
+    columns = {column.name: column for column in found.columns()}
+    assert columns["MME"].metrics == ("mme_perception_score,none", "mme_cognition_score,none")
+    assert "OCR tokens" in columns["TextVQA"].differs and "not public" in columns["VQAv2"].differs
+    assert columns["MMB-CN"].printed == "MMBench-CN" and not columns["GQA"].differs
+    printed = found.printed([column.task for column in found.columns()])
+    assert len(printed) == 33 and printed[0].average == pytest.approx(0.89)
+
+
+def test_without_all_benchmarks_of_the_table_no_printed_average_stands_beside_ours():
+    found = suites.chosen(asked(suite="trio:llava-1.5-7b"))
+    assert found is not None
+    tasks = [column.task for column in found.columns()]
+    assert not found.printed(tasks[:3])
+    assert found.printed([*tasks, "mine"])
+
+
+# --- other suites, and mistakes --------------------------------------------------------------------------------------
+
+
+def test_a_suite_of_ones_own_is_a_file(own: Path):
+    found = suites.with_suite(asked(suite=str(own)))
+    assert found.tasks == ("shapes",) and found.retentions == (0.5, 0.25) and found.suite == f"{own}:mine"
+    again = suites.chosen(found)
+    assert again is not None and again.name == "own:mine" and again.printed(["shapes"]) == ()
+
+
+def test_the_suite_in_the_documentation_is_one(own: Path):
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "evaluation.md").read_text(encoding="utf-8")
+    own.write_text(page.partition('```yaml title="my.yaml"\n')[2].partition("```")[0], encoding="utf-8")
+    found = suites.chosen(asked(suite=str(own)))
+    assert found is not None and found.name == "own:mine" and len(found.printed(["colours"])) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty; `--suite trio` is an example"),
+        ("tables: {a: {}}", "line 1: benchmarks"),
+        (OWN.replace("[Shapes]", "[Shape]"), "'Shape' is none of the file's benchmarks; known are Shapes"),
+        (OWN.replace("[Shapes]", "[Shapes, Shapes]"), "one stands twice"),
+        (OWN.replace("[0.5, 0.25]", "[50]"), "tables.mine.retentions.0"),
+        (OWN.replace("scale", "scales"), "perhaps scale"),
+        (OWN.replace("task: shapes, ", ""), "benchmarks.Shapes.task: is missing; docs/how-to/evaluation.md has the"),
+        (OWN.replace('"exact_match,none"', ""), "benchmarks.Shapes.metrics: needs at least 1"),
+        (OWN.replace("exact_match,none", "exact_match"), "benchmarks.Shapes.metrics.0"),
+        (OWN.replace("fastv]", "fastv], averages: {0.3: {trio: 90}}"), "averages: 0.3 is none of the table's ret"),
+        (OWN.replace("fastv]", "fastv], averages: {0.5: {tri: 90}}"), "averages: 'tri' is none of the table's met"),
+        (OWN.replace("[trio, fastv]", "[]"), "tables.mine.methods"),
+        ("a: &a [*a]", "anchors and aliases are not allowed"),
+        ("{", "is not YAML"),
+    ],
+)
+def test_a_fault_in_a_suite_is_named_with_its_line(own: Path, text: str, message: str):
+    own.write_text(text)
+    with pytest.raises(StudyError) as found:
+        suites.read(str(own))
+    assert message in str(found.value) and str(own) in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("suite", "message"),
+    [
+        ("trios", "unknown suite 'trios': choose trio, or name a YAML file"),
+        ("trio:llava", "suite 'trio' has no table 'llava'; choose llava-1.5-7b, llava-next-7b, qwen2.5-vl-7b"),
+        ("trio", "has no table for model 'pocket'; name one: --suite trio:llava-1.5-7b"),
+        ("no.yaml", "no.yaml is no file"),
+        (":mine", "unknown suite ''"),
+    ],
+)
+def test_a_wrong_suite_is_refused_in_one_line(capsys, suite: str, message: str):
+    assert message in complaint(capsys, "eval", "--suite", suite, "--dry-run")
+
+
+def test_without_tasks_and_without_a_suite_there_is_nothing_to_ask():
+    with pytest.raises(StudyError, match="give --tasks pope,gqa, or --suite trio"):
+        suites.prepare(asked())
+    found = suites.prepare(asked(tasks=("pope",)))
+    assert (found.methods, found.retentions) == (("trio",), (0.333,))

@@ -1,0 +1,220 @@
+"""The document of `trio-profile eval`: scores, work, cache and times of each cell beside the dense model."""
+
+from typing import Any
+
+from pydantic import model_validator
+
+from trio_profile.records.documents import StudyDocument
+from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
+from trio_profile.records.schema import Cell, Record
+
+
+class Benchmark(Record):
+    """One column of the table: a task, and the metrics that make its score.
+
+    name: the head of the column.
+    task: lmms-eval's name of the task.
+    metrics: lmms-eval's names of the metrics, `metric,filter`. The score is their sum (MME adds two).
+    scale: the score is the sum times this: 100 makes per cent.
+    printed: what the paper calls the benchmark; empty outside a suite.
+    differs: how the task differs from the paper's protocol; empty if it does not, and outside a suite.
+    """
+
+    name: str
+    task: str
+    metrics: tuple[str, ...]
+    scale: float = 1.0
+    printed: str = ""
+    differs: str = ""
+
+
+class Score(Record):
+    """One metric of a task.
+
+    metric, filter: lmms-eval's names.
+    higher_is_better: None if the task does not say.
+    value, dense: the scores of the cell and of the dense model.
+    difference: value minus dense, over the same questions.
+    ci95: interval of the difference; None if the rule of the score is not known (analysis/question_scores.py).
+    """
+
+    metric: str
+    filter: str
+    higher_is_better: bool | None
+    value: float
+    dense: float | None = None
+    difference: float | None = None
+    ci95: tuple[float, float] | None = None
+
+
+class TaskSummary(Record):
+    """One task or group of tasks, as one cell answers it. The times are those of questions with a picture.
+
+    questions: number of questions.
+    retention: realised retention, the mean over questions.
+    scores: one for each metric and filter.
+    same_answer: share of questions to which the cell and the dense model give the same answer.
+    tokens: tokens of one answer.
+    fastv_macs, kv_bytes: means over the questions with a picture.
+    prefill_ms, ttft_ms: times as in `records.schema.Pair`.
+    total_ms: the whole call of `generate`. It depends on the number of tokens.
+    *_speedup: median of the paired ratios dense / cell.
+    """
+
+    task: str
+    questions: int
+    retention: float | None = None
+    scores: tuple[Score, ...] = ()
+    same_answer: Share | None = None
+    tokens: Tokens | None = None
+    fastv_macs: float | None = None
+    kv_bytes: float | None = None
+    prefill_ms: Milliseconds | None = None
+    prefill_speedup: Ratio | None = None
+    ttft_ms: Milliseconds | None = None
+    ttft_speedup: Ratio | None = None
+    total_ms: Milliseconds | None = None
+    total_speedup: Ratio | None = None
+
+
+class BenchmarkScore(Record):
+    """The score of one cell in one column, in the column's scale.
+
+    benchmark: name of the column.
+    value, dense: the scores of the cell and of the dense model.
+    share: value / dense; None where it has no meaning (dense is 0 or missing).
+    difference, ci95: value minus dense, with its interval, from resampled pictures. None if it is not known how a
+        question moves the score.
+    """
+
+    benchmark: str
+    value: float
+    dense: float | None = None
+    share: float | None = None
+    difference: float | None = None
+    ci95: tuple[float, float] | None = None
+
+
+class BesideDefault(Record):
+    """The scores of a variant of a method beside those of the unchanged method, on the same questions.
+
+    benchmarks: the scores by column; their field `dense` is the score of the unchanged method.
+    average: the mean of variant / unchanged over the columns; None if a share is missing.
+    average_ci95: its interval; None if a column's score has none.
+    """
+
+    benchmarks: tuple[BenchmarkScore, ...]
+    average: float | None = None
+    average_ci95: tuple[float, float] | None = None
+
+
+class EvaluatedCell(Record):
+    """One row of the table: a method at a retention, or the dense model.
+
+    cell: the method, the retention and the options; None for the dense model.
+    remark: what readers must know of the method wherever its results are shown.
+    retention: realised retention, the mean over all questions with a picture; 1 for the dense model.
+    tasks: the results by task.
+    benchmarks: the scores by column.
+    average: the mean of the shares of dense, as the paper's column "Average"; None if a share is missing.
+    average_ci95: its interval, from resampled pictures; None if a column's score has none.
+    beside_default: how a variant of a method differs from the unchanged method; None for any other row.
+    fastv_macs, kv_bytes: means over all questions with a picture.
+    prefill_ms, total_ms: medians over all questions with a picture.
+    prefill_speedup, total_speedup: medians of the paired ratios dense / cell; None for the dense model.
+    """
+
+    cell: Cell | None
+    remark: str = ""
+    retention: float | None = None
+    tasks: tuple[TaskSummary, ...]
+    benchmarks: tuple[BenchmarkScore, ...]
+    average: float | None = None
+    average_ci95: tuple[float, float] | None = None
+    beside_default: BesideDefault | None = None
+    fastv_macs: float | None = None
+    kv_bytes: float | None = None
+    prefill_ms: Milliseconds | None = None
+    prefill_speedup: Ratio | None = None
+    total_ms: Milliseconds | None = None
+    total_speedup: Ratio | None = None
+
+
+class Refusal(Record):
+    """A cell that could not run, with the reason in one line."""
+
+    cell: Cell
+    reason: str
+
+
+class PrintedAverage(Record):
+    """An average that the suite's paper prints, as a share of dense."""
+
+    method: str
+    retention: float
+    average: float
+
+
+class Evaluation(StudyDocument):
+    """What `trio-profile eval --json` prints.
+
+    lmms_eval: version of lmms-eval.
+    suite: name of the suite, with its table: `trio:llava-1.5-7b`; None without one.
+    printed: the averages that the suite's paper prints; empty without a suite, and if not all benchmarks of its table
+        are asked.
+    asked: the tasks that the study names.
+    limit: number of questions of each task; None for all.
+    benchmarks: the columns of the table.
+    dense: the dense model's row; None if the study leaves it out.
+    cells: a row for each cell, in the study's order.
+    refused: the cells that could not run.
+    report: path of report.html.
+    """
+
+    lmms_eval: str
+    suite: str | None = None
+    printed: tuple[PrintedAverage, ...] = ()
+    asked: tuple[str, ...]
+    limit: int | None
+    benchmarks: tuple[Benchmark, ...]
+    dense: EvaluatedCell | None
+    cells: tuple[EvaluatedCell, ...]
+    refused: tuple[Refusal, ...] = ()
+    report: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_one_cell(cls, given: Any) -> Any:
+        """Read a document from before `eval` took several cells: it has one cell, and the dense model beside it."""
+        if not isinstance(given, dict) or "cells" in given or not isinstance(given.get("tasks"), list | tuple):
+            return given
+        study, tasks = given["study"], given["tasks"]
+        known = {name: value for name, value in given.items() if name not in ("tasks", "version")}
+        cell = {"method": study["methods"][0], "retention": study["retentions"][0]}
+        dense = any("dense" in name and task[name] is not None for task in tasks for name in task)
+        return {
+            **known,
+            "benchmarks": [],
+            "dense": {"cell": None, "tasks": [_dense_of(task) for task in tasks], "benchmarks": []} if dense else None,
+            "cells": [{"cell": cell, "tasks": [_cell_of(task) for task in tasks], "benchmarks": []}],
+        }
+
+
+def _cell_of(task: dict[str, Any]) -> dict[str, Any]:
+    """Return the cell's part of a task of an old document."""
+    scores = [
+        {"value" if name == "pruned" else name: value for name, value in score.items()} for score in task["scores"]
+    ]
+    return {name: value for name, value in task.items() if not name.startswith("dense_")} | {"scores": scores}
+
+
+def _dense_of(task: dict[str, Any]) -> dict[str, Any]:
+    """Return the dense model's part of a task of an old document."""
+    named = ("metric", "filter", "higher_is_better")
+    scores = [
+        {name: score[name] for name in named} | {"value": score["dense"]}
+        for score in task["scores"]
+        if score.get("dense") is not None
+    ]
+    times = {name.removeprefix("dense_"): value for name, value in task.items() if name.startswith("dense_")}
+    return {"task": task["task"], "questions": task["questions"], "scores": scores} | times

@@ -1,0 +1,147 @@
+"""The paper's figure of layer-wise statistics: which share of the visual tokens lies above the mean saliency.
+
+Each benchmark has a curve. Where all questions come from one file, or from the model itself, each kind of question has
+one. Old documents have no shares. There the share is the count over the tokens of the first question.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from trio_profile import units
+from trio_profile.analysis.theory import LayerTheory, TheoryDocument
+from trio_profile.findings import entries
+from trio_profile.findings.blocks import Entry, Table
+from trio_profile.inputs.questions import FEWEST
+from trio_profile.records.estimate import Count, TokenShare
+
+ALL = "all questions"
+"""The name of the curve over all questions."""
+Step = tuple[int, int]
+"""A layer and the next one."""
+
+
+def share(layer: LayerTheory, document: TheoryDocument) -> TokenShare:
+    """The share of the visual tokens that lie above the mean saliency of a layer, over all questions."""
+    if layer.above_mean_share is not None:
+        return layer.above_mean_share
+    count, tokens = layer.above_mean, document.visual_tokens
+    low, high = count.ci95
+    return TokenShare(value=count.value / tokens, ci95=(low / tokens, high / tokens), samples=count.samples)
+
+
+def shares(document: TheoryDocument) -> dict[str, list[TokenShare]]:
+    """The share at each layer: first that of all questions, then that of each benchmark, by its name."""
+    found = {ALL: [share(layer, document) for layer in document.layers]}
+    first, *_ = document.layers
+    for name in _in_order(first.above_mean_share_by_benchmark, document):
+        found[name] = [layer.above_mean_share_by_benchmark[name] for layer in document.layers]
+    return found
+
+
+def group(document: TheoryDocument) -> str:
+    """What a curve is about: `benchmark` if the study had several files, otherwise `kind`."""
+    return "benchmark" if len(document.study.question_files) > 1 else "kind"
+
+
+def _in_order(names: Iterable[str], document: TheoryDocument) -> list[str]:
+    """Benchmarks in the order of their files, kinds by name."""
+    return list(names) if group(document) == "benchmark" else sorted(names)
+
+
+def sentences(document: TheoryDocument) -> list[str]:
+    """Between which layers the share changes most, over all questions and for each benchmark."""
+    if len(document.layers) == 1:
+        return ["There is one layer, so there is no change from layer to layer."]
+    found = shares(document)
+    steps = {name: _largest(of) for name, of in found.items()}
+    earlier, later = steps[ALL]
+    before, after = (found[ALL][layer - 1].value for layer in (earlier, later))
+    verb = "rises" if after > before else "falls"
+    lines = [
+        f"The share of visual tokens above the mean changes most from layer {earlier} to layer {later}: "
+        f"it {verb} from {units.percent(before)} to {units.percent(after)}."
+    ]
+    if own := {name: step for name, step in steps.items() if name != ALL}:
+        lines.append(_by_group(own, steps[ALL]))
+    return [*lines, *_too_few(document)]
+
+
+def _largest(found: Sequence[TokenShare]) -> Step:
+    """The two neighbouring layers between which the share changes most."""
+    changes = [abs(later.value - earlier.value) for earlier, later in pairwise(found)]
+    layer = changes.index(max(changes)) + 1
+    return layer, layer + 1
+
+
+def _by_group(steps: Mapping[str, Step], of_all: Step) -> str:
+    """For which benchmarks the largest change is the same, and where the others have theirs."""
+    if set(steps.values()) == {of_all}:
+        return f"It is the same step for {_listed(list(steps))}."
+    places: dict[Step, list[str]] = {}
+    for name, step in steps.items():
+        places.setdefault(step, []).append(name)
+    parts = (f"from layer {step[0]} to layer {step[1]} for {_listed(names)}" for step, names in sorted(places.items()))
+    return f"The largest change is {', and '.join(parts)}."
+
+
+def _too_few(document: TheoryDocument) -> list[str]:
+    """The benchmarks without a curve."""
+    if few := [one for one in document.benchmarks if one.questions < FEWEST]:
+        named = _listed([f"{one.name} ({one.questions})" for one in few])
+        return [f"An interval needs {FEWEST} questions, so there is no curve for {named}."]
+    return []
+
+
+def _listed(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+
+
+def tables(document: TheoryDocument) -> list[Table]:
+    """The questions of each benchmark, then the share at each layer, then the number of tokens, as the paper has it.
+
+    Empty if there are no benchmarks.
+    """
+    if not document.benchmarks:
+        return []
+    what, order = group(document), _in_order([one.name for one in document.benchmarks], document)
+    members = [
+        [
+            Entry(one.name),
+            Entry(units.exact(one.questions), order=one.questions),
+            Entry(units.exact(one.pictures), order=one.pictures),
+            Entry(units.span(*one.visual_tokens)),
+        ]
+        for one in sorted(document.benchmarks, key=lambda one: order.index(one.name))
+    ]
+    questions = Table(f"Questions by {what}", (what, "questions", "pictures", "visual tokens"), members, compact=True)
+    found = shares(document)
+    if len(found) == 1:
+        return [questions]
+    counts = {ALL: [layer.above_mean for layer in document.layers]} | {
+        name: [layer.above_mean_by_benchmark[name] for layer in document.layers] for name in found if name != ALL
+    }
+    return [
+        questions,
+        _by_layer(f"Share of visual tokens above the mean saliency, by {what}", found),
+        _by_layer(f"Number of visual tokens above the mean saliency, by {what}", counts, detail=True),
+    ]
+
+
+def _by_layer(
+    caption: str, found: Mapping[str, Sequence[TokenShare]] | Mapping[str, Sequence[Count]], *, detail: bool = False
+) -> Table:
+    """A row for each layer, a column for each benchmark."""
+    rows = [
+        [Entry(str(layer)), *map(above_entry, of_layer)]
+        for layer, of_layer in enumerate(zip(*found.values(), strict=True), start=1)
+    ]
+    return Table(caption, ("layer", *found), rows, detail=detail)
+
+
+def above_entry(found: TokenShare | Count | None) -> Entry:
+    """A share or a count with its interval."""
+    if found is None:
+        return entries.NOTHING
+    within = units.count_within if isinstance(found, Count) else units.percent_within
+    return Entry(within(found.value, found.ci95), order=found.value)

@@ -1,0 +1,133 @@
+"""The append-only store `answers.jsonl` of `eval`: a header, the sessions, and one line for each answered question.
+
+Each line is flushed to the disk before the next question is asked. So a killed process loses at most the question that
+it was asking. If the last line is cut off, the reader drops it, and the question is asked again.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trio_profile.errors import StoreError
+from trio_profile.reading import read_bytes
+from trio_profile.records.answers import AnsweredQuestion, RefusedCell
+from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
+from trio_profile.records.files import ANSWERS
+from trio_profile.records.lines import LineReader, is_cut_off_header
+from trio_profile.records.record import Record
+from trio_profile.records.schema import Header, Session, Study
+from trio_profile.records.writing import append_line, cannot_write, require_regular, write_whole
+
+Key = tuple[str, str, int, str]
+"""What identifies a question: its task, its split, its number, and the hash of its prompt."""
+AnswerLine = Header | Session | AnsweredQuestion | RefusedCell
+RECORDS: dict[str, type[AnswerLine]] = {
+    "header": Header,
+    "session": Session,
+    "question": AnsweredQuestion,
+    "refusal": RefusedCell,
+}
+
+
+@dataclass
+class Answered:
+    """The answers to the questions of a study in memory.
+
+    sessions: those that asked, in order.
+    questions: the answers by question. A later line of a question replaces the earlier one.
+    refused: the refused cells, by their ids.
+    """
+
+    sessions: list[Session] = field(default_factory=list)
+    questions: dict[Key, AnsweredQuestion] = field(default_factory=dict)
+    refused: dict[str, RefusedCell] = field(default_factory=dict)
+
+    def add(self, record: Record | None) -> None:
+        """Add a record, as it is in the file."""
+        match record:
+            case Session():
+                self.sessions.append(record)
+            case AnsweredQuestion():
+                self.questions[key_of(record)] = record
+            case RefusedCell():
+                self.refused[record.cell.id] = record
+            case _:
+                pass
+
+
+def key_of(answered: AnsweredQuestion) -> Key:
+    """Return what identifies a question."""
+    return answered.task, answered.split, answered.document, answered.prompt
+
+
+class AnswerStore:
+    """The answers of one study: in `answers.jsonl` of a directory, or only in memory.
+
+    found: what is answered so far.
+    session: id of the session that writes.
+    """
+
+    def __init__(self, directory: Path | None, study: Study, session: Session):
+        """Open the store: create it, or continue one with the same study on the same kind of machine.
+
+        A file without an answer is replaced.
+
+        directory: None keeps the answers in memory.
+        Raises StoreError if the file holds answers of another study, is no store, or cannot be read or written.
+        """
+        self.session = session.id
+        self.found = Answered()
+        self._path = None if directory is None else directory / ANSWERS
+        if self._path is not None and directory is not None:
+            data = _content(self._path)
+            stored = self._read(data) if data else None
+            if stored is not None and self.found.questions:
+                require_same("study", stored.model_dump(), study.model_dump(), directory)
+                require_same_environment(self.found.sessions, session.environment, directory)
+                require_same_inputs(study, self.found.sessions, session.inputs, directory)
+            else:
+                self.found = Answered()
+                write_whole(self._path, Header(study=study).model_dump_json(exclude_none=True) + "\n")
+        self.add(session)
+
+    def add(self, record: Session | AnsweredQuestion | RefusedCell) -> None:
+        """Add a record, and wait until it is on the disk. Raises StoreError if it cannot be written."""
+        if not isinstance(record, Session):
+            record = record.model_copy(update={"session": self.session})
+        self.found.add(record)
+        if self._path is None:
+            return
+        try:
+            append_line(self._path, record.model_dump_json().encode())
+        except OSError as error:
+            raise cannot_write(
+                self._path, error, "finished questions are kept, and the same command goes on"
+            ) from error
+
+    def _read(self, data: bytes) -> Study:
+        """Read all complete lines, and return the study that they belong to. Raises StoreError if this is no store."""
+        reader, stored = LineReader(RECORDS), None
+        for number, line in enumerate(data.split(b"\n"), start=1):
+            try:
+                record = reader.parse(line) if line.strip() else None
+            except StoreError as error:
+                if stored is not None:  # a line that was cut off
+                    continue
+                raise StoreError(f"{self._path}, line {number}: {error}; choose another --out") from error
+            if isinstance(record, Header):
+                stored = record.study
+            self.found.add(record)
+        if stored is None:
+            raise StoreError(f"{self._path} has no header, so nothing says what was asked; choose another --out")
+        if reader.newer:
+            raise StoreError(f"{self._path} has a newer format: upgrade trio-profile, or choose another --out")
+        return stored
+
+
+def _content(path: Path) -> bytes:
+    """Return the content of a file; empty if it is missing or holds only the beginning of a header."""
+    require_regular(path)
+    try:
+        data = read_bytes(path) if path.exists() else b""
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+    return b"" if is_cut_off_header(data) else data

@@ -1,0 +1,276 @@
+"""Suites: the benchmarks, methods and retentions of a paper's accuracy tables, as tasks of lmms-eval.
+
+A suite is one YAML file: a built-in one in `data/suites/`, or one of the user's. docs/how-to/evaluation.md has its
+format.
+"""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
+
+from trio_profile.analysis.evaluation import Benchmark, PrintedAverage
+from trio_profile.audit import source as yaml
+from trio_profile.audit.source import Source
+from trio_profile.errors import ClaimsError, StudyError
+from trio_profile.reading import parse_json, read_text
+from trio_profile.records.record import Record
+from trio_profile.records.study import Share, Study
+from trio_profile.text import first_line, listed
+
+BUILTIN = Path(__file__).parent.parent / "data" / "suites"
+"""The directory of the built-in suites."""
+CONTROLS = ("grid", "random")
+"""Methods that a paper compares with in another table. A table need not ask for them to have their averages."""
+METHODS, RETENTIONS = ("trio",), (0.333,)
+"""What an evaluation without a suite asks for."""
+_MOST_BYTES = 1_000_000
+Text = Annotated[str, Field(min_length=1)]
+Name = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
+Metric = Annotated[str, Field(pattern="^[^,]+,[^,]+$")]
+
+
+class SuiteBenchmark(Record):
+    """One benchmark: a column of the table.
+
+    task: lmms-eval's name of its task.
+    metrics: lmms-eval's names of its metrics, `metric,filter`. The score is their sum.
+    scale: the score is the sum times this.
+    printed: what the paper calls it, if not by its name here.
+    differs: how the task differs from the paper's protocol; empty if it does not.
+    needs: what must be downloaded or set before the task can run.
+    """
+
+    task: Text
+    metrics: Annotated[tuple[Metric, ...], Field(min_length=1)]
+    scale: Annotated[float, Field(gt=0)] = 1.0
+    printed: str = ""
+    differs: str = ""
+    needs: tuple[Text, ...] = ()
+
+
+class SuiteTable(Record):
+    """One table of the paper: one model.
+
+    model_types: the table is for checkpoints whose config.json has one of these.
+    names: the table is for hub repositories and built-in models with one of these in their names.
+    visual_tokens: of the dense model, as printed.
+    setting: what else the paper sets, in one sentence.
+    benchmarks: names of the columns in the paper's order.
+    averages: the printed averages over all benchmarks in per cent, by retention and method. A method need not be one of
+        `methods`.
+    """
+
+    title: str = ""
+    model_types: tuple[Text, ...] = ()
+    names: tuple[Text, ...] = ()
+    visual_tokens: Annotated[int, Field(ge=1)] | None = None
+    setting: str = ""
+    benchmarks: Annotated[tuple[Text, ...], Field(min_length=1)]
+    retentions: Annotated[tuple[Share, ...], Field(min_length=1)]
+    methods: Annotated[tuple[Text, ...], Field(min_length=1)]
+    averages: dict[Share, dict[str, Annotated[float, Field(gt=0, le=1000)]]] = Field(default_factory=dict)
+
+
+class _File(Record):
+    """The file, before its benchmarks and tables are checked."""
+
+    title: str = ""
+    source: str = ""
+    benchmarks: Annotated[dict[Name, dict[str, Any]], Field(min_length=1)]
+    tables: Annotated[dict[Name, dict[str, Any]], Field(min_length=1)]
+
+
+class Suite(Record):
+    """A suite.
+
+    title, source: of the paper.
+    benchmarks: by the head of their column.
+    tables: by name.
+    """
+
+    title: str = ""
+    source: str = ""
+    benchmarks: dict[str, SuiteBenchmark]
+    tables: dict[str, SuiteTable]
+
+
+class Chosen(NamedTuple):
+    """One table of a suite.
+
+    name: of the suite with its table: `trio:llava-1.5-7b`.
+    """
+
+    name: str
+    suite: Suite
+    table: SuiteTable
+
+    def columns(self) -> tuple[Benchmark, ...]:
+        """Return the columns of the table, for `analysis.benchmarks.columns`."""
+        return tuple(
+            Benchmark(
+                name=name,
+                task=found.task,
+                metrics=found.metrics,
+                scale=found.scale,
+                printed=found.printed or name,
+                differs=found.differs,
+            )
+            for name in self.table.benchmarks
+            for found in (self.suite.benchmarks[name],)
+        )
+
+    def printed(self, tasks: Collection[str]) -> tuple[PrintedAverage, ...]:
+        """Return the averages that the paper prints, as shares of dense.
+
+        tasks: those that are asked. Without all benchmarks of the table there is nothing to compare: it is empty.
+        """
+        if not {column.task for column in self.columns()} <= set(tasks):
+            return ()
+        return tuple(
+            PrintedAverage(method=method, retention=retention, average=average / 100)
+            for retention, averages in self.table.averages.items()
+            for method, average in averages.items()
+        )
+
+
+def builtin() -> list[str]:
+    """Return the names of the built-in suites."""
+    return sorted(path.stem for path in BUILTIN.glob("*.yaml"))
+
+
+def chosen(study: Study) -> Chosen | None:
+    """Return the table that a study names; None if it names no suite.
+
+    Without a table's name, the study's model decides. Raises StudyError if there is no such suite or table, or if the
+    file is not valid.
+    """
+    if study.suite is None:
+        return None
+    name, named = _parts(study.suite)
+    suite = read(name)
+    table = named or _table_of(study.model, suite, study.suite)
+    if table not in suite.tables:
+        raise StudyError(f"suite {name!r} has no table {table!r}; choose {', '.join(suite.tables)}")
+    return Chosen(f"{Path(name).stem}:{table}", suite, suite.tables[table])
+
+
+def with_suite(study: Study) -> Study:
+    """Return the study with its suite's tasks, methods and retentions, where the study names none.
+
+    The suite then names its table, so that a later session asks the same. The errors are those of `chosen`.
+    """
+    found = chosen(study)
+    if found is None:
+        return study
+    file, _ = _parts(study.suite or "")
+    where = file if file in builtin() else str(Path(file).resolve())
+    return study.model_copy(
+        update={
+            "suite": f"{where}:{found.name.rpartition(':')[2]}",
+            "tasks": study.tasks or tuple(dict.fromkeys(column.task for column in found.columns())),
+            "methods": study.methods or found.table.methods,
+            "retentions": study.retentions or found.table.retentions,
+        }
+    )
+
+
+def prepare(study: Study) -> Study:
+    """Return the study of an evaluation with its suite's tasks, methods and retentions.
+
+    Raises StudyError if it has no tasks, or if its model has no processor. Raises as `chosen` does.
+    """
+    from trio_profile.inputs.builtin import BUILTIN as MODELS
+
+    study = with_suite(study)
+    if not study.tasks:
+        raise StudyError("no task is named: give --tasks pope,gqa, or --suite trio")
+    if study.model in MODELS and MODELS[study.model].processor is None:
+        raise StudyError(f"model {study.model!r} has no processor to be asked with; name a checkpoint, --model DIR")
+    return study.model_copy(update={"methods": study.methods or METHODS, "retentions": study.retentions or RETENTIONS})
+
+
+def read(name: str) -> Suite:
+    """Return a built-in suite, or the suite in a file.
+
+    Raises StudyError with the file, the line, the field and the fault.
+    """
+    if name in builtin():
+        path = BUILTIN / f"{name}.yaml"
+    else:
+        path = Path(name)
+        if not name or (path.suffix not in (".yaml", ".yml") and not yaml.exists(path)):
+            raise StudyError(f"unknown suite {name[:80]!r}: choose {', '.join(builtin())}, or name a YAML file")
+    try:
+        return _checked(yaml.read(path, "suite"))
+    except ClaimsError as error:
+        raise StudyError(f"suite {error}") from error
+
+
+def _checked(source: Source) -> Suite:
+    """Return the suite of a parsed file. Raises ClaimsError at the first fault."""
+    file = source.record((), _File, source.tree)
+    suite = Suite(
+        title=file.title,
+        source=file.source,
+        benchmarks={n: source.record(("benchmarks", n), SuiteBenchmark, one) for n, one in file.benchmarks.items()},
+        tables={n: source.record(("tables", n), SuiteTable, one) for n, one in file.tables.items()},
+    )
+    for name, table in suite.tables.items():
+        place = ("tables", name)
+        for number, benchmark in enumerate(table.benchmarks):
+            if benchmark not in suite.benchmarks:
+                source.refuse(
+                    (*place, "benchmarks", number),
+                    f"{benchmark!r} is none of the file's benchmarks; known are {', '.join(suite.benchmarks)}",
+                )
+        if len(set(table.benchmarks)) < len(table.benchmarks):
+            source.refuse((*place, "benchmarks"), "one stands twice; name each benchmark once")
+        for retention, averages in table.averages.items():
+            if retention not in table.retentions:
+                source.refuse((*place, "averages"), f"{retention:g} is none of the table's retentions")
+            for method in averages:
+                if method not in (*table.methods, *CONTROLS):
+                    source.refuse((*place, "averages"), f"{method!r} is none of the table's methods, and no control")
+    return suite
+
+
+def _parts(suite: str) -> tuple[str, str]:
+    """Return the two parts of `NAME:TABLE`; the second is empty if it is not given. A path may contain a colon."""
+    name, colon, table = suite.rpartition(":")
+    return (name, table) if colon and "/" not in table else (suite, "")
+
+
+def _table_of(model: str, suite: Suite, name: str) -> str:
+    """Return the name of the table that is for a model. Raises StudyError if it is not exactly one."""
+    of_type = _model_type(model)
+    found = [
+        table
+        for table, content in suite.tables.items()
+        if (of_type in content.model_types if of_type else _is_named(model, content.names))
+    ]
+    if len(found) == 1:
+        return found[0]
+    if len(suite.tables) == 1:
+        return next(iter(suite.tables))
+    many = f"has the tables {listed(found)}" if found else "has no table"
+    choices = ", ".join(f"--suite {name}:{table}" for table in suite.tables)
+    raise StudyError(f"suite {name!r} {many} for model {model!r}; name one: {choices}")
+
+
+def _is_named(model: str, names: tuple[str, ...]) -> bool:
+    return any(name.lower() in model.lower() for name in names)
+
+
+def _model_type(model: str) -> str:
+    """Return the model type of a checkpoint directory; empty for anything else."""
+    path = Path(model) / "config.json"
+    if not yaml.exists(path):
+        return ""
+    try:
+        config = parse_json(read_text(path, _MOST_BYTES))
+    except (OSError, ValueError) as error:
+        raise StudyError(f"model {model!r}: config.json cannot be read: {first_line(error)}") from error
+    found = config.get("model_type") if isinstance(config, Mapping) else None
+    return found if isinstance(found, str) else ""
