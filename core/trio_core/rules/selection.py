@@ -18,6 +18,8 @@ _LEAST_BLOCK, _MOST_BLOCK = 64, 256
 ones compare tokens that are suppressed anyway."""
 _PASSES = 4
 """How many passes `_settle` makes before the host asks whether anything has changed."""
+_FEW = 64
+"""How many tokens `_cover_by_few` looks at, instead of all."""
 
 
 @torch.no_grad()
@@ -181,18 +183,21 @@ def dpp_map(kernel: SimilarityNN, budget: int) -> KeptK:
     _check_budget(budget, count)
     _check_finite(kernel)
     kernel = kernel.to(_precision(kernel))
-    residual = kernel.diagonal()
-    rounding = count * torch.finfo(kernel.dtype).eps / 2 * residual
-    factor = kernel.new_zeros(budget, count)
-    picks = torch.zeros(budget, dtype=torch.long, device=kernel.device)
+    residual = kernel.diagonal().clone()
+    # A token counts with its residual if that is above the first number, and else with the second one.
+    limits = torch.stack([count * torch.finfo(kernel.dtype).eps / 2 * residual, torch.zeros_like(residual)])
+    rounding, otherwise = limits
+    taken = torch.stack([kernel.new_full((1,), math.inf), kernel.new_full((1,), -1)])
+    factor, square, picks = torch.empty_like(kernel[:budget]), torch.empty_like(kernel[:1]), []
     for k in range(budget):
-        residual = residual.where(residual > rounding, 0).index_fill_(0, picks[:k], -1)
-        pick = picks[k : k + 1] = residual.argmax(dim=0, keepdim=True)
-        variance = residual[pick]
-        unexplained = kernel[pick] - factor[:k, pick].T @ factor[:k]
-        factor[k : k + 1] = unexplained / variance.where(variance > 0, math.inf).sqrt()
-        residual = residual - factor[k].square()
-    return picks.sort().values
+        variance, pick = residual.where(residual > rounding, otherwise).max(dim=0, keepdim=True)
+        picks.append(pick)
+        limits.index_copy_(1, pick, taken)
+        known, row = factor[:k], factor[k : k + 1]
+        torch.sub(kernel.index_select(0, pick), known.index_select(1, pick).T @ known, out=row)
+        # Without a variance the row becomes infinity or NaN. Then no residual is left, and none compares as larger.
+        residual.sub_(torch.square(row.div_(variance.sqrt_()), out=square)[0])
+    return torch.cat(picks).sort().values
 
 
 @torch.no_grad()
@@ -213,15 +218,65 @@ def facility_location(similarity: SimilarityNN, weights: ScoresN, budget: int) -
     _check_budget(budget, len(weights))
     _check_finite(similarity, weights)
     similarity = similarity.to(_precision(similarity))
+    few = similarity.is_cpu and len(weights) > 2 * _FEW
+    return (_cover_by_few if few else _cover)(similarity, weights, budget).sort().values
+
+
+def _cover(similarity: SimilarityNN, weights: ScoresN, budget: int) -> KeptK:
+    """[K], the picks of `facility_location` in their order. The host does not wait."""
     cover = similarity.new_zeros(len(weights), 1)
     picks = torch.zeros(budget, dtype=torch.long, device=weights.device)
     uncovered = torch.empty_like(similarity)
     for k in range(budget):
-        torch.sub(similarity, cover, out=uncovered).clamp_min_(0)
-        gain = (uncovered.sum(dim=0) * weights).index_fill_(0, picks[:k], -math.inf)
+        gain = _gains(similarity, cover, weights, uncovered).index_fill_(0, picks[:k], -math.inf)
         pick = picks[k : k + 1] = gain.argmax(dim=0, keepdim=True)
         cover = torch.maximum(cover, similarity[:, pick])
-    return picks.sort().values
+    return picks
+
+
+def _cover_by_few(similarity: SimilarityNN, weights: ScoresN, budget: int) -> KeptK:
+    """[K], the same picks as `_cover`, for a CPU: there the host reads a number at no cost, and arithmetic takes long.
+
+    Gains only fall. So the best of a few tokens is the best of all if it gains more than the others did when all gains
+    were last computed. If the difference may be rounding, a tie for example, all gains are computed again.
+    """
+    count = len(weights)
+    surely = 1 - 2 * count * torch.finfo(similarity.dtype).eps
+    cover, picks = similarity.new_zeros(count, 1), torch.zeros(budget, dtype=torch.long)
+    uncovered = torch.empty_like(similarity)
+    # The few use the same memory, which is free until all gains are computed again.
+    columns, uncovered_few = uncovered.as_strided((2, count, _FEW), (count * _FEW, _FEW, 1))
+    few, weights_few, limit = picks[:0], weights[:0], 0.0
+    misses = pause = 0
+    for k in range(budget):
+        pick = None
+        if len(few):
+            gains, places = _gains(columns, cover, weights_few, uncovered_few).topk(2)
+            best, second = gains.tolist()
+            if best * surely > max(second, limit, 0.0):  # a token that was picked gains 0
+                pick, misses = few[places[0]], 0
+            else:
+                misses += 1
+                pause = 2 ** (misses - 1) - 1  # where ties are many, the few are tried less and less often
+        if pick is None:
+            gain = _gains(similarity, cover, weights, uncovered).index_fill_(0, picks[:k], -math.inf)
+            pick, few = gain.argmax(), few[:0]
+            if pause == 0:
+                gains, few = gain.topk(_FEW + 1)
+                few, weights_few, limit = few[:-1], weights[few[:-1]], gains.tolist()[-1]
+                torch.index_select(similarity, 1, few, out=columns)
+            pause = max(pause - 1, 0)
+        picks[k] = pick
+        torch.maximum(cover, similarity[:, picks[k : k + 1]], out=cover)
+    return picks
+
+
+def _gains(similarity: Tensor, cover: Tensor, weights: Tensor, uncovered: Tensor) -> Tensor:
+    """[M], how much more each of M tokens would cover, times its weight.
+
+    similarity: [N, M]. cover: [N, 1]. weights: [M]. uncovered: [N, M], memory to compute in.
+    """
+    return torch.sub(similarity, cover, out=uncovered).clamp_min_(0).sum(dim=0) * weights
 
 
 def _precision(values: Tensor) -> torch.dtype:
