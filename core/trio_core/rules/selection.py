@@ -183,20 +183,20 @@ def dpp_map(kernel: SimilarityNN, budget: int) -> KeptK:
     _check_budget(budget, count)
     _check_finite(kernel)
     kernel = kernel.to(_precision(kernel))
-    residual = kernel.diagonal().clone()
-    # A token counts with its residual if that is above the first number, and else with the second one.
-    limits = torch.stack([count * torch.finfo(kernel.dtype).eps / 2 * residual, torch.zeros_like(residual)])
-    rounding, otherwise = limits
-    taken = torch.stack([kernel.new_full((1,), math.inf), kernel.new_full((1,), -1)])
-    factor, square, picks = torch.empty_like(kernel[:budget]), torch.empty_like(kernel[:1]), []
+    residual = kernel.diagonal()[None].clone()
+    # A token counts with its residual if that is above `rounding`, else with the value in `otherwise`.
+    limits = torch.cat([count * torch.finfo(kernel.dtype).eps / 2 * residual, torch.zeros_like(residual)])
+    rounding, otherwise = limits.split(1)
+    taken = torch.cat([kernel.new_full((1, 1), math.inf), kernel.new_full((1, 1), -1)])
+    factor, square, picks = torch.empty_like(kernel[:budget]), torch.empty_like(residual), []
     for k in range(budget):
-        variance, pick = residual.where(residual > rounding, otherwise).max(dim=0, keepdim=True)
+        variance, pick = residual.where(residual > rounding, otherwise).max(dim=1)
         picks.append(pick)
         limits.index_copy_(1, pick, taken)
         known, row = factor[:k], factor[k : k + 1]
         torch.sub(kernel.index_select(0, pick), known.index_select(1, pick).T @ known, out=row)
-        # Without a variance the row becomes infinity or NaN. Then no residual is left, and none compares as larger.
-        residual.sub_(torch.square(row.div_(variance.sqrt_()), out=square)[0])
+        # If nothing was left, this divides by 0. Infinity and NaN do no harm: no residual is above `rounding` any more.
+        residual.sub_(torch.square(row.div_(variance.sqrt_()), out=square))
     return torch.cat(picks).sort().values
 
 
@@ -212,8 +212,8 @@ def facility_location(similarity: SimilarityNN, weights: ScoresN, budget: int) -
     weights: [N], a_j, the attention raised to a power.
     budget: K in 1 … N.
 
-    The host waits only for the check of the inputs. Raises OptionError for a budget out of range, and for a similarity
-    or weights that are not finite. Source: kinredon/SCOPE at 6bf7306, its mode "multi".
+    The host waits for a device only to check the inputs. Raises OptionError for a budget out of range, and for a
+    similarity or weights that are not finite. Source: kinredon/SCOPE at 6bf7306, its mode "multi".
     """
     _check_budget(budget, len(weights))
     _check_finite(similarity, weights)
@@ -235,13 +235,16 @@ def _cover(similarity: SimilarityNN, weights: ScoresN, budget: int) -> KeptK:
 
 
 def _cover_by_few(similarity: SimilarityNN, weights: ScoresN, budget: int) -> KeptK:
-    """[K], the same picks as `_cover`, for a CPU: there the host reads a number at no cost, and arithmetic takes long.
+    """[K], the picks of `_cover`, faster on a CPU. There the host need not wait for a number, and sums take long.
 
-    Gains only fall. So the best of a few tokens is the best of all if it gains more than the others did when all gains
-    were last computed. If the difference may be rounding, a tie for example, all gains are computed again.
+    Gains only fall. So the best of a few tokens is the best of all if it gains more than each other token did when all
+    gains were last computed. If the difference may be rounding, as it is at a tie, all gains are computed again.
+
+    similarity: [N, N] with N ≥ 2 · _FEW.
     """
     count = len(weights)
-    surely = 1 - 2 * count * torch.finfo(similarity.dtype).eps
+    numbers = torch.finfo(similarity.dtype)
+    surely = 1 - 2 * count * numbers.eps
     cover, picks = similarity.new_zeros(count, 1), torch.zeros(budget, dtype=torch.long)
     uncovered = torch.empty_like(similarity)
     # The few use the same memory, which is free until all gains are computed again.
@@ -253,11 +256,10 @@ def _cover_by_few(similarity: SimilarityNN, weights: ScoresN, budget: int) -> Ke
         if len(few):
             gains, places = _gains(columns, cover, weights_few, uncovered_few).topk(2)
             best, second = gains.tolist()
-            if best * surely > max(second, limit, 0.0):  # a token that was picked gains 0
+            if best * surely > max(second, limit, numbers.tiny):  # a token that was picked gains 0
                 pick, misses = few[places[0]], 0
             else:
-                misses += 1
-                pause = 2 ** (misses - 1) - 1  # where ties are many, the few are tried less and less often
+                pause, misses = 2**misses - 1, misses + 1  # if ties are many, the few are tried less and less often
         if pick is None:
             gain = _gains(similarity, cover, weights, uncovered).index_fill_(0, picks[:k], -math.inf)
             pick, few = gain.argmax(), few[:0]
