@@ -218,8 +218,8 @@ def facility_location(similarity: SimilarityNN, weights: ScoresN, budget: int) -
     _check_budget(budget, len(weights))
     _check_finite(similarity, weights)
     similarity = similarity.to(_precision(similarity))
-    few = similarity.is_cpu and len(weights) > 2 * _FEW
-    return (_cover_by_few if few else _cover)(similarity, weights, budget).sort().values
+    cover = _cover_by_few if similarity.is_cpu and len(weights) > 2 * _FEW else _cover
+    return cover(similarity, weights, budget).sort().values
 
 
 def _cover(similarity: SimilarityNN, weights: ScoresN, budget: int) -> KeptK:
@@ -242,15 +242,13 @@ def _cover_by_few(similarity: SimilarityNN, weights: ScoresN, budget: int) -> Ke
 
     similarity: [N, N] with N ≥ 2 · _FEW.
     """
-    count = len(weights)
-    numbers = torch.finfo(similarity.dtype)
+    count, numbers = len(weights), torch.finfo(similarity.dtype)
     surely = 1 - 2 * count * numbers.eps
     cover, picks = similarity.new_zeros(count, 1), torch.zeros(budget, dtype=torch.long)
     uncovered = torch.empty_like(similarity)
     # The few use the same memory, which is free until all gains are computed again.
     columns, uncovered_few = uncovered.as_strided((2, count, _FEW), (count * _FEW, _FEW, 1))
-    few, weights_few, limit = picks[:0], weights[:0], 0.0
-    misses = pause = 0
+    few, weights_few, limit, misses, pause = picks[:0], weights[:0], 0.0, 0, 0
     for k in range(budget):
         pick = None
         if len(few):
@@ -274,10 +272,7 @@ def _cover_by_few(similarity: SimilarityNN, weights: ScoresN, budget: int) -> Ke
 
 
 def _gains(similarity: Tensor, cover: Tensor, weights: Tensor, uncovered: Tensor) -> Tensor:
-    """[M], how much more each of M tokens would cover, times its weight.
-
-    similarity: [N, M]. cover: [N, 1]. weights: [M]. uncovered: [N, M], memory to compute in.
-    """
+    """[M], how much more each token would cover, times its weight. uncovered: [N, M], memory to compute in."""
     return torch.sub(similarity, cover, out=uncovered).clamp_min_(0).sum(dim=0) * weights
 
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.core.methods import encoder_checks
 from trio_core import OptionError
 from trio_core.methods.scope import Scope, scope
-from trio_core.rules import selection
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import Schedule, shares
 
@@ -123,8 +122,7 @@ def test_a_tower_that_projects_itself_is_compared_in_the_decoders_width():
     assert method.overhead(replace(shape, merged=0), 0, sizes) == 0  # a family whose tower no method looks into
 
 
-def test_the_host_waits_for_the_inputs_check(monkeypatch):
-    monkeypatch.setattr(selection, "_FEW", 576)  # what a device does: a CPU reads numbers on the way, without a wait
+def test_the_host_waits_for_the_inputs_check():
     encoder_checks.check_host_waits(Scope, 1)
 
 
