@@ -164,7 +164,7 @@ def attend_each(
         samples = torch.arange(len(rows), device=rows.device)[:, None]
         query_BPHE = rotate(layer.query(normed[samples, rows]), cos[samples, rows], sin[samples, rows])
         query = _by_key_head(query_BPHE, heads.shape[2])
-        scores = query @ key_BSNE.permute(0, 2, 3, 1) * layer.scaling
+        scores = (query @ key_BSNE.permute(0, 2, 3, 1)).mul_(layer.scaling)
         if layer.softcap is not None:
             scores = layer.softcap * (scores / layer.softcap).tanh()
         weights = _softmax(scores, _hidden(call, samples, rows, valid))
