@@ -50,7 +50,7 @@ def paying_schedule(
         )
 
     def cost(schedule: Schedule) -> int:
-        """MACs at exactly the wanted average. Whole budgets may miss it, and tokens too few must not look like a gain."""
+        """MACs at exactly the wanted average. Whole budgets may miss it, which must not look like a gain."""
         missed = wanted - sum(schedule.tokens_by_layer)
         return prefill_macs(shape, schedule, prompt.text_tokens) + selection_macs(schedule) + missed * shape.token_macs
 
