@@ -240,13 +240,11 @@ class Method(ABC):
         return Schedule(self.layers, available, visual_tokens, num_layers)
 
     def schedule_for(self, shape: LayerShape, num_layers: int, prompt: PromptSizes) -> Schedule:  # noqa: ARG002
-        """The stages and budgets for one sample in a known model: here those of `schedule`.
+        """The stages and budgets for one sample in a known model: here those of `schedule`, with its errors.
 
         shape: the widths of a decoder layer.
         num_layers: depth of the decoder.
         prompt: the token counts of the sample.
-
-        Raises RetentionError and OptionError as `schedule` does.
         """
         return self.schedule(prompt.visual_tokens, num_layers)
 
