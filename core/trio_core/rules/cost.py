@@ -34,17 +34,13 @@ class LayerShape:
     patches: int = 0
     merged: int = 0
 
-    @property
-    def token_macs(self) -> int:
-        """MACs of the linear modules of one decoder layer on one token."""
-        return self.hidden * (2 * self.query_width + 2 * self.kv_width + self.ffn_matrices * self.intermediate)
-
     def layer_macs(self, tokens: int) -> int:
         """MACs of one decoder layer: its linear modules, and the scores and weighted values of every pair of tokens.
 
         tokens: tokens of the whole sequence.
         """
-        return tokens * self.token_macs + 2 * tokens * tokens * self.query_width
+        each = self.hidden * (2 * self.query_width + 2 * self.kv_width + self.ffn_matrices * self.intermediate)
+        return tokens * each + 2 * tokens * tokens * self.query_width
 
     def crops(self, visual: int) -> tuple[int, ...]:
         """The number of patches of each crop, estimated from the number of visual tokens.

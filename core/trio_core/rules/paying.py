@@ -39,6 +39,8 @@ def paying_schedule(
     """
     numbers = stretched(len(layers), proportion)
     wanted = round(num_layers * retention * prompt.visual_tokens)
+    average = round(retention * prompt.visual_tokens) + prompt.text_tokens
+    price = shape.layer_macs(average + 1) - shape.layer_macs(average)
 
     def solve(places: tuple[int, ...]) -> Schedule:
         return Schedule.average(
@@ -50,9 +52,9 @@ def paying_schedule(
         )
 
     def cost(schedule: Schedule) -> int:
-        """MACs at exactly the wanted average. Whole budgets may miss it, which must not look like a gain."""
+        """MACs at exactly the wanted average. Whole budgets may miss it: tokens too few must not look like a gain."""
         missed = wanted - sum(schedule.tokens_by_layer)
-        return prefill_macs(shape, schedule, prompt.text_tokens) + selection_macs(schedule) + missed * shape.token_macs
+        return prefill_macs(shape, schedule, prompt.text_tokens) + selection_macs(schedule) + missed * price
 
     everything = tuple(range(len(layers)))
     found = [solve(everything)]  # no subset reaches a lower retention
