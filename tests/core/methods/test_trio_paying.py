@@ -1,7 +1,7 @@
 """TRIO's option `schedule_rule="paying"`: only the stages that cost least at the same average retention act."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def layer_macs(n: int) -> int:
     return n * (4 * 4096**2 + 3 * 4096 * 11008) + 2 * n * n * 4096
 
 
-def macs(schedule: Schedule, saliency: str = "tail") -> int:
+def macs(schedule: Schedule, saliency: Literal["tail", "autograd"]) -> int:
     """The layers and the selections of LLaVA-1.5-7B."""
     found = sum(layer_macs(visual + PROMPT.text_tokens) for visual in schedule.tokens_by_layer)
     return found + Trio(retention=1, saliency=saliency).selection_macs(LLAVA, schedule, 60, 20)
@@ -119,8 +119,9 @@ def test_options_that_leave_nothing_to_choose_are_refused(options, message):
 
 @pytest.mark.parametrize("name", ["trio-ve", "visionzip+trio"])
 def test_a_method_whose_first_stage_is_in_the_encoder_is_refused(name):
+    options: dict[str, Any] = {"retention": 0.5, "schedule_rule": "paying"}
     with pytest.raises(OptionError, match="begins in the encoder, whose stage cannot be left out; use trio alone"):
-        methods.find(name)(retention=0.5, schedule_rule="paying")
+        methods.find(name)(**options)
 
 
 def test_a_method_without_several_stages_refuses_it():
