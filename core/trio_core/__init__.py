@@ -20,7 +20,7 @@ from trio_core.errors import (
     UnsupportedInput,
     UnsupportedModel,
 )
-from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
 from trio_core.rules.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ __all__ = [
     "Method",
     "OptionError",
     "Picture",
+    "PromptSizes",
     "Reference",
     "RetentionError",
     "Sample",

@@ -12,6 +12,7 @@ FACE = [
     "Method",
     "OptionError",
     "Picture",
+    "PromptSizes",
     "Reference",
     "RetentionError",
     "Sample",

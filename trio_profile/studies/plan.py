@@ -10,7 +10,7 @@ from trio_core.errors import OptionError, TrioError
 from trio_core.methods.combined import Combined
 from trio_core.methods.method import Method, Stage
 from trio_core.methods.view import Signal
-from trio_core.rules.cost import LayerShape
+from trio_core.rules.cost import LayerShape, PromptSizes
 from trio_core.rules.schedule import Schedule
 from trio_profile.cost import formula
 from trio_profile.inputs.workload import Workload, build
@@ -38,8 +38,9 @@ class PlannedCell:
 
     def selection_macs(self, shape: Shape) -> int:
         """Return the MACs of all selections by the method's own formula, for the batch."""
-        widths = LayerShape(**{field.name: getattr(shape, field.name) for field in fields(LayerShape)})
-        return shape.batch * self.method.selection_macs(widths, self.schedule, shape.text_tokens, shape.text_after)
+        return shape.batch * self.method.selection_macs(
+            widths(shape), self.schedule, shape.text_tokens, shape.text_after
+        )
 
     def retention(self, realised: float) -> Retention:
         """Return all four retentions. realised: the share that really ran, averaged over the decoder's layers."""
@@ -108,7 +109,13 @@ def plan_cell(cell: Cell, study: Study, shape: Shape) -> PlannedCell:
     in_decoder = cls.stage is Stage.DECODER or issubclass(cls, Combined)
     layers = study.layers if in_decoder or len(study.methods) == 1 else None
     method = cls(retention=cell.retention, layers=options.pop("layers", layers), **options)
-    return PlannedCell(cell, method, method.schedule(shape.visual_tokens, shape.num_layers))
+    prompt = PromptSizes(shape.visual_tokens, shape.text_tokens, shape.text_after)
+    return PlannedCell(cell, method, method.schedule_for(widths(shape), shape.num_layers, prompt))
+
+
+def widths(shape: Shape) -> LayerShape:
+    """Return the widths of a decoder layer and of the vision tower."""
+    return LayerShape(**{field.name: getattr(shape, field.name) for field in fields(LayerShape)})
 
 
 def _cells(study: Study, shape: Shape, keep_refusals: bool) -> tuple[tuple[PlannedCell, ...], tuple[Measurement, ...]]:

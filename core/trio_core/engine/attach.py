@@ -27,6 +27,7 @@ from trio_core.engine.passes import Pass, Setup
 from trio_core.engine.prefill import Prefill
 from trio_core.engine.prompt import check_run, read_prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
+from trio_core.rules.cost import PromptSizes
 from trio_core.rules.schedule import Schedule
 from trio_core.trace import Trace
 
@@ -66,7 +67,7 @@ class Attachment:
         self._handles: list[Any] = []
         self._owner: threading.Thread | None = None
         self._ownership = threading.Lock()
-        self._schedules: dict[int, Schedule] = {}
+        self._schedules: dict[PromptSizes | int, Schedule] = {}
         self._frames_of: WeakKeyDictionary[Any, dict[int, Frame]] = WeakKeyDictionary()
         self._layers = [id(layer) for layer in setup.adapter.layers]
         self._parameters = list(signature(self.model.forward).parameters)
@@ -209,11 +210,17 @@ class Attachment:
         self.trace.restart(tokens, self.setup.num_layers, notes)
         return Prefill(self.setup, prompt, self.trace, self.order)
 
-    def _schedule(self, visual_tokens: int) -> Schedule:
-        """The schedule of a picture of so many tokens, solved once."""
-        if visual_tokens not in self._schedules:
-            self._schedules[visual_tokens] = self.setup.method.schedule(visual_tokens, self.setup.num_layers)
-        return self._schedules[visual_tokens]
+    def _schedule(self, prompt: PromptSizes) -> Schedule:
+        """The schedule of a sample, solved once for each number of visual tokens, and of text tokens if they matter."""
+        method, num_layers = self.setup.method, self.setup.num_layers
+        key = prompt if method.needs_widths else prompt.visual_tokens
+        if key not in self._schedules:
+            self._schedules[key] = (
+                method.schedule_for(self.setup.adapter.layer_shape, num_layers, prompt)
+                if method.needs_widths
+                else method.schedule(prompt.visual_tokens, num_layers)
+            )
+        return self._schedules[key]
 
     def _is_owner(self) -> bool:
         return threading.current_thread() is self._owner

@@ -12,6 +12,7 @@ from trio_core.engine.frames import Frame
 from trio_core.engine.passes import Setup
 from trio_core.errors import UnsupportedInput
 from trio_core.methods.view import Picture
+from trio_core.rules.cost import PromptSizes
 from trio_core.rules.schedule import Schedule
 from trio_core.tensors import MaskBS, to_device
 
@@ -33,10 +34,10 @@ class Prompt:
     frame: Frame
 
 
-def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[int], Schedule]) -> Prompt:
+def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[PromptSizes], Schedule]) -> Prompt:
     """The pictures of a prompt, and what is planned for them.
 
-    inputs: the arguments of the model's forward. schedule_of: the schedule of a picture by its visual tokens.
+    inputs: the arguments of the model's forward. schedule_of: the schedule of a sample by its token counts.
 
     Raises UnsupportedInput for a prompt on which pruning would be wrong.
     """
@@ -62,7 +63,7 @@ def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[int
                 f"sample {sample} of the batch ends with its picture: pass the text behind it in the same forward"
             )
         number = torch.arange(len(rows), device=input_ids.device)
-        schedule = schedule_of(len(rows))
+        schedule = schedule_of(PromptSizes(len(rows), lengths[sample] - len(rows), text_after))
         pictures.append(Picture(to_device(rows, input_ids.device), number, len(rows), text_after, schedule))
     if any(picture.schedule.budgets[-1] < len(picture.rows) for picture in pictures):
         _check_by_position(inputs)

@@ -95,8 +95,8 @@ class FitPrune(ScoreMethod):
                 # Each sample has `most` rows of words, its own at their end, and then the rows of its picture. So its
                 # own rows lie side by side; low and high are their limits within this block.
                 low, high = most - sample.picture.text_after - start, most + len(sample.rows) - start
-                rows_HPN = weights_BHPS[sample.index, :, max(low, 0) : max(high, 0)].index_select(2, sample.rows)
-                sums[sample.index][int(start >= most)] += received(rows_HPN)
+                rows_PS = weights_BHPS[sample.index, :, max(low, 0) : max(high, 0)].amax(dim=0)
+                sums[sample.index][int(start >= most)] += received(rows_PS.index_select(1, sample.rows)[None])
             start += attended.rows
         return [rating(from_text, from_picture / len(from_picture)) for from_text, from_picture in sums]
 

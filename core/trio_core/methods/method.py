@@ -14,7 +14,7 @@ from torch import Tensor
 
 from trio_core.errors import OptionError
 from trio_core.methods.view import Selection, Signal, View
-from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
 from trio_core.rules.schedule import (
     PROPORTION,
     BudgetRule,
@@ -159,6 +159,11 @@ class Method(ABC):
         """Whether the method calls the modules of a layer one by one (`LayerCall.attention`)."""
         return Signal.LAYERS in self.needs
 
+    @property
+    def needs_widths(self) -> bool:
+        """Whether the schedule depends on the widths of the model and on the text: then only `schedule_for` has it."""
+        return False
+
     @classmethod
     def summary(cls) -> str:
         """What the method does, in one line: the first line of its docstring. Empty for a class without one."""
@@ -233,6 +238,15 @@ class Method(ABC):
             raise OptionError(f"budgets {self.budgets}: keep at least 1 token at each stage")
         available = tuple(min(budget, visual_tokens) for budget in self.budgets)
         return Schedule(self.layers, available, visual_tokens, num_layers)
+
+    def schedule_for(self, shape: LayerShape, num_layers: int, prompt: PromptSizes) -> Schedule:  # noqa: ARG002
+        """The stages and budgets for one sample in a known model: here those of `schedule`, with its errors.
+
+        shape: the widths of a decoder layer.
+        num_layers: depth of the decoder.
+        prompt: the token counts of the sample.
+        """
+        return self.schedule(prompt.visual_tokens, num_layers)
 
     @abstractmethod
     def select(self, view: View) -> Selection:

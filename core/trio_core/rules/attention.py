@@ -164,10 +164,10 @@ def attend_each(
         samples = torch.arange(len(rows), device=rows.device)[:, None]
         query_BPHE = rotate(layer.query(normed[samples, rows]), cos[samples, rows], sin[samples, rows])
         query = _by_key_head(query_BPHE, heads.shape[2])
-        scores = query @ key_BSNE.permute(0, 2, 3, 1) * layer.scaling
+        scores = (query @ key_BSNE.permute(0, 2, 3, 1)).mul_(layer.scaling)
         if layer.softcap is not None:
             scores = layer.softcap * (scores / layer.softcap).tanh()
-        weights = _softmax(scores, _allowed(call, samples, rows, valid))
+        weights = _softmax(scores, _hidden(call, samples, rows, valid))
         yield Attended(layer, cos, sin, normed, heads, query, scores, weights, rows.shape[1])
 
 
@@ -201,20 +201,23 @@ def _by_key_head(heads_BPHE: Tensor, key_heads: int) -> Tensor:
     return heads_BPHE.unflatten(2, (key_heads, -1)).permute(0, 2, 3, 1, 4).flatten(2, 3)
 
 
-def _softmax(scores_BNRS: Tensor, allowed_BPS: Tensor) -> Tensor:
+def _softmax(scores_BNRS: Tensor, hidden_BPS: Tensor) -> Tensor:
     """Attention weights in at least float32. Each row's weights are zero where it may not look."""
-    scores_BNGPS = scores_BNRS.to(wide_type(scores_BNRS)).unflatten(2, (-1, allowed_BPS.shape[1]))
-    return scores_BNGPS.masked_fill(~allowed_BPS[:, None, None], -torch.inf).softmax(dim=-1).flatten(2, 3)
+    scores_BNGPS = scores_BNRS.to(wide_type(scores_BNRS)).unflatten(2, (-1, hidden_BPS.shape[1]))
+    return scores_BNGPS.masked_fill(hidden_BPS[:, None, None], -torch.inf).softmax(dim=-1).flatten(2, 3)
 
 
-def _allowed(call: LayerCall, samples: Tensor, rows_BP: Tensor, valid_BS: Tensor) -> Tensor:
-    """[B, P, S]: which tokens each row may look at. The layer's own mask decides, where it has one."""
+def _hidden(call: LayerCall, samples: Tensor, rows_BP: Tensor, valid_BS: Tensor) -> Tensor:
+    """[B, P, S]: which tokens each row may not look at. The layer's own mask decides, where it has one."""
     mask = call.mask
     if isinstance(mask, BlockMask):
         rule, shape = mask.mask_mod, (len(rows_BP), 1, rows_BP.shape[1], valid_BS.shape[1])
-        return create_mask(lambda b, h, p, s: rule(b, h, rows_BP[b, p], s), *shape, rows_BP.device)[:, 0]
+        return ~create_mask(lambda b, h, p, s: rule(b, h, rows_BP[b, p], s), *shape, rows_BP.device)[:, 0]
     if mask is None or mask.ndim == 2:
+        padding_B1S = ~valid_BS[:, None]
+        if not call.causal:
+            return padding_B1S.expand(-1, rows_BP.shape[1], -1)
         places_S = torch.arange(valid_BS.shape[1], device=valid_BS.device)
-        return valid_BS[:, None] & ((places_S <= rows_BP[..., None]) | (not call.causal))
+        return (places_S > rows_BP[..., None]).logical_or_(padding_B1S)
     picked_BPS = mask.expand(len(rows_BP), -1, -1, -1)[:, 0][samples, rows_BP]
-    return picked_BPS if picked_BPS.dtype == torch.bool else picked_BPS >= 0
+    return ~picked_BPS if picked_BPS.dtype == torch.bool else ~(picked_BPS >= 0)

@@ -34,6 +34,14 @@ class LayerShape:
     patches: int = 0
     merged: int = 0
 
+    def layer_macs(self, tokens: int) -> int:
+        """MACs of one decoder layer: its linear modules, and the scores and weighted values of every pair of tokens.
+
+        tokens: tokens of the whole sequence.
+        """
+        each = self.hidden * (2 * self.query_width + 2 * self.kv_width + self.ffn_matrices * self.intermediate)
+        return tokens * each + 2 * tokens * tokens * self.query_width
+
     def crops(self, visual: int) -> tuple[int, ...]:
         """The number of patches of each crop, estimated from the number of visual tokens.
 
@@ -72,6 +80,20 @@ class LayerShape:
         rows: number of rows.
         """
         return tokens * self.hidden * self.kv_width + rows * (self.hidden + tokens) * self.query_width
+
+
+@dataclass(frozen=True)
+class PromptSizes:
+    """How many tokens one sample of a prompt has.
+
+    visual_tokens: V0, visual tokens that enter the decoder.
+    text_tokens: all other tokens.
+    text_after: text tokens after the picture.
+    """
+
+    visual_tokens: int
+    text_tokens: int
+    text_after: int
 
 
 @dataclass(frozen=True)

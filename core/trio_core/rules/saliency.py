@@ -79,17 +79,14 @@ def loss_slope(logits: LogitsBPV) -> tuple[LogitsBPV, Tensor]:
     that all entries of a sample share is taken out.
     """
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    log_p_BPV = wide.log_softmax(dim=-1)
     label_BP1 = wide.argmax(dim=-1, keepdim=True)
-    others_BPV = log_p_BPV.scatter(-1, label_BP1, -torch.inf)
-    log_scale_B = others_BPV.amax(dim=(1, 2)).double()
-    slope_BPV = (others_BPV - log_scale_B[:, None, None].to(wide.dtype)).exp()
-    slope_BPV = slope_BPV.scatter(-1, label_BP1, -slope_BPV.sum(dim=-1, keepdim=True))
-    batch, rows = logits.shape[:2]
+    others_BPV = wide.log_softmax(dim=-1).scatter_(-1, label_BP1, -torch.inf)
     # With a vocabulary of one, or a label that is infinitely ahead, the loss depends on nothing: the slope is zero.
-    sound_B = log_scale_B.isfinite()
-    slope_BPV = torch.where(sound_B[:, None, None], slope_BPV, 0) / rows
-    return slope_BPV.to(logits.dtype), torch.where(sound_B, log_scale_B, 0) - log(batch)
+    log_scale_B11 = others_BPV.amax(dim=(1, 2), keepdim=True).clamp_min_(torch.finfo(wide.dtype).min)
+    slope_BPV = others_BPV.sub_(log_scale_B11).exp_()
+    slope_BPV.scatter_(-1, label_BP1, slope_BPV.sum(dim=-1, keepdim=True).neg_())
+    batch, rows = logits.shape[:2]
+    return slope_BPV.div_(rows).to(logits.dtype), log_scale_B11.flatten().double() - log(batch)
 
 
 def _through(heads_BSNE: Tensor, normed_BSD: Tensor, slope_BSNE: Tensor) -> Tensor:

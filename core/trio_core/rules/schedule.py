@@ -124,7 +124,7 @@ class Schedule:
                 f"{visual_tokens} tokens and one kept at the least, the lowest possible is "
                 f"{ceil(1e4 * lowest / (num_layers * visual_tokens)) / 1e4:.4f}"
             )
-        budgets = integer_budgets(target - unpruned, runs, _profile(len(runs), proportion), visual_tokens)
+        budgets = integer_budgets(target - unpruned, runs, stretched(len(runs), proportion), visual_tokens)
         return cls(places, budgets, visual_tokens, num_layers)
 
     @classmethod
@@ -150,7 +150,7 @@ class Schedule:
         check_layers(places, num_layers)
         check_retention(retention)
         _check_proportion(proportion)
-        profile = _profile(len(places), proportion)
+        profile = stretched(len(places), proportion)
         fixed = max(1, round(retention * visual_tokens))
         budgets = [min(visual_tokens, max(1, round(fixed * share / profile[stage]))) for share in profile]
         return cls(places, tuple(budgets), visual_tokens, num_layers)
@@ -181,8 +181,11 @@ class Schedule:
         )
 
     def budget_after(self, layer: int) -> int:
-        """How many tokens the stage after `layer` keeps."""
-        return self.budgets[self.layers.index(layer)]
+        """How many tokens are left behind `layer`, also where no stage stands after it.
+
+        layer: between 0 and L − 1. 0 is the place before the decoder.
+        """
+        return self.tokens_by_layer[layer]
 
     @property
     def tokens_by_layer(self) -> tuple[int, ...]:
@@ -260,8 +263,14 @@ def _check_proportion(proportion: Proportion) -> None:
         raise OptionError(f"proportion {tuple(proportion)}: name positive numbers that never grow")
 
 
-def _profile(stages: int, proportion: Proportion) -> list[float]:
-    """[stages], a proportion for another number of stages: the given numbers as a line, read at equal steps."""
+def stretched(stages: int, proportion: Proportion) -> list[float]:
+    """[stages], a proportion for another number of stages: the given numbers as a line, read at equal steps.
+
+    stages: the wanted number of stages.
+    proportion: positive numbers that never grow.
+    """
+    if stages == len(proportion):
+        return [float(share) for share in proportion]
     if stages == 1:
         return [1.0]
     profile: list[float] = []

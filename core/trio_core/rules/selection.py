@@ -18,6 +18,8 @@ _LEAST_BLOCK, _MOST_BLOCK = 64, 256
 ones compare tokens that are suppressed anyway."""
 _PASSES = 4
 """How many passes `_settle` makes before the host asks whether anything has changed."""
+_FEW = 64
+"""How many tokens `_cover_by_few` looks at, instead of all."""
 
 
 @torch.no_grad()
@@ -181,18 +183,21 @@ def dpp_map(kernel: SimilarityNN, budget: int) -> KeptK:
     _check_budget(budget, count)
     _check_finite(kernel)
     kernel = kernel.to(_precision(kernel))
-    residual = kernel.diagonal()
-    rounding = count * torch.finfo(kernel.dtype).eps / 2 * residual
-    factor = kernel.new_zeros(budget, count)
-    picks = torch.zeros(budget, dtype=torch.long, device=kernel.device)
+    residual = kernel.diagonal()[None].clone()
+    # A token counts with its residual if that is above `rounding`, else with the value in `otherwise`.
+    limits = torch.cat([count * torch.finfo(kernel.dtype).eps / 2 * residual, torch.zeros_like(residual)])
+    rounding, otherwise = limits.split(1)
+    taken = torch.cat([kernel.new_full((1, 1), math.inf), kernel.new_full((1, 1), -1)])
+    factor, square, picks = torch.empty_like(kernel[:budget]), torch.empty_like(residual), []
     for k in range(budget):
-        residual = residual.where(residual > rounding, 0).index_fill_(0, picks[:k], -1)
-        pick = picks[k : k + 1] = residual.argmax(dim=0, keepdim=True)
-        variance = residual[pick]
-        unexplained = kernel[pick] - factor[:k, pick].T @ factor[:k]
-        factor[k : k + 1] = unexplained / variance.where(variance > 0, math.inf).sqrt()
-        residual = residual - factor[k].square()
-    return picks.sort().values
+        variance, pick = residual.where(residual > rounding, otherwise).max(dim=1)
+        picks.append(pick)
+        limits.index_copy_(1, pick, taken)
+        known, row = factor[:k], factor[k : k + 1]
+        torch.sub(kernel.index_select(0, pick), known.index_select(1, pick).T @ known, out=row)
+        # If nothing was left, this divides by 0. Infinity and NaN do no harm: no residual is above `rounding` any more.
+        residual.sub_(torch.square(row.div_(variance.sqrt_()), out=square))
+    return torch.cat(picks).sort().values
 
 
 @torch.no_grad()
@@ -207,21 +212,68 @@ def facility_location(similarity: SimilarityNN, weights: ScoresN, budget: int) -
     weights: [N], a_j, the attention raised to a power.
     budget: K in 1 … N.
 
-    The host waits only for the check of the inputs. Raises OptionError for a budget out of range, and for a similarity
-    or weights that are not finite. Source: kinredon/SCOPE at 6bf7306, its mode "multi".
+    The host waits for a device only to check the inputs. Raises OptionError for a budget out of range, and for a
+    similarity or weights that are not finite. Source: kinredon/SCOPE at 6bf7306, its mode "multi".
     """
     _check_budget(budget, len(weights))
     _check_finite(similarity, weights)
     similarity = similarity.to(_precision(similarity))
+    cover = _cover_by_few if similarity.is_cpu and len(weights) > 2 * _FEW else _cover
+    return cover(similarity, weights, budget).sort().values
+
+
+def _cover(similarity: SimilarityNN, weights: ScoresN, budget: int) -> KeptK:
+    """[K], the picks of `facility_location` in their order. The host does not wait."""
     cover = similarity.new_zeros(len(weights), 1)
     picks = torch.zeros(budget, dtype=torch.long, device=weights.device)
     uncovered = torch.empty_like(similarity)
     for k in range(budget):
-        torch.sub(similarity, cover, out=uncovered).clamp_min_(0)
-        gain = (uncovered.sum(dim=0) * weights).index_fill_(0, picks[:k], -math.inf)
+        gain = _gains(similarity, cover, weights, uncovered).index_fill_(0, picks[:k], -math.inf)
         pick = picks[k : k + 1] = gain.argmax(dim=0, keepdim=True)
         cover = torch.maximum(cover, similarity[:, pick])
-    return picks.sort().values
+    return picks
+
+
+def _cover_by_few(similarity: SimilarityNN, weights: ScoresN, budget: int) -> KeptK:
+    """[K], the picks of `_cover`, faster on a CPU. There the host need not wait for a number, and sums take long.
+
+    Gains only fall. So the best of a few tokens is the best of all if it gains more than each other token did when all
+    gains were last computed. If the difference may be rounding, as it is at a tie, all gains are computed again.
+
+    similarity: [N, N] with N ≥ 2 · _FEW.
+    """
+    count, numbers = len(weights), torch.finfo(similarity.dtype)
+    surely = 1 - 2 * count * numbers.eps
+    cover, picks = similarity.new_zeros(count, 1), torch.zeros(budget, dtype=torch.long)
+    uncovered = torch.empty_like(similarity)
+    # The few use the same memory, which is free until all gains are computed again.
+    columns, uncovered_few = uncovered.as_strided((2, count, _FEW), (count * _FEW, _FEW, 1))
+    few, weights_few, limit, misses, pause = picks[:0], weights[:0], 0.0, 0, 0
+    for k in range(budget):
+        pick = None
+        if len(few):
+            gains, places = _gains(columns, cover, weights_few, uncovered_few).topk(2)
+            best, second = gains.tolist()
+            if best * surely > max(second, limit, numbers.tiny):  # a token that was picked gains 0
+                pick, misses = few[places[0]], 0
+            else:
+                pause, misses = 2**misses - 1, misses + 1  # if ties are many, the few are tried less and less often
+        if pick is None:
+            gain = _gains(similarity, cover, weights, uncovered).index_fill_(0, picks[:k], -math.inf)
+            pick, few = gain.argmax(), few[:0]
+            if pause == 0:
+                gains, few = gain.topk(_FEW + 1)
+                few, weights_few, limit = few[:-1], weights[few[:-1]], gains.tolist()[-1]
+                torch.index_select(similarity, 1, few, out=columns)
+            pause = max(pause - 1, 0)
+        picks[k] = pick
+        torch.maximum(cover, similarity[:, picks[k : k + 1]], out=cover)
+    return picks
+
+
+def _gains(similarity: Tensor, cover: Tensor, weights: Tensor, uncovered: Tensor) -> Tensor:
+    """[M], how much more each token would cover, times its weight. uncovered: [N, M], memory to compute in."""
+    return torch.sub(similarity, cover, out=uncovered).clamp_min_(0).sum(dim=0) * weights
 
 
 def _precision(values: Tensor) -> torch.dtype:
