@@ -17,7 +17,10 @@ from trio_core.methods.method import Method
 from trio_core.pruning import prune
 from trio_profile.inputs.workload import Workload
 
-_ALLOCATES = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view"})
+_COMPUTES_NOTHING = frozenset({
+    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "promote_types",
+})  # fmt: skip
+"""Operators that allocate, view or compare types."""
 _READS = frozenset({
     "item", "tolist", "numpy", "cpu", "__bool__", "__int__", "__float__", "__index__", "__array__", "__contains__",
     "nonzero", "argwhere", "unique", "unique_consecutive", "masked_select", "equal", "allclose",
@@ -81,7 +84,7 @@ class _Operators(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if not func.is_view and func.overloadpacket.__name__ not in _ALLOCATES:
+        if not func.is_view and func.overloadpacket.__name__ not in _COMPUTES_NOTHING:
             self.count += 1
         return result
 

@@ -8,7 +8,8 @@ from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Probe, Rows, Selection, Signal, View
 from trio_core.rules.attention import attend
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.selection import nms_select, top_k
+from trio_core.rules.nms import nms_select
+from trio_core.rules.selection import top_k
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,10 +24,11 @@ from trio_core.methods.view import Probe, Rows, Selection, Signal, View
 from trio_core.rules import equations
 from trio_core.rules.attention import LayerCall, Readout
 from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
+from trio_core.rules.nms import nms_select
 from trio_core.rules.paying import paying_schedule
 from trio_core.rules.saliency import tail_saliency
 from trio_core.rules.schedule import Schedule
-from trio_core.rules.selection import nms_select, top_k
+from trio_core.rules.selection import top_k
 from trio_core.spans import span
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, RowsBP, ScoresBN, differentiable
 
