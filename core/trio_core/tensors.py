@@ -6,6 +6,7 @@ The shapes are checked at run time only under test (`pytest --shapes`). Elsewher
 optional: without it each alias is plain `Tensor`.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -42,7 +43,12 @@ MaskBT = Bool[Tensor, "B T"]
 PlacesBN = Int[Tensor, "B N"]
 ScoresBN = Float[Tensor, "B N"]
 RowsBP = Int[Tensor, "B P"]
+Places = Int[Tensor, "B _"] | slice
+"""Places in the sequence, as many for each sample. It is a slice where all samples have the same, side by side."""
 Loss = Float[Tensor, ""]
+
+_IN_CACHE = 2**18
+"""Numbers that a core's cache holds beside others: 1 MiB of float32."""
 
 
 def to_device(values: Tensor, device: torch.device) -> Tensor:
@@ -60,6 +66,30 @@ def differentiable(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(differentiable(part) for part in value)
     return value.clone() if isinstance(value, Tensor) and value.is_inference() else value
+
+
+def rows_at(values: Tensor, places: Places) -> Tensor:
+    """[B, N, …] of [B, S, …]: each sample's rows at its places. A slice copies nothing."""
+    if isinstance(places, slice):
+        return values[:, places]
+    return values[torch.arange(len(places), device=places.device)[:, None], places]
+
+
+def in_cache(values: Tensor) -> Iterator[slice]:
+    """The rows of [B, S, …] in blocks that a core's cache holds; all of them at once off the CPU.
+
+    A large tensor that is computed in several steps then reaches memory once, and no step needs memory of its size.
+    """
+    rows = values.shape[1]
+    step = rows
+    if values.is_cpu and values.numel() > _IN_CACHE:
+        step = max(1, _IN_CACHE * rows // values.numel())
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, max(step, 1)))
+
+
+def wide_type(values: Tensor) -> torch.dtype:
+    """The dtype to compute in: float32, or float64 for float64 values."""
+    return torch.promote_types(values.dtype, torch.float32)
 
 
 def with_gradient(values: Tensor) -> Tensor:

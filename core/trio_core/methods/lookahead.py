@@ -57,11 +57,11 @@ class Lookahead(Method):
         The features of Algorithm 1 are the input of the probed layer.
         """
         probed = view.probed(self.probe)
-        rows_BP = view.supervised_rows(self.k_pos, self.rows)
-        mean_BS = attend(probed, rows_BP, view.valid).by_query_head().mean(dim=(1, 2))
+        rows = view.supervised_rows(self.k_pos, self.rows)
+        mean_BS = attend(probed, rows, view.valid).by_query_head().mean(dim=(1, 2))
         scores = tuple(mean_BS[sample.index, sample.rows] for sample in view.samples)
         kept = tuple(
-            nms_select(scores[s.index], probed.hidden[s.index, s.rows], s.budget, self.threshold)
+            nms_select(scores[s.index], s.picture.of(probed.hidden[s.index]), s.budget, self.threshold)
             if self.nms
             else top_k(scores[s.index], s.budget)
             for s in view.samples

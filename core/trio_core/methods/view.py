@@ -13,7 +13,7 @@ from trio_core.errors import OptionError
 from trio_core.models.encoder import Encoder
 from trio_core.rules.attention import LayerCall, Readout
 from trio_core.rules.schedule import Schedule
-from trio_core.tensors import FeaturesND, HiddenBSD, MaskBS, PlacesBN, RowsBP
+from trio_core.tensors import FeaturesND, HiddenBSD, MaskBS, Places, PlacesBN, RowsBP
 
 Probe = Literal["next", "current"]
 Rows = Literal["last", "shifted"]
@@ -43,6 +43,7 @@ class Picture:
     budget: how many tokens to keep at this stage, 1 … N (0 with VTW).
     text_after: how many tokens follow the last visual token.
     schedule: the stages and budgets planned for the sample.
+    first: the first place, where the batch has no padding and the tokens stand side by side; else None.
     """
 
     rows: Tensor
@@ -50,6 +51,11 @@ class Picture:
     budget: int
     text_after: int
     schedule: Schedule
+    first: int | None = None
+
+    def of(self, values: Tensor) -> Tensor:
+        """[N, …], its rows of one sample's values [S, …]. It is a view where the tokens stand side by side."""
+        return values[self.rows] if self.first is None else values[self.first : self.first + len(self.rows)]
 
 
 @dataclass(frozen=True)
@@ -148,8 +154,8 @@ class View:
             f"the method asks for {signal.value} and did not declare it: declare Signal.{signal.name} in its `needs`"
         )
 
-    def supervised_rows(self, k_pos: int, rows: Rows) -> RowsBP:
-        """[B, k_pos], places of the supervised rows.
+    def supervised_rows(self, k_pos: int, rows: Rows) -> Places:
+        """[B, k_pos], places of the supervised rows. It is a slice where no sample is padded.
 
         k_pos: number of supervised rows.
         rows: `last` for the last k_pos tokens of each sample; `shifted` for the k_pos tokens before its last one.
@@ -163,8 +169,21 @@ class View:
             raise OptionError(
                 f"k_pos {k_pos} with rows {rows!r} reaches past the {text} text tokens after a picture: lower it"
             )
-        shifted = last_rows(self.valid, k_pos + shift, padded=self.padded)
-        return shifted[:, :k_pos]
+        if not self.padded:
+            end = int(self.valid.shape[1]) - shift
+            return slice(end - k_pos, end)
+        return last_rows(self.valid, k_pos + shift, padded=True)[:, :k_pos]
+
+    @cached_property
+    def visual_places(self) -> Places:
+        """[B, N], places of the visual tokens. It is a slice where all pictures stand at the same places, without gaps.
+
+        In an array, a picture with fewer than N tokens repeats its last place.
+        """
+        places = {(picture.first, len(picture.rows)) for picture in self.pictures}
+        if len(places) == 1 and (first := self.pictures[0].first) is not None:
+            return slice(first, first + len(self.pictures[0].rows))
+        return self.visual
 
     @cached_property
     def visual(self) -> PlacesBN:
@@ -178,7 +197,7 @@ class View:
 
         sample: index in the batch.
         """
-        return self.hidden[sample, self.pictures[sample].rows]
+        return self.pictures[sample].of(self.hidden[sample])
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,9 @@ def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: fl
             chosen = unit[to_device(torch.from_numpy(new), unit.device)]
             unit_kept = chosen if unit_kept is None else torch.cat([unit_kept, chosen])
     if len(kept) < budget:
-        kept = np.concatenate([kept, np.setdiff1d(np.arange(count), kept)[: budget - len(kept)]])
+        left = np.ones(count, dtype=np.bool_)
+        left[kept] = False
+        kept = np.concatenate([kept, left.nonzero()[0][: budget - len(kept)]])
     return order[to_device(torch.from_numpy(kept), order.device)].sort().values
 
 
@@ -75,7 +77,7 @@ def _block_size(budget: int, kept: int, start: int, *, on_cpu: bool) -> int:
     if start == 0:
         return min(max(budget, _LEAST_BLOCK), _MOST_BLOCK)
     # A quarter more than are needed if the same share of them stays as so far.
-    return min(max(5 * (budget - kept) * start // (4 * kept), _LEAST_BLOCK), start)
+    return min(max(5 * (budget - kept) * start // (4 * kept), _LEAST_BLOCK), 4 * start)
 
 
 def _unit_rows(rows: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
