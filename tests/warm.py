@@ -1,0 +1,115 @@
+"""`trio-profile` without the wait for its imports: a process that has imported torch forks a copy for each command.
+
+The imports take four CPU seconds, and the tests run some thirty commands that need them. A test of how the program
+starts calls `python -m trio_profile` instead.
+"""
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.places import PYTHONPATH
+
+ENVIRONMENT = {"PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONUTF8": "1"}
+"""The variables that the imports read. Every command has these values."""
+_SERVE = "import sys; from tests.warm import serve; serve(sys.argv[1])"
+_CLIENT = """\
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({address!r})
+    request = json.dumps([os.getcwd(), dict(os.environ), sys.argv[1:]]).encode()
+    socket.send_fds(server, [len(request).to_bytes(8, "big")], [0, 1, 2])
+    server.sendall(request)
+    code = server.recv(1)
+sys.exit(code[0] if code else "the process of this command ended without an exit code")
+"""
+
+
+@functools.cache
+def program() -> list[str]:
+    """Start the process, once in each process of the tests. Returns the program that stands for `trio-profile`."""
+    place = tempfile.TemporaryDirectory()
+    address, client = str(Path(place.name) / "socket"), Path(place.name) / "client.py"
+    client.write_text(_CLIENT.format(address=address))
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SERVE, address],
+        cwd=place.name,
+        env={name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))} | ENVIRONMENT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+
+    def stop() -> None:
+        process.communicate()
+        place.cleanup()
+
+    atexit.register(stop)
+    assert process.stdout is not None and process.stdout.readline() == b"ready\n", "it did not start"
+    return [sys.executable, "-I", "-S", str(client)]
+
+
+def serve(address: str) -> None:
+    """Import what a study needs. Then run each command that comes, until standard input is closed.
+
+    address: path of the socket.
+    """
+    import gc
+    import select
+
+    from trio_profile.process import prepare
+
+    prepare()  # before torch is imported, as the command line does
+    import trio_profile.studies.measuring
+
+    gc.collect()
+    gc.freeze()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        print("ready", flush=True)
+        while True:
+            ready, _, _ = select.select([listener, sys.stdin], [], [], 1)
+            if listener in ready:
+                client, _ = listener.accept()
+                if os.fork() == 0:
+                    listener.close()
+                    _answer(client)
+                client.close()
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            if sys.stdin in ready:
+                return
+
+
+def _answer(client: socket.socket) -> None:
+    """Run the command of a client in this process, tell the client the exit code, and end."""
+    head, streams, _, _ = socket.recv_fds(client, 8, 3)
+    text = b""
+    while len(text) < int.from_bytes(head, "big"):
+        text += client.recv(1 << 16)
+    directory, environment, arguments = json.loads(text)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(directory)
+    os.environ.update(environment)
+    sys.argv = ["trio-profile", *arguments]
+    from trio_profile.cli import exits, run
+
+    code = 1
+    try:
+        code = exits.in_this_process(run)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        atexit._run_exitfuncs()
+    finally:
+        client.sendall(bytes([code]))
+        os._exit(code)
