@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 from tests.places import PYTHONPATH
@@ -55,6 +56,14 @@ def program() -> list[str]:
     return [sys.executable, "-I", "-S", str(client)]
 
 
+def call(*arguments: object, directory: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run `trio-profile` with these arguments, in this directory or in the present one."""
+    command = [*program(), *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=directory, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, timeout=300
+    )
+
+
 def serve(address: str) -> None:
     """Import what a study needs. Then run each command that comes, until standard input is closed.
 
@@ -90,7 +99,10 @@ def serve(address: str) -> None:
 
 
 def _answer(client: socket.socket) -> None:
-    """Run the command of a client in this process, tell the client the exit code, and end."""
+    """Run the command of a client in this process, tell the client the exit code, and end.
+
+    If the client is killed, this process ends at once.
+    """
     head, streams, _, _ = socket.recv_fds(client, 8, 3)
     text = b""
     while len(text) < int.from_bytes(head, "big"):
@@ -99,6 +111,7 @@ def _answer(client: socket.socket) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    threading.Thread(target=lambda: (client.recv(1), os._exit(1)), daemon=True).start()
     os.chdir(directory)
     os.environ.update(environment)
     sys.argv = ["trio-profile", *arguments]

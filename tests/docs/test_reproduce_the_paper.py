@@ -3,7 +3,6 @@
 import json
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 import skimage.data
 import yaml
 
+from tests import warm
 from tests.docs.blocks import ROOT, Use, read
 from tests.profile import lmms_stand_in
 from tests.profile.family_checkpoints import save_family
@@ -91,7 +91,7 @@ def test_a_command_of_the_page_runs(command: str, paper: dict[str, Path], capsys
         arguments += ["--retention", "0.333"]  # one of the table's three
     arguments = [verb, *arguments, *SHORT.get(verb, ())]
     if verb in LONG:
-        done = subprocess.run([sys.executable, "-m", "trio_profile", *arguments], capture_output=True, text=True)
+        done = warm.call(*arguments)
         assert done.returncode == 0, done.stderr
     else:
         assert run(arguments) == 0, capsys.readouterr().err
