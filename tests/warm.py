@@ -7,8 +7,11 @@ starts calls `python -m trio_profile` instead.
 import atexit
 import contextlib
 import functools
+import gc
+import importlib
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -22,6 +25,8 @@ ENVIRONMENT = {"PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE
 """The variables that the imports read. Every command has these values."""
 UNTRACED = ("compare", "sweep")
 """Verbs that run without fvcore's count, whose trace takes a third of their time."""
+IMPORTED = ("scipy.stats", "trio_profile.studies.measuring", "trio_profile.findings.sweep", "trio_profile.render.html")
+"""What a study needs, and all that these import."""
 _SERVE = "import sys; from tests.warm import serve; serve(sys.argv[1])"
 _CLIENT = """\
 import json, os, socket, sys
@@ -59,7 +64,10 @@ def program() -> list[str]:
 
 
 def call(*arguments: object, directory: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run `trio-profile` with these arguments, in this directory or in the present one."""
+    """Run `trio-profile` with these arguments, in this directory or in the present one.
+
+    arguments: `-c` and Python code run the code instead. What follows are its arguments.
+    """
     command = [*program(), *map(str, arguments)]
     return subprocess.run(
         command, cwd=directory, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, timeout=300
@@ -71,18 +79,11 @@ def serve(address: str) -> None:
 
     address: path of the socket.
     """
-    import gc
-    import select
-
     from trio_profile.process import prepare
 
     prepare()  # before torch is imported, as the command line does
-    import scipy.stats
-
-    import trio_profile.findings.sweep
-    import trio_profile.render.html
-    import trio_profile.studies.measuring
-
+    for name in IMPORTED:
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as listener:
@@ -120,18 +121,30 @@ def _answer(client: socket.socket) -> None:
     threading.Thread(target=lambda: (client.recv(1), os._exit(1)), daemon=True).start()
     os.chdir(directory)
     os.environ.update(environment)
-    sys.argv = ["trio-profile", *arguments]
-    from trio_profile.cli import exits, run
-    from trio_profile.profilers import flops_counted
-
-    if arguments[:1] and arguments[0] in UNTRACED:
-        flops_counted._fvcore = lambda *_: (None, "not asked")
     code = 1
     try:
-        code = exits.in_this_process(run)
+        code = _run(arguments)
         sys.stdout.flush()
         sys.stderr.flush()
         atexit._run_exitfuncs()
     finally:
         client.sendall(bytes([code]))
         os._exit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    """Run the command line, or the code behind `-c`. Returns the exit code."""
+    if arguments[:1] == ["-c"]:
+        sys.argv = ["-c", *arguments[2:]]
+        try:
+            exec(arguments[1], {"__name__": "__main__"})
+        except SystemExit as end:
+            return int(end.code or 0)
+        return 0
+    from trio_profile.cli import exits, run
+    from trio_profile.profilers import flops_counted
+
+    if arguments[:1] and arguments[0] in UNTRACED:
+        flops_counted._fvcore = lambda *_: (None, "not asked")
+    sys.argv = ["trio-profile", *arguments]
+    return exits.in_this_process(run)

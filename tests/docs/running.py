@@ -20,6 +20,8 @@ SECONDS = 600
 """The longest that a block of bash or a transcript may take, also on a busy machine."""
 COPIED = ("reports", "docs/pictures", "trio_profile/data")
 """Folders of the repository of which a page has a copy if it names one."""
+SMALLER = {"--retention 0.11,0.33,0.66 --asked 20 --seconds 0.2": "--retention 0.33 --asked 10 --seconds 0.01"}
+"""Options of a page, and what stands for them when its commands run: less of the same."""
 LEFT_OUT = "⋮"
 """A line of a transcript that stands for lines that it leaves out."""
 MODULE = "page_of_the_documentation"
@@ -54,7 +56,10 @@ def run_page(blocks: Sequence[Block], directory: Path) -> None:
 
 def _bash(block: Block, directory: Path) -> None:
     """Run a block of bash. Raises Mistake if it fails."""
-    code, output = _shell("set -euo pipefail\n" + block.text, block, directory)
+    text = block.text
+    for options, fewer in SMALLER.items():
+        text = text.replace(options, fewer)
+    code, output = _shell("set -euo pipefail\n" + text, block, directory)
     if code != 0:
         raise Mistake(f"{block.place}: exit code {code}\n{block.text}\n{_end(output)}")
 
