@@ -22,6 +22,7 @@ from torch import Tensor
 
 from trio_core.errors import UnsupportedModel
 from trio_core.rules.attention import Attended, AttentionLayer, LayerCall, Readout, attend, rotate_back
+from trio_core.rules.few_rows import fast_backward_of_few_rows
 from trio_core.spans import span
 from trio_core.tensors import (
     LogitsBPV,
@@ -60,8 +61,9 @@ def tail_saliency(call: LayerCall, readout: Readout, rows: Places, valid: MaskBS
                 sums_BND = weights_BNRS.to(normed_BSD.dtype).flatten(1, 2) @ normed_BSD
                 sums_BNRD = sums_BND.view(*weights_BNRS.shape[:3], -1)
                 residual_BPD = differentiable(rows_at(call.hidden, rows))
-                rows_BPD = _finish_rows(seen.layer, sums_BNRD, residual_BPD)
-                logits_BPV = readout.head(readout.lean_norm()(rows_BPD))
+                with fast_backward_of_few_rows(residual_BPD):
+                    rows_BPD = _finish_rows(seen.layer, sums_BNRD, residual_BPD)
+                    logits_BPV = readout.head(readout.lean_norm()(rows_BPD))
         with span("proxy_loss"):
             slope_BPV, log_scale_B = loss_slope(logits_BPV.detach())
         with span("backward"):
