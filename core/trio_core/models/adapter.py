@@ -131,9 +131,12 @@ class Adapter(ToyFamily):
         attended: [B, P, D], the output of its attention.
         Returns [B, P, D], the rows that leave the layer.
         """
-        multiplier = getattr(layer, "residual_multiplier", 1)  # Granite has one
-        middle = residual + attended * multiplier
-        return middle + part(layer, "mlp")(rms_norm(part(layer, "post_attention_layernorm"))(middle)) * multiplier
+        multiplier = getattr(layer, "residual_multiplier", None)  # Granite has one
+        if multiplier is not None:
+            attended = attended * multiplier
+        middle = residual + attended
+        made = part(layer, "mlp")(rms_norm(part(layer, "post_attention_layernorm"))(middle))
+        return middle + (made if multiplier is None else made * multiplier)
 
     @property
     def layer_shape(self) -> LayerShape:

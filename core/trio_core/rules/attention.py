@@ -8,6 +8,7 @@ key head, E head width, R = G · P.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -166,7 +167,10 @@ def rotate_back(slope: Tensor, cos_BSE: Tensor, sin_BSE: Tensor) -> Tensor:
 
 def _turned(values: Tensor, cos: Tensor, sin: tuple[Tensor, ...], way: int) -> Tensor:
     """values · cos, less way · the second half · sin[0] in its first half, plus way · the first half · sin[1]."""
-    (first, second), turned = values.chunk(2, dim=-1), values * cos
+    # With the axes in their order in memory, whatever their order in `values` is.
+    turned = torch.empty(values.shape, dtype=torch.result_type(values, cos), device=values.device)
+    torch.mul(values, cos, out=turned)
+    first, second = values.chunk(2, dim=-1)
     to_first, to_second = turned.chunk(2, dim=-1)
     to_first.addcmul_(second, sin[0], value=-way)
     to_second.addcmul_(first, sin[1], value=way)
@@ -178,6 +182,13 @@ def _by_key_head(heads_BPHE: Tensor, key_heads: int) -> Tensor:
     return heads_BPHE.unflatten(2, (key_heads, -1)).permute(0, 2, 3, 1, 4).flatten(2, 3)
 
 
+@lru_cache(maxsize=8)
+def _later(start: int, stop: int, tokens: int, device: torch.device) -> Tensor:
+    """[P, S]: which tokens come after each of the rows start … stop − 1. The stages of one shape share it."""
+    with torch.inference_mode(False):
+        return torch.ones(stop - start, tokens, dtype=torch.bool, device=device).triu_(start + 1)
+
+
 def _hidden(call: LayerCall, rows: Places, valid_BS: Tensor) -> Tensor:
     """[B or 1, 1, 1, P, S]: which tokens each row may not look at. The layer's own mask decides, where it has one."""
     mask, tokens = call.mask, valid_BS.shape[1]
@@ -186,7 +197,7 @@ def _hidden(call: LayerCall, rows: Places, valid_BS: Tensor) -> Tensor:
         return (~picked_BPS if picked_BPS.dtype == torch.bool else picked_BPS < 0)[:, None, None]
     if isinstance(rows, slice):
         if call.causal and not isinstance(mask, BlockMask):  # and no sample is padded
-            return valid_BS.new_ones(rows.stop - rows.start, tokens).triu_(rows.start + 1)[None, None, None]
+            return _later(rows.start, rows.stop, tokens, valid_BS.device)[None, None, None]
         rows = torch.arange(rows.start, rows.stop, device=valid_BS.device).expand(len(valid_BS), -1)
     if isinstance(mask, BlockMask):
         rule, places, shape = mask.mask_mod, rows, (len(rows), 1, rows.shape[1], tokens)
