@@ -64,14 +64,14 @@ def test_slope_lengths_are_the_lengths_of_autograds_gradient(kind):
 def test_a_slope_along_the_row_itself_leaves_almost_nothing():
     """A norm forgets a row's length. Here two nearly equal numbers are subtracted."""
     values = drawn(1, 9, dtype=torch.float64)
-    gain = rms_norm(module := made("torch", torch.float64)).shown(values).gain
+    gain = rms_norm(module := made("torch", torch.float64)).factors(values).gain
     (gradient,) = torch.autograd.grad(module(probed := values.clone().requires_grad_()), probed, values / gain)
     ours = rms_norm(module).slope_lengths(values, values / gain)
     assert torch.allclose(ours, gradient.norm(dim=-1), rtol=1e-9)
     assert ours.max() < 1e-2
 
 
-# --- what the module shows -------------------------------------------------------------------------------------------
+# --- the module's own scale ------------------------------------------------------------------------------------------
 
 
 class Counted(nn.RMSNorm):
