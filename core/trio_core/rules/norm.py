@@ -64,8 +64,9 @@ class RmsNorm:
     def factors(self, values: Tensor) -> Factors:
         """The constants of the norm, on the device of `values`.
 
-        The module runs on a row of ones, and so shows its scale. It does not matter how the module stores its weight (Gemma stores scale − 1, offloading stores nothing). The
-        result is remembered until the weight changes. A change in place through `weight.data` is not noticed.
+        The module runs on a row of ones: its output there is the scale. So it does not matter how the module stores its
+        weight (Gemma stores scale − 1, offloading stores nothing). The result is remembered until the weight changes. A
+        change in place through `weight.data` is not noticed.
 
         values: any tensor [..., D] of a dtype that the module takes.
         """
@@ -109,7 +110,7 @@ def _state_of(module: object, values: Tensor) -> tuple[Any, ...] | None:
 
 
 def _unit(values: Tensor, floor: Tensor) -> tuple[Tensor, Tensor]:
-    """Values over their length, [..., D], and the length, [..., 1]; both in the dtype of `floor`."""
+    """Values / length, [..., D], and the length √(‖values‖² + floor²), [..., 1]. Both have the dtype of `floor`."""
     length = torch.hypot(torch.linalg.vector_norm(values, dim=-1, keepdim=True, dtype=floor.dtype), floor)
     return values / length, length
 
