@@ -20,7 +20,7 @@ from trio_profile.inputs.workload import Workload
 _COMPUTES_NOTHING = frozenset({
     "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "promote_types",
 })  # fmt: skip
-"""Operators that allocate, view or compare types."""
+"""Operators that launch no kernel: they allocate memory, view a tensor or compare types."""
 _READS = frozenset({
     "item", "tolist", "numpy", "cpu", "__bool__", "__int__", "__float__", "__index__", "__array__", "__contains__",
     "nonzero", "argwhere", "unique", "unique_consecutive", "masked_select", "equal", "allclose",
