@@ -1,6 +1,7 @@
 """Some rows of a decoder layer's attention, computed from the layer's own modules and beside its kernel.
 
-The modules are called, never read: adapters (LoRA), quantised weights and offloaded weights stay right.
+Projections and the FFN are called, never read: adapters (LoRA), quantised and offloaded weights stay right. Norms are
+computed in `norm.py`, with the scale of the model's module.
 
 Shapes: B batch, S tokens, P rows asked for, D width, H query heads, N key heads, G = H / N query heads that read one
 key head, E head width, R = G · P, M = N · R.
@@ -38,7 +39,7 @@ class Readout:
 
 @dataclass(frozen=True)
 class AttentionLayer:
-    """A decoder layer taken apart into callables. Each calls the model's own modules.
+    """A decoder layer taken apart into callables. Each but `norm` calls the model's own modules.
 
     norm: the norm before attention.
     query: normed rows [B, P, D] → [B, P, H, E], with bias and head norm, before rotary.
