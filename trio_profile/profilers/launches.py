@@ -1,8 +1,8 @@
 """What the host does in one prefill: how many operators it launches, and how often it waits for a tensor's value.
 
 Both counts are exact, and a gate can check them without a GPU. They are the same on all accelerators. On a CPU they can
-be higher: there trio-core computes large tensors in blocks, and Algorithm 1 compares few candidates at a time. On CUDA an
-operator launches at least one kernel. A wait lasts until all work before the value is done.
+be higher: there trio-core computes large tensors in blocks, and Algorithm 1 compares few candidates at a time. An
+operator launches at least one kernel on CUDA. A wait lasts until all work before the value is done.
 """
 
 from contextlib import nullcontext
