@@ -114,7 +114,9 @@ def _answer(client: socket.socket) -> None:
     head, streams, _, _ = socket.recv_fds(client, 8, 3)
     text = b""
     while len(text) < int.from_bytes(head, "big"):
-        text += client.recv(1 << 16)
+        if not (part := client.recv(1 << 16)):
+            os._exit(1)  # the client was killed
+        text += part
     directory, environment, arguments = json.loads(text)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)

@@ -196,13 +196,11 @@ class View:
         return torch.stack([torch.cat([r, r[-1:].expand(most - len(r))]) if len(r) < most else r for r in rows])
 
     def features(self, sample: int) -> FeaturesND:
-        """[N, D], the input of the next layer at the visual tokens of one sample.
-
-        It may be a view of `hidden`: do not change it in place.
+        """[N, D], a copy of the input of the next layer at the visual tokens of one sample.
 
         sample: index in the batch.
         """
-        return self.pictures[sample].of(self.hidden[sample])
+        return self.hidden[sample, self.pictures[sample].rows]
 
 
 @dataclass(frozen=True)
@@ -235,7 +233,7 @@ class Sample:
 
     @property
     def features(self) -> FeaturesND:
-        """[N, D], the input of the next layer at the visual tokens. Do not change it in place."""
+        """[N, D], a copy of the input of the next layer at the visual tokens."""
         return self.view.features(self.index)
 
     @property

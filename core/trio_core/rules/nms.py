@@ -8,7 +8,7 @@ from torch import Tensor
 
 from trio_core.errors import OptionError
 from trio_core.rules.checks import broken_stage, check_budget, check_finite_stage
-from trio_core.tensors import FeaturesND, KeptK, ScoresN, to_device
+from trio_core.tensors import FeaturesND, KeptK, ScoresN, to_device, wide_type
 
 _LEAST_BLOCK, _MOST_BLOCK = 64, 256
 """On a CPU, the smallest size of a block of candidates, and the largest size of the first block. Smaller blocks save no
@@ -46,7 +46,7 @@ def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: fl
     if budget == count:
         check_finite_stage(scores, features)
         return torch.arange(count, device=scores.device)
-    ranked, order = scores.sort(descending=True, stable=True)
+    ranked, order = scores.to(wide_type(scores)).sort(descending=True, stable=True)
     spread = ranked[:1] - ranked[-1:]  # finite only if all scores are
     kept, unit_kept, start = np.empty(0, dtype=np.int64), None, 0
     while len(kept) < budget and start < count:
@@ -88,7 +88,7 @@ def _unit_rows(rows: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
     """
     rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
     norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
-    return rows.div_(norm.clamp_min(torch.finfo(rows.dtype).tiny)), torch.maximum(norm, spread) < torch.inf
+    return rows.div_(norm.clamp_min(1e-12)), torch.maximum(norm, spread) < torch.inf
 
 
 def _read(answers: Tensor, finite: Tensor) -> BoolBX:

@@ -1,12 +1,14 @@
 """A root-mean-square norm in few operators, forward and back. Its scale comes from the model's own module."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as _of_all
 
 from trio_core.tensors import in_cache, wide_type
 
@@ -36,7 +38,12 @@ class RmsNorm:
     eps: float
 
     def __call__(self, values: Tensor) -> Tensor:
-        """The norm of values, [..., D], in their dtype. Autograd can differentiate it once."""
+        """The norm of values, [..., D], in their dtype. Autograd can differentiate it once.
+
+        A module with hooks or submodules may do more than a norm, so it runs itself.
+        """
+        if _state_of(self.module, values) is None:
+            return self.module(values)
         factors = self.factors(values)
         if (torch.is_grad_enabled() and values.requires_grad) or values.ndim != 3:
             return cast(Tensor, _Norm.apply(values, *factors))
@@ -65,8 +72,8 @@ class RmsNorm:
         """The constants of the norm, on the device of `values`.
 
         The module runs on a row of ones: its output there is the scale. So it does not matter how the module stores its
-        weight (Gemma stores scale − 1, offloading stores nothing). The result is remembered until the weight changes. A
-        change in place through `weight.data` is not noticed.
+        weight (Gemma stores scale − 1, offloading stores nothing). It is remembered until the weight changes, or a
+        context of `prune` opens: torch does not tell of a change in place through `weight.data`.
 
         values: any tensor [..., D] of a dtype that the module takes.
         """
@@ -78,13 +85,26 @@ class RmsNorm:
         width = values.shape[-1]
         # Outside of inference mode, because autograd cannot save a tensor that was made there.
         with torch.inference_mode(False), torch.no_grad():
-            ones = self.module(values.new_ones(1, width))[0]
+            ones = self._scale(values, plain=key is not None)
             # A model on several devices: the module's hook may have moved the ones to the module's own device.
             gain = ones.to(values.device, wide_type(ones)) * (width * (1 + self.eps)) ** 0.5
             floor = gain.new_full((), (width * self.eps) ** 0.5)
         if key is not None:
             _FACTORS[cast(nn.Module, self.module)] = key, Factors(gain, floor)
         return Factors(gain, floor)
+
+    def _scale(self, values: Tensor, *, plain: bool) -> Tensor:
+        """[D], the module's output for ones. A plain module gets them in at least float32, so nothing is rounded."""
+        width = values.shape[-1]
+        if plain:
+            with suppress(RuntimeError):  # of a kernel that takes no other dtype than its weight's
+                return self.module(values.new_ones(1, width, dtype=wide_type(values)))[0]
+        return self.module(values.new_ones(1, width))[0]
+
+
+def forget_factors() -> None:
+    """Forget what is remembered of all norms."""
+    _FACTORS.clear()
 
 
 _FACTORS: WeakKeyDictionary[nn.Module, tuple[tuple[Any, ...], Factors]] = WeakKeyDictionary()
@@ -98,7 +118,7 @@ def _state_of(module: object, values: Tensor) -> tuple[Any, ...] | None:
     """
     if not isinstance(module, nn.Module) or module._modules or "forward" in vars(module):
         return None
-    if module._forward_hooks or module._forward_pre_hooks:
+    if module._forward_hooks or module._forward_pre_hooks or _of_all._global_forward_hooks:
         return None
     state: list[Any] = [values.dtype, values.device]
     for weight in (*module._parameters.values(), *module._buffers.values()):

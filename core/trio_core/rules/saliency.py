@@ -98,7 +98,10 @@ def loss_slope(logits: LogitsBPV) -> tuple[LogitsBPV, Tensor]:
     log_scale_B11 = others_BPV.amax(dim=(1, 2), keepdim=True).clamp_min_(torch.finfo(wide.dtype).min)
     slope_BPV = others_BPV.sub_(log_scale_B11).exp_()
     slope_BPV.scatter_(-1, label_BP1, slope_BPV.sum(dim=-1, keepdim=True).neg_())
-    return slope_BPV.to(logits.dtype), log_scale_B11.flatten().double() - log(logits.shape[0] * logits.shape[1])
+    batch, rows, vocabulary = logits.shape
+    if vocabulary >= torch.finfo(logits.dtype).max:  # the label's entry may be as large, which float16 cannot hold
+        slope_BPV, rows = slope_BPV.div_(vocabulary**0.5), rows / vocabulary**0.5
+    return slope_BPV.to(logits.dtype), log_scale_B11.flatten().double() - log(batch * rows)
 
 
 def _through_keys(seen: Attended, slope_BNRS: Tensor) -> Tensor:
