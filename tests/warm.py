@@ -1,4 +1,4 @@
-"""`trio-profile` without the wait for its imports: a process that has imported torch forks a copy for each command.
+"""`trio-profile` without the wait for its imports. A process imports torch once and forks a copy for each command.
 
 The imports take four CPU seconds, and the tests run some thirty commands that need them. A test of how the program
 starts calls `python -m trio_profile` instead.
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from pathlib import Path
 
 from tests.places import PYTHONPATH
@@ -24,9 +25,9 @@ from tests.places import PYTHONPATH
 ENVIRONMENT = {"PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONUTF8": "1"}
 """The variables that the imports read. Every command has these values."""
 UNTRACED = ("compare", "sweep")
-"""Verbs that run without fvcore's count, whose trace takes a third of their time."""
+"""Verbs that run without fvcore's count here, because its trace takes a third of their time."""
 IMPORTED = ("scipy.stats", "trio_profile.studies.measuring", "trio_profile.findings.sweep", "trio_profile.render.html")
-"""What a study needs, and all that these import."""
+"""The modules to import first. With what they import themselves, they are all that a study needs."""
 _SERVE = "import sys; from tests.warm import serve; serve(sys.argv[1])"
 _CLIENT = """\
 import json, os, socket, sys
@@ -66,7 +67,7 @@ def program() -> list[str]:
 def call(*arguments: object, directory: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run `trio-profile` with these arguments, in this directory or in the present one.
 
-    arguments: `-c` and Python code run the code instead. What follows are its arguments.
+    arguments: those of `trio-profile`. Or `-c`, Python code to run instead, and the arguments of the code.
     """
     command = [*program(), *map(str, arguments)]
     return subprocess.run(
@@ -113,7 +114,9 @@ def _answer(client: socket.socket) -> None:
     head, streams, _, _ = socket.recv_fds(client, 8, 3)
     text = b""
     while len(text) < int.from_bytes(head, "big"):
-        text += client.recv(1 << 16)
+        if not (part := client.recv(1 << 16)):
+            os._exit(1)  # the client was killed
+        text += part
     directory, environment, arguments = json.loads(text)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
@@ -124,6 +127,9 @@ def _answer(client: socket.socket) -> None:
     code = 1
     try:
         code = _run(arguments)
+    except BaseException:
+        traceback.print_exc()
+    try:
         sys.stdout.flush()
         sys.stderr.flush()
         atexit._run_exitfuncs()
@@ -139,7 +145,10 @@ def _run(arguments: list[str]) -> int:
         try:
             exec(arguments[1], {"__name__": "__main__"})
         except SystemExit as end:
-            return int(end.code or 0)
+            if isinstance(end.code, str):
+                print(end.code, file=sys.stderr)
+                return 1
+            return end.code or 0
         return 0
     from trio_profile.cli import exits, run
     from trio_profile.profilers import flops_counted

@@ -44,11 +44,12 @@ PlacesBN = Int[Tensor, "B N"]
 ScoresBN = Float[Tensor, "B N"]
 RowsBP = Int[Tensor, "B P"]
 Places = Int[Tensor, "B _"] | slice
-"""Places in the sequence, as many for each sample. It is a slice where all samples have the same, side by side."""
+"""Places in the sequence, equally many for each sample. A slice, whose start and stop are both given and not negative,
+means that all samples have the same places, without gaps."""
 Loss = Float[Tensor, ""]
 
 _IN_CACHE = 2**18
-"""Numbers that a core's cache holds beside others: 1 MiB of float32."""
+"""The most numbers in a block of `in_cache`: 1 MiB of float32. A core's cache holds a few such blocks."""
 
 
 def to_device(values: Tensor, device: torch.device) -> Tensor:
@@ -76,9 +77,9 @@ def rows_at(values: Tensor, places: Places) -> Tensor:
 
 
 def in_cache(values: Tensor) -> Iterator[slice]:
-    """The rows of [B, S, …] in blocks that a core's cache holds; all of them at once off the CPU.
+    """Slices of the S rows of [B, S, …], in order. On a CPU each block fits into a core's cache; elsewhere one has all.
 
-    A large tensor that is computed in several steps then reaches memory once, and no step needs memory of its size.
+    Several operators on one block pass it on in the cache. On the whole tensor each of them would go through memory.
     """
     rows = values.shape[1]
     step = rows

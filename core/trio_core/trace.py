@@ -34,7 +34,7 @@ class StageTrace:
     def scores(self) -> tuple[Tensor, ...] | None:
         """For each sample [V0], the method's scores, NaN for a token that an earlier stage dropped.
 
-        None where the method does not score, or where nothing was to be dropped.
+        They are computed at each read. None where the method does not score, or where nothing was to be dropped.
         """
         return None if self.rating is None else self.rating()
 

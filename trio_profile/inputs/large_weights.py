@@ -1,7 +1,7 @@
 """Random weights for a large model on a CPU, in seconds instead of minutes.
 
-transformers draws every weight twice: 75 s for the 7 billion weights of LLaVA-1.5-7B. Here a block of normal numbers is
-drawn once, and each large tensor is filled with pieces of this block on all cores. The time that is left is that of the
+transformers draws every weight twice, which took 75 s for the 7 billion weights of LLaVA-1.5-7B. Here a block of normal
+numbers is drawn once, and all cores fill the large tensors with pieces of this block. What remains is the time of the
 first access to the memory.
 """
 
@@ -17,18 +17,19 @@ from transformers import PreTrainedModel
 from transformers.initialization import no_init_weights
 
 LARGE = 10**9
-"""Models with fewer parameters get their weights from transformers, number by number."""
+"""The least parameters of a large model. Smaller models get all weights from transformers."""
 BLOCK = 4_194_301
-"""Numbers in the block, a prime."""
+"""How many numbers the block has. It is a prime."""
 PIECE = 1_048_573
-"""Most numbers of a piece. A prime, so pieces do not begin where rows begin."""
+"""How many numbers a piece has at most. It is a prime, so that pieces rarely begin where the rows of a tensor begin."""
 
 
 def with_large_weights(make: Callable[[], PreTrainedModel], seed: int) -> PreTrainedModel:
     """Return the model of `make`, with random weights of the distribution that its transformers class prescribes.
 
-    A normal tensor with more than PIECE numbers is filled with pieces of one block, so its numbers repeat from place to
-    place. transformers makes all other tensors. The same seed gives the same weights. Torch's random state changes.
+    A tensor of more than PIECE normal numbers is filled with pieces of one block, so the same numbers occur again in
+    other places. transformers makes all other tensors. The same seed gives the same weights. Torch's random state is
+    another one afterwards.
 
     make: builds the model on the CPU, in its final dtype. Its weights are left empty at first.
     seed: of all weights.

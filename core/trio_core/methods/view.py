@@ -43,7 +43,7 @@ class Picture:
     budget: how many tokens to keep at this stage, 1 … N (0 with VTW).
     text_after: how many tokens follow the last visual token.
     schedule: the stages and budgets planned for the sample.
-    first: the first place, where the batch has no padding and the tokens stand side by side; else None.
+    first: the place of the first token, if the batch has no padding and the tokens stand side by side. Otherwise None.
     """
 
     rows: Tensor
@@ -54,7 +54,10 @@ class Picture:
     first: int | None = None
 
     def of(self, values: Tensor) -> Tensor:
-        """[N, …], its rows of one sample's values [S, …]. It is a view where the tokens stand side by side."""
+        """[N, …], the picture's rows of one sample's values [S, …].
+
+        It may be a view of `values`: do not change it in place.
+        """
         return values[self.rows] if self.first is None else values[self.first : self.first + len(self.rows)]
 
 
@@ -155,7 +158,7 @@ class View:
         )
 
     def supervised_rows(self, k_pos: int, rows: Rows) -> Places:
-        """[B, k_pos], places of the supervised rows. It is a slice where no sample is padded.
+        """[B, k_pos], places of the supervised rows. A slice if no sample is padded; `tensors.rows_at` takes both.
 
         k_pos: number of supervised rows.
         rows: `last` for the last k_pos tokens of each sample; `shifted` for the k_pos tokens before its last one.
@@ -176,9 +179,9 @@ class View:
 
     @cached_property
     def visual_places(self) -> Places:
-        """[B, N], places of the visual tokens. It is a slice where all pictures stand at the same places, without gaps.
+        """[B, N], places of the visual tokens. A slice if all samples have the same places, without gaps.
 
-        In an array, a picture with fewer than N tokens repeats its last place.
+        Otherwise it is `visual`: a picture with fewer than N tokens repeats its last place.
         """
         places = {(picture.first, len(picture.rows)) for picture in self.pictures}
         if len(places) == 1 and (first := self.pictures[0].first) is not None:
@@ -193,11 +196,11 @@ class View:
         return torch.stack([torch.cat([r, r[-1:].expand(most - len(r))]) if len(r) < most else r for r in rows])
 
     def features(self, sample: int) -> FeaturesND:
-        """[N, D], the input of the next layer at the visual tokens of one sample.
+        """[N, D], a copy of the input of the next layer at the visual tokens of one sample.
 
         sample: index in the batch.
         """
-        return self.pictures[sample].of(self.hidden[sample])
+        return self.hidden[sample, self.pictures[sample].rows]
 
 
 @dataclass(frozen=True)
@@ -230,7 +233,7 @@ class Sample:
 
     @property
     def features(self) -> FeaturesND:
-        """[N, D], the input of the next layer at the visual tokens."""
+        """[N, D], a copy of the input of the next layer at the visual tokens."""
         return self.view.features(self.index)
 
     @property

@@ -1,6 +1,7 @@
 """A decoder layer taken apart into its modules, so that some of its rows can be computed without the others.
 
-The modules are called, never read. So LoRA, quantised and offloaded weights need no case of their own.
+Its projections are called, never read. So LoRA, quantised and offloaded weights need no case of their own. Of a norm
+only the scale is asked (`rules/norm.py`).
 """
 
 from collections.abc import Callable

@@ -1,9 +1,10 @@
 """Some rows of a decoder layer's attention, computed from the layer's own modules and beside its kernel.
 
-The modules are called, never read: adapters (LoRA), quantised weights and offloaded weights stay right.
+Projections and the FFN are called, never read: adapters (LoRA), quantised and offloaded weights stay right. Norms are
+computed in `norm.py`, with the scale of the model's module.
 
 Shapes: B batch, S tokens, P rows asked for, D width, H query heads, N key heads, G = H / N query heads that read one
-key head, E head width, R = G · P.
+key head, E head width, R = G · P, M = N · R.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -38,7 +39,7 @@ class Readout:
 
 @dataclass(frozen=True)
 class AttentionLayer:
-    """A decoder layer taken apart into callables. Each calls the model's own modules.
+    """A decoder layer taken apart into callables. Each but `norm` calls the model's own modules.
 
     norm: the norm before attention.
     query: normed rows [B, P, D] → [B, P, H, E], with bias and head norm, before rotary.
@@ -83,13 +84,13 @@ class LayerCall:
 
 @dataclass(frozen=True)
 class Attended:
-    """What some rows attend to, with what a backward pass needs.
+    """The attention scores of some rows, and the tensors that a backward pass needs.
 
     layer: the layer taken apart.
     cos, sin: [B, S, E], the rotary embedding.
     normed: [B, S, D], after the layer's first norm.
     heads: [B, S, N, E], keys before rotary.
-    query: [B, N, R, E], after rotary, times the factor of the scores.
+    query: [B, N, R, E], after rotary, times the layer's `scaling`.
     scores: [B, N, R, S] in at least float32, −∞ where a row may not look. The rows of one query head lie side by side
         in R.
     rows: P.
@@ -110,10 +111,10 @@ class Attended:
 
 
 def attend(call: LayerCall, rows: Places, valid: MaskBS, *, differentiable_keys: bool = False) -> Attended:
-    """What a layer's `rows` attend to among all tokens.
+    """The attention scores of some rows of a layer, over all tokens.
 
     call: the layer at its input [B, S, D].
-    rows: [B, P] places; or a slice of P places, where no sample is padded.
+    rows: [B, P] places. Or a slice of P places, only if no sample is padded.
     valid: [B, S], False at padding.
     differentiable_keys: record the keys' graph, so that `heads` can be differentiated with respect to `normed`.
     """
@@ -125,7 +126,7 @@ def attend_each(
 ) -> Iterator[Attended]:
     """`attend` for one block of rows after the other. Only one block's scores are in memory at a time.
 
-    blocks: each [B, P] places, or a slice. The keys are projected once for all blocks.
+    blocks: each as `rows` of `attend`. The keys are projected once for all blocks.
     """
     layer = call.attention()
     cos, sin = (part.expand(len(valid), -1, -1) for part in call.rotary)
@@ -150,7 +151,10 @@ def attend_each(
 
 
 def attention_row(call: LayerCall, rows: Places, valid: MaskBS) -> ScoresBS:
-    """[B, S]: what one row of each sample attends to in a layer, averaged over the heads. rows: one place each."""
+    """[B, S]: what one row of each sample attends to in a layer, averaged over the heads.
+
+    rows: as in `attend`, with P = 1.
+    """
     return attend(call, rows, valid).by_query_head().mean(dim=1)[:, 0]
 
 
@@ -166,8 +170,13 @@ def rotate_back(slope: Tensor, cos_BSE: Tensor, sin_BSE: Tensor) -> Tensor:
 
 
 def _turned(values: Tensor, cos: Tensor, sin: tuple[Tensor, ...], way: int) -> Tensor:
-    """values · cos, less way · the second half · sin[0] in its first half, plus way · the first half · sin[1]."""
-    # With the axes in their order in memory, whatever their order in `values` is.
+    """[a · cos_a − way · b · sin_0, b · cos_b + way · a · sin_1]: a and b are the two halves of the last axis.
+
+    values: [B, S, heads, E].
+    cos: [B, S, 1, E]. sin: two tensors [B, S, 1, E / 2].
+    way: 1 to rotate, −1 to rotate back.
+    """
+    # Contiguous, even if `values` is a transposed view.
     turned = torch.empty(values.shape, dtype=torch.result_type(values, cos), device=values.device)
     torch.mul(values, cos, out=turned)
     first, second = values.chunk(2, dim=-1)
@@ -184,20 +193,20 @@ def _by_key_head(heads_BPHE: Tensor, key_heads: int) -> Tensor:
 
 @lru_cache(maxsize=8)
 def _later(start: int, stop: int, tokens: int, device: torch.device) -> Tensor:
-    """[P, S]: which tokens come after each of the rows start … stop − 1. The stages of one shape share it."""
+    """[P, S]: which tokens come after each of the rows start … stop − 1. Later calls with the same sizes reuse it."""
     with torch.inference_mode(False):
         return torch.ones(stop - start, tokens, dtype=torch.bool, device=device).triu_(start + 1)
 
 
 def _hidden(call: LayerCall, rows: Places, valid_BS: Tensor) -> Tensor:
-    """[B or 1, 1, 1, P, S]: which tokens each row may not look at. The layer's own mask decides, where it has one."""
+    """[B or 1, 1, 1, P or 1, S]: which tokens each row may not look at. The layer's own mask decides, if it has one."""
     mask, tokens = call.mask, valid_BS.shape[1]
     if isinstance(mask, Tensor) and mask.ndim == 4:
         picked_BPS = rows_at(mask.expand(len(valid_BS), -1, -1, -1)[:, 0], rows)
         return (~picked_BPS if picked_BPS.dtype == torch.bool else picked_BPS < 0)[:, None, None]
     if isinstance(rows, slice):
-        if call.causal and not isinstance(mask, BlockMask):  # and no sample is padded
-            return _later(rows.start, rows.stop, tokens, valid_BS.device)[None, None, None]
+        if call.causal and not isinstance(mask, BlockMask):  # a slice says that no sample is padded
+            return _later(rows.start, rows.stop, int(tokens), valid_BS.device)[None, None, None]
         rows = torch.arange(rows.start, rows.stop, device=valid_BS.device).expand(len(valid_BS), -1)
     if isinstance(mask, BlockMask):
         rule, places, shape = mask.mask_mod, rows, (len(rows), 1, rows.shape[1], tokens)

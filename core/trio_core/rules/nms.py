@@ -1,4 +1,4 @@
-"""Algorithm 1 of the TRIO paper, fast: the device compares the tokens, the host decides which of them stay."""
+"""Algorithm 1 of the TRIO paper, faster. The device compares the tokens, and the host decides which of them stay."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from torch import Tensor
 
 from trio_core.errors import OptionError
 from trio_core.rules.checks import broken_stage, check_budget, check_finite_stage
-from trio_core.tensors import FeaturesND, KeptK, ScoresN, to_device
+from trio_core.tensors import FeaturesND, KeptK, ScoresN, to_device, wide_type
 
 _LEAST_BLOCK, _MOST_BLOCK = 64, 256
-"""On a CPU, the smallest block of candidates and the largest first one. Smaller blocks save no time; larger ones
-compare tokens that are suppressed anyway."""
+"""On a CPU, the smallest size of a block of candidates, and the largest size of the first block. Smaller blocks save no
+time. Larger ones compare tokens that are suppressed anyway."""
 _AT_ONCE = 4096
 """How many candidates an accelerator compares at once. There a wait costs more than a comparison."""
 
@@ -27,7 +27,7 @@ def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: fl
     A candidate is suppressed if it is near a kept token with a higher score. Candidates are taken in blocks, highest
     scores first, until the budget is met. The device compares each block with itself and with the tokens kept so far.
     The host reads which pairs are near, and goes through the block token by token. If suppression leaves too few, the
-    highest scores complete the selection. It computes in float32, or float64 for float64 features.
+    highest scores complete the selection. Cosines are computed in float32, or in float64 for float64 features.
 
     scores: [N].
     features: [N, D], not normalised.
@@ -46,14 +46,14 @@ def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: fl
     if budget == count:
         check_finite_stage(scores, features)
         return torch.arange(count, device=scores.device)
-    ranked, order = scores.sort(descending=True, stable=True)
+    ranked, order = scores.to(wide_type(scores)).sort(descending=True, stable=True)
     spread = ranked[:1] - ranked[-1:]  # finite only if all scores are
     kept, unit_kept, start = np.empty(0, dtype=np.int64), None, 0
     while len(kept) < budget and start < count:
         block = order[start : start + _block_size(budget, len(kept), start, on_cpu=features.is_cpu)]
         unit, finite = _unit_rows(features[block], spread)
         places = np.arange(start, start := start + len(block))
-        if unit_kept is not None:  # never on an accelerator, unless there are very many candidates
+        if unit_kept is not None:  # an accelerator comes here only with more than _AT_ONCE candidates
             free = _read((unit @ unit_kept.T).amax(dim=1, keepdim=True) < threshold, finite).nonzero()[0]
             if not len(free):
                 continue
@@ -76,25 +76,28 @@ def _block_size(budget: int, kept: int, start: int, *, on_cpu: bool) -> int:
         return _AT_ONCE
     if start == 0:
         return min(max(budget, _LEAST_BLOCK), _MOST_BLOCK)
-    # A quarter more than are needed if the same share of them stays as so far.
+    # If the same share stays as so far, this is a quarter more than are needed.
     return min(max(5 * (budget - kept) * start // (4 * kept), _LEAST_BLOCK), 4 * start)
 
 
 def _unit_rows(rows: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows of length one, [B, D] in at least float32, and [B, 1], which of them are finite.
+    """Rows of length one, [B, D] in at least float32, and [B, 1], which rows are finite.
 
-    rows: [B, D], a copy, which this may overwrite.
-    spread: [1], a number that is finite only if all scores are. Without it no row counts as finite.
+    rows: [B, D], a copy. It may be overwritten.
+    spread: [1], a number that is finite only if all scores are. If it is not finite, no row counts as finite.
     """
     rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
     norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
-    return rows.div_(norm.clamp_min(torch.finfo(rows.dtype).tiny)), torch.maximum(norm, spread) < torch.inf
+    return rows.div_(norm.clamp_min(1e-12)), torch.maximum(norm, spread) < torch.inf
 
 
 def _read(answers: Tensor, finite: Tensor) -> BoolBX:
-    """[B, X], the answers on the host, which waits for them once.
+    """[B, X], the answers copied to the host. The host waits once.
 
-    answers: [B, X]. finite: [C, 1], whether the features are finite. Raises OptionError if some are not.
+    answers: [B, X].
+    finite: [C, 1], which rows are finite.
+
+    Raises OptionError if a row is not finite.
     """
     read = torch.cat([answers.flatten(), finite.flatten()]).numpy(force=True)
     if not read[answers.numel() :].all():
@@ -103,9 +106,10 @@ def _read(answers: Tensor, finite: Tensor) -> BoolBX:
 
 
 def _greedy(near: BoolBX, most: int) -> PlacesK:
-    """[K], ascending: the places in a block that greedy suppression keeps, the first `most` of them at most.
+    """[K], ascending: the places in a block that greedy suppression keeps.
 
-    near: [B, B], which of the block's tokens each of them is near.
+    near: [B, B], which pairs of the block's tokens are near each other.
+    most: after so many kept places it stops.
     """
     suppressed, kept = np.zeros(len(near), dtype=np.bool_), []
     for place in range(len(near)):

@@ -1,21 +1,23 @@
-"""A root-mean-square norm in few operators, forward and back. What it multiplies by, the model's own module shows."""
+"""A root-mean-square norm in few operators, forward and back. Its scale comes from the model's own module."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as _of_all
 
 from trio_core.tensors import in_cache, wide_type
 
 
-class Gain(NamedTuple):
-    """What a norm computes with, in at least float32.
+class Factors(NamedTuple):
+    """The two constants of a norm, in at least float32.
 
     gain: [D], the module's scale times √D.
-    floor: a number without axes, √(D · eps).
+    floor: a tensor without axes, √(D · eps).
     """
 
     gain: Tensor
@@ -36,16 +38,21 @@ class RmsNorm:
     eps: float
 
     def __call__(self, values: Tensor) -> Tensor:
-        """The norm of values, [..., D]. It has a backward pass of six operators."""
-        shown = self.shown(values)
+        """The norm of values, [..., D], in their dtype. Autograd can differentiate it once.
+
+        A module with hooks or submodules may do more than a norm, so it runs itself.
+        """
+        if _state_of(self.module, values) is None:
+            return self.module(values)
+        factors = self.factors(values)
         if (torch.is_grad_enabled() and values.requires_grad) or values.ndim != 3:
-            return cast(Tensor, _Norm.apply(values, *shown))
+            return cast(Tensor, _Norm.apply(values, *factors))
         blocks = [*in_cache(values)]
         if len(blocks) == 1:
-            return _unit(values, shown.floor)[0].mul_(shown.gain).to(values.dtype)
+            return _unit(values, factors.floor)[0].mul_(factors.gain).to(values.dtype)
         normed = torch.empty_like(values)
         for block in blocks:
-            torch.mul(_unit(values[:, block], shown.floor)[0], shown.gain, out=normed[:, block])
+            torch.mul(_unit(values[:, block], factors.floor)[0], factors.gain, out=normed[:, block])
         return normed
 
     def slope_lengths(self, values: Tensor, slope: Tensor) -> Tensor:
@@ -54,65 +61,86 @@ class RmsNorm:
         values: [B, N, D], the norm's input.
         slope: [B, N, D] in at least float32, ∂ loss / ∂ output. It is overwritten.
         """
-        gain, floor = self.shown(values)
+        gain, floor = self.factors(values)
         slope = slope.mul_(gain)
         length = torch.hypot(torch.linalg.vector_norm(values, dim=-1, keepdim=True, dtype=gain.dtype), floor)
         along = (values * slope).sum(dim=-1, keepdim=True).div_(length.square())
         across = torch.linalg.vector_norm(slope.addcmul_(values.to(slope.dtype), along, value=-1), dim=-1)
         return across.div_(length[..., 0])
 
-    def shown(self, values: Tensor) -> Gain:
-        """What the module multiplies by. It shows it: ones have a mean square of 1.
+    def factors(self, values: Tensor) -> Factors:
+        """The constants of the norm, on the device of `values`.
 
-        That holds however the module stores its weight (Gemma stores scale − 1, offloading stores nothing). The answer
-        is remembered for as long as the module's weight is the same.
+        The module runs on a row of ones: its output there is the scale. So it does not matter how the module stores its
+        weight (Gemma stores scale − 1, offloading stores nothing). It is remembered until the weight changes, or a
+        context of `prune` opens: torch does not tell of a change in place through `weight.data`.
 
-        values: any tensor [..., D] with the dtype and device that the module takes.
+        values: any tensor [..., D] of a dtype that the module takes.
         """
-        key = _weight_of(self.module, values)
-        if key is not None and (known := _SHOWN.get(cast(nn.Module, self.module))) is not None and known[0] == key:
-            return known[1]
+        key = _state_of(self.module, values)
+        if key is not None:
+            key = (self.eps, *key)
+            if (known := _FACTORS.get(cast(nn.Module, self.module))) is not None and known[0] == key:
+                return known[1]
         width = values.shape[-1]
-        with torch.no_grad():
-            ones = self.module(values.new_ones(1, width))[0]
-            gain = ones.to(wide_type(ones)) * (width * (1 + self.eps)) ** 0.5
+        # Outside of inference mode, because autograd cannot save a tensor that was made there.
+        with torch.inference_mode(False), torch.no_grad():
+            ones = self._scale(values, plain=key is not None)
+            # A model on several devices: the module's hook may have moved the ones to the module's own device.
+            gain = ones.to(values.device, wide_type(ones)) * (width * (1 + self.eps)) ** 0.5
             floor = gain.new_full((), (width * self.eps) ** 0.5)
         if key is not None:
-            _SHOWN[cast(nn.Module, self.module)] = key, Gain(gain, floor)
-        return Gain(gain, floor)
+            _FACTORS[cast(nn.Module, self.module)] = key, Factors(gain, floor)
+        return Factors(gain, floor)
+
+    def _scale(self, values: Tensor, *, plain: bool) -> Tensor:
+        """[D], the module's output for ones. A plain module gets them in at least float32, so nothing is rounded."""
+        width = values.shape[-1]
+        if plain:
+            with suppress(RuntimeError):  # of a kernel that takes no other dtype than its weight's
+                return self.module(values.new_ones(1, width, dtype=wide_type(values)))[0]
+        return self.module(values.new_ones(1, width))[0]
 
 
-_SHOWN: WeakKeyDictionary[nn.Module, tuple[tuple[Any, ...], Gain]] = WeakKeyDictionary()
-"""What modules have shown, by module, with the weight that they had."""
+def forget_factors() -> None:
+    """Forget what is remembered of all norms."""
+    _FACTORS.clear()
 
 
-def _weight_of(module: object, values: Tensor) -> tuple[Any, ...] | None:
-    """What a plain module's output depends on. None for one with hooks, parts, or a weight that is elsewhere."""
+_FACTORS: WeakKeyDictionary[nn.Module, tuple[tuple[Any, ...], Factors]] = WeakKeyDictionary()
+"""The factors of each module, with the state of the module when they were computed."""
+
+
+def _state_of(module: object, values: Tensor) -> tuple[Any, ...] | None:
+    """What a plain module's output for ones depends on, to be compared later.
+
+    None for a module with hooks or submodules, and for one whose weight is offloaded or was made in inference mode.
+    """
     if not isinstance(module, nn.Module) or module._modules or "forward" in vars(module):
         return None
-    if module._forward_hooks or module._forward_pre_hooks:
+    if module._forward_hooks or module._forward_pre_hooks or _of_all._global_forward_hooks:
         return None
-    same: list[Any] = [values.dtype, values.device]
+    state: list[Any] = [values.dtype, values.device]
     for weight in (*module._parameters.values(), *module._buffers.values()):
         if weight is not None:
             if weight.is_meta or weight.is_inference():
                 return None
-            same += (id(weight), weight.data_ptr(), weight._version)
-    return tuple(same)
+            state += (id(weight), weight.data_ptr(), weight._version)
+    return tuple(state)
 
 
 def _unit(values: Tensor, floor: Tensor) -> tuple[Tensor, Tensor]:
-    """Values over their length, [..., D], and the length, [..., 1]; both in the dtype of `floor`."""
+    """Values / length, [..., D], and the length √(‖values‖² + floor²), [..., 1]. Both have the dtype of `floor`."""
     length = torch.hypot(torch.linalg.vector_norm(values, dim=-1, keepdim=True, dtype=floor.dtype), floor)
     return values / length, length
 
 
 class _Norm(torch.autograd.Function):
-    """gain ⊙ x / length."""
+    """gain ⊙ x / length, with a backward pass of its own."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, gain: Tensor, floor: Tensor) -> Tensor:
-        """[..., D]."""
+        """The norm of values, [..., D], in their dtype."""
         unit, length = _unit(values, floor)
         ctx.save_for_backward(unit, length, gain)
         return (unit * gain).to(values.dtype)

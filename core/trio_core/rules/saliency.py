@@ -7,11 +7,11 @@ and value. So we compute the layer for the supervised rows alone:
 - Keys are projected for every token, by the model's module.
 - Values are not. A value module is affine and the weights a_j of a row sum to 1, so Σ_j a_j v(x_j) = v(Σ_j a_j x_j).
   That takes P · H sums of hidden rows instead of a projection of every token.
-- Autograd goes back through the supervised rows' path (softmax, values, output, FFN, norms, head) and through the keys.
-  Between the two the rotary embedding and the first norm are written out, block by block on a CPU: their tensors are
-  as large as the hidden states, in float32, and stay in its cache.
+- Autograd goes back through the supervised rows' path (softmax, values, output, FFN, norms, head) and through the key
+  projection. The rotary embedding and the first norm are differentiated by hand. Their tensors are as large as the
+  hidden states in float32. On a CPU they are computed in blocks of tokens that stay in its cache.
 
-Shapes: as in `attention.py`. V is the number of visual tokens, P of supervised rows.
+Shapes: as in `attention.py`. V is the number of visual tokens, P of supervised rows. In logits, V is the vocabulary.
 `tests/core/rules/test_saliency.py` checks it against `equations.saliency` in every family.
 """
 
@@ -55,27 +55,28 @@ def tail_saliency(call: LayerCall, readout: Readout, rows: Places, valid: MaskBS
         with span("proxy_forward"):
             seen = attend(call, rows, valid, differentiable_keys=True)
             normed_BSD = seen.normed.detach()
+            residual_BPD = differentiable(rows_at(call.hidden, rows))
             with torch.enable_grad():
                 scores_BNRS = with_gradient(seen.scores)
                 weights_BNRS = scores_BNRS.softmax(dim=-1)
-                sums_BND = weights_BNRS.to(normed_BSD.dtype).flatten(1, 2) @ normed_BSD
-                sums_BNRD = sums_BND.view(*weights_BNRS.shape[:3], -1)
-                residual_BPD = differentiable(rows_at(call.hidden, rows))
+                sums_BMD = weights_BNRS.to(normed_BSD.dtype).flatten(1, 2) @ normed_BSD
+                sums_BNRD = sums_BMD.view(*weights_BNRS.shape[:3], -1)
                 with fast_backward_of_few_rows(residual_BPD):
                     rows_BPD = _finish_rows(seen.layer, sums_BNRD, residual_BPD)
                     logits_BPV = readout.head(readout.lean_norm()(rows_BPD))
         with span("proxy_loss"):
             slope_BPV, log_scale_B = loss_slope(logits_BPV.detach())
         with span("backward"):
-            slope_BNRS, slope_BND = torch.autograd.grad(logits_BPV, (scores_BNRS, sums_BND), slope_BPV)
+            slope_BNRS, slope_BMD = torch.autograd.grad(logits_BPV, (scores_BNRS, sums_BMD), slope_BPV)
             through_keys_BSD = _through_keys(seen, slope_BNRS)
-            weights_BSR = weights_BNRS.detach().flatten(1, 2).mT
-            slope_BND = slope_BND.to(weights_BSR.dtype)
+            weights_BSM = weights_BNRS.detach().flatten(1, 2).mT
+            slope_BMD = slope_BMD.to(weights_BSM.dtype)
+            count = visual.stop - visual.start if isinstance(visual, slice) else visual.shape[1]
             lengths = []
-            for some in in_cache(rows_at(normed_BSD, visual)):
-                places = _some(visual, some)
+            for block in in_cache(normed_BSD[:, :count]):  # blocks of the visual tokens; only this shape counts
+                places = _block_of(visual, block)
                 slope_BVD = torch.baddbmm(
-                    rows_at(through_keys_BSD, places).to(slope_BND.dtype), rows_at(weights_BSR, places), slope_BND
+                    rows_at(through_keys_BSD, places).to(slope_BMD.dtype), rows_at(weights_BSM, places), slope_BMD
                 )
                 lengths.append(seen.layer.norm.slope_lengths(rows_at(call.hidden, places), slope_BVD))
             length_BV = lengths[0] if len(lengths) == 1 else torch.cat(lengths, dim=1)
@@ -97,11 +98,14 @@ def loss_slope(logits: LogitsBPV) -> tuple[LogitsBPV, Tensor]:
     log_scale_B11 = others_BPV.amax(dim=(1, 2), keepdim=True).clamp_min_(torch.finfo(wide.dtype).min)
     slope_BPV = others_BPV.sub_(log_scale_B11).exp_()
     slope_BPV.scatter_(-1, label_BP1, slope_BPV.sum(dim=-1, keepdim=True).neg_())
-    return slope_BPV.to(logits.dtype), log_scale_B11.flatten().double() - log(logits.shape[0] * logits.shape[1])
+    batch, rows, vocabulary = logits.shape
+    if vocabulary >= torch.finfo(logits.dtype).max:  # the label's entry may be as large, which float16 cannot hold
+        slope_BPV, rows = slope_BPV.div_(vocabulary**0.5), rows / vocabulary**0.5
+    return slope_BPV.to(logits.dtype), log_scale_B11.flatten().double() - log(batch * rows)
 
 
 def _through_keys(seen: Attended, slope_BNRS: Tensor) -> Tensor:
-    """∂ loss / ∂ normed, [B, S, D], by way of the keys, from `slope` = ∂ loss / ∂ scores.
+    """∂ loss / ∂ normed, [B, S, D], the part that goes through the keys, from `slope` = ∂ loss / ∂ scores.
 
     Raises UnsupportedModel for a key projection that autograd cannot differentiate.
     """
@@ -114,12 +118,12 @@ def _through_keys(seen: Attended, slope_BNRS: Tensor) -> Tensor:
     if softcap is not None:
         slope_BNRS = slope_BNRS * (1 - (seen.scores.clamp_min(-softcap) / softcap).square())
     query_BNRE = seen.query.to(slope_BNRS.dtype)
-    # float16 has a narrow range, so that autograd needs the slope at a scale of its own.
+    # float16 has a narrow range. So each sample's slope is divided by its largest number before autograd takes it.
     narrow = heads_BSNE.dtype == torch.float16
     parts = []
-    for some in in_cache(heads_BSNE):
-        slope_BSNE = (slope_BNRS[..., some].mT @ query_BNRE).transpose(1, 2)
-        slope_BSNE = rotate_back(slope_BSNE, seen.cos[:, some], seen.sin[:, some])
+    for block in in_cache(heads_BSNE):
+        slope_BSNE = (slope_BNRS[..., block].mT @ query_BNRE).transpose(1, 2)
+        slope_BSNE = rotate_back(slope_BSNE, seen.cos[:, block], seen.sin[:, block])
         parts.append(slope_BSNE if narrow else slope_BSNE.to(heads_BSNE.dtype))
     slope_BSNE = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
     if not narrow:
@@ -129,11 +133,11 @@ def _through_keys(seen: Attended, slope_BNRS: Tensor) -> Tensor:
     return torch.autograd.grad(heads_BSNE, seen.normed, slope_BSNE)[0].to(peak_B1.dtype) * peak_B1[..., None]
 
 
-def _some(places: Places, some: slice) -> Places:
-    """The places of a block of rows."""
+def _block_of(places: Places, block: slice) -> Places:
+    """The places with the numbers block.start … block.stop − 1, where the first place has number 0."""
     if isinstance(places, slice):
-        return slice(places.start + some.start, places.start + some.stop)
-    return places[:, some]
+        return slice(places.start + block.start, places.start + block.stop)
+    return places[:, block]
 
 
 def _finish_rows(layer: AttentionLayer, sums_BNRD: Tensor, residual_BPD: Tensor) -> Tensor:

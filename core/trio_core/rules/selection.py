@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.rules.checks import check_budget, check_finite_stage
-from trio_core.tensors import FeaturesND, KeptK, ScoresN, SimilarityNN
+from trio_core.tensors import FeaturesND, KeptK, ScoresN, SimilarityNN, wide_type
 
 _FEW = 64
 """How many tokens `_cover_by_few` looks at, instead of all."""
@@ -49,7 +49,7 @@ def cosine(features: FeaturesND) -> SimilarityNN:
 
     features: [N, D].
     """
-    unit = F.normalize(features.to(_precision(features)), dim=-1)
+    unit = F.normalize(features.to(wide_type(features)), dim=-1)
     similarity = unit @ unit.T
     return torch.maximum(similarity, similarity.T)
 
@@ -100,7 +100,7 @@ def dpp_map(kernel: SimilarityNN, budget: int) -> KeptK:
     count = len(kernel)
     check_budget(budget, count)
     check_finite_stage(kernel)
-    kernel = kernel.to(_precision(kernel))
+    kernel = kernel.to(wide_type(kernel))
     residual = kernel.diagonal()[None].clone()
     # A token counts with its residual if that is above `rounding`, else with the value in `otherwise`.
     limits = torch.cat([count * torch.finfo(kernel.dtype).eps / 2 * residual, torch.zeros_like(residual)])
@@ -135,7 +135,7 @@ def facility_location(similarity: SimilarityNN, weights: ScoresN, budget: int) -
     """
     check_budget(budget, len(weights))
     check_finite_stage(similarity, weights)
-    similarity = similarity.to(_precision(similarity))
+    similarity = similarity.to(wide_type(similarity))
     cover = _cover_by_few if similarity.is_cpu and len(weights) > 2 * _FEW else _cover
     return cover(similarity, weights, budget).sort().values
 
@@ -192,8 +192,3 @@ def _cover_by_few(similarity: SimilarityNN, weights: ScoresN, budget: int) -> Ke
 def _gains(similarity: Tensor, cover: Tensor, weights: Tensor, uncovered: Tensor) -> Tensor:
     """[M], how much more each token would cover, times its weight. uncovered: [N, M], memory to compute in."""
     return torch.sub(similarity, cover, out=uncovered).clamp_min_(0).sum(dim=0) * weights
-
-
-def _precision(values: Tensor) -> torch.dtype:
-    """The dtype to compute in: float32, or float64 for float64 values."""
-    return torch.promote_types(values.dtype, torch.float32)

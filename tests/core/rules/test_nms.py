@@ -137,6 +137,11 @@ def test_a_token_of_zeros_is_near_nothing_but_at_a_threshold_of_zero():
     assert nms_select(scores, features, 2, 0.0).tolist() == equations.nms_select(scores, features, 2, 0.0).tolist()
 
 
+def test_scores_far_apart_in_half_precision_are_finite():
+    scores = torch.tensor([60_000.0, -60_000, 0], dtype=torch.float16)
+    assert nms_select(scores, torch.eye(3), 2).tolist() == [0, 2]
+
+
 def test_the_inputs_stay_as_they_are():
     generator = torch.Generator().manual_seed(0)
     features, scores = cloud("random", 50, generator), torch.rand(50, generator=generator)

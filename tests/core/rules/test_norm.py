@@ -1,12 +1,16 @@
 """The root-mean-square norm in few operators against the library's modules and against autograd."""
 
+import copy
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor, nn
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
-from trio_core import UnsupportedModel, tensors
+from tests.core import tiny
+from trio_core import Trio, UnsupportedModel, prune, tensors
 from trio_core.models.layer import rms_norm
 from trio_core.rules.norm import RmsNorm
 
@@ -64,14 +68,14 @@ def test_slope_lengths_are_the_lengths_of_autograds_gradient(kind):
 def test_a_slope_along_the_row_itself_leaves_almost_nothing():
     """A norm forgets a row's length. Here two nearly equal numbers are subtracted."""
     values = drawn(1, 9, dtype=torch.float64)
-    gain = rms_norm(module := made("torch", torch.float64)).shown(values).gain
+    gain = rms_norm(module := made("torch", torch.float64)).factors(values).gain
     (gradient,) = torch.autograd.grad(module(probed := values.clone().requires_grad_()), probed, values / gain)
     ours = rms_norm(module).slope_lengths(values, values / gain)
     assert torch.allclose(ours, gradient.norm(dim=-1), rtol=1e-9)
     assert ours.max() < 1e-2
 
 
-# --- what the module shows -------------------------------------------------------------------------------------------
+# --- the module's own scale ------------------------------------------------------------------------------------------
 
 
 class Counted(nn.RMSNorm):
@@ -109,6 +113,36 @@ def test_what_a_hook_or_a_wrapper_shows_is_not_remembered():
             if module is wrapped:
                 wrapped[0].weight = nn.Parameter(torch.full((WIDTH,), factor))
             assert torch.allclose(norm(drawn(1, 4)), module(drawn(1, 4)), rtol=1e-5)
+
+
+def test_a_hook_that_does_more_than_scale_runs():
+    module = made("llama")
+    module.register_forward_hook(lambda _module, _args, output: output + 1)
+    values = drawn(1, 4).requires_grad_()
+    assert torch.equal(rms_norm(module)(values), module(values))
+
+
+def test_a_context_forgets_what_modules_showed():
+    """torch does not tell of a change in place through `weight.data`."""
+    model, inputs, method = copy.deepcopy(tiny.model("llava")), tiny.sample("llava"), Trio(retention=0.5, layers=(1,))
+    norm, scores = model.get_submodule("model.language_model.layers.1.input_layernorm"), []
+    for factor in (1.0, 3.0):
+        norm.weight.data.mul_(torch.linspace(1, factor, len(norm.weight)))
+        with prune(model, method) as trace, torch.no_grad():
+            model(**inputs)
+        with prune(model, replace(method, saliency="autograd")) as plain, torch.no_grad():
+            model(**inputs)
+        scores.append(trace.stages[0].scores[0])
+        assert torch.allclose(scores[-1].float(), plain.stages[0].scores[0], rtol=1e-4)
+
+    assert not torch.allclose(*scores)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma"])
+def test_the_scale_of_a_norm_in_half_precision_is_not_rounded(kind):
+    module, values = made(kind, torch.bfloat16), drawn(1, 4, dtype=torch.bfloat16)
+    scale = module.weight.float() + (1 if kind == "gemma" else 0)
+    assert torch.allclose(rms_norm(module).factors(values).gain / WIDTH**0.5, scale, rtol=1e-6)
 
 
 def test_another_norm_is_refused():

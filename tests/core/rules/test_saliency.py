@@ -148,6 +148,13 @@ def test_rows_keep_their_proportions_and_samples_their_own_scale():
     assert slope.abs().amax(dim=(1, 2)).tolist() == pytest.approx([1, 1])
 
 
+def test_a_large_vocabulary_fits_into_float16():
+    slope, log_scale = loss_slope(torch.zeros(1, 2, 70_000, dtype=torch.float16))
+    label, other = slope[0, 0].double().min(), slope[0, 0].double().max()
+    assert (label * log_scale.exp()).item() == pytest.approx((1 / 70_000 - 1) / 2, rel=1e-3)
+    assert (other * log_scale.exp()).item() == pytest.approx(1 / 140_000, rel=1e-3)
+
+
 def test_a_label_infinitely_ahead_gives_no_slope_and_no_nan():
     slope, log_scale = loss_slope(torch.tensor([[[0.0, -torch.inf]]]))
     assert slope.tolist() == [[[0, 0]]]
