@@ -2,13 +2,13 @@
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from tests import warm
 from tests.profile.documents import layers_document
 from tests.profile.reading import in_terminal
 from trio_profile.findings import layers
@@ -65,8 +65,8 @@ def trio_profile(tmp_path):
     (tmp_path / "entry").write_text(entry)
 
     def call(*arguments: object) -> str:
-        program = [sys.executable, "-c", WITH_THE_ENTRY, tmp_path / "package", tmp_path / "entry"]
-        done = subprocess.run([*program, *map(str, arguments)], capture_output=True, text=True, cwd=tmp_path)
+        program = ("-c", WITH_THE_ENTRY, tmp_path / "package", tmp_path / "entry")
+        done = warm.call(*program, *arguments, directory=tmp_path)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from trio_core.methods.trio import Trio
     from trio_core.methods.view import Picture, Sample, Selection, Signal, View
     from trio_core.pruning import prune
-    from trio_core.rules.selection import nms_select, top_k
+    from trio_core.rules.nms import nms_select
+    from trio_core.rules.selection import top_k
     from trio_core.trace import StageTrace, Trace
 
 __all__ = [
@@ -67,7 +68,8 @@ _PLACES = {
     "trio_core.methods.trio": ("Trio",),
     "trio_core.methods.method": ("Method", "Reference", "ScoreMethod", "Stage"),
     "trio_core.methods.view": ("Picture", "Sample", "Selection", "Signal", "View"),
-    "trio_core.rules.selection": ("nms_select", "top_k"),
+    "trio_core.rules.nms": ("nms_select",),
+    "trio_core.rules.selection": ("top_k",),
 }
 _LAZY = {name: place for place, names in _PLACES.items() for name in names}
 

@@ -5,7 +5,7 @@ from trio_core._moved import moved
 __getattr__ = moved(
     __name__,
     {
-        "nms_select": "trio_core.rules.selection",
+        "nms_select": "trio_core.rules.nms",
         "top_k": "trio_core.rules.selection",
         "stride": "trio_core.rules.selection",
         "cosine": "trio_core.rules.selection",

@@ -6,6 +6,7 @@ The shapes are checked at run time only under test (`pytest --shapes`). Elsewher
 optional: without it each alias is plain `Tensor`.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -42,7 +43,13 @@ MaskBT = Bool[Tensor, "B T"]
 PlacesBN = Int[Tensor, "B N"]
 ScoresBN = Float[Tensor, "B N"]
 RowsBP = Int[Tensor, "B P"]
+Places = Int[Tensor, "B _"] | slice
+"""Places in the sequence, equally many for each sample. A slice, whose start and stop are both given and not negative,
+means that all samples have the same places, without gaps."""
 Loss = Float[Tensor, ""]
+
+_IN_CACHE = 2**18
+"""The most numbers in a block of `in_cache`: 1 MiB of float32. A core's cache holds a few such blocks."""
 
 
 def to_device(values: Tensor, device: torch.device) -> Tensor:
@@ -60,6 +67,30 @@ def differentiable(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(differentiable(part) for part in value)
     return value.clone() if isinstance(value, Tensor) and value.is_inference() else value
+
+
+def rows_at(values: Tensor, places: Places) -> Tensor:
+    """[B, N, …] of [B, S, …]: each sample's rows at its places. A slice copies nothing."""
+    if isinstance(places, slice):
+        return values[:, places]
+    return values[torch.arange(len(places), device=places.device)[:, None], places]
+
+
+def in_cache(values: Tensor) -> Iterator[slice]:
+    """Slices of the S rows of [B, S, …], in order. On a CPU each block fits into a core's cache; elsewhere one has all.
+
+    Several operators on one block pass it on in the cache. On the whole tensor each of them would go through memory.
+    """
+    rows = values.shape[1]
+    step = rows
+    if values.is_cpu and values.numel() > _IN_CACHE:
+        step = max(1, _IN_CACHE * rows // values.numel())
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, max(step, 1)))
+
+
+def wide_type(values: Tensor) -> torch.dtype:
+    """The dtype to compute in: float32, or float64 for float64 values."""
+    return torch.promote_types(values.dtype, torch.float32)
 
 
 def with_gradient(values: Tensor) -> Tensor:

@@ -17,8 +17,7 @@ class StageTrace:
     layer: the stage acts after this decoder layer, 1-based; 0 is before the first.
     tokens_before, tokens_after: visual tokens of the longest sample, before and after the stage.
     kept[b]: [K], the numbers that sample b kept, ascending.
-    scores[b]: [V0], the method's scores, NaN for a token that an earlier stage dropped. None where the method does not
-        score, or where nothing was to be dropped.
+    rating: returns `scores`; None where the method does not score, or where nothing was to be dropped.
     merges: whether other tokens were merged into the kept ones.
     destinations: returns `merged_into`; None where that is not known.
     """
@@ -27,9 +26,17 @@ class StageTrace:
     tokens_before: int
     tokens_after: int
     kept: tuple[Tensor, ...]
-    scores: tuple[Tensor, ...] | None
+    rating: Callable[[], tuple[Tensor, ...]] | None = field(default=None, repr=False, compare=False)
     merges: bool = False
     destinations: Callable[[], tuple[Tensor, ...]] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def scores(self) -> tuple[Tensor, ...] | None:
+        """For each sample [V0], the method's scores, NaN for a token that an earlier stage dropped.
+
+        They are computed at each read. None where the method does not score, or where nothing was to be dropped.
+        """
+        return None if self.rating is None else self.rating()
 
     @property
     def merged_into(self) -> tuple[Tensor, ...] | None:

@@ -6,7 +6,7 @@ counts at the whole model's size are in tests/profile/test_headline.py.
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 import torch
@@ -52,17 +52,14 @@ def test_saliency_over_layer(benchmark, interleaved, monkeypatch, name: str, sal
     def run(probed: torch.Tensor) -> torch.Tensor:
         return layer(probed, position_embeddings=rotary, attention_mask=None)
 
-    def readout(rows: torch.Tensor) -> Any:
-        return adapter.readout(rows)
-
     call = LayerCall(hidden, run, partial(adapter.attention_layer, layer), rotary, None)
-    supervised, valid = torch.arange(tokens - ROWS, tokens)[None], torch.ones(1, tokens, dtype=torch.bool)
-    places = torch.arange(5, 5 + workload.shape.visual_tokens)[None]
+    supervised, valid = slice(tokens - ROWS, tokens), torch.ones(1, tokens, dtype=torch.bool)
+    places = slice(5, 5 + workload.shape.visual_tokens)
 
     def score() -> object:
         if saliency == "tail":
-            return tail_saliency(call, readout, supervised, valid, places)
-        return equations.saliency(lambda probed: readout(run(probed)[:, -ROWS:]), hidden)
+            return tail_saliency(call, adapter.readout, supervised, valid, places)
+        return equations.saliency(lambda probed: adapter.readout(run(probed)[:, -ROWS:]), hidden)
 
     with torch.no_grad():
         benchmark.extra_info.update(saliency_over_layer=interleaved(lambda: run(hidden), score, 7), tokens=tokens)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from trio_core.rules import equations
-from trio_core.rules.selection import cosine, dpp_map, facility_location, farthest_point, nms_select
+from trio_core.rules.nms import nms_select
+from trio_core.rules.selection import cosine, dpp_map, facility_location, farthest_point
 
 KINDS = ("random", "clustered", "duplicates")
 

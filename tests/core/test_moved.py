@@ -28,7 +28,7 @@ MOVED = {
         "Selection": "trio_core",
     },
     "trio_core.selection": {
-        "nms_select": "trio_core.rules.selection",
+        "nms_select": "trio_core.rules.nms",
         "top_k": "trio_core.rules.selection",
         "stride": "trio_core.rules.selection",
         "cosine": "trio_core.rules.selection",

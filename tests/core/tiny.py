@@ -18,7 +18,8 @@ from trio_core.methods.view import Embeddings, Picture, Signal, View
 from trio_core.models import families
 from trio_core.models.encoder import Encoder
 from trio_core.models.toy import IMAGE, NUM_LAYERS, VIDEO, VISION_END, VISION_START, VOCABULARY, WORDS, Size
-from trio_core.rules.attention import AttentionLayer, LayerCall, RmsNorm
+from trio_core.rules.attention import AttentionLayer, LayerCall, Readout
+from trio_core.rules.norm import RmsNorm
 from trio_core.rules.schedule import Schedule
 
 __all__ = ["IMAGE", "NUM_LAYERS", "VIDEO", "VISION_END", "VISION_START", "VOCABULARY", "WORDS"]
@@ -105,8 +106,11 @@ class NoNorm(RmsNorm):
     def __init__(self):
         super().__init__(lambda rows: rows, 0.0)
 
-    def backward(self, values: Tensor, slope: Tensor) -> Tensor:  # noqa: ARG002
-        return slope
+    def __call__(self, values: Tensor) -> Tensor:
+        return values
+
+    def slope_lengths(self, values: Tensor, slope: Tensor) -> Tensor:  # noqa: ARG002
+        return slope.norm(dim=-1)
 
 
 class ToyLayer(torch.nn.Module):
@@ -186,7 +190,7 @@ def toy_view(
         tuple(pictures),
         {
             Signal.LAYERS: calls,
-            Signal.READOUT: lambda hidden: hidden @ head,
+            Signal.READOUT: Readout(NoNorm(), lambda hidden: hidden @ head, NoNorm),
             Signal.ENCODER: encoder,
             Signal.EMBEDDINGS: embeddings,
             Signal.NORM: lambda hidden: 3 * hidden,

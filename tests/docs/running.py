@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,16 +13,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
+from tests import warm
 from tests.docs.blocks import ROOT, Block, Mistake, Use
-from tests.places import PYTHONPATH
 
 SECONDS = 600
 """The longest that a block of bash or a transcript may take, also on a busy machine."""
 COPIED = ("reports", "docs/pictures", "trio_profile/data")
 """Folders of the repository of which a page has a copy if it names one."""
+SMALLER = {"--retention 0.11,0.33,0.66 --asked 20 --seconds 0.2": "--retention 0.33 --asked 10 --seconds 0.01"}
+"""Options of a page, and what stands for them when its commands run: less of the same."""
 LEFT_OUT = "⋮"
 """A line of a transcript that stands for lines that it leaves out."""
-PROGRAMS = {"trio-profile": '"$PYTHON" -m trio_profile "$@"', "python": '"$PYTHON" "$@"'}
 MODULE = "page_of_the_documentation"
 """Name of the module that the Python blocks of a page share."""
 END = "\x1e"
@@ -54,7 +56,10 @@ def run_page(blocks: Sequence[Block], directory: Path) -> None:
 
 def _bash(block: Block, directory: Path) -> None:
     """Run a block of bash. Raises Mistake if it fails."""
-    code, output = _shell("set -euo pipefail\n" + block.text, block, directory)
+    text = block.text
+    for options, fewer in SMALLER.items():
+        text = text.replace(options, fewer)
+    code, output = _shell("set -euo pipefail\n" + text, block, directory)
     if code != 0:
         raise Mistake(f"{block.place}: exit code {code}\n{block.text}\n{_end(output)}")
 
@@ -63,13 +68,13 @@ def _shell(script: str, block: Block, directory: Path) -> tuple[int, str]:
     """Run a script by bash; its exit code, and what it printed on both streams. Raises Mistake if it takes too long."""
     programs = directory.parent / f"{directory.name}-programs"
     programs.mkdir(exist_ok=True)
-    for name, line in PROGRAMS.items():
-        (programs / name).write_text(f"#!/bin/sh\nexec {line}\n")
+    called = {"python": [sys.executable]} | ({"trio-profile": warm.program()} if "trio-profile" in script else {})
+    for name, line in called.items():
+        (programs / name).write_text(f'#!/bin/sh\nexec {shlex.join(line)} "$@"\n')
         (programs / name).chmod(0o755)
     path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
-    env |= {"PATH": path, "PYTHON": sys.executable, "PYTHONPATH": PYTHONPATH, "COLUMNS": "80", "NO_COLOR": "1"}
-    env |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONUTF8": "1"}
+    env |= {"PATH": path, "COLUMNS": "80", "NO_COLOR": "1"} | warm.ENVIRONMENT
     try:
         done = subprocess.run(
             ["bash", "-c", script],

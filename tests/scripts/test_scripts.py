@@ -1,6 +1,7 @@
 """`scripts/gpu` at toy size: slices that are resumed, what it leaves, its exit codes; what `train_pocket` refuses."""
 
 import runpy
+import shlex
 import subprocess
 import sys
 import tarfile
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.profile.checkpoints import save_tiny_llava
 from trio_core.methods import names
 from trio_profile.cli import run
@@ -47,8 +49,29 @@ def places(tmp_path_factory) -> tuple[str, Path, Path]:
     return str(save_tiny_llava(place / "checkpoint")), place / "work", place / "out"
 
 
-def gpu(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
+STARTED_WARM = """
+import runpy, sys
+sys.executable, *sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Runs a script whose `sys.executable` is another program. Arguments: the program, the script, and the script's."""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory) -> Path:
+    """A program that stands for Python: `-m trio_profile.cli` starts without the wait for its imports."""
+    place = tmp_path_factory.mktemp("bin") / "python"
+    place.write_text(f"""#!/bin/sh
+if [ "$1 $2" = "-m trio_profile.cli" ]; then shift 2; exec {shlex.join(warm.program())} "$@"; fi
+exec {shlex.quote(sys.executable)} "$@"
+""")
+    place.chmod(0o755)
+    return place
+
+
+def gpu(*arguments: str | Path, python: str | Path = sys.executable) -> subprocess.CompletedProcess[str]:
+    """What the script did. python: the program by which it starts its slices."""
+    command = [sys.executable, "-c", STARTED_WARM, str(python), str(SCRIPT), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
@@ -60,11 +83,11 @@ def test_no_time_leaves_it_all_for_the_next_call(places):
     assert (out / "table.txt").exists() and (out / "gpu.tar.gz").exists()
 
 
-def test_the_toy_study_runs_and_is_not_run_twice(places):
+def test_the_toy_study_runs_and_is_not_run_twice(places, python):
     model, work, out = places
     (work / "tests").mkdir(parents=True, exist_ok=True)
     (work / "tests" / "done").write_text("0 s")  # what is done is not run: no tests within this test
-    found = gpu("--toy", model, "--work", work, "--out", out)
+    found = gpu("--toy", model, "--work", work, "--out", out, python=python)
     assert found.returncode == 0, found.stderr + (out / "log.txt").read_text()[-2000:]
     table = (out / "table.txt").read_text()
     assert table in found.stdout
@@ -104,9 +127,10 @@ def test_tests_that_fail_are_not_run_again(tmp_path):
     assert second.returncode == 0 and "tests failed, " in second.stdout
 
 
-def test_a_slice_that_fails_is_named_and_the_others_run(tmp_path):
+def test_a_slice_that_fails_is_named_and_the_others_run(tmp_path, python):
     chosen = ("--only", "layers", "--only", "compare")
-    found = gpu("--toy", tmp_path / "nothing", "--work", tmp_path / "work", "--out", tmp_path / "out", *chosen)
+    places = ("--work", tmp_path / "work", "--out", tmp_path / "out")
+    found = gpu("--toy", tmp_path / "nothing", *places, *chosen, python=python)
     assert found.returncode == 1
     assert "failed: layers, compare" in found.stderr
     assert "unknown model" in (tmp_path / "out" / "log.txt").read_text()

@@ -89,11 +89,20 @@ def test_the_reason_why_the_generator_fails_is_said(code, said, complaint):
     assert SCRIPT["complaints"](code, said) == ([complaint] if complaint else [])
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+@pytest.fixture(scope="module")
+def browser():
+    pytest.importorskip("playwright.sync_api")
+    pytest.importorskip("axe_playwright_python")
+    if CHROMIUM is None:
+        pytest.skip(MISSING)
+    with chromium() as started:
+        yield started
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1400, "light")])
-def test_the_home_page_asks_for_nothing_from_the_network_and_its_search_finds_a_method(built, width, scheme):
+def test_the_home_page_asks_for_nothing_from_the_network_and_its_search_finds_a_method(built, browser, width, scheme):
     site, _ = built
-    with chromium() as browser, opened(browser, site / "index.html", width=width, color_scheme=scheme) as view:
+    with opened(browser, site / "index.html", width=width, color_scheme=scheme) as view:
         assert view.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         view.page.keyboard.press("/")
         view.page.get_by_role("combobox").fill("fastervlm")
@@ -102,7 +111,6 @@ def test_the_home_page_asks_for_nothing_from_the_network_and_its_search_finds_a_
         assert [address for address in view.requests if not address.startswith("file:")] == []
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
     [
@@ -113,7 +121,7 @@ def test_the_home_page_asks_for_nothing_from_the_network_and_its_search_finds_a_
         ("how-to/gates", 390, "dark"),
     ],
 )
-def test_axe_finds_nothing_serious(built, name, width, scheme):
+def test_axe_finds_nothing_serious(built, browser, name, width, scheme):
     site, _ = built
-    with chromium() as browser, opened(browser, site / f"{name}.html", width=width, color_scheme=scheme) as view:
+    with opened(browser, site / f"{name}.html", width=width, color_scheme=scheme) as view:
         assert view.findings() == []

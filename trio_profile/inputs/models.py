@@ -6,6 +6,7 @@ Nothing here reaches the hub unless the user names one of its repositories.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from transformers.utils import logging as transformers_logging
 from trio_profile import units
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN, Builtin
+from trio_profile.inputs.large_weights import LARGE, with_large_weights
 from trio_profile.inputs.pocket.exam import RECIPE, exam
 from trio_profile.inputs.processors import load_processor, load_with_pixels
 from trio_profile.inputs.questions import Question
@@ -162,18 +164,23 @@ def without_weights(builtin: Builtin, attention: str = "sdpa") -> PreTrainedMode
 
 
 def _random_weights(builtin: Builtin, study: Study, device: torch.device) -> PreTrainedModel:
-    """A built-in model with weights drawn from the study's seed."""
+    """A built-in model with weights drawn from the study's seed.
+
+    On a CPU, a model with at least LARGE parameters gets its weights from `large_weights`.
+    """
     config = builtin.config()
     dtype = getattr(torch, study.dtype)
-    _require_memory(builtin, dtype, device, study.model)
+    parameters = sum(p.numel() for p in without_weights(builtin).parameters())
+    _require_memory(parameters, dtype, device, study.model)
     config._attn_implementation = study.attention
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
         # The fork keeps the user's own random state unchanged.
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), device:
+            make = partial(builtin.cls._from_config, config, attn_implementation=study.attention)
             torch.manual_seed(study.seed)
-            model = builtin.cls._from_config(config, attn_implementation=study.attention)
+            model = with_large_weights(make, study.seed) if parameters >= LARGE and device.type == "cpu" else make()
     except (ValueError, ImportError) as error:
         raise StudyError(_refused_attention(study.attention, error)) from error
     finally:
@@ -181,9 +188,8 @@ def _random_weights(builtin: Builtin, study: Study, device: torch.device) -> Pre
     return model.eval()
 
 
-def _require_memory(builtin: Builtin, dtype: torch.dtype, device: torch.device, name: str) -> None:
+def _require_memory(parameters: int, dtype: torch.dtype, device: torch.device, name: str) -> None:
     """Raise StudyError if the weights do not fit into the device's free memory."""
-    parameters = sum(p.numel() for p in without_weights(builtin).parameters())
     needed = parameters * dtype.itemsize
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else _free_host_memory()
     if free is not None and needed > free:

@@ -1,7 +1,8 @@
 """What the host does in one prefill: how many operators it launches, and how often it waits for a tensor's value.
 
-Both counts are exact and the same on every device, so a gate can check them without a GPU. On CUDA an operator launches
-at least one kernel. A wait lasts until all work before the value is done.
+Both counts are exact, and a gate can check them without a GPU. They are the same on all accelerators. On a CPU they can
+be higher: there trio-core computes large tensors in blocks, and Algorithm 1 compares few candidates at a time. An
+operator launches at least one kernel on CUDA. A wait lasts until all work before the value is done.
 """
 
 from contextlib import nullcontext
@@ -17,7 +18,10 @@ from trio_core.methods.method import Method
 from trio_core.pruning import prune
 from trio_profile.inputs.workload import Workload
 
-_ALLOCATES = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view"})
+_COMPUTES_NOTHING = frozenset({
+    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "promote_types",
+})  # fmt: skip
+"""Operators that launch no kernel: they allocate memory, view a tensor or compare types."""
 _READS = frozenset({
     "item", "tolist", "numpy", "cpu", "__bool__", "__int__", "__float__", "__index__", "__array__", "__contains__",
     "nonzero", "argwhere", "unique", "unique_consecutive", "masked_select", "equal", "allclose",
@@ -81,7 +85,7 @@ class _Operators(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if not func.is_view and func.overloadpacket.__name__ not in _ALLOCATES:
+        if not func.is_view and func.overloadpacket.__name__ not in _COMPUTES_NOTHING:
             self.count += 1
         return result
 

@@ -28,6 +28,7 @@ from trio_core.engine.prefill import Prefill
 from trio_core.engine.prompt import check_run, read_prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.rules.cost import PromptSizes
+from trio_core.rules.norm import forget_factors
 from trio_core.rules.schedule import Schedule
 from trio_core.trace import Trace
 
@@ -73,7 +74,8 @@ class Attachment:
         self._parameters = list(signature(self.model.forward).parameters)
 
     def open(self, wrappers: Wrappers) -> None:
-        """Register all hooks."""
+        """Register all hooks. What is remembered of the model's norms is forgotten."""
+        forget_factors()
         adapter = self.setup.adapter
         for entry in (self.model, *wrappers.entries):
             self._handles.append(entry.register_forward_pre_hook(self.before_model, with_kwargs=True))

@@ -83,6 +83,7 @@ def shrink(
             rows=torch.searchsorted(rows[sample], picture.rows[chosen]),
             number=picture.number[chosen],
             budget=len(chosen),
+            first=picture.first if min(lengths) == width else None,
         )
         for sample, (picture, chosen) in enumerate(zip(pictures, kept, strict=True))
     )

@@ -189,23 +189,18 @@ class Prefill(Pass):
         selection: Selection | None,
         pictures: Sequence[Picture],
     ) -> None:
-        """Write the stage into the trace. Scores are laid out on the picture's own numbering.
+        """Write the stage into the trace. What takes work is done when someone asks the trace.
 
         selection: None where nothing was to be dropped.
         """
-        scores, merges, merged = None, False, None
+        rating, merges, merged = None, False, None
         if selection is not None:
-            scores, merges = selection.scores, selection.features is not None
+            merges = selection.features is not None
+            if selection.scores is not None:
+                rating = partial(_scores_on_picture, selection.scores, pictures)
             if selection.merged is not None:
                 merged = partial(_on_picture, selection.merged, pictures)
-        if scores is not None:
-            scores = tuple(
-                values.new_full((picture.schedule.visual_tokens,), torch.nan).index_copy(
-                    0, picture.number.to(values.device), values
-                )
-                for values, picture in zip(scores, pictures, strict=True)
-            )
-        self.trace.stages.append(StageTrace(layer, before, after, kept, scores, merges, merged))
+        self.trace.stages.append(StageTrace(layer, before, after, kept, rating, merges, merged))
 
     def _call(self, layer: nn.Module, hidden: HiddenBSD, kwargs: Kwargs) -> LayerCall:
         """The layer on its input, to be run again or taken apart, past its hooks and its cache."""
@@ -231,6 +226,19 @@ class _NoGradient(torch.autograd.Function):
     def backward(ctx: Any, *_slopes: Tensor) -> Any:
         """Always raises."""
         raise UnsupportedInput(ctx.message)
+
+
+def _scores_on_picture(scores: Sequence[Tensor], pictures: Sequence[Picture]) -> tuple[Tensor, ...]:
+    """A selection's scores on the picture's own numbering: for each sample [V0], NaN for a token dropped before.
+
+    pictures: those that the selection saw.
+    """
+    return tuple(
+        values.new_full((picture.schedule.visual_tokens,), torch.nan).index_copy(
+            0, picture.number.to(values.device), values
+        )
+        for values, picture in zip(scores, pictures, strict=True)
+    )
 
 
 def _on_picture(merged: Callable[[], tuple[Tensor, ...]], pictures: Sequence[Picture]) -> tuple[Tensor, ...]:

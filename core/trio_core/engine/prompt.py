@@ -49,7 +49,7 @@ def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[Pro
     lengths, frame = valid_BS.sum(dim=1).tolist(), Frame.of_all(valid)
     if not visual_BS.any():
         return Prompt((), lengths, frame)
-    pictures = []
+    pictures, unpadded = [], min(lengths) == input_ids.shape[1]
     for sample, candidate in enumerate(candidates_BS):
         if not visual_BS[sample].any():
             raise UnsupportedInput(
@@ -64,7 +64,17 @@ def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[Pro
             )
         number = torch.arange(len(rows), device=input_ids.device)
         schedule = schedule_of(PromptSizes(len(rows), lengths[sample] - len(rows), text_after))
-        pictures.append(Picture(to_device(rows, input_ids.device), number, len(rows), text_after, schedule))
+        side_by_side = unpadded and int(rows[-1] - rows[0]) + 1 == len(rows)
+        pictures.append(
+            Picture(
+                to_device(rows, input_ids.device),
+                number,
+                len(rows),
+                text_after,
+                schedule,
+                first=int(rows[0]) if side_by_side else None,
+            )
+        )
     if any(picture.schedule.budgets[-1] < len(picture.rows) for picture in pictures):
         _check_by_position(inputs)
     return Prompt(tuple(pictures), lengths, frame)

@@ -8,7 +8,8 @@ from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Probe, Rows, Selection, Signal, View
 from trio_core.rules.attention import attend
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.selection import nms_select, top_k
+from trio_core.rules.nms import nms_select
+from trio_core.rules.selection import top_k
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +57,11 @@ class Lookahead(Method):
         The features of Algorithm 1 are the input of the probed layer.
         """
         probed = view.probed(self.probe)
-        rows_BP = view.supervised_rows(self.k_pos, self.rows)
-        mean_BS = attend(probed, rows_BP, view.valid).by_query_head().mean(dim=(1, 2))
+        rows = view.supervised_rows(self.k_pos, self.rows)
+        mean_BS = attend(probed, rows, view.valid).by_query_head().mean(dim=(1, 2))
         scores = tuple(mean_BS[sample.index, sample.rows] for sample in view.samples)
         kept = tuple(
-            nms_select(scores[s.index], probed.hidden[s.index, s.rows], s.budget, self.threshold)
+            nms_select(scores[s.index], s.picture.of(probed.hidden[s.index]), s.budget, self.threshold)
             if self.nms
             else top_k(scores[s.index], s.budget)
             for s in view.samples

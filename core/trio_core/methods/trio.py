@@ -16,20 +16,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
 
-import torch
-
 from trio_core.errors import OptionError
 from trio_core.methods.method import Method, Positions, Reference
 from trio_core.methods.view import Probe, Rows, Selection, Signal, View
 from trio_core.rules import equations
 from trio_core.rules.attention import LayerCall, Readout
 from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
+from trio_core.rules.nms import nms_select
 from trio_core.rules.paying import paying_schedule
 from trio_core.rules.saliency import tail_saliency
 from trio_core.rules.schedule import Schedule
-from trio_core.rules.selection import nms_select, top_k
+from trio_core.rules.selection import top_k
 from trio_core.spans import span
-from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, RowsBP, ScoresBN, differentiable
+from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, Places, ScoresBN, differentiable, rows_at
 
 _SHARED = (
     "The rest is the same in trio, trio-printed and trio-released. The norm before the head is the model's final norm, "
@@ -184,23 +183,22 @@ class Trio(Method):
         The features of Algorithm 1 are X, the input of the probed layer.
         """
         probed = view.probed(self.probe)
-        rows_BP = view.supervised_rows(self.k_pos, self.rows)
-        scores_BN = self._saliency(view, probed, rows_BP)
+        scores_BN = self._saliency(view, probed, view.supervised_rows(self.k_pos, self.rows))
         scores = tuple(scores_BN[sample.index, : len(sample.rows)] for sample in view.samples)
         with span("nms"):
             kept = tuple(
-                nms_select(scores[s.index], probed.hidden[s.index, s.rows], s.budget, self.threshold)
+                nms_select(scores[s.index], s.picture.of(probed.hidden[s.index]), s.budget, self.threshold)
                 if self.nms
                 else top_k(scores[s.index], s.budget)
                 for s in view.samples
             )
         return Selection(kept, scores)
 
-    def _saliency(self, view: View, probed: LayerCall, rows_BP: RowsBP) -> ScoresBN:
+    def _saliency(self, view: View, probed: LayerCall, rows: Places) -> ScoresBN:
         """[B, N], the saliency of the visual tokens: s_i of Eq. 5."""
         if self.saliency == "tail":
-            return tail_saliency(probed, view.readout, rows_BP, view.valid, view.visual)
-        scores_BS = equations.saliency(partial(_logits, view.readout, probed, rows_BP), probed.hidden)
+            return tail_saliency(probed, view.readout, rows, view.valid, view.visual_places)
+        scores_BS = equations.saliency(partial(_logits, view.readout, probed, rows), probed.hidden)
         return scores_BS.gather(1, view.visual)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
@@ -269,7 +267,6 @@ class TrioReleased(Trio):
     )
 
 
-def _logits(readout: Readout, probed: LayerCall, rows_BP: RowsBP, hidden: HiddenBSD) -> LogitsBPV:
+def _logits(readout: Readout, probed: LayerCall, rows: Places, hidden: HiddenBSD) -> LogitsBPV:
     """[B, P, V], the logits of the whole probed layer's output at the supervised rows (Z^l of Eq. 3)."""
-    samples = torch.arange(len(rows_BP), device=rows_BP.device)[:, None]
-    return readout(probed.run(hidden)[samples, differentiable(rows_BP)])
+    return readout(rows_at(probed.run(hidden), differentiable(rows)))

@@ -13,7 +13,7 @@ from trio_core.errors import OptionError
 from trio_core.models.encoder import Encoder
 from trio_core.rules.attention import LayerCall, Readout
 from trio_core.rules.schedule import Schedule
-from trio_core.tensors import FeaturesND, HiddenBSD, MaskBS, PlacesBN, RowsBP
+from trio_core.tensors import FeaturesND, HiddenBSD, MaskBS, Places, PlacesBN, RowsBP
 
 Probe = Literal["next", "current"]
 Rows = Literal["last", "shifted"]
@@ -43,6 +43,7 @@ class Picture:
     budget: how many tokens to keep at this stage, 1 … N (0 with VTW).
     text_after: how many tokens follow the last visual token.
     schedule: the stages and budgets planned for the sample.
+    first: the place of the first token, if the batch has no padding and the tokens stand side by side. Otherwise None.
     """
 
     rows: Tensor
@@ -50,6 +51,14 @@ class Picture:
     budget: int
     text_after: int
     schedule: Schedule
+    first: int | None = None
+
+    def of(self, values: Tensor) -> Tensor:
+        """[N, …], the picture's rows of one sample's values [S, …].
+
+        It may be a view of `values`: do not change it in place.
+        """
+        return values[self.rows] if self.first is None else values[self.first : self.first + len(self.rows)]
 
 
 @dataclass(frozen=True)
@@ -148,8 +157,8 @@ class View:
             f"the method asks for {signal.value} and did not declare it: declare Signal.{signal.name} in its `needs`"
         )
 
-    def supervised_rows(self, k_pos: int, rows: Rows) -> RowsBP:
-        """[B, k_pos], places of the supervised rows.
+    def supervised_rows(self, k_pos: int, rows: Rows) -> Places:
+        """[B, k_pos], places of the supervised rows. A slice if no sample is padded; `tensors.rows_at` takes both.
 
         k_pos: number of supervised rows.
         rows: `last` for the last k_pos tokens of each sample; `shifted` for the k_pos tokens before its last one.
@@ -163,8 +172,21 @@ class View:
             raise OptionError(
                 f"k_pos {k_pos} with rows {rows!r} reaches past the {text} text tokens after a picture: lower it"
             )
-        shifted = last_rows(self.valid, k_pos + shift, padded=self.padded)
-        return shifted[:, :k_pos]
+        if not self.padded:
+            end = int(self.valid.shape[1]) - shift
+            return slice(end - k_pos, end)
+        return last_rows(self.valid, k_pos + shift, padded=True)[:, :k_pos]
+
+    @cached_property
+    def visual_places(self) -> Places:
+        """[B, N], places of the visual tokens. A slice if all samples have the same places, without gaps.
+
+        Otherwise it is `visual`: a picture with fewer than N tokens repeats its last place.
+        """
+        places = {(picture.first, len(picture.rows)) for picture in self.pictures}
+        if len(places) == 1 and (first := self.pictures[0].first) is not None:
+            return slice(first, first + len(self.pictures[0].rows))
+        return self.visual
 
     @cached_property
     def visual(self) -> PlacesBN:
@@ -174,7 +196,7 @@ class View:
         return torch.stack([torch.cat([r, r[-1:].expand(most - len(r))]) if len(r) < most else r for r in rows])
 
     def features(self, sample: int) -> FeaturesND:
-        """[N, D], the input of the next layer at the visual tokens of one sample.
+        """[N, D], a copy of the input of the next layer at the visual tokens of one sample.
 
         sample: index in the batch.
         """
@@ -211,7 +233,7 @@ class Sample:
 
     @property
     def features(self) -> FeaturesND:
-        """[N, D], the input of the next layer at the visual tokens."""
+        """[N, D], a copy of the input of the next layer at the visual tokens."""
         return self.view.features(self.index)
 
     @property

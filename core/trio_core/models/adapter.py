@@ -10,9 +10,9 @@ from transformers import DynamicCache, PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
 from trio_core.models.encoder import Tower
-from trio_core.models.layer import part, take_apart
+from trio_core.models.layer import part, rms_norm, take_apart
 from trio_core.models.toy import ToyFamily
-from trio_core.rules.attention import AttentionLayer
+from trio_core.rules.attention import AttentionLayer, Readout
 from trio_core.rules.cost import LayerShape
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS
 
@@ -79,9 +79,14 @@ class Adapter(ToyFamily):
         """The norm between the last layer and the head: [..., D] → [..., D]."""
         return self.decoder.get_submodule("norm")(hidden)
 
-    def readout(self, hidden: HiddenBSD) -> LogitsBPV:
+    def head(self, normed: HiddenBSD) -> LogitsBPV:
+        """The head: [B, P, D], after the final norm → [B, P, V]."""
+        return cast(nn.Module, self.model.get_output_embeddings())(normed)
+
+    @property
+    def readout(self) -> Readout:
         """Final norm and head: [B, P, D] → [B, P, V]."""
-        return cast(nn.Module, self.model.get_output_embeddings())(self.final_norm(hidden))
+        return Readout(self.final_norm, self.head, lambda: rms_norm(self.decoder.get_submodule("norm")))
 
     def rotary(self, hidden: HiddenBSD, position_ids: Tensor, index: int = 0) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         """Cosines and sines, each [B, S, head width], for a decoder layer.
@@ -126,9 +131,12 @@ class Adapter(ToyFamily):
         attended: [B, P, D], the output of its attention.
         Returns [B, P, D], the rows that leave the layer.
         """
-        multiplier = getattr(layer, "residual_multiplier", 1)  # Granite has one
-        middle = residual + attended * multiplier
-        return middle + part(layer, "mlp")(part(layer, "post_attention_layernorm")(middle)) * multiplier
+        multiplier = getattr(layer, "residual_multiplier", None)  # Granite has one
+        if multiplier is not None:
+            attended = attended * multiplier
+        middle = residual + attended
+        made = part(layer, "mlp")(rms_norm(part(layer, "post_attention_layernorm"))(middle))
+        return middle + (made if multiplier is None else made * multiplier)
 
     @property
     def layer_shape(self) -> LayerShape:

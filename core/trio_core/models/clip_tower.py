@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from trio_core.errors import UnsupportedInput
 from trio_core.models.encoder import Encoder, Tower
-from trio_core.rules.attention import wide_type
-from trio_core.tensors import to_device
+from trio_core.tensors import to_device, wide_type
 
 
 class ClipTower(Tower):

@@ -14,7 +14,7 @@ from transformers import PreTrainedConfig
 
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
-from trio_core.models.layer import part
+from trio_core.models.layer import part, rms_norm
 from trio_core.tensors import HiddenBSD, LogitsBPV
 
 
@@ -29,8 +29,8 @@ class Gemma(Adapter):
             part(layer, name)
             for name in ("post_attention_layernorm", "pre_feedforward_layernorm", "mlp", "post_feedforward_layernorm")
         )
-        middle = residual + after_attention(attended)
-        return middle + after(ffn(before(middle)))
+        middle = residual + rms_norm(after_attention)(attended)
+        return middle + rms_norm(after)(ffn(rms_norm(before)(middle)))
 
 
 class Gemma3(Gemma):
@@ -91,9 +91,9 @@ class PaliGemma(Gemma):
         generated = torch.arange(ids.shape[1], device=ids.device) >= prompt_length
         return {"token_type_ids": generated.long().expand_as(ids)}
 
-    def readout(self, hidden: HiddenBSD) -> LogitsBPV:
-        """Final norm, head, and the limit of the logits where the installed model has one: [B, P, D] → [B, P, V]."""
-        logits = super().readout(hidden)
+    def head(self, normed: HiddenBSD) -> LogitsBPV:
+        """Head, and the limit of the logits where the installed model has one: [B, P, D] → [B, P, V]."""
+        logits = super().head(normed)
         limit = getattr(self.model.config.get_text_config(), "final_logit_softcapping", None)
         limited = Version(transformers.__version__).release >= LIMITS_LOGITS_FROM
         return logits if limit is None or not limited else (logits / limit).tanh() * limit

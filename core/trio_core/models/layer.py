@@ -1,6 +1,7 @@
 """A decoder layer taken apart into its modules, so that some of its rows can be computed without the others.
 
-The modules are called, never read. So LoRA, quantised and offloaded weights need no case of their own.
+Its projections are called, never read. So LoRA, quantised and offloaded weights need no case of their own. Of a norm
+only the scale is asked (`rules/norm.py`).
 """
 
 from collections.abc import Callable
@@ -9,7 +10,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from trio_core.errors import UnsupportedModel
-from trio_core.rules.attention import AttentionLayer, RmsNorm
+from trio_core.rules.attention import AttentionLayer
+from trio_core.rules.norm import RmsNorm
 
 
 def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor]) -> AttentionLayer:
@@ -36,7 +38,12 @@ def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor]) -> 
 
 
 def rms_norm(module: nn.Module) -> RmsNorm:
-    """A norm module with the eps that it adds. Raises UnsupportedModel where the module names no eps."""
+    """A norm module with the eps that it adds. Raises UnsupportedModel where it names no eps or is another norm."""
+    if isinstance(module, nn.LayerNorm):
+        raise UnsupportedModel(
+            f"{type(module).__name__} is no root-mean-square norm: the layer cannot be taken apart; use saliency "
+            "'autograd'"
+        )
     eps = "variance_epsilon" if hasattr(module, "variance_epsilon") else "eps"
     return RmsNorm(module, part(module, eps))
 

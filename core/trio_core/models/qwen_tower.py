@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from trio_core.errors import UnsupportedInput
 from trio_core.models.encoder import Encoder, Tower
-from trio_core.rules.attention import rotate, wide_type
+from trio_core.rules.attention import rotate
+from trio_core.tensors import wide_type
 
 _ROWS = 256
 """How many rows of attention `received_attention` holds at a time."""

@@ -1,66 +1,45 @@
 """Some rows of a decoder layer's attention, computed from the layer's own modules and beside its kernel.
 
-The modules are called, never read: adapters (LoRA), quantised weights and offloaded weights stay right.
+Projections and the FFN are called, never read: adapters (LoRA), quantised and offloaded weights stay right. Norms are
+computed in `norm.py`, with the scale of the model's module.
 
 Shapes: B batch, S tokens, P rows asked for, D width, H query heads, N key heads, G = H / N query heads that read one
-key head, E head width, R = G · P.
+key head, E head width, R = G · P, M = N · R.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_mask
 
-from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, RowsBP, ScoresBS, with_gradient
-
-Readout = Callable[[HiddenBSD], LogitsBPV]
-"""The model's final norm and head: [B, P, D] → [B, P, V]."""
+from trio_core.rules.norm import RmsNorm
+from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, Places, ScoresBS, rows_at, wide_type, with_gradient
 
 
 @dataclass(frozen=True)
-class RmsNorm:
-    """A root-mean-square norm: x · rsqrt(mean x² + eps) ⊙ scale, over the last axis.
+class Readout:
+    """The model's final norm and head: [B, P, D] → [B, P, V].
 
-    module: the model's own norm, [..., D] → [..., D].
-    eps: what the module adds to the mean square.
+    norm: the final norm, by the model's own module.
+    head: normed rows [B, P, D] → logits [B, P, V].
+    lean_norm: returns the same norm in few operators. Raises UnsupportedModel where it is no root-mean-square norm.
     """
 
-    module: Callable[[Tensor], Tensor]
-    eps: float
+    norm: Callable[[Tensor], Tensor]
+    head: Callable[[Tensor], LogitsBPV]
+    lean_norm: Callable[[], RmsNorm]
 
-    def __call__(self, values: Tensor) -> Tensor:
-        """The module's output, [..., D]."""
-        return self.module(values)
-
-    def scale(self, values: Tensor) -> Tensor:
-        """[D], what the module multiplies by, in at least float32.
-
-        The module shows it: ones have a mean square of 1, so its output for ones is scale / √(1 + eps). That holds
-        however the module stores its weight (Gemma stores scale − 1, offloading stores nothing).
-
-        values: any tensor [..., D] with the dtype and device that the module takes.
-        """
-        shown = self.module(values.new_ones(1, values.shape[-1]))[0]
-        return shown.to(wide_type(shown)) * (1 + self.eps) ** 0.5
-
-    def backward(self, values: Tensor, slope: Tensor) -> Tensor:
-        """∂ loss / ∂ values, [..., D], in at least float32.
-
-        values: [..., D], the norm's input. slope: [..., D], ∂ loss / ∂ output.
-        """
-        scale = self.scale(values)
-        values, slope = values.to(scale.dtype), slope.to(scale.dtype) * scale
-        width = values.shape[-1]
-        inverse = 1 / (torch.linalg.vector_norm(values, dim=-1, keepdim=True).square() / width + self.eps)
-        along = (values * slope).sum(dim=-1, keepdim=True) * inverse / width
-        return torch.addcmul(slope, values, along, value=-1) * inverse.sqrt()
+    def __call__(self, hidden: HiddenBSD) -> LogitsBPV:
+        """[B, P, V], by the model's own modules."""
+        return self.head(self.norm(hidden))
 
 
 @dataclass(frozen=True)
 class AttentionLayer:
-    """A decoder layer taken apart into callables. Each calls the model's own modules.
+    """A decoder layer taken apart into callables. Each but `norm` calls the model's own modules.
 
     norm: the norm before attention.
     query: normed rows [B, P, D] → [B, P, H, E], with bias and head norm, before rotary.
@@ -105,15 +84,15 @@ class LayerCall:
 
 @dataclass(frozen=True)
 class Attended:
-    """The attention weights of some rows, with what a backward pass needs.
+    """The attention scores of some rows, and the tensors that a backward pass needs.
 
     layer: the layer taken apart.
     cos, sin: [B, S, E], the rotary embedding.
     normed: [B, S, D], after the layer's first norm.
     heads: [B, S, N, E], keys before rotary.
-    query: [B, N, R, E], after rotary.
-    scores: [B, N, R, S], scaled and capped.
-    weights: [B, N, R, S], softmax of the scores in at least float32. The rows of one query head lie side by side in R.
+    query: [B, N, R, E], after rotary, times the layer's `scaling`.
+    scores: [B, N, R, S] in at least float32, −∞ where a row may not look. The rows of one query head lie side by side
+        in R.
     rows: P.
     """
 
@@ -124,19 +103,18 @@ class Attended:
     heads: Tensor
     query: Tensor
     scores: Tensor
-    weights: Tensor
     rows: int
 
     def by_query_head(self) -> Tensor:
-        """[B, H, P, S]: the weights in the layout of an attention map."""
-        return self.weights.flatten(1, 2).unflatten(1, (-1, self.rows))
+        """[B, H, P, S]: the attention weights in the layout of an attention map."""
+        return self.scores.softmax(dim=-1).flatten(1, 2).unflatten(1, (-1, self.rows))
 
 
-def attend(call: LayerCall, rows: RowsBP, valid: MaskBS, *, differentiable_keys: bool = False) -> Attended:
-    """The attention weights of a layer's `rows` over all tokens.
+def attend(call: LayerCall, rows: Places, valid: MaskBS, *, differentiable_keys: bool = False) -> Attended:
+    """The attention scores of some rows of a layer, over all tokens.
 
     call: the layer at its input [B, S, D].
-    rows: [B, P] places.
+    rows: [B, P] places. Or a slice of P places, only if no sample is padded.
     valid: [B, S], False at padding.
     differentiable_keys: record the keys' graph, so that `heads` can be differentiated with respect to `normed`.
     """
@@ -144,11 +122,11 @@ def attend(call: LayerCall, rows: RowsBP, valid: MaskBS, *, differentiable_keys:
 
 
 def attend_each(
-    call: LayerCall, blocks: Iterable[Tensor], valid: MaskBS, *, differentiable_keys: bool = False
+    call: LayerCall, blocks: Iterable[Places], valid: MaskBS, *, differentiable_keys: bool = False
 ) -> Iterator[Attended]:
-    """`attend` for one block of rows after the other. Only one block's weights are in memory at a time.
+    """`attend` for one block of rows after the other. Only one block's scores are in memory at a time.
 
-    blocks: each [B, P] places. The keys are projected once for all blocks.
+    blocks: each as `rows` of `attend`. The keys are projected once for all blocks.
     """
     layer = call.attention()
     cos, sin = (part.expand(len(valid), -1, -1) for part in call.rotary)
@@ -159,41 +137,53 @@ def attend_each(
             heads = layer.key(normed)
     else:
         heads = layer.key(normed)
-    key_BSNE = rotate(heads, cos, sin)
+    key_BSNE = rotate(heads.detach(), cos, sin)
     for rows in blocks:
-        samples = torch.arange(len(rows), device=rows.device)[:, None]
-        query_BPHE = rotate(layer.query(normed[samples, rows]), cos[samples, rows], sin[samples, rows])
+        query_BPHE = layer.query(rows_at(normed.detach(), rows))
+        query_BPHE = rotate(query_BPHE, rows_at(cos, rows), rows_at(sin, rows)).mul_(layer.scaling)
         query = _by_key_head(query_BPHE, heads.shape[2])
-        scores = (query @ key_BSNE.permute(0, 2, 3, 1)).mul_(layer.scaling)
+        scores = query @ key_BSNE.permute(0, 2, 3, 1)
         if layer.softcap is not None:
             scores = layer.softcap * (scores / layer.softcap).tanh()
-        weights = _softmax(scores, _hidden(call, samples, rows, valid))
-        yield Attended(layer, cos, sin, normed, heads, query, scores, weights, rows.shape[1])
+        scores = scores.to(wide_type(scores)).unflatten(2, (-1, query_BPHE.shape[1]))
+        scores = scores.masked_fill_(_hidden(call, rows, valid), -torch.inf).flatten(2, 3)
+        yield Attended(layer, cos, sin, normed, heads, query, scores, query_BPHE.shape[1])
 
 
-def attention_row(call: LayerCall, rows: RowsBP, valid: MaskBS) -> ScoresBS:
-    """[B, S]: what one row of each sample attends to in a layer, averaged over the heads. rows: [B, 1] places."""
+def attention_row(call: LayerCall, rows: Places, valid: MaskBS) -> ScoresBS:
+    """[B, S]: what one row of each sample attends to in a layer, averaged over the heads.
+
+    rows: as in `attend`, with P = 1.
+    """
     return attend(call, rows, valid).by_query_head().mean(dim=1)[:, 0]
 
 
 def rotate(heads: Tensor, cos_BSE: Tensor, sin_BSE: Tensor) -> Tensor:
     """Rotary embedding of [B, S, heads, E]. The two halves of E are rotated against each other."""
-    return torch.addcmul(heads * cos_BSE.unsqueeze(2), _turn(heads), sin_BSE.unsqueeze(2))
+    return _turned(heads, cos_BSE.unsqueeze(2), sin_BSE.unsqueeze(2).chunk(2, dim=-1), 1)
 
 
 def rotate_back(slope: Tensor, cos_BSE: Tensor, sin_BSE: Tensor) -> Tensor:
     """The transpose of `rotate`: ∂ loss / ∂ heads from `slope` = ∂ loss / ∂ rotated heads, both [B, S, heads, E]."""
-    return slope * cos_BSE.unsqueeze(2) - _turn(slope * sin_BSE.unsqueeze(2))
+    first, second = sin_BSE.unsqueeze(2).chunk(2, dim=-1)
+    return _turned(slope, cos_BSE.unsqueeze(2), (second, first), -1)
 
 
-def wide_type(values: Tensor) -> torch.dtype:
-    """The dtype to compute in: float32, or float64 for float64 values."""
-    return torch.promote_types(values.dtype, torch.float32)
+def _turned(values: Tensor, cos: Tensor, sin: tuple[Tensor, ...], way: int) -> Tensor:
+    """[a · cos_a − way · b · sin_0, b · cos_b + way · a · sin_1]: a and b are the two halves of the last axis.
 
-
-def _turn(heads: Tensor) -> Tensor:
-    first, second = heads.chunk(2, dim=-1)
-    return torch.cat([-second, first], dim=-1)
+    values: [B, S, heads, E].
+    cos: [B, S, 1, E]. sin: two tensors [B, S, 1, E / 2].
+    way: 1 to rotate, −1 to rotate back.
+    """
+    # Contiguous, even if `values` is a transposed view.
+    turned = torch.empty(values.shape, dtype=torch.result_type(values, cos), device=values.device)
+    torch.mul(values, cos, out=turned)
+    first, second = values.chunk(2, dim=-1)
+    to_first, to_second = turned.chunk(2, dim=-1)
+    to_first.addcmul_(second, sin[0], value=-way)
+    to_second.addcmul_(first, sin[1], value=way)
+    return turned
 
 
 def _by_key_head(heads_BPHE: Tensor, key_heads: int) -> Tensor:
@@ -201,23 +191,28 @@ def _by_key_head(heads_BPHE: Tensor, key_heads: int) -> Tensor:
     return heads_BPHE.unflatten(2, (key_heads, -1)).permute(0, 2, 3, 1, 4).flatten(2, 3)
 
 
-def _softmax(scores_BNRS: Tensor, hidden_BPS: Tensor) -> Tensor:
-    """Attention weights in at least float32. Each row's weights are zero where it may not look."""
-    scores_BNGPS = scores_BNRS.to(wide_type(scores_BNRS)).unflatten(2, (-1, hidden_BPS.shape[1]))
-    return scores_BNGPS.masked_fill(hidden_BPS[:, None, None], -torch.inf).softmax(dim=-1).flatten(2, 3)
+@lru_cache(maxsize=8)
+def _later(start: int, stop: int, tokens: int, device: torch.device) -> Tensor:
+    """[P, S]: which tokens come after each of the rows start … stop − 1. Later calls with the same sizes reuse it."""
+    with torch.inference_mode(False):
+        return torch.ones(stop - start, tokens, dtype=torch.bool, device=device).triu_(start + 1)
 
 
-def _hidden(call: LayerCall, samples: Tensor, rows_BP: Tensor, valid_BS: Tensor) -> Tensor:
-    """[B, P, S]: which tokens each row may not look at. The layer's own mask decides, where it has one."""
-    mask = call.mask
+def _hidden(call: LayerCall, rows: Places, valid_BS: Tensor) -> Tensor:
+    """[B or 1, 1, 1, P or 1, S]: which tokens each row may not look at. The layer's own mask decides, if it has one."""
+    mask, tokens = call.mask, valid_BS.shape[1]
+    if isinstance(mask, Tensor) and mask.ndim == 4:
+        picked_BPS = rows_at(mask.expand(len(valid_BS), -1, -1, -1)[:, 0], rows)
+        return (~picked_BPS if picked_BPS.dtype == torch.bool else picked_BPS < 0)[:, None, None]
+    if isinstance(rows, slice):
+        if call.causal and not isinstance(mask, BlockMask):  # a slice says that no sample is padded
+            return _later(rows.start, rows.stop, int(tokens), valid_BS.device)[None, None, None]
+        rows = torch.arange(rows.start, rows.stop, device=valid_BS.device).expand(len(valid_BS), -1)
     if isinstance(mask, BlockMask):
-        rule, shape = mask.mask_mod, (len(rows_BP), 1, rows_BP.shape[1], valid_BS.shape[1])
-        return ~create_mask(lambda b, h, p, s: rule(b, h, rows_BP[b, p], s), *shape, rows_BP.device)[:, 0]
-    if mask is None or mask.ndim == 2:
-        padding_B1S = ~valid_BS[:, None]
-        if not call.causal:
-            return padding_B1S.expand(-1, rows_BP.shape[1], -1)
-        places_S = torch.arange(valid_BS.shape[1], device=valid_BS.device)
-        return (places_S > rows_BP[..., None]).logical_or_(padding_B1S)
-    picked_BPS = mask.expand(len(rows_BP), -1, -1, -1)[:, 0][samples, rows_BP]
-    return ~picked_BPS if picked_BPS.dtype == torch.bool else ~(picked_BPS >= 0)
+        rule, places, shape = mask.mask_mod, rows, (len(rows), 1, rows.shape[1], tokens)
+        return ~create_mask(lambda b, h, p, s: rule(b, h, places[b, p], s), *shape, rows.device)[:, None]
+    padding_B1S = ~valid_BS[:, None]
+    if not call.causal:
+        return padding_B1S[:, None, None]
+    places_S = torch.arange(tokens, device=valid_BS.device)
+    return (places_S > rows[..., None]).logical_or_(padding_B1S)[:, None, None]

@@ -1,6 +1,7 @@
 """Checks of a rule's inputs. Several rules share them."""
 
 import math
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -20,6 +21,24 @@ def check_finite(what: str, *inputs: Tensor) -> None:
     what: what the inputs are, in the plural.
     inputs: floating-point tensors of any shape, computed from the encoder's output.
     """
-    # An extreme is NaN if any value is, and infinite if any value is. So one number answers for all inputs.
-    if not math.isfinite(sum(low.double() + high for low, high in map(torch.aminmax, inputs))):
+    if not _all_finite(inputs):
         raise OptionError(f"{what} hold NaN or infinity: the encoder's output is broken")
+
+
+def check_finite_stage(*inputs: Tensor) -> None:
+    """Raise OptionError if an input of a stage in the decoder holds NaN or infinity. The host waits once.
+
+    inputs: floating-point tensors of any shape.
+    """
+    if not _all_finite(inputs):
+        raise broken_stage()
+
+
+def broken_stage() -> OptionError:
+    """The error for a stage whose inputs are not finite."""
+    return OptionError("scores or features hold NaN or infinity: the hidden states that entered the stage are broken")
+
+
+def _all_finite(inputs: Iterable[Tensor]) -> bool:
+    # An extreme is NaN if any value is, and infinite if any value is. So one number answers for all inputs.
+    return math.isfinite(sum(low.double() + high for low, high in map(torch.aminmax, inputs)))

@@ -7,10 +7,11 @@ and value. So we compute the layer for the supervised rows alone:
 - Keys are projected for every token, by the model's module.
 - Values are not. A value module is affine and the weights a_j of a row sum to 1, so Σ_j a_j v(x_j) = v(Σ_j a_j x_j).
   That takes P · H sums of hidden rows instead of a projection of every token.
-- Autograd goes back through the model's own modules: the supervised rows' path (values, output, FFN, norms, head) and
-  the keys. The steps between them (softmax, rotary, the first norm) are written out.
+- Autograd goes back through the supervised rows' path (softmax, values, output, FFN, norms, head) and through the key
+  projection. The rotary embedding and the first norm are differentiated by hand. Their tensors are as large as the
+  hidden states in float32. On a CPU they are computed in blocks of tokens that stay in its cache.
 
-Shapes: as in `attention.py`. V is the number of visual tokens, P of supervised rows.
+Shapes: as in `attention.py`. V is the number of visual tokens, P of supervised rows. In logits, V is the vocabulary.
 `tests/core/rules/test_saliency.py` checks it against `equations.saliency` in every family.
 """
 
@@ -20,12 +21,23 @@ import torch
 from torch import Tensor
 
 from trio_core.errors import UnsupportedModel
-from trio_core.rules.attention import AttentionLayer, LayerCall, Readout, attend, rotate_back
+from trio_core.rules.attention import Attended, AttentionLayer, LayerCall, Readout, attend, rotate_back
+from trio_core.rules.few_rows import fast_backward_of_few_rows
 from trio_core.spans import span
-from trio_core.tensors import LogitsBPV, MaskBS, PlacesBN, RowsBP, ScoresBN, with_gradient
+from trio_core.tensors import (
+    LogitsBPV,
+    MaskBS,
+    Places,
+    ScoresBN,
+    differentiable,
+    in_cache,
+    rows_at,
+    wide_type,
+    with_gradient,
+)
 
 
-def tail_saliency(call: LayerCall, readout: Readout, rows: RowsBP, valid: MaskBS, visual: PlacesBN) -> ScoresBN:
+def tail_saliency(call: LayerCall, readout: Readout, rows: Places, valid: MaskBS, visual: Places) -> ScoresBN:
     """[B, V], float64: s_i = ‖∂ proxy loss / ∂ hidden_i‖₂ (Eq. 4 and 5) for the tokens at `visual`.
 
     The loss is a mean over B · P rows, as in `equations.saliency`. The gradient is computed at a scale that no
@@ -33,41 +45,42 @@ def tail_saliency(call: LayerCall, readout: Readout, rows: RowsBP, valid: MaskBS
 
     call: the probed layer at its input [B, S, D].
     readout: final norm and head.
-    rows: [B, P], the supervised rows. None of them is visual.
+    rows: [B, P] or a slice, the supervised rows. None of them is visual.
     valid: [B, S], False at padding.
-    visual: [B, V], places of the visual tokens.
+    visual: [B, V] or a slice, places of the visual tokens.
 
     Raises UnsupportedModel for a key projection that autograd cannot differentiate.
     """
     with torch.inference_mode(False), torch.no_grad():
-        samples = torch.arange(len(rows), device=rows.device)[:, None]
         with span("proxy_forward"):
             seen = attend(call, rows, valid, differentiable_keys=True)
-            layer = seen.layer
-            sums_BNRD = seen.weights.to(seen.normed.dtype).flatten(1, 2) @ seen.normed
-            sums_BNRD = sums_BNRD.unflatten(1, (seen.weights.shape[1], -1))
+            normed_BSD = seen.normed.detach()
+            residual_BPD = differentiable(rows_at(call.hidden, rows))
             with torch.enable_grad():
-                sums_BNRD = with_gradient(sums_BNRD)
-                logits_BPV = readout(_finish_rows(layer, sums_BNRD, call.hidden[samples, rows].detach()))
+                scores_BNRS = with_gradient(seen.scores)
+                weights_BNRS = scores_BNRS.softmax(dim=-1)
+                sums_BMD = weights_BNRS.to(normed_BSD.dtype).flatten(1, 2) @ normed_BSD
+                sums_BNRD = sums_BMD.view(*weights_BNRS.shape[:3], -1)
+                with fast_backward_of_few_rows(residual_BPD):
+                    rows_BPD = _finish_rows(seen.layer, sums_BNRD, residual_BPD)
+                    logits_BPV = readout.head(readout.lean_norm()(rows_BPD))
         with span("proxy_loss"):
             slope_BPV, log_scale_B = loss_slope(logits_BPV.detach())
         with span("backward"):
-            (slope_BNRD,) = torch.autograd.grad(logits_BPV, sums_BNRD, slope_BPV)
-            slope_BNRS = (slope_BNRD.flatten(1, 2) @ seen.normed.mT).view_as(seen.weights).mul(seen.weights)
-            slope_BNRS = torch.addcmul(slope_BNRS, seen.weights, slope_BNRS.sum(dim=-1, keepdim=True), value=-1)
-            if layer.softcap is not None:
-                slope_BNRS = slope_BNRS * (1 - (seen.scores / layer.softcap).square())
-            key_BSNE = (slope_BNRS.mT @ seen.query.to(slope_BNRS.dtype)).transpose(1, 2) * layer.scaling
-            key_BSNE = rotate_back(key_BSNE, seen.cos, seen.sin)
-            # From here on for the visual tokens alone.
-            weights_BNRV = seen.weights.gather(-1, visual[:, None, None].expand(-1, *seen.weights.shape[1:3], -1))
-            normed_BVD = torch.baddbmm(
-                _through(seen.heads, seen.normed, key_BSNE)[samples, visual],
-                weights_BNRV.flatten(1, 2).mT,
-                slope_BNRD.flatten(1, 2).to(weights_BNRV.dtype),
-            )
-            gradient_BVD = layer.norm.backward(call.hidden[samples, visual], normed_BVD)
-    return torch.linalg.vector_norm(gradient_BVD, dim=-1).double() * log_scale_B.to(gradient_BVD.device)[:, None].exp()
+            slope_BNRS, slope_BMD = torch.autograd.grad(logits_BPV, (scores_BNRS, sums_BMD), slope_BPV)
+            through_keys_BSD = _through_keys(seen, slope_BNRS)
+            weights_BSM = weights_BNRS.detach().flatten(1, 2).mT
+            slope_BMD = slope_BMD.to(weights_BSM.dtype)
+            count = visual.stop - visual.start if isinstance(visual, slice) else visual.shape[1]
+            lengths = []
+            for block in in_cache(normed_BSD[:, :count]):  # blocks of the visual tokens; only this shape counts
+                places = _block_of(visual, block)
+                slope_BVD = torch.baddbmm(
+                    rows_at(through_keys_BSD, places).to(slope_BMD.dtype), rows_at(weights_BSM, places), slope_BMD
+                )
+                lengths.append(seen.layer.norm.slope_lengths(rows_at(call.hidden, places), slope_BVD))
+            length_BV = lengths[0] if len(lengths) == 1 else torch.cat(lengths, dim=1)
+    return length_BV * log_scale_B.to(length_BV.device)[:, None].exp()
 
 
 def loss_slope(logits: LogitsBPV) -> tuple[LogitsBPV, Tensor]:
@@ -78,33 +91,53 @@ def loss_slope(logits: LogitsBPV) -> tuple[LogitsBPV, Tensor]:
     difference of nearly equal numbers. So the label's entry is computed as minus the sum of the others, and the scale
     that all entries of a sample share is taken out.
     """
-    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    wide = logits.to(wide_type(logits))
     label_BP1 = wide.argmax(dim=-1, keepdim=True)
     others_BPV = wide.log_softmax(dim=-1).scatter_(-1, label_BP1, -torch.inf)
     # With a vocabulary of one, or a label that is infinitely ahead, the loss depends on nothing: the slope is zero.
     log_scale_B11 = others_BPV.amax(dim=(1, 2), keepdim=True).clamp_min_(torch.finfo(wide.dtype).min)
     slope_BPV = others_BPV.sub_(log_scale_B11).exp_()
     slope_BPV.scatter_(-1, label_BP1, slope_BPV.sum(dim=-1, keepdim=True).neg_())
-    batch, rows = logits.shape[:2]
-    return slope_BPV.div_(rows).to(logits.dtype), log_scale_B11.flatten().double() - log(batch)
+    batch, rows, vocabulary = logits.shape
+    if vocabulary >= torch.finfo(logits.dtype).max:  # the label's entry may be as large, which float16 cannot hold
+        slope_BPV, rows = slope_BPV.div_(vocabulary**0.5), rows / vocabulary**0.5
+    return slope_BPV.to(logits.dtype), log_scale_B11.flatten().double() - log(batch * rows)
 
 
-def _through(heads_BSNE: Tensor, normed_BSD: Tensor, slope_BSNE: Tensor) -> Tensor:
-    """∂ loss / ∂ normed, [B, S, D], back through the key module from `slope` = ∂ loss / ∂ heads.
+def _through_keys(seen: Attended, slope_BNRS: Tensor) -> Tensor:
+    """∂ loss / ∂ normed, [B, S, D], the part that goes through the keys, from `slope` = ∂ loss / ∂ scores.
 
-    In half precision autograd runs at a scale of one, so that nothing underflows.
+    Raises UnsupportedModel for a key projection that autograd cannot differentiate.
     """
+    heads_BSNE, softcap = seen.heads, seen.layer.softcap
     if not heads_BSNE.requires_grad:
         raise UnsupportedModel(
             "the key projection of the probed layer gives no gradient (it may be quantised for inference only): choose "
             "a method that needs none, such as fastv or divprune"
         )
-    if slope_BSNE.dtype == heads_BSNE.dtype:
-        return torch.autograd.grad(heads_BSNE, normed_BSD, slope_BSNE)[0]
+    if softcap is not None:
+        slope_BNRS = slope_BNRS * (1 - (seen.scores.clamp_min(-softcap) / softcap).square())
+    query_BNRE = seen.query.to(slope_BNRS.dtype)
+    # float16 has a narrow range. So each sample's slope is divided by its largest number before autograd takes it.
+    narrow = heads_BSNE.dtype == torch.float16
+    parts = []
+    for block in in_cache(heads_BSNE):
+        slope_BSNE = (slope_BNRS[..., block].mT @ query_BNRE).transpose(1, 2)
+        slope_BSNE = rotate_back(slope_BSNE, seen.cos[:, block], seen.sin[:, block])
+        parts.append(slope_BSNE if narrow else slope_BSNE.to(heads_BSNE.dtype))
+    slope_BSNE = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+    if not narrow:
+        return torch.autograd.grad(heads_BSNE, seen.normed, slope_BSNE)[0]
     peak_B1 = slope_BSNE.flatten(1).abs().amax(dim=1, keepdim=True).clamp_min(torch.finfo(slope_BSNE.dtype).tiny)
-    peak_B111 = peak_B1[:, :, None, None]
-    (back,) = torch.autograd.grad(heads_BSNE, normed_BSD, (slope_BSNE / peak_B111).to(heads_BSNE.dtype))
-    return back.to(slope_BSNE.dtype) * peak_B1[..., None]
+    slope_BSNE = (slope_BSNE / peak_B1[:, :, None, None]).to(heads_BSNE.dtype)
+    return torch.autograd.grad(heads_BSNE, seen.normed, slope_BSNE)[0].to(peak_B1.dtype) * peak_B1[..., None]
+
+
+def _block_of(places: Places, block: slice) -> Places:
+    """The places with the numbers block.start … block.stop − 1, where the first place has number 0."""
+    if isinstance(places, slice):
+        return slice(places.start + block.start, places.start + block.stop)
+    return places[:, block]
 
 
 def _finish_rows(layer: AttentionLayer, sums_BNRD: Tensor, residual_BPD: Tensor) -> Tensor:

@@ -10,93 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trio_core.errors import OptionError
-from trio_core.tensors import FeaturesND, KeptK, ScoresN, SimilarityNN
+from trio_core.rules.checks import check_budget, check_finite_stage
+from trio_core.tensors import FeaturesND, KeptK, ScoresN, SimilarityNN, wide_type
 
-_LEAST_BLOCK, _MOST_BLOCK = 64, 256
-"""The smallest block of candidates of `nms_select`, and the largest first block. Smaller blocks save no time; larger
-ones compare tokens that are suppressed anyway."""
-_PASSES = 4
-"""How many passes `_settle` makes before the host asks whether anything has changed."""
 _FEW = 64
 """How many tokens `_cover_by_few` looks at, instead of all."""
-
-
-@torch.no_grad()
-def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: float = 0.8) -> KeptK:
-    """[K], ascending: Algorithm 1 of the TRIO paper (arXiv 2602.04657), exactly, without its loop over candidates.
-
-    A candidate is suppressed if it is near a kept token with a higher score. Candidates are scanned in blocks until the
-    budget is met. A product with the kept tokens removes suppressed candidates. Within a block, "kept = near no kept
-    token before it" is repeated until nothing changes; the result is unique, because each token depends only on tokens
-    before it. If suppression leaves too few, the highest scores complete the selection.
-
-    scores: [N].
-    features: [N, D], not normalised.
-    budget: K in 1 … N.
-    threshold: cosine from which two tokens are near, in (−1, 1]. A cosine within rounding of it may count as either.
-
-    The host waits for the device to check the inputs, and once or more in each block: for the candidates that are left
-    (not in the first block), and for every four links of the longest chain of suppression. Blocks grow, so their number
-    grows with the logarithm of N.
-
-    Raises OptionError for a budget or threshold out of range, and for scores or features that are not finite.
-    """
-    count = len(scores)
-    _check_budget(budget, count)
-    if not -1 < threshold <= 1:
-        raise OptionError(f"threshold {threshold} is outside (-1, 1]")
-    _check_finite(scores, features)
-    if budget == count:
-        return torch.arange(count, device=scores.device)
-    order = scores.argsort(descending=True, stable=True)
-    precision = _precision(features)
-    kept, unit_kept, start = order[:0], features[:0].to(precision), 0
-    while len(kept) < budget and start < count:
-        # A quarter more candidates than are needed if the same share of them stays as so far.
-        size = 5 * (budget - len(kept)) * start // (4 * len(kept)) if start else budget
-        block = order[start : start + min(max(size, _LEAST_BLOCK), start or _MOST_BLOCK)]
-        start += len(block)
-        unit = features[block].to(precision)
-        F.normalize(unit, dim=-1, out=unit)
-        if len(kept):
-            free = ((unit @ unit_kept.T).amax(dim=1) < threshold).nonzero().flatten()
-            if not len(free):
-                continue
-            block, unit = block[free], unit[free]
-        new = _settle((unit @ unit.T).ge_(threshold).tril_(diagonal=-1), budget - len(kept))
-        kept = torch.cat([kept, block[new]])
-        if len(kept) < budget:
-            unit_kept = torch.cat([unit_kept, unit[new]])
-    if len(kept) < budget:
-        left = torch.ones_like(order, dtype=torch.bool).index_fill_(0, kept, False)
-        kept = torch.cat([kept, order[_first_true(left[order], budget - len(kept))]])
-    return kept.sort().values
-
-
-def _settle(near_earlier: Tensor, most: int) -> Tensor:
-    """The places in a block that greedy suppression keeps, ascending: the first `most` of them at most.
-
-    near_earlier: [B, B], one where the row's token is near the column's token and comes after it, else zero.
-    most: how many places to return at most.
-
-    The host waits once for every four passes.
-    """
-    kept, count = torch.ones_like(near_earlier[0]), -1
-    while count < 0:
-        before = kept
-        for _ in range(_PASSES):
-            before, kept = kept, torch.mv(near_earlier, kept).eq_(0)
-        count = int(kept.sum().where((kept == before).all(), -1))
-    return _first_true(kept, min(count, most))
-
-
-def _first_true(marks: Tensor, count: int) -> Tensor:
-    """The places of the first `count` ones, ascending. The host does not wait, because the caller knows the count.
-
-    marks: ones and zeros, with at least `count` ones.
-    """
-    return marks.int().argsort(descending=True, stable=True)[:count]
 
 
 def top_k(scores: ScoresN, budget: int) -> KeptK:
@@ -107,8 +25,8 @@ def top_k(scores: ScoresN, budget: int) -> KeptK:
 
     Raises OptionError for a budget out of range and for scores that are not finite.
     """
-    _check_budget(budget, len(scores))
-    _check_finite(scores)
+    check_budget(budget, len(scores))
+    check_finite_stage(scores)
     return scores.argsort(descending=True, stable=True)[:budget].sort().values
 
 
@@ -120,7 +38,7 @@ def stride(count: int, budget: int) -> KeptK:
 
     Raises OptionError for a budget out of range.
     """
-    _check_budget(budget, count)
+    check_budget(budget, count)
     steps = torch.arange(budget, dtype=torch.long)
     return (2 * steps + 1) * count // (2 * budget)
 
@@ -131,7 +49,7 @@ def cosine(features: FeaturesND) -> SimilarityNN:
 
     features: [N, D].
     """
-    unit = F.normalize(features.to(_precision(features)), dim=-1)
+    unit = F.normalize(features.to(wide_type(features)), dim=-1)
     similarity = unit @ unit.T
     return torch.maximum(similarity, similarity.T)
 
@@ -149,8 +67,8 @@ def farthest_point(features: FeaturesND, budget: int) -> KeptK:
     The host waits only for the check of the inputs. Raises OptionError for a budget out of range, and for features that
     are not finite. Source: vbdi/divprune at 799e2d9.
     """
-    _check_budget(budget, len(features))
-    _check_finite(features)
+    check_budget(budget, len(features))
+    check_finite_stage(features)
     distance = cosine(features).neg_().add_(1)
     nearest = distance.fill_diagonal_(math.inf).amin(dim=0, keepdim=True)
     distance.fill_diagonal_(-math.inf)
@@ -180,9 +98,9 @@ def dpp_map(kernel: SimilarityNN, budget: int) -> KeptK:
     is not finite. Source: Theia-4869/CDPruner at 9541616.
     """
     count = len(kernel)
-    _check_budget(budget, count)
-    _check_finite(kernel)
-    kernel = kernel.to(_precision(kernel))
+    check_budget(budget, count)
+    check_finite_stage(kernel)
+    kernel = kernel.to(wide_type(kernel))
     residual = kernel.diagonal()[None].clone()
     # A token counts with its residual if that is above `rounding`, else with the value in `otherwise`.
     limits = torch.cat([count * torch.finfo(kernel.dtype).eps / 2 * residual, torch.zeros_like(residual)])
@@ -215,9 +133,9 @@ def facility_location(similarity: SimilarityNN, weights: ScoresN, budget: int) -
     The host waits for a device only to check the inputs. Raises OptionError for a budget out of range, and for a
     similarity or weights that are not finite. Source: kinredon/SCOPE at 6bf7306, its mode "multi".
     """
-    _check_budget(budget, len(weights))
-    _check_finite(similarity, weights)
-    similarity = similarity.to(_precision(similarity))
+    check_budget(budget, len(weights))
+    check_finite_stage(similarity, weights)
+    similarity = similarity.to(wide_type(similarity))
     cover = _cover_by_few if similarity.is_cpu and len(weights) > 2 * _FEW else _cover
     return cover(similarity, weights, budget).sort().values
 
@@ -274,23 +192,3 @@ def _cover_by_few(similarity: SimilarityNN, weights: ScoresN, budget: int) -> Ke
 def _gains(similarity: Tensor, cover: Tensor, weights: Tensor, uncovered: Tensor) -> Tensor:
     """[M], how much more each token would cover, times its weight. uncovered: [N, M], memory to compute in."""
     return torch.sub(similarity, cover, out=uncovered).clamp_min_(0).sum(dim=0) * weights
-
-
-def _precision(values: Tensor) -> torch.dtype:
-    """The dtype to compute in: float32, or float64 for float64 values."""
-    return torch.promote_types(values.dtype, torch.float32)
-
-
-def _check_budget(budget: int, count: int) -> None:
-    """Raise OptionError for a budget outside 1 … count."""
-    if not 1 <= budget <= count:
-        raise OptionError(f"budget {budget}: can keep 1 … {count} of {count} tokens")
-
-
-def _check_finite(*inputs: Tensor) -> None:
-    """Raise OptionError for NaN or infinity in any of the tensors. The host waits once."""
-    # Both extremes of a tensor with a NaN are NaN, and an infinity is an extreme: one pass and one number are enough.
-    if not math.isfinite(sum(low.double() + high for low, high in map(torch.aminmax, inputs))):
-        raise OptionError(
-            "scores or features hold NaN or infinity: the hidden states that entered the stage are broken"
-        )

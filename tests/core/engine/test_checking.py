@@ -247,8 +247,8 @@ class TestFaults:
         assert seen.faults[0].startswith("saliency by `tail` differs from `autograd` by ")
 
     def test_a_wrong_head(self, monkeypatch):
-        kept = Adapter.readout
-        seen = self.faults(monkeypatch, readout=lambda self, hidden: 0.5 * kept(self, hidden))
+        kept = Adapter.head
+        seen = self.faults(monkeypatch, head=lambda self, normed: 0.5 * kept(self, normed))
         assert seen.faults == ("norm and head give logits that differ from the model's by 0.5 of the largest logit",)
         assert seen.apart == ()
 

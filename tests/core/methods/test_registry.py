@@ -6,7 +6,7 @@ from torch import Tensor
 
 from tests.core import tiny
 from tests.core.methods.test_methods import BUILT_IN
-from tests.core.rules.test_selection import Waits
+from tests.core.rules.drawn import Waits
 from trio_core import OptionError, TrioError, methods, prune
 from trio_core.methods.method import Method, Stage
 from trio_core.spans import listening

@@ -25,9 +25,9 @@ def view_of(valid: list[str], span: tuple[int, int] = (0, 1)) -> View:
 
 def test_the_last_rows_are_the_last_four_and_the_shifted_ones_stand_one_before():
     view = view_of(["x" * 20])
-    assert view.supervised_rows(4, "last").tolist() == [[16, 17, 18, 19]]
-    assert view.supervised_rows(4, "shifted").tolist() == [[15, 16, 17, 18]]
-    assert view.supervised_rows(1, "last").tolist() == [[19]]
+    assert view.supervised_rows(4, "last") == slice(16, 20)
+    assert view.supervised_rows(4, "shifted") == slice(15, 19)
+    assert view.supervised_rows(1, "last") == slice(19, 20)
 
 
 def test_padding_on_either_side_and_holes_are_no_rows():

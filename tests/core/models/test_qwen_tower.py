@@ -23,7 +23,7 @@ from transformers.vision_utils import get_vision_window_index
 from tests.core import tiny
 from tests.core.engine.test_leaves_no_trace import same, snapshot
 from tests.core.models.test_families import extended, listening, shortened, stages_of
-from tests.core.rules.test_selection import Waits
+from tests.core.rules.drawn import Waits
 from trio_core import UnsupportedInput, UnsupportedModel, prune
 from trio_core.methods.view import Picture, Signal, View
 from trio_core.methods.visionzip import VisionZip

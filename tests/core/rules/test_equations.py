@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from tests.core import tiny
-from trio_core.rules import equations, selection
+from trio_core.rules import equations, nms
 
 # methods.md: six features on the plane and their scores
 FEATURES = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9], [0.7, 0.7], [-1.0, 0.0]])
@@ -115,7 +115,7 @@ def test_rows_after_the_supervised_ones_have_no_gradient_at_all(rows, silent, si
 # --- selection -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("nms_select", [equations.nms_select, selection.nms_select])
+@pytest.mark.parametrize("nms_select", [equations.nms_select, nms.nms_select])
 @pytest.mark.parametrize(
     ("budget", "kept"), [(3, [1, 3, 4]), (4, [1, 3, 4, 5]), (5, [0, 1, 3, 4, 5]), (6, [0, 1, 2, 3, 4, 5])]
 )
@@ -123,7 +123,7 @@ def test_algorithm_1_on_the_example_worked_by_hand(nms_select, budget, kept):
     assert nms_select(SCORES, FEATURES, budget, threshold=0.8).tolist() == kept
 
 
-@pytest.mark.parametrize("nms_select", [equations.nms_select, selection.nms_select])
+@pytest.mark.parametrize("nms_select", [equations.nms_select, nms.nms_select])
 def test_algorithm_1_gives_ties_to_the_lower_index(nms_select):
     apart = torch.eye(5)
     assert nms_select(torch.zeros(5), apart, 3).tolist() == [0, 1, 2]

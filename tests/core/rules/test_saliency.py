@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.core import tiny
-from trio_core import Trio, UnsupportedModel, prune
+from trio_core import Trio, UnsupportedModel, prune, tensors
 from trio_core.models import adapter_for
 from trio_core.models.adapter import families
 from trio_core.rules import equations
@@ -75,6 +75,14 @@ def test_padded_batches_with_unequal_pictures(family, attention, side):
     assert widest_difference(tiny.model(family, attention), inputs) < 1e-5
 
 
+@pytest.mark.parametrize("family", ["llava", "gemma3", "qwen2_5_vl"])
+def test_block_by_block_it_is_the_same(family, monkeypatch):
+    """Blocks of two tokens or so, as of a model whose tensors fill a core's cache."""
+    monkeypatch.setattr(tensors, "_IN_CACHE", 64)
+    assert widest_difference(tiny.model(family), tiny.sample(family)) < 1e-5
+    assert widest_difference(tiny.model(family), tiny.batch(tiny.unequal_spans(family), "left")) < 1e-5
+
+
 def test_under_inference_mode():
     model, inputs = tiny.model("llava"), tiny.sample("llava")
     expected = traced(model, inputs)
@@ -137,7 +145,14 @@ def test_rows_keep_their_proportions_and_samples_their_own_scale():
     expected = torch.stack([slope_by_autograd(sample[None])[0] for sample in logits]) / 2
     # Autograd itself loses the label's entry here; the other one is exact.
     assert torch.allclose((slope * log_scale.exp()[:, None, None])[..., 1], expected[..., 1], rtol=1e-9, atol=0)
-    assert slope.abs().amax(dim=(1, 2)).tolist() == pytest.approx([0.5, 0.5])
+    assert slope.abs().amax(dim=(1, 2)).tolist() == pytest.approx([1, 1])
+
+
+def test_a_large_vocabulary_fits_into_float16():
+    slope, log_scale = loss_slope(torch.zeros(1, 2, 70_000, dtype=torch.float16))
+    label, other = slope[0, 0].double().min(), slope[0, 0].double().max()
+    assert (label * log_scale.exp()).item() == pytest.approx((1 / 70_000 - 1) / 2, rel=1e-3)
+    assert (other * log_scale.exp()).item() == pytest.approx(1 / 140_000, rel=1e-3)
 
 
 def test_a_label_infinitely_ahead_gives_no_slope_and_no_nan():

@@ -7,86 +7,21 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.core.rules.drawn import cloud, waits
 from trio_core import OptionError
-from trio_core.rules import equations, selection
+from trio_core.rules import selection
+from trio_core.rules.nms import nms_select
 from trio_core.rules.selection import (
     _FEW,
-    _LEAST_BLOCK,
-    _MOST_BLOCK,
     _cover,
     cosine,
     dpp_map,
     facility_location,
     farthest_point,
-    nms_select,
     stride,
     top_k,
 )
-
-COUNTS = (1, 2, 3, 17, _LEAST_BLOCK - 1, _LEAST_BLOCK, _LEAST_BLOCK + 1, _MOST_BLOCK + 1, 600, 700)
-THRESHOLDS = (-0.2, 0.0, 0.3, 0.8, 0.95)
-
-
-def cloud(kind: str, count: int, generator: torch.Generator, width: int = 8) -> Tensor:
-    """[N, D] features; `duplicates` and `axes` have similarities that floats hold exactly."""
-    if kind == "random":
-        return torch.randn(count, width, generator=generator)
-    if kind == "clustered":
-        centres = torch.randn(max(1, count // 9), width, generator=generator)
-        which = torch.randint(len(centres), (count,), generator=generator)
-        return centres[which] + 0.2 * torch.randn(count, width, generator=generator)
-    axes = torch.cat([torch.eye(width), -torch.eye(width)])
-    if kind == "duplicates":
-        axes = axes[:3]
-    return axes[torch.randint(len(axes), (count,), generator=generator)] * 2.0
-
-
-def ranks(count: int, ties: bool, generator: torch.Generator) -> Tensor:
-    if ties:
-        return torch.randint(4, (count,), generator=generator).float()
-    return torch.rand(count, generator=generator)
-
-
-@pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("kind", ["random", "clustered", "duplicates", "axes"])
-def test_the_fast_form_is_algorithm_1(kind, count):
-    generator = torch.Generator().manual_seed(count)
-    for threshold in THRESHOLDS:
-        for ties in (False, True):
-            features, scores = cloud(kind, count, generator), ranks(count, ties, generator)
-            for budget in sorted({1, max(1, count // 9), max(1, count // 2), count}):
-                fast = nms_select(scores, features, budget, threshold)
-                plain = equations.nms_select(scores, features, budget, threshold)
-                assert torch.equal(fast, plain), (threshold, ties, budget)
-
-
-@settings(max_examples=60)
-@given(st.integers(1, 700), st.sampled_from(["clustered", "axes"]), st.floats(-0.9, 1.0), st.booleans(), st.data())
-def test_the_fast_form_is_algorithm_1_anywhere(count, kind, threshold, ties, data):
-    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 2**31)))
-    budget = data.draw(st.integers(1, count))
-    features, scores = cloud(kind, count, generator), ranks(count, ties, generator)
-    fast = nms_select(scores, features, budget, threshold)
-    assert torch.equal(fast, equations.nms_select(scores, features, budget, threshold))
-
-
-def test_a_chain_longer_than_a_block_is_settled_exactly():
-    # Each token is near the next alone, so every other one stays: the longest dependence that a block can hold.
-    count = 2 * _MOST_BLOCK + 7
-    angle = torch.arange(count, dtype=torch.float64) * 0.01
-    features = torch.stack([angle.cos(), angle.sin()], dim=1)
-    scores = torch.arange(count, 0, -1).double()
-    kept = nms_select(scores, features, count // 2, threshold=float(torch.tensor(0.015).cos()))
-    assert kept.tolist() == list(range(0, 2 * (count // 2), 2))
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_other_precisions_select_by_the_same_rule(dtype):
-    generator = torch.Generator().manual_seed(0)
-    features, scores = cloud("clustered", 100, generator).to(dtype), torch.rand(100, generator=generator)
-    assert torch.equal(nms_select(scores, features, 30), equations.nms_select(scores, features, 30))
 
 
 def test_the_inputs_stay_as_they_are():
@@ -94,71 +29,11 @@ def test_the_inputs_stay_as_they_are():
     features, scores = cloud("random", 50, generator), torch.rand(50, generator=generator)
     similarity = cosine(features)
     before = features.clone(), scores.clone(), similarity.clone()
-    nms_select(scores, features, 10)
     top_k(scores, 10)
     farthest_point(features, 10)
     dpp_map(similarity, 10)
     facility_location(similarity, scores, 10)
     assert all(map(torch.equal, (features, scores, similarity), before))
-
-
-def test_features_that_ask_for_gradients_are_chosen_from_without_them():
-    features, scores = torch.randn(50, 4, requires_grad=True), torch.rand(50, requires_grad=True)
-    assert torch.equal(nms_select(scores, features, 10), nms_select(scores.detach(), features.detach(), 10))
-
-
-@pytest.mark.parametrize("kind", ["random", "clustered", "duplicates", "axes"])
-def test_the_same_inputs_give_the_same_selection(kind):
-    generator = torch.Generator().manual_seed(0)
-    features, scores = cloud(kind, 700, generator), ranks(700, True, generator)
-    first = nms_select(scores, features, 300)
-    assert all(torch.equal(first, nms_select(scores.clone(), features.clone(), 300)) for _ in range(3))
-
-
-class Waits(TorchDispatchMode):
-    """Counts the operators for which the host waits, were the tensors on a device."""
-
-    def __init__(self):
-        super().__init__()
-        self.counts: Counter[str] = Counter()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        name = func.overloadpacket.__name__
-        masks = name == "index" and any(i is not None and i.dtype == torch.bool for i in args[1])
-        if masks or name in ("_local_scalar_dense", "equal", "nonzero", "masked_select"):
-            self.counts[name] += 1
-        return func(*args, **(kwargs or {}))
-
-
-def waits(select) -> Counter[str]:
-    with Waits() as mode:
-        select()
-    return mode.counts
-
-
-@pytest.mark.parametrize("count", [100, 1000, 4000])
-def test_the_host_waits_twice_where_one_block_of_strangers_is_enough(count):
-    """For the inputs' check and for the settling."""
-    scores, features = torch.rand(count), torch.randn(count, 64)
-    assert waits(lambda: nms_select(scores, features, 60)) == {"_local_scalar_dense": 2}
-
-
-@pytest.mark.parametrize(("budget", "blocks"), [(60, 5), (300, 4)])
-def test_the_host_waits_once_for_each_block_of_duplicates(budget, blocks):
-    """The first block keeps the one direction there is; in each later one, as long as all before it, all fall out."""
-    count = min(max(budget, _LEAST_BLOCK), _MOST_BLOCK) * 2 ** (blocks - 1)
-    counts = waits(lambda: nms_select(torch.rand(count), torch.ones(count, 4), budget))
-    assert counts == {"_local_scalar_dense": 2, "nonzero": blocks - 1}
-
-
-@pytest.mark.parametrize(("links", "settling"), [(1, 1), (3, 1), (4, 2), (7, 2), (8, 3), (59, 15)])
-def test_the_host_waits_once_for_every_four_links_of_a_chain(links, settling):
-    """Each candidate is near the one before it and no other, so that every second one stays."""
-    axes = torch.eye(links + 2)
-    scores, features = torch.arange(links + 1.0).flip(0), axes[:-1] + axes[1:]
-    expected = torch.arange(0, links + 1, 2)
-    assert torch.equal(nms_select(scores, features, len(expected), threshold=0.4), expected)
-    assert waits(lambda: nms_select(scores, features, len(expected), 0.4)) == {"_local_scalar_dense": 1 + settling}
 
 
 def test_the_zoo_s_rules_wait_for_nothing_but_the_inputs_check():
@@ -168,13 +43,12 @@ def test_the_zoo_s_rules_wait_for_nothing_but_the_inputs_check():
         lambda: dpp_map(similarity, 20),
         lambda: facility_location(similarity, similarity[0], 20),
     ):
-        assert waits(select) == {"_local_scalar_dense": 1}
+        assert waits(select) == 1
 
 
 @pytest.mark.parametrize("budget", [0, -1, 6])
 def test_a_budget_outside_1_to_n_is_refused(budget):
     for select in (
-        lambda: nms_select(torch.rand(5), torch.rand(5, 2), budget),
         lambda: top_k(torch.rand(5), budget),
         lambda: farthest_point(torch.rand(5, 2), budget),
         lambda: dpp_map(torch.eye(5), budget),
@@ -186,12 +60,6 @@ def test_a_budget_outside_1_to_n_is_refused(budget):
         stride(5, budget)
 
 
-@pytest.mark.parametrize("threshold", [-1.0, -2.0, 1.01, float("nan")])
-def test_a_threshold_that_is_no_cosine_is_refused(threshold):
-    with pytest.raises(OptionError, match=rf"threshold {threshold} is outside \(-1, 1\]"):
-        nms_select(torch.rand(5), torch.rand(5, 2), 2, threshold)
-
-
 @pytest.mark.parametrize("broken", [float("nan"), float("inf"), -float("inf")])
 def test_broken_scores_or_features_are_refused(broken):
     scores, features = torch.rand(5), torch.rand(5, 2)
@@ -199,9 +67,6 @@ def test_broken_scores_or_features_are_refused(broken):
     bad_scores[2] = bad_features[3, 1] = broken
     square, bad_square = torch.eye(5), torch.eye(5).index_fill(0, torch.tensor([3]), broken)
     for select in (
-        lambda: nms_select(bad_scores, features, 2),
-        lambda: nms_select(scores, bad_features, 2),
-        lambda: nms_select(scores, bad_features, 5),
         lambda: top_k(bad_scores, 2),
         lambda: farthest_point(bad_features, 2),
         lambda: dpp_map(bad_square, 2),

@@ -57,6 +57,7 @@ def test_every_family_answers_about_a_photograph_from_its_saved_checkpoint(saved
     assert [len(kept) for kept in trace.stages[0].kept] == [tokens // 2] * 2
 
 
+@pytest.mark.usefixtures("without_fvcore")
 @pytest.mark.parametrize("name", ["Qwen2.5-VL", "LLaVA-NeXT", "InternVL"])
 def test_sweep_measures_a_saved_checkpoint(saved: Saved, photograph: Path, tmp_path: Path, capsys, name: str):
     line = ["sweep", "--model", saved(name), "--image", photograph, "--prompt", "What is this?", "--retention", "0.5"]

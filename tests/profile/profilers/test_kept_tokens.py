@@ -17,7 +17,7 @@ def trace_by_hand() -> Trace:
     trace = Trace()
     trace.restart((6, 5), 4, ())
     scores = torch.tensor([1.0, 5.0, 3.0, 2.0, 4.0, 1.5])
-    first = StageTrace(1, 6, 4, (torch.tensor([1, 2, 3, 4]), torch.tensor([0])), (scores, scores[:5]))
+    first = StageTrace(1, 6, 4, (torch.tensor([1, 2, 3, 4]), torch.tensor([0])), lambda: (scores, scores[:5]))
     into = (torch.tensor([-1, 1, 1, 4, 4, -1]), torch.tensor([0, -1, -1, -1, -1]))
     second = StageTrace(3, 4, 2, (torch.tensor([1, 4]), torch.tensor([0])), None, True, lambda: into)
     trace.stages += [first, second]

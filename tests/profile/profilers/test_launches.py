@@ -3,6 +3,7 @@ import torch
 from trio_core import prune
 from trio_core.methods.grid import Grid
 from trio_core.methods.random import Random
+from trio_core.methods.trio import Trio
 from trio_profile.profilers import launches
 
 
@@ -22,6 +23,17 @@ def test_launches_and_waits_are_counted_exactly(tiny_workload):
     assert dense == launches.measure(tiny_workload, None)
     pruned = launches.measure(tiny_workload, Grid(retention=0.3))
     assert pruned.launches > dense.launches
+
+
+def test_a_stage_of_trio_launches_few_operators_and_waits_once(tiny_workload):
+    """Beyond random's, at most 101 operators and one wait a stage. pocket-deep has as many."""
+    trio, random = Trio(retention=0.3, layers=(1, 2)), Random(retention=0.3, layers=(1, 2))
+    ours, control = launches.measure(tiny_workload, trio), launches.measure(tiny_workload, random)
+    with prune(tiny_workload.model, trio) as trace:
+        tiny_workload.prefill()
+    stages = len(trace.stages)
+    assert ours.launches - control.launches <= 101 * stages
+    assert ours.host_waits - control.host_waits == stages
 
 
 def test_the_order_of_every_selection_is_checked_without_a_host_wait(tiny_workload):

@@ -100,9 +100,9 @@ def test_the_parts_of_a_prefill_lie_within_it(device: str):
 
 
 @only_gpu
-@pytest.mark.parametrize(("name", "most"), [("random", 0), ("grid", 0), ("fastv", 1), ("lookahead", 33), ("trio", 33)])
+@pytest.mark.parametrize(("name", "most"), [("random", 0), ("grid", 0), ("fastv", 1), ("lookahead", 3), ("trio", 3)])
 def test_cuda_sees_no_more_waits_in_a_selection_than_are_counted_without_it(name: str, most: int):
-    """torch itself says where the host waited; three stages of at most eleven waits each with NMS, three in tests."""
+    """torch itself says where the host waited: once in each of three stages."""
     work, chooses = workload("cuda"), method(name)
     with prune(work.model, chooses):
         work.prefill()  # the first prefill on a model also checks what the method kept

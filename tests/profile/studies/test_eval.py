@@ -1,6 +1,5 @@
 import json
 import socket
-import subprocess
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -12,6 +11,7 @@ import torch
 from PIL import Image, ImageDraw
 
 import trio_profile
+from tests import warm
 from tests.profile import lmms_stand_in
 from tests.profile.command import complaint, document
 from trio_core.errors import RetentionError
@@ -601,9 +601,9 @@ def test_without_lmms_eval_the_way_out_is_named(arguments, capsys, monkeypatch):
 
 def test_no_other_verb_needs_lmms_eval():
     code = (
-        "import sys; sys.modules['lmms_eval'] = None; from trio_profile.cli import run; "
-        "sys.exit(run(['eval', '--help']) or run(['methods']))"
+        "import sys; assert 'lmms_eval' not in sys.modules; sys.modules['lmms_eval'] = None; "
+        "from trio_profile.cli import run; sys.exit(run(['eval', '--help']) or run(['methods']))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = warm.call("-c", code)
     assert done.returncode == 0, done.stderr
     assert "--task-path" in done.stdout

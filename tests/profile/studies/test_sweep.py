@@ -1,11 +1,11 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 
+from tests import warm
 from trio_core.errors import RetentionError
 from trio_profile import process
 from trio_profile.records.store import Store, to_toml
@@ -36,17 +36,9 @@ def test_a_killed_sweep_loses_at_most_the_cell_that_was_running(tiny_study, tmp_
     )
     (tmp_path / "study.toml").write_text(to_toml(study))
     out = tmp_path / "out"
-    command = [
-        sys.executable,
-        "-m",
-        "trio_profile.cli",
-        "sweep",
-        "--study",
-        str(tmp_path / "study.toml"),
-        "--out",
-        str(out),
-    ]
-    killed = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    command = [*warm.program(), "sweep", "--study", tmp_path / "study.toml", "--out", out]
+    environment = {**os.environ, **warm.ENVIRONMENT}
+    killed = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment)
     store = Store(out)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:

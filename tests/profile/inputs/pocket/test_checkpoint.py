@@ -18,7 +18,7 @@ from trio_profile.inputs.pocket.exam import RECIPE, exam
 from trio_profile.inputs.workload import ask, build
 from trio_profile.profilers import fidelity
 
-QUESTIONS = 90
+QUESTIONS = 60
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +50,10 @@ def test_the_checkpoint_is_of_a_stock_class_with_this_configuration(directory: P
 
 
 def test_the_model_answers_questions_that_it_was_not_trained_on(against: fidelity.Reference):
-    """`scripts/train_pocket --exam` has all of 900; of 30 of a kind one may be lost to another machine's rounding."""
+    """`scripts/train_pocket --exam` has all of 900; of 20 of a kind one may be lost to another machine's rounding."""
     shares = by_question(against.correct, QUESTIONS)
     assert accuracy(shares).value > 0.98
-    assert {kind: found.value > 0.95 for kind, found in by_kind(shares, against.kinds).items()} == {
+    assert {kind: found.value > 0.94 for kind, found in by_kind(shares, against.kinds).items()} == {
         "1 hop": True,
         "2 hops": True,
         "3 hops": True,

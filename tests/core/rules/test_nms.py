@@ -1,0 +1,150 @@
+"""The fast form of Algorithm 1 against the plain one, and what the host waits for."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.core.rules.drawn import cloud, ranks, waits
+from trio_core import OptionError
+from trio_core.rules import equations, nms
+from trio_core.rules.nms import _LEAST_BLOCK, _MOST_BLOCK, nms_select
+
+COUNTS = (1, 2, 3, 17, _LEAST_BLOCK - 1, _LEAST_BLOCK, _LEAST_BLOCK + 1, _MOST_BLOCK + 1, 600, 700)
+THRESHOLDS = (-0.2, 0.0, 0.3, 0.8, 0.95)
+
+
+@pytest.fixture
+def as_on_an_accelerator(monkeypatch):
+    """The blocks of an accelerator: all candidates at once."""
+    monkeypatch.setattr(nms, "_LEAST_BLOCK", nms._AT_ONCE)
+    monkeypatch.setattr(nms, "_MOST_BLOCK", nms._AT_ONCE)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("kind", ["random", "clustered", "duplicates", "axes"])
+def test_the_fast_form_is_algorithm_1(kind, count):
+    generator = torch.Generator().manual_seed(count)
+    for threshold in THRESHOLDS:
+        for ties in (False, True):
+            features, scores = cloud(kind, count, generator), ranks(count, ties, generator)
+            for budget in sorted({1, max(1, count // 9), max(1, count // 2), count}):
+                fast = nms_select(scores, features, budget, threshold)
+                plain = equations.nms_select(scores, features, budget, threshold)
+                assert torch.equal(fast, plain), (threshold, ties, budget)
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 700), st.sampled_from(["clustered", "axes"]), st.floats(-0.9, 1.0), st.booleans(), st.data())
+def test_the_fast_form_is_algorithm_1_anywhere(count, kind, threshold, ties, data):
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 2**31)))
+    budget = data.draw(st.integers(1, count))
+    features, scores = cloud(kind, count, generator), ranks(count, ties, generator)
+    fast = nms_select(scores, features, budget, threshold)
+    assert torch.equal(fast, equations.nms_select(scores, features, budget, threshold))
+
+
+def test_a_chain_longer_than_a_block_is_settled_exactly():
+    # Each token is near the next alone, so every other one stays: the longest dependence that a block can hold.
+    count = 2 * _MOST_BLOCK + 7
+    angle = torch.arange(count, dtype=torch.float64) * 0.01
+    features = torch.stack([angle.cos(), angle.sin()], dim=1)
+    scores = torch.arange(count, 0, -1).double()
+    kept = nms_select(scores, features, count // 2, threshold=float(torch.tensor(0.015).cos()))
+    assert kept.tolist() == list(range(0, 2 * (count // 2), 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_other_precisions_select_by_the_same_rule(dtype):
+    generator = torch.Generator().manual_seed(0)
+    features, scores = cloud("clustered", 100, generator).to(dtype), torch.rand(100, generator=generator)
+    assert torch.equal(nms_select(scores, features, 30), equations.nms_select(scores, features, 30))
+
+
+def test_features_that_ask_for_gradients_are_chosen_from_without_them():
+    features, scores = torch.randn(50, 4, requires_grad=True), torch.rand(50, requires_grad=True)
+    assert torch.equal(nms_select(scores, features, 10), nms_select(scores.detach(), features.detach(), 10))
+
+
+@pytest.mark.parametrize("kind", ["random", "clustered", "duplicates", "axes"])
+def test_the_same_inputs_give_the_same_selection(kind):
+    generator = torch.Generator().manual_seed(0)
+    features, scores = cloud(kind, 700, generator), ranks(700, True, generator)
+    first = nms_select(scores, features, 300)
+    assert all(torch.equal(first, nms_select(scores.clone(), features.clone(), 300)) for _ in range(3))
+
+
+@pytest.mark.parametrize("kind", ["random", "clustered", "duplicates", "axes"])
+@pytest.mark.parametrize("budget", [1, 60, 300, 699])
+def test_an_accelerator_waits_once_and_selects_the_same(as_on_an_accelerator, kind, budget):
+    generator = torch.Generator().manual_seed(budget)
+    features, scores = cloud(kind, 700, generator), ranks(700, True, generator)
+    assert torch.equal(nms_select(scores, features, budget), equations.nms_select(scores, features, budget))
+    assert waits(lambda: nms_select(scores, features, budget)) == 1
+
+
+@pytest.mark.parametrize("count", [100, 1000, 4000])
+def test_the_host_waits_once_where_one_block_of_strangers_is_enough(count):
+    scores, features = torch.rand(count), torch.randn(count, 64)
+    assert waits(lambda: nms_select(scores, features, 60)) == 1
+
+
+@pytest.mark.parametrize("budget", [60, 300])
+def test_the_host_waits_once_for_each_block_of_duplicates(budget):
+    """The first block keeps the one direction there is. In a later one, four times as long as those before, none."""
+    count = min(max(budget, _LEAST_BLOCK), _MOST_BLOCK) * 5**2
+    assert waits(lambda: nms_select(torch.rand(count), torch.ones(count, 4), budget)) == 3
+
+
+def test_a_long_chain_costs_no_further_wait():
+    """Each candidate is near the one before it and no other, so that every second one stays."""
+    axes = torch.eye(61)
+    scores, features = torch.arange(60.0).flip(0), axes[:-1] + axes[1:]
+    assert nms_select(scores, features, 30, threshold=0.4).tolist() == list(range(0, 60, 2))
+    assert waits(lambda: nms_select(scores, features, 30, 0.4)) == 1
+
+
+@pytest.mark.parametrize("budget", [0, -1, 6])
+def test_a_budget_outside_1_to_n_is_refused(budget):
+    with pytest.raises(OptionError, match=f"budget {budget}: can keep 1 … 5 of 5 tokens"):
+        nms_select(torch.rand(5), torch.rand(5, 2), budget)
+
+
+@pytest.mark.parametrize("threshold", [-1.0, -2.0, 1.01, float("nan")])
+def test_a_threshold_that_is_no_cosine_is_refused(threshold):
+    with pytest.raises(OptionError, match=rf"threshold {threshold} is outside \(-1, 1\]"):
+        nms_select(torch.rand(5), torch.rand(5, 2), 2, threshold)
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf"), -float("inf")])
+def test_broken_scores_or_features_are_refused(broken):
+    scores, features = torch.rand(5), torch.rand(5, 2)
+    bad_scores, bad_features = scores.clone(), features.clone()
+    bad_scores[2] = bad_features[3, 1] = broken
+    for given_scores, given_features, budget in (
+        (bad_scores, features, 2),
+        (scores, bad_features, 2),
+        (scores, bad_features, 5),
+        (bad_scores, features, 5),
+    ):
+        with pytest.raises(OptionError, match="NaN or infinity"):
+            nms_select(given_scores, given_features, budget)
+
+
+def test_a_token_of_zeros_is_near_nothing_but_at_a_threshold_of_zero():
+    scores, features = torch.tensor([3.0, 2.0, 1.0]), torch.tensor([[1.0, 0], [0, 0], [1, 0]])
+    assert nms_select(scores, features, 2, 0.5).tolist() == [0, 1]
+    assert nms_select(scores, features, 2, 0.0).tolist() == equations.nms_select(scores, features, 2, 0.0).tolist()
+
+
+def test_scores_far_apart_in_half_precision_are_finite():
+    scores = torch.tensor([60_000.0, -60_000, 0], dtype=torch.float16)
+    assert nms_select(scores, torch.eye(3), 2).tolist() == [0, 2]
+
+
+def test_the_inputs_stay_as_they_are():
+    generator = torch.Generator().manual_seed(0)
+    features, scores = cloud("random", 50, generator), torch.rand(50, generator=generator)
+    before = features.clone(), scores.clone()
+    nms_select(scores, features, 10)
+    assert all(map(torch.equal, (features, scores), before))

@@ -1,0 +1,150 @@
+"""The root-mean-square norm in few operators against the library's modules and against autograd."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+from tests.core import tiny
+from trio_core import Trio, UnsupportedModel, prune, tensors
+from trio_core.models.layer import rms_norm
+from trio_core.rules.norm import RmsNorm
+
+WIDTH = 12
+
+
+def made(kind: str, dtype: torch.dtype = torch.float32) -> nn.Module:
+    """A norm module with random weights."""
+    module: nn.Module = {"llama": LlamaRMSNorm, "gemma": GemmaRMSNorm, "torch": nn.RMSNorm}[kind](WIDTH, eps=1e-3)
+    with torch.no_grad():
+        module.weight.copy_(torch.randn(WIDTH, generator=torch.Generator().manual_seed(0)))
+    return module.to(dtype)
+
+
+def drawn(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(*shape, WIDTH, generator=torch.Generator().manual_seed(1)).to(dtype)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma", "torch"])
+@pytest.mark.parametrize("shape", [(2, 9), (1, 4), (7,), (2, 3, 4)])
+def test_it_is_the_modules_norm(kind, shape):
+    module, values = made(kind), drawn(*shape)
+    assert torch.allclose(rms_norm(module)(values), module(values), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_stays_half(dtype):
+    module, values = made("llama", dtype), drawn(2, 9, dtype=dtype)
+    normed = rms_norm(module)(values)
+    assert normed.dtype == dtype
+    assert torch.allclose(normed.float(), module(values).float(), rtol=3 * torch.finfo(dtype).eps, atol=1e-6)
+
+
+def test_block_by_block_it_is_the_same(monkeypatch):
+    norm, values = rms_norm(made("llama")), drawn(2, 9)
+    whole = norm(values)
+    monkeypatch.setattr(tensors, "_IN_CACHE", 30)
+    assert len([*tensors.in_cache(values)]) == 9
+    assert torch.equal(norm(values), whole)
+
+
+def test_its_backward_pass_is_the_derivative():
+    norm = rms_norm(made("torch", torch.float64))
+    assert torch.autograd.gradcheck(norm, drawn(2, 5, dtype=torch.float64).requires_grad_())
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma"])
+def test_slope_lengths_are_the_lengths_of_autograds_gradient(kind):
+    module, values, slope = made(kind), drawn(2, 9).requires_grad_(), torch.randn(2, 9, WIDTH)
+    (gradient,) = torch.autograd.grad(module(values), values, slope)
+    ours = rms_norm(module).slope_lengths(values.detach(), slope.clone())
+    assert torch.allclose(ours, gradient.norm(dim=-1), rtol=1e-5)
+
+
+def test_a_slope_along_the_row_itself_leaves_almost_nothing():
+    """A norm forgets a row's length. Here two nearly equal numbers are subtracted."""
+    values = drawn(1, 9, dtype=torch.float64)
+    gain = rms_norm(module := made("torch", torch.float64)).factors(values).gain
+    (gradient,) = torch.autograd.grad(module(probed := values.clone().requires_grad_()), probed, values / gain)
+    ours = rms_norm(module).slope_lengths(values, values / gain)
+    assert torch.allclose(ours, gradient.norm(dim=-1), rtol=1e-9)
+    assert ours.max() < 1e-2
+
+
+# --- the module's own scale ------------------------------------------------------------------------------------------
+
+
+class Counted(nn.RMSNorm):
+    """Counts its calls."""
+
+    calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return super().forward(x)
+
+
+def test_a_module_shows_its_scale_once_and_again_when_its_weight_changes():
+    module = Counted(WIDTH, eps=1e-6)
+    for _ in range(3):
+        rms_norm(module)(drawn(1, 4))
+    assert module.calls == 1
+    with torch.no_grad():
+        module.weight.mul_(2)
+    assert torch.allclose(rms_norm(module)(drawn(1, 4)), nn.RMSNorm(WIDTH, eps=1e-6)(drawn(1, 4)) * 2)
+    module.weight = nn.Parameter(torch.full((WIDTH,), 5.0))
+    assert torch.allclose(rms_norm(module)(drawn(1, 4)), nn.RMSNorm(WIDTH, eps=1e-6)(drawn(1, 4)) * 5)
+    assert module.calls == 3
+
+
+def test_what_a_hook_or_a_wrapper_shows_is_not_remembered():
+    """A hook may load the weight, and a wrapper may choose among several norms."""
+    hooked, factors = made("torch"), [1.0]
+    hooked.register_forward_hook(lambda _module, _args, output: output * factors[0])
+    wrapped = nn.Sequential(made("torch"))
+    for module in (hooked, wrapped):
+        norm = RmsNorm(module, 1e-3)
+        for factor in (1.0, 3.0):
+            factors[0] = factor
+            if module is wrapped:
+                wrapped[0].weight = nn.Parameter(torch.full((WIDTH,), factor))
+            assert torch.allclose(norm(drawn(1, 4)), module(drawn(1, 4)), rtol=1e-5)
+
+
+def test_a_hook_that_does_more_than_scale_runs():
+    module = made("llama")
+    module.register_forward_hook(lambda _module, _args, output: output + 1)
+    values = drawn(1, 4).requires_grad_()
+    assert torch.equal(rms_norm(module)(values), module(values))
+
+
+def test_a_context_forgets_what_modules_showed():
+    """torch does not tell of a change in place through `weight.data`."""
+    model, inputs, method = copy.deepcopy(tiny.model("llava")), tiny.sample("llava"), Trio(retention=0.5, layers=(1,))
+    norm, scores = model.get_submodule("model.language_model.layers.1.input_layernorm"), []
+    for factor in (1.0, 3.0):
+        norm.weight.data.mul_(torch.linspace(1, factor, len(norm.weight)))
+        with prune(model, method) as trace, torch.no_grad():
+            model(**inputs)
+        with prune(model, replace(method, saliency="autograd")) as plain, torch.no_grad():
+            model(**inputs)
+        scores.append(trace.stages[0].scores[0])
+        assert torch.allclose(scores[-1].float(), plain.stages[0].scores[0], rtol=1e-4)
+
+    assert not torch.allclose(*scores)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma"])
+def test_the_scale_of_a_norm_in_half_precision_is_not_rounded(kind):
+    module, values = made(kind, torch.bfloat16), drawn(1, 4, dtype=torch.bfloat16)
+    scale = module.weight.float() + (1 if kind == "gemma" else 0)
+    assert torch.allclose(rms_norm(module).factors(values).gain / WIDTH**0.5, scale, rtol=1e-6)
+
+
+def test_another_norm_is_refused():
+    with pytest.raises(UnsupportedModel, match=r"LayerNorm is no root-mean-square norm: .* use saliency 'autograd'"):
+        rms_norm(nn.LayerNorm(WIDTH))
