@@ -76,16 +76,17 @@ def rows_at(values: Tensor, places: Places) -> Tensor:
     return values[torch.arange(len(places), device=places.device)[:, None], places]
 
 
-def in_cache(values: Tensor) -> Iterator[slice]:
-    """Slices of the S rows of [B, S, …], in order. On a CPU each block fits into a core's cache; elsewhere one has all.
+def in_cache(values: Tensor, count: int) -> Iterator[slice]:
+    """Slices of 0 … count − 1, in order: blocks of rows. On a CPU a core's cache holds a block; elsewhere one has all.
 
     Several operators on one block pass it on in the cache. On the whole tensor each of them would go through memory.
+
+    values: [B, S, …], a tensor with rows of the same size.
+    count: how many rows there are.
     """
-    rows = values.shape[1]
-    step = rows
-    if values.is_cpu and values.numel() > _IN_CACHE:
-        step = max(1, _IN_CACHE * rows // values.numel())
-    return (slice(start, min(start + step, rows)) for start in range(0, rows, max(step, 1)))
+    row = values.numel() // max(values.shape[1], 1)
+    step = max(1, _IN_CACHE // max(row, 1)) if values.is_cpu else max(count, 1)
+    return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
 def wide_type(values: Tensor) -> torch.dtype:

@@ -17,7 +17,7 @@ from trio_core.methods.trio import Trio
 from trio_profile.cost import formula as cost_model
 from trio_profile.inputs import builtin
 from trio_profile.inputs.workload import Workload, build
-from trio_profile.profilers import flops_counted, kv_cache
+from trio_profile.profilers import flops_counted, kv_cache, launches
 from trio_profile.records.schema import Study
 
 RETENTION = 64 / 576
@@ -72,11 +72,20 @@ def test_pruned_over_dense(benchmark, interleaved, deep: Workload, name: str):
     assert counted.torch_flops < dense.torch_flops
 
 
-@pytest.mark.benchmark(group="prefill, TRIO beside random")
+@pytest.mark.benchmark(group="prefill, TRIO beside random, CPU time of one thread")
 @pytest.mark.parametrize("saliency", ["tail", "autograd"])
-def test_trio_over_random(benchmark, interleaved, deep: Workload, saliency: Literal["tail", "autograd"]):
+@pytest.mark.parametrize("model", ["pocket", "deep"])
+def test_trio_over_random(
+    benchmark, interleaved_cpu_time, one_thread, request, model: str, saliency: Literal["tail", "autograd"]
+):
+    workload: Workload = request.getfixturevalue(model)
     random, trio = methods.find("random")(retention=RETENTION), Trio(retention=RETENTION, saliency=saliency)
-    benchmark.extra_info.update(trio_over_random=interleaved(prefill(deep, random), prefill(deep, trio), 21))
+    counts = [launches.measure(workload, method) for method in (trio, random)]
+    benchmark.extra_info.update(
+        trio_over_random=interleaved_cpu_time(prefill(workload, random), prefill(workload, trio), 31),
+        launches_over_random=counts[0].launches - counts[1].launches,
+        host_waits_over_random=counts[0].host_waits - counts[1].host_waits,
+    )
 
 
 @pytest.mark.benchmark(group="prefill, TRIO beside random, as wide as the machine holds")

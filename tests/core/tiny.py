@@ -168,7 +168,8 @@ def toy_view(
         valid[place, start : start + length] = True
         rows = torch.arange(start + 2, start + 2 + spans[b])
         schedule = Schedule((3,), (budgets[b],), spans[b], 6)
-        pictures.append(Picture(rows, torch.arange(spans[b]), budgets[b], text + b, schedule))
+        first = start + 2 if len(lengths) == 1 else None  # one sample has no padding
+        pictures.append(Picture(rows, torch.arange(spans[b]), budgets[b], text + b, schedule, first))
     head = torch.randn(width, 11, generator=torch.Generator().manual_seed(99), dtype=torch.float64).to(dtype)
     # No rotation: cosine 1, sine 0.
     rotary = torch.ones(1, longest, width, dtype=dtype), torch.zeros(1, longest, width, dtype=dtype)

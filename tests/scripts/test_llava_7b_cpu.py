@@ -56,7 +56,7 @@ def call(script: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str | 
     return script.main()
 
 
-def test_a_study_that_was_interrupted_goes_on_and_the_readme_has_all_tables(script, tmp_path, monkeypatch):
+def test_a_study_that_was_interrupted_goes_on_and_the_readme_has_all_tables(script, tmp_path, monkeypatch, capsys):
     checkpoint = save_tiny_llava(tmp_path / "checkpoint")
     toy = ("--model", checkpoint, "--retention", "0.4,0.8", "--seconds", "0.01", "--out", tmp_path)
     measured, blocks = measuring.measure_block, []
@@ -90,6 +90,11 @@ def test_a_study_that_was_interrupted_goes_on_and_the_readme_has_all_tables(scri
         assert sum(line.startswith(begin) for line in readme.splitlines()) >= 1, begin
     assert "\nclaimed " in readme and "measured, sum of the parts" in readme
 
+    other = ("--model", checkpoint, "--retention", "0.5", "--out", tmp_path)
+    for tables in ((), ("--tables",)):
+        assert call(script, monkeypatch, *other, *tables) == 2
+    assert "sweep holds 'sweep --model" in capsys.readouterr().err
+
     (tmp_path / "README.md").write_text(readme.replace("# LLaVA", "What I saw.\n\n# LLaVA"))
     monkeypatch.setattr(measuring, "measure", None)  # nothing is measured again
     assert call(script, monkeypatch, *toy) == 0
@@ -97,7 +102,7 @@ def test_a_study_that_was_interrupted_goes_on_and_the_readme_has_all_tables(scri
 
 
 def test_a_study_that_fails_is_named(script, tmp_path, monkeypatch, capsys):
-    assert call(script, monkeypatch, "--model", tmp_path / "none", "--only", "layers", "--out", tmp_path / "out") == 1
+    assert call(script, monkeypatch, "--model", tmp_path / "none", "--only", "layers", "--out", tmp_path / "out") == 2
     assert "llava_7b_cpu: layers failed with exit code 2" in capsys.readouterr().err
 
 

@@ -1,6 +1,6 @@
 """Random weights for a large model on a CPU, in seconds instead of minutes.
 
-transformers draws every weight twice, which took 75 s for the 7 billion weights of LLaVA-1.5-7B. Here a block of normal
+transformers draws every weight twice. Here a block of normal
 numbers is drawn once, and all cores fill the large tensors with pieces of this block. What remains is the time of the
 first access to the memory.
 """

@@ -86,7 +86,7 @@ def _unit_rows(rows: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
     rows: [B, D], a copy. It may be overwritten.
     spread: [1], a number that is finite only if all scores are. If it is not finite, no row counts as finite.
     """
-    rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
+    rows = rows.to(wide_type(rows))
     norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
     return rows.div_(norm.clamp_min(1e-12)), torch.maximum(norm, spread) < torch.inf
 

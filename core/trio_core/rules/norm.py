@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules import module as _of_all
+from torch.nn.modules import module as all_modules
 
 from trio_core.tensors import in_cache, wide_type
 
@@ -42,12 +42,12 @@ class RmsNorm:
 
         A module with hooks or submodules may do more than a norm, so it runs itself.
         """
-        if _state_of(self.module, values) is None:
+        if (state := _state_of(self.module, values)) is None:
             return self.module(values)
-        factors = self.factors(values)
+        factors = self._factors(values, state)
         if (torch.is_grad_enabled() and values.requires_grad) or values.ndim != 3:
             return cast(Tensor, _Norm.apply(values, *factors))
-        blocks = [*in_cache(values)]
+        blocks = [*in_cache(values, values.shape[1])]
         if len(blocks) == 1:
             return _unit(values, factors.floor)[0].mul_(factors.gain).to(values.dtype)
         normed = torch.empty_like(values)
@@ -77,21 +77,23 @@ class RmsNorm:
 
         values: any tensor [..., D] of a dtype that the module takes.
         """
-        key = _state_of(self.module, values)
-        if key is not None:
-            key = (self.eps, *key)
-            if (known := _FACTORS.get(cast(nn.Module, self.module))) is not None and known[0] == key:
-                return known[1]
+        return self._factors(values, _state_of(self.module, values))
+
+    def _factors(self, values: Tensor, state: tuple[Any, ...] | None) -> Factors:
+        """`factors`, for a module in a known state. state: of `_state_of`."""
+        key, module = (self.eps, state), cast(nn.Module, self.module)
+        if state is not None and (known := _FACTORS.get(module)) is not None and known[0] == key:
+            return known[1]
         width = values.shape[-1]
         # Outside of inference mode, because autograd cannot save a tensor that was made there.
         with torch.inference_mode(False), torch.no_grad():
-            ones = self._scale(values, plain=key is not None)
+            ones = self._scale(values, plain=state is not None)
             # A model on several devices: the module's hook may have moved the ones to the module's own device.
             gain = ones.to(values.device, wide_type(ones)) * (width * (1 + self.eps)) ** 0.5
-            floor = gain.new_full((), (width * self.eps) ** 0.5)
-        if key is not None:
-            _FACTORS[cast(nn.Module, self.module)] = key, Factors(gain, floor)
-        return Factors(gain, floor)
+            found = Factors(gain, gain.new_full((), (width * self.eps) ** 0.5))
+        if state is not None:
+            _FACTORS[module] = key, found
+        return found
 
     def _scale(self, values: Tensor, *, plain: bool) -> Tensor:
         """[D], the module's output for ones. A plain module gets them in at least float32, so nothing is rounded."""
@@ -118,7 +120,9 @@ def _state_of(module: object, values: Tensor) -> tuple[Any, ...] | None:
     """
     if not isinstance(module, nn.Module) or module._modules or "forward" in vars(module):
         return None
-    if module._forward_hooks or module._forward_pre_hooks or _of_all._global_forward_hooks:
+    if module._forward_hooks or module._forward_pre_hooks:
+        return None
+    if all_modules._global_forward_hooks or all_modules._global_forward_pre_hooks:
         return None
     state: list[Any] = [values.dtype, values.device]
     for weight in (*module._parameters.values(), *module._buffers.values()):

@@ -73,7 +73,7 @@ def tail_saliency(call: LayerCall, readout: Readout, rows: Places, valid: MaskBS
             slope_BMD = slope_BMD.to(weights_BSM.dtype)
             count = visual.stop - visual.start if isinstance(visual, slice) else visual.shape[1]
             lengths = []
-            for block in in_cache(normed_BSD[:, :count]):  # blocks of the visual tokens; only this shape counts
+            for block in in_cache(normed_BSD, count):
                 places = _block_of(visual, block)
                 slope_BVD = torch.baddbmm(
                     rows_at(through_keys_BSD, places).to(slope_BMD.dtype), rows_at(weights_BSM, places), slope_BMD
@@ -121,7 +121,7 @@ def _through_keys(seen: Attended, slope_BNRS: Tensor) -> Tensor:
     # float16 has a narrow range. So each sample's slope is divided by its largest number before autograd takes it.
     narrow = heads_BSNE.dtype == torch.float16
     parts = []
-    for block in in_cache(heads_BSNE):
+    for block in in_cache(heads_BSNE, heads_BSNE.shape[1]):
         slope_BSNE = (slope_BNRS[..., block].mT @ query_BNRE).transpose(1, 2)
         slope_BSNE = rotate_back(slope_BSNE, seen.cos[:, block], seen.sin[:, block])
         parts.append(slope_BSNE if narrow else slope_BSNE.to(heads_BSNE.dtype))

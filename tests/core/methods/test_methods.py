@@ -65,8 +65,10 @@ def test_a_full_budget_keeps_everything(method):
         assert kept.tolist() == list(range(len(picture.rows)))
 
 
-def test_the_input_is_left_alone(method):
-    view = tiny.toy_view()
+@pytest.mark.parametrize("samples", [None, [0]], ids=["padded", "one"])
+def test_the_input_is_left_alone(method, samples):
+    """A method may see one sample, which has no padding, through views of the model's own tensors."""
+    view = tiny.toy_view(samples=samples)
     calls = view.signals[Signal.LAYERS].values()
     seen = (view.hidden, view.valid, *(call.hidden for call in calls))
     seen += tuple(part for picture in view.pictures for part in (picture.rows, picture.number))

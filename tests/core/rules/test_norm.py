@@ -48,7 +48,7 @@ def test_block_by_block_it_is_the_same(monkeypatch):
     norm, values = rms_norm(made("llama")), drawn(2, 9)
     whole = norm(values)
     monkeypatch.setattr(tensors, "_IN_CACHE", 30)
-    assert len([*tensors.in_cache(values)]) == 9
+    assert len([*tensors.in_cache(values, 9)]) == 9
     assert torch.equal(norm(values), whole)
 
 
@@ -115,11 +115,23 @@ def test_what_a_hook_or_a_wrapper_shows_is_not_remembered():
             assert torch.allclose(norm(drawn(1, 4)), module(drawn(1, 4)), rtol=1e-5)
 
 
-def test_a_hook_that_does_more_than_scale_runs():
-    module = made("llama")
-    module.register_forward_hook(lambda _module, _args, output: output + 1)
+@pytest.mark.parametrize("kind", ["after", "before", "after all", "before all"])
+def test_a_hook_that_does_more_than_scale_runs(kind):
+    module, every = made("llama"), torch.nn.modules.module
+    register, hook = {
+        "after": (module.register_forward_hook, lambda _module, _args, output: output + 1),
+        "before": (module.register_forward_pre_hook, lambda _module, args: (args[0] + 1,)),
+        "after all": (every.register_module_forward_hook, lambda _module, _args, output: output + 1),
+        "before all": (every.register_module_forward_pre_hook, lambda _module, args: (args[0] + 1,)),
+    }[kind]
     values = drawn(1, 4).requires_grad_()
-    assert torch.equal(rms_norm(module)(values), module(values))
+    plain = module(values)
+    handle = register(hook)
+    try:
+        assert torch.equal(rms_norm(module)(values), module(values))
+        assert not torch.equal(module(values), plain)
+    finally:
+        handle.remove()
 
 
 def test_a_context_forgets_what_modules_showed():
