@@ -29,7 +29,8 @@ def totals_page(document: LayersDocument) -> Page:
             Sentences("", _factors(rows)),
             _within_table(rows),
         ]
-    if notes := [*budget_notes.sentences(document.clamped_above, document.idle_stages)]:
+    told = dict.fromkeys(f"{cell.method}: {note}." for cell in document.cells for note in cell.notes)
+    if notes := [*told, *budget_notes.sentences(document.clamped_above, document.idle_stages)]:
         blocks.append(Sentences("Keep in mind", notes, tone="doubt"))
     return Page(
         "efficiency",
