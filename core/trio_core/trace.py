@@ -55,7 +55,8 @@ class Trace:
     stages: the stages that ran.
     visual_tokens[b]: V0, the visual tokens that entered the decoder for sample b; empty for a prompt without pictures.
     num_layers: L, the decoder's depth; 0 before the first prefill.
-    notes: what differs from what was asked, such as a prompt without pictures, which runs dense.
+    notes: what differs from what was asked, such as a prompt without pictures, which runs dense; and what a method
+        tells, such as how long it took to compile.
     """
 
     stages: list[StageTrace] = field(default_factory=list)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
+import torch
 from transformers import PreTrainedConfig
 
 from trio_core import RetentionError, Schedule, methods, prune
@@ -66,22 +67,38 @@ def test_pruned_over_dense(benchmark, interleaved, deep: Workload, name: str):
         counted_macs=counted.torch_flops // 2,
         selection_macs=counted.selection_flops // 2,
         dense_macs=dense.torch_flops // 2,
-        kv_bytes=sum(kv_cache.measure(deep, method)),
+        kv_bytes=sum(kv_cache.measure(deep, method)[0]),
         retention=trace.realised_retention,
     )
     assert counted.torch_flops < dense.torch_flops
 
 
+def check_scores(workload: Workload, method: Trio) -> tuple[str, ...]:
+    """Hold the scores to the tail's, with the same tokens kept. Returns the notes of the trace."""
+    traces = []
+    for saliency in ("tail", method.saliency):
+        with prune(workload.model, replace(method, saliency=saliency)) as trace:
+            workload.prefill()
+        traces.append(trace)
+    for tail, ours in zip(*(trace.stages for trace in traces), strict=True):
+        assert torch.equal(ours.kept[0], tail.kept[0])
+        expected = tail.scores[0]
+        widest = 1e-5 * expected.nan_to_num().max()
+        assert torch.allclose(ours.scores[0], expected, rtol=0, atol=widest, equal_nan=True)
+    return traces[1].notes
+
+
 @pytest.mark.benchmark(group="prefill, TRIO beside random, CPU time of one thread")
-@pytest.mark.parametrize("saliency", ["tail", "autograd"])
+@pytest.mark.parametrize("saliency", ["tail", "autograd", "compiled"])
 @pytest.mark.parametrize("model", ["pocket", "deep"])
 def test_trio_over_random(
-    benchmark, interleaved_cpu_time, one_thread, request, model: str, saliency: Literal["tail", "autograd"]
+    benchmark, interleaved_cpu_time, one_thread, request, model: str, saliency: Literal["tail", "autograd", "compiled"]
 ):
     workload: Workload = request.getfixturevalue(model)
     random, trio = methods.find("random")(retention=RETENTION), Trio(retention=RETENTION, saliency=saliency)
     counts = [launches.measure(workload, method) for method in (trio, random)]
     benchmark.extra_info.update(
+        notes=check_scores(workload, trio) if saliency == "compiled" else (),
         trio_over_random=interleaved_cpu_time(prefill(workload, random), prefill(workload, trio), 31),
         launches_over_random=counts[0].launches - counts[1].launches,
         host_waits_over_random=counts[0].host_waits - counts[1].host_waits,

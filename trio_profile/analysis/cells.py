@@ -39,7 +39,7 @@ _OF_ALL = (
     *("peak_reserved_bytes", "launches", "host_waits", "energy"),
 )
 """Fields that the summaries of a cell and of the dense model copy from their records."""
-_OF_A_CELL = (*_OF_ALL, "remark", "retention", "layers", "budgets", "fastv_overhead_macs", "discarded")
+_OF_A_CELL = (*_OF_ALL, "remark", "notes", "retention", "layers", "budgets", "fastv_overhead_macs", "discarded")
 """Fields that the summary of a cell copies from its record."""
 _PARTS = ("ttft_ms", "cpu_ms", "host_ms", "vision_ms", "projector_ms", "selection_ms")
 
@@ -62,6 +62,7 @@ class CellSummary(Record):
     status: `done`, `failed` or `refused`.
     reason: why the cell failed or was refused.
     remark: what readers must know of the method wherever its results are shown.
+    notes: what readers must know of how the prefill ran.
     retention: nominal and realised retention; None unless the cell is done.
     nominal_retention: the share of the visual tokens that the user gave.
     layers, budgets: the stages, and the visual tokens that each stage keeps.
@@ -106,6 +107,7 @@ class CellSummary(Record):
     status: Status
     reason: str | None = None
     remark: str = ""
+    notes: tuple[str, ...] = ()
     retention: Retention | None = None
     nominal_retention: float
     layers: tuple[int, ...] = ()

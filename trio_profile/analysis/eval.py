@@ -13,7 +13,7 @@ from trio_profile.analysis.accuracy import mean_share
 from trio_profile.analysis.benchmarks import scores
 from trio_profile.analysis.evaluation import Benchmark, BesideDefault, EvaluatedCell, Score, TaskSummary
 from trio_profile.analysis.question_scores import Results, number
-from trio_profile.records.answers import DENSE, Answer, AnsweredQuestion
+from trio_profile.records.answers import DENSE, Answer, AnsweredQuestion, PrunedAnswer
 from trio_profile.records.estimate import Milliseconds, Share, Tokens
 from trio_profile.records.schema import Cell
 from trio_profile.stats.estimates import median_of, ratio_of
@@ -49,10 +49,12 @@ def evaluate_row(
         for of_task in [[answer for answer in answers if answer.task == task]]
     )
     found, average, interval = scores(columns, results, dense, answers)
+    own = [answer for asked in answers if isinstance(answer := asked.answer_of(row), PrunedAnswer)]
     measured = _measured(row, answers)
     return EvaluatedCell(
         cell=cell,
         remark=remark,
+        notes=tuple(dict.fromkeys(note for answer in own for note in answer.notes)),
         tasks=tasks,
         benchmarks=found,
         average=average,

@@ -113,6 +113,7 @@ class EvaluatedCell(Record):
 
     cell: the method, the retention and the options; None for the dense model.
     remark: what readers must know of the method wherever its results are shown.
+    notes: what readers must know of how the prefills ran, each note once.
     retention: realised retention, the mean over all questions with a picture; 1 for the dense model.
     tasks: the results by task.
     benchmarks: the scores by column.
@@ -126,6 +127,7 @@ class EvaluatedCell(Record):
 
     cell: Cell | None
     remark: str = ""
+    notes: tuple[str, ...] = ()
     retention: float | None = None
     tasks: tuple[TaskSummary, ...]
     benchmarks: tuple[BenchmarkScore, ...]

@@ -1,5 +1,7 @@
 """The cells of a sweep: which are finished, where they lie, and what is derived from one cell alone."""
 
+from collections.abc import Sequence
+
 from trio_profile.analysis.sweep import CellSummary, SweepDocument
 from trio_profile.records.schema import Cell
 
@@ -31,6 +33,11 @@ def planned(document: SweepDocument) -> list[tuple[str, float, CellSummary | Non
 def realised(cell: CellSummary) -> float:
     """The retention that a cell really ran at; of a cell that never ran, the one that was asked for."""
     return cell.retention.realised if cell.retention else cell.nominal_retention
+
+
+def notes(cells: Sequence[CellSummary]) -> list[str]:
+    """What readers must know of how the prefills of some cells ran, each note once."""
+    return list(dict.fromkeys(f"{cell.method}: {note}." for cell in cells for note in cell.notes))
 
 
 def selection_share(cell: CellSummary) -> float | None:

@@ -8,7 +8,7 @@ from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.recommendation import CONTROL, fastest, keeps_answers
 from trio_profile.findings import budget_notes, cell_tables, doubts, entries, pareto, recommendation
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
-from trio_profile.findings.cells import realised, without_selection
+from trio_profile.findings.cells import notes, realised, without_selection
 from trio_profile.findings.charts import colour_of
 from trio_profile.findings.definitions import numbers_page
 from trio_profile.findings.study_page import report_of, study_page
@@ -36,7 +36,7 @@ def verdict_page(document: Comparison) -> Page:
         blocks.append(speed)
     if done:
         blocks.append(_best_table(document, done))
-    reminders = [*budget_notes.sentences(document.clamped_above, document.idle_stages)]
+    reminders = [*notes(document.rows), *budget_notes.sentences(document.clamped_above, document.idle_stages)]
     if done and document.doubts:
         reminders.append(doubts.summary(document.doubts, _cells(done)))
     if reminders:

@@ -67,6 +67,7 @@ def scores_page(document: Evaluation) -> Page:
 def cost_page(document: Evaluation) -> Page:
     """What the cells cost."""
     table = eval_tables.cost_table(document)
+    notes = [f"{name_of(row)}: {note}." for row in document.cells for note in row.notes]
     return Page(
         "cost",
         "Cost of the same answers",
@@ -74,7 +75,10 @@ def cost_page(document: Evaluation) -> Page:
         "an order that is drawn anew for each question. Work and bytes are means over the questions. Times are "
         "medians, and a speed-up is the median of paired ratios. “total” is the time of the whole answer. A longer "
         "answer takes more time, so two totals may belong to answers of different length.",
-        [] if table is None else [table],
+        [
+            *([] if table is None else [table]),
+            *([Sentences("Keep in mind", notes, tone="doubt")] if notes else []),
+        ],
     )
 
 

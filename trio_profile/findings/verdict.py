@@ -10,7 +10,7 @@ from trio_profile import units
 from trio_profile.analysis.recommendation import fastest
 from trio_profile.analysis.sweep import CellSummary, SweepDocument
 from trio_profile.findings import answers, break_even, budget_notes
-from trio_profile.findings.cells import any_finished, finished, finished_cells, realised
+from trio_profile.findings.cells import any_finished, finished, finished_cells, notes, realised
 from trio_profile.findings.doubts import summary
 from trio_profile.findings.overhead_factor import named
 from trio_profile.records.estimate import Measured, Ratio
@@ -39,6 +39,7 @@ def doubts(document: SweepDocument) -> list[str]:
     """What weakens the findings: no dense model, sampling that stopped early, and cells that failed or are doubted."""
     planned = len(document.study.cells())
     found = [*_without_dense(document), *_uncounted(document), *_stopped_early(document), *_failures(document)]
+    found += notes(document.cells)
     found += budget_notes.sentences(document.clamped_above, document.idle_stages)
     if left_out := document.uncounted_selections:
         where = listed([f"{cell.method} at {units.percent(cell.nominal_retention)}" for cell in left_out])

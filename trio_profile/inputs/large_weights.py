@@ -1,8 +1,7 @@
 """Random weights for a large model on a CPU, in seconds instead of minutes.
 
-transformers draws every weight twice. Here a block of normal
-numbers is drawn once, and all cores fill the large tensors with pieces of this block. What remains is the time of the
-first access to the memory.
+transformers draws every weight twice. Here a block of normal numbers is drawn once, and all cores fill the large
+tensors with pieces of this block. What remains is the time of the first access to the memory.
 """
 
 import os

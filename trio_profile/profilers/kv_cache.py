@@ -6,18 +6,19 @@ from typing import Any
 
 from trio_core.methods.method import Method
 from trio_core.pruning import prune
+from trio_core.trace import Trace
 from trio_profile.cost import formula as cost_model
 from trio_profile.inputs.workload import Workload
 from trio_profile.records.schema import Shape
 
 
-def measure(workload: Workload, method: Method | None) -> list[int]:
-    """Bytes that each layer's cache holds after one prefill.
+def measure(workload: Workload, method: Method | None) -> tuple[list[int], Trace | None]:
+    """Bytes that each layer's cache holds after one prefill, and pruning's trace of it.
 
-    method: None for the dense model.
+    method: None for the dense model, which has no trace.
     """
-    with nullcontext() if method is None else prune(workload.model, method):
-        return held_bytes(workload.prefill().past_key_values)
+    with nullcontext() if method is None else prune(workload.model, method) as trace:
+        return held_bytes(workload.prefill().past_key_values), trace
 
 
 def held_bytes(cache: Any) -> list[int]:

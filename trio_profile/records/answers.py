@@ -37,11 +37,13 @@ class PrunedAnswer(Answer):
     cell: the method, the retention and the options.
     retention: the realised retention.
     fastv_macs: F_inf + F_ov by the paper's formulas, with the study's γ, from the stages that ran.
+    notes: what readers must know of how the prefill ran.
     """
 
     cell: Cell
     retention: Annotated[float, Field(ge=0, le=1)]
     fastv_macs: ZeroOrMore
+    notes: tuple[str, ...] = ()
 
 
 class AnsweredQuestion(Record):

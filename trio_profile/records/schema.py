@@ -129,6 +129,8 @@ class Measurement(Record):
         run here.
     reason: why the cell failed or was refused.
     remark: what readers must know of the method wherever its results are shown.
+    notes: what readers must know of how the prefill ran, in the process that counted: for example that other code ran
+        than was asked for.
     retention: nominal and realised retention.
     layers, budgets: the stages, and the visual tokens that each stage keeps.
     fastv_macs: F_inf + F_ov by the paper's formulas, for the batch.
@@ -146,6 +148,7 @@ class Measurement(Record):
     status: Status
     reason: str | None = None
     remark: str = ""
+    notes: tuple[str, ...] = ()
     retention: Retention | None = None
     layers: tuple[ZeroOrMore, ...] = ()
     budgets: tuple[ZeroOrMore, ...] = ()

@@ -166,6 +166,7 @@ class Answerer:
             cell=planned.cell,
             retention=trace.realised_retention,
             fastv_macs=self._macs_that_ran(planned, trace),
+            notes=trace.notes,
         )
 
     def _macs_that_ran(self, planned: PlannedCell, trace: Trace) -> int:

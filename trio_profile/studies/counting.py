@@ -36,6 +36,7 @@ def measure_dense(
         fastv_macs=formula.fastv_inference(tokens_by_layer, shape.hidden, shape.intermediate) * shape.batch,
         counted=counted,
         kv_bytes_predicted=kv_cache.predicted_bytes(shape, tokens_by_layer),
+        kv_bytes=sum(kv_cache.measure(workload, None)[0]),
         **_count_memory_and_launches(workload, None),
         energy=power.measure(workload, None),
         distinct_ratios=latency.distinct_ratios(workload, seed=seed, clock=clock),
@@ -50,8 +51,11 @@ def count(workload: Workload, planned: PlannedCell, study: Study) -> Counts:
     shape, schedule = workload.shape, planned.schedule
     counted, trace = flops_counted.measure(workload, planned.method)
     assert trace is not None
+    held, uncounted = kv_cache.measure(workload, planned.method)
+    assert uncounted is not None
     return {
         "remark": planned.method.reference.remark,
+        "notes": uncounted.notes,
         "retention": planned.retention(trace.realised_retention),
         "layers": schedule.layers,
         "budgets": schedule.budgets,
@@ -60,6 +64,7 @@ def count(workload: Workload, planned: PlannedCell, study: Study) -> Counts:
         "gamma_counted": _gamma_counted(planned, shape, counted.selection_flops),
         "counted": counted,
         "kept": kept_tokens.measure(workload, planned.method, trace, keep_maps=study.picture),
+        "kv_bytes": sum(held),
         "kv_bytes_predicted": kv_cache.predicted_bytes(shape, schedule.tokens_by_layer),
         **_count_memory_and_launches(workload, planned.method),
     }
@@ -78,10 +83,9 @@ def memory_failure(cell: Cell, error: Exception) -> Measurement:
 
 
 def _count_memory_and_launches(workload: Workload, method: Method | None) -> Counts:
-    """Return the size of the KV cache, the peak memory and the launches. method: None for the dense model."""
+    """Return the peak memory and the launches. method: None for the dense model."""
     peak, host = memory.measure(workload, method), launches.measure(workload, method)
     return {
-        "kv_bytes": sum(kv_cache.measure(workload, method)),
         "peak_memory_bytes": peak.peak_bytes,
         "working_memory_bytes": peak.working_bytes,
         "peak_reserved_bytes": peak.reserved_bytes,

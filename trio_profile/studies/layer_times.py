@@ -135,6 +135,7 @@ def times_of(measured: LayerMeasurements, study: Study) -> PrefillTimes:
         total_attribution=tuple(attribute(claimed, [*prefill_parts, decoded])),
         stage_layers=cell.schedule.layers,
         budgets=cell.schedule.budgets,
+        notes=measured.trace.notes,
         efficiency=_efficiency(measured, study.gamma, dense_by, by),
     )
 

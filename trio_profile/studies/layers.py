@@ -80,8 +80,9 @@ def _processes(retentions: Sequence[float]) -> list[str]:
 
 def _work(workload: Workload, method: Method | None) -> tuple[Work, Trace | None]:
     """Return the exact quantities of one prefill, and pruning's trace. method: None for the dense model."""
-    counted, trace = flops_counted.prefill(workload, method)
-    return Work(counted.macs, counted.selection_macs, sum(kv_cache.measure(workload, method))), trace
+    counted, _ = flops_counted.prefill(workload, method)
+    held, trace = kv_cache.measure(workload, method)
+    return Work(counted.macs, counted.selection_macs, sum(held)), trace
 
 
 def _sample(

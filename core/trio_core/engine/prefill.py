@@ -195,6 +195,7 @@ class Prefill(Pass):
         """
         rating, merges, merged = None, False, None
         if selection is not None:
+            self.trace.notes = tuple(dict.fromkeys((*self.trace.notes, *selection.notes)))
             merges = selection.features is not None
             if selection.scores is not None:
                 rating = partial(_scores_on_picture, selection.scores, pictures)

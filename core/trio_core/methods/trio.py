@@ -21,6 +21,7 @@ from trio_core.methods.method import Method, Positions, Reference
 from trio_core.methods.view import Probe, Rows, Selection, Signal, View
 from trio_core.rules import equations
 from trio_core.rules.attention import LayerCall, Readout
+from trio_core.rules.compiled import NotCompiled, compiled_saliency
 from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
 from trio_core.rules.nms import nms_select
 from trio_core.rules.paying import paying_schedule
@@ -47,8 +48,10 @@ class Trio(Method):
     k_pos: number of supervised rows, K_pos in the paper and |P| in Eq. 2.
     threshold: cosine from which a token counts as a duplicate, τ of Algorithm 1, in (−1, 1].
     nms: whether duplicates are suppressed. False keeps the highest scores.
-    saliency: how the scores are computed. `autograd` is the paper's procedure: forward and backward of the whole probed
-        layer. `tail` computes the layer for the supervised rows only; the scores are the same up to rounding.
+    saliency: how the scores are computed. All ways give the same scores up to rounding. `autograd` is the paper's
+        procedure: forward and backward of the whole probed layer. `tail` computes the layer for the supervised rows
+        only. `compiled` lets torch.compile make the code of `tail`. If torch.compile cannot, `tail` itself runs, and
+        the trace's notes say why. Operators are always counted in `tail`.
     probe: the layer that is probed. `next` is layer l + 1, which has not run yet; `current` is layer l.
     rows: the supervised rows. `last` are the last k_pos tokens; `shifted` are the k_pos tokens before the last one.
     tokens: which tokens compete. `all` adds the text tokens, except the first token, the supervised rows and the last
@@ -61,7 +64,7 @@ class Trio(Method):
     k_pos: int = 4
     threshold: float = 0.8
     nms: bool = True
-    saliency: Literal["tail", "autograd"] = "tail"
+    saliency: Literal["tail", "autograd", "compiled"] = "tail"
     probe: Probe = "next"
     rows: Rows = "last"
     tokens: Literal["visual", "all"] = "visual"
@@ -88,7 +91,7 @@ class Trio(Method):
         if not -1 < self.threshold <= 1:
             raise OptionError(f"threshold {self.threshold} is outside (-1, 1]")
         for option, known in (
-            ("saliency", ("tail", "autograd")),
+            ("saliency", ("tail", "autograd", "compiled")),
             ("probe", ("next", "current")),
             ("rows", ("last", "shifted")),
             ("tokens", ("visual", "all")),
@@ -162,8 +165,8 @@ class Trio(Method):
 
     @property
     def needs_layer_parts(self) -> bool:
-        """Whether it calls the modules of a layer one by one: `tail` does, `autograd` runs the whole layer."""
-        return self.saliency == "tail"
+        """Whether it calls the modules of a layer one by one. Only `autograd` runs the whole layer."""
+        return self.saliency != "autograd"
 
     def candidates(self, visual: MaskBS, valid: MaskBS) -> MaskBS:
         """[B, S], True at the tokens that may go: the visual tokens, and with tokens="all" the free text tokens.
@@ -183,7 +186,7 @@ class Trio(Method):
         The features of Algorithm 1 are X, the input of the probed layer.
         """
         probed = view.probed(self.probe)
-        scores_BN = self._saliency(view, probed, view.supervised_rows(self.k_pos, self.rows))
+        scores_BN, notes = self._saliency(view, probed, view.supervised_rows(self.k_pos, self.rows))
         scores = tuple(scores_BN[sample.index, : len(sample.rows)] for sample in view.samples)
         with span("nms"):
             kept = tuple(
@@ -192,28 +195,36 @@ class Trio(Method):
                 else top_k(scores[s.index], s.budget)
                 for s in view.samples
             )
-        return Selection(kept, scores)
+        return Selection(kept, scores, notes=notes)
 
-    def _saliency(self, view: View, probed: LayerCall, rows: Places) -> ScoresBN:
-        """[B, N], the saliency of the visual tokens: s_i of Eq. 5."""
-        if self.saliency == "tail":
-            return tail_saliency(probed, view.readout, rows, view.valid, view.visual_places)
-        scores_BS = equations.saliency(partial(_logits, view.readout, probed, rows), probed.hidden)
-        return scores_BS.gather(1, view.visual)
+    def _saliency(self, view: View, probed: LayerCall, rows: Places) -> tuple[ScoresBN, tuple[str, ...]]:
+        """[B, N], the saliency of the visual tokens: s_i of Eq. 5. Also notes for the trace."""
+        if self.saliency == "autograd":
+            scores_BS = equations.saliency(partial(_logits, view.readout, probed, rows), probed.hidden)
+            return scores_BS.gather(1, view.visual), ()
+        notes: tuple[str, ...] = ()
+        if self.saliency == "compiled":
+            try:
+                scores_BN, seconds = compiled_saliency(probed, view.readout, rows, view.visual_places)
+            except NotCompiled as error:
+                notes = (f"saliency 'compiled': {error}; 'tail' ran instead",)
+            else:
+                return scores_BN, (f"saliency 'compiled': torch.compile took {seconds:.1f} s in this process",)
+        return tail_saliency(probed, view.readout, rows, view.valid, view.visual_places), notes
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the scores, forward and backward, and of a suppression that compares each pair of tokens once.
 
         The weights are frozen, so the backward pass of a linear layer costs as much as its forward pass.
-        tail: each token costs its key, and for each supervised row and head a score and a share of the row's sum, all
-            of it forward and backward. Each visual token costs the sums once more. Each supervised row costs its query,
-            output, FFN and head, and one whole value projection for each head.
+        tail, compiled: each token costs its key, and for each supervised row and head a score and a share of the row's
+            sum, all of it forward and backward. Each visual token costs the sums once more. Each supervised row costs
+            its query, output, FFN and head, and one whole value projection for each head.
         autograd: the whole layer. Attention multiplies two matrices forward and four backward.
         """
         d, rows, tokens, visual = shape.hidden, self.k_pos, sizes.tokens, sizes.visual
         feed_forward = shape.ffn_matrices * d * shape.intermediate
         suppression = visual * visual * d if self.nms else 0
-        if self.saliency == "tail":
+        if self.saliency != "autograd":
             scores, sums = rows * shape.query_width, rows * shape.heads * d
             each_token = 2 * (d * shape.kv_width + scores + sums)
             each_row = 3 * d * shape.query_width + 2 * (shape.heads * d * shape.kv_width)

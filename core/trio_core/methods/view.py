@@ -268,9 +268,11 @@ class Selection:
     merged: returns for each sample [N], the index of the kept token that each token is part of now: its own index for a
         kept token, −1 for a token that merged into none. It is called only when someone asks the trace, so that a
         prefill does not pay for it. None if the method merges nothing, or if a token merges into several.
+    notes: what readers of the trace should know of this stage. The trace has each note once.
     """
 
     kept: tuple[Tensor, ...]
     scores: tuple[Tensor, ...] | None = None
     features: tuple[Tensor, ...] | None = None
     merged: Callable[[], tuple[Tensor, ...]] | None = None
+    notes: tuple[str, ...] = ()

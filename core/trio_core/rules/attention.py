@@ -141,7 +141,7 @@ def attend_each(
     for rows in blocks:
         query_BPHE = layer.query(rows_at(normed.detach(), rows))
         query_BPHE = rotate(query_BPHE, rows_at(cos, rows), rows_at(sin, rows)).mul_(layer.scaling)
-        query = _by_key_head(query_BPHE, heads.shape[2])
+        query = by_key_head(query_BPHE, heads.shape[2])
         scores = query @ key_BSNE.permute(0, 2, 3, 1)
         if layer.softcap is not None:
             scores = layer.softcap * (scores / layer.softcap).tanh()
@@ -186,7 +186,7 @@ def _turned(values: Tensor, cos: Tensor, sin: tuple[Tensor, ...], way: int) -> T
     return turned
 
 
-def _by_key_head(heads_BPHE: Tensor, key_heads: int) -> Tensor:
+def by_key_head(heads_BPHE: Tensor, key_heads: int) -> Tensor:
     """[B, P, H, E] → [B, N, R, E]: each key head with the query rows that read it."""
     return heads_BPHE.unflatten(2, (key_heads, -1)).permute(0, 2, 3, 1, 4).flatten(2, 3)
 

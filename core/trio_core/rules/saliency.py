@@ -62,7 +62,7 @@ def tail_saliency(call: LayerCall, readout: Readout, rows: Places, valid: MaskBS
                 sums_BMD = weights_BNRS.to(normed_BSD.dtype).flatten(1, 2) @ normed_BSD
                 sums_BNRD = sums_BMD.view(*weights_BNRS.shape[:3], -1)
                 with fast_backward_of_few_rows(residual_BPD):
-                    rows_BPD = _finish_rows(seen.layer, sums_BNRD, residual_BPD)
+                    rows_BPD = finish_rows(seen.layer, sums_BNRD, residual_BPD)
                     logits_BPV = readout.head(readout.lean_norm()(rows_BPD))
         with span("proxy_loss"):
             slope_BPV, log_scale_B = loss_slope(logits_BPV.detach())
@@ -140,7 +140,7 @@ def _block_of(places: Places, block: slice) -> Places:
     return places[:, block]
 
 
-def _finish_rows(layer: AttentionLayer, sums_BNRD: Tensor, residual_BPD: Tensor) -> Tensor:
+def finish_rows(layer: AttentionLayer, sums_BNRD: Tensor, residual_BPD: Tensor) -> Tensor:
     """The layer's output at the supervised rows [B, P, D], from the weighted sums of normed hidden rows."""
     rows, key_heads = residual_BPD.shape[1], sums_BNRD.shape[1]
     # Every sum passes the whole value module; of its output a sum reads only its own key head.

@@ -23,11 +23,9 @@ def traced(model, inputs, **options):
 
 
 def widest_difference(model, inputs, **options) -> float:
-    """Greatest relative difference of tail and autograd scores over all stages, at tokens both still have."""
-    worst = 0.0
-    for tail, plain in zip(
-        traced(model, inputs, **options), traced(model, inputs, saliency="autograd", **options), strict=True
-    ):
+    """Greatest relative difference of the scores and autograd's over all stages, at tokens both still have."""
+    worst, by_autograd = 0.0, {**options, "saliency": "autograd"}
+    for tail, plain in zip(traced(model, inputs, **options), traced(model, inputs, **by_autograd), strict=True):
         if tail.scores is None:
             assert plain.scores is None
             continue

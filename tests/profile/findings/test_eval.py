@@ -207,3 +207,11 @@ def test_terminal_page_markdown_and_latex_show_the_same_report(document: Evaluat
     for shown in (in_terminal(report), render(report), markdown(report), latex(report)):
         assert all(text in shown for text in ("Use trio at 33.3", "1789.0", "fastv", "0.3308"))
     assert not list(too_wide(report))
+
+
+def test_what_the_prefills_of_a_cell_told_of_themselves_stands_under_the_costs(document: Evaluation):
+    first, *others = document.cells
+    noted = first.model_copy(update={"notes": ("other code ran",)})
+    last = pages.cost_page(document.model_copy(update={"cells": (noted, *others)})).blocks[-1]
+    assert isinstance(last, Sentences)
+    assert last.lines == [f"{pages.name_of(first)}: other code ran."]

@@ -148,6 +148,12 @@ def test_a_stage_that_drops_next_to_none_is_told():
     assert "At 77.0 % the stage of trio after layer 10 drops 3 of 576 tokens, and pays for the scores of all." in told
 
 
+def test_what_the_prefills_told_of_themselves_is_told_once():
+    noted = [measurement(retention=part).model_copy(update={"notes": ("other code ran",)}) for part in (0.11, 0.33)]
+    told = verdict.doubts(document(study(retentions=(0.11, 0.33)), noted))
+    assert told.count("trio: other code ran.") == 1
+
+
 def test_a_cell_that_the_break_even_leaves_out_is_named():
     asked = study(retentions=(0.11, 0.33))
     uncounted = measurement("trio", 0.33).model_copy(update={"gamma_counted": None})

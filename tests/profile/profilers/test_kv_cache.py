@@ -10,7 +10,7 @@ from trio_profile.profilers import kv_cache
 def test_held_bytes_are_the_predicted_ones_in_every_layer(tiny_workload, retention):
     method = Grid(retention=retention)
     schedule = method.schedule(36, 6)
-    held = kv_cache.measure(tiny_workload, method)
+    held, _ = kv_cache.measure(tiny_workload, method)
     shape = tiny_workload.shape
     assert held == [(n + shape.text_tokens) * 2 * 32 * 4 for n in schedule.tokens_by_layer]
     assert sum(held) == kv_cache.predicted_bytes(shape, schedule.tokens_by_layer)

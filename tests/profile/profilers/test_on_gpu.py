@@ -174,7 +174,7 @@ def test_the_cache_holds_what_the_schedule_says(device: str, name: str):
     work = workload(device)
     study = make(model="pocket", device=device, dtype="bfloat16", methods=(name,), retentions=(0.333,))
     (planned,) = plan(study, work.shape)
-    held = kv_cache.measure(work, method(name))
+    held, _ = kv_cache.measure(work, method(name))
     assert sum(held) == kv_cache.predicted_bytes(work.shape, planned.schedule.tokens_by_layer)
 
 

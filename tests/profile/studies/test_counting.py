@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests.profile.studying import plan
+from trio_profile.inputs.workload import build
 from trio_profile.records.schema import Cell, Measurement
 from trio_profile.studies.counting import count, measure_dense, memory_failure
 
@@ -23,6 +24,15 @@ def test_a_cell_has_the_exact_quantities_of_dense_and_of_its_schedule(tiny_study
     assert cell.gamma_counted is not None and 0 < cell.gamma_counted < 1
     assert cell.launches is not None and dense.launches is not None and cell.launches > dense.launches
     assert len(dense.distinct_ratios) == 6
+
+
+def test_a_cell_tells_that_other_code_ran_than_was_asked_for(tiny_study):
+    """Eager attention gives its layers a mask, and such a layer is not compiled."""
+    asked = tiny_study.model_copy(update={"options": {"saliency": "compiled"}, "attention": "eager"})
+    workload = build(asked)
+    planned, *_ = plan(asked, workload.shape)
+    told = count(workload, planned, asked)["notes"]
+    assert told == ("saliency 'compiled': the layer has an attention mask; 'tail' ran instead",)
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,15 @@ def test_scores_are_of_the_answers_that_were_timed(evaluation, study, tmp_path):
     assert found.lmms_eval.startswith("0.")
 
 
+def test_an_answer_tells_that_other_code_ran_than_was_asked_for(evaluation, study, tmp_path):
+    found, answers = asked(
+        evaluation, study, own_tasks(tmp_path), limit=2, attention="eager", options={"saliency": "compiled"}
+    )
+    note = "saliency 'compiled': the layer has an attention mask; 'tail' ran instead"
+    assert [answer.answers[0].notes for answer in answers] == [(note,), (note,)]
+    assert found.cells[0].notes == (note,)
+
+
 def test_each_answer_has_its_work_and_its_cache(evaluation, study, tmp_path):
     """36 visual tokens, 6 layers of width 32 with an FFN of 80, 4 bytes a number."""
     found, answers = asked(evaluation, study, own_tasks(tmp_path), limit=1, gamma=2.0)

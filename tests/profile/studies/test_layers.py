@@ -8,6 +8,8 @@ import pytest
 from tests.profile.command import complaint
 from tests.profile.faking import FakeClock
 from trio_profile.cli import run
+from trio_profile.findings.blocks import Sentences
+from trio_profile.findings.layers_totals import totals_page
 from trio_profile.records.schema import Study
 from trio_profile.studies import flops, layers
 
@@ -79,6 +81,15 @@ def test_a_method_without_a_proxy_loss_has_empty_columns_and_never_0(tiny_study:
     row = layers.run(asked).efficiency
     assert row.proxy_loss_ms is row.backward_ms is row.with_factor("counted") is None
     assert row.selection_ms.value > 0 and row.fastv_saved > 0
+
+
+def test_a_prefill_whose_saliency_was_not_compiled_says_so(tiny_study: Study):
+    options = {"options": {"saliency": "compiled"}, "attention": "eager"}
+    found = layers.run(tiny_study.model_copy(update={"cell_seconds": 0.01, "retentions": (0.4,), **options}))
+    assert found.notes == ("saliency 'compiled': the layer has an attention mask; 'tail' ran instead",)
+    kept_in_mind = totals_page(found).blocks[-1]
+    assert isinstance(kept_in_mind, Sentences)
+    assert f"trio: {found.notes[0]}." in kept_in_mind.lines
 
 
 def test_a_cell_whose_sampling_stops_leaves_the_rounds():
