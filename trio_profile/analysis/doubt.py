@@ -27,6 +27,15 @@ Kind = Literal[
     "sessions",
     "cached",
     "commits",
+    "client saturated",
+    "queueing at the client",
+    "failed requests",
+    "unequal answers",
+    "prompt length",
+    "prefix cache",
+    "few requests",
+    "one piece",
+    "unsteady warm-up",
 ]
 
 DENSE_MATTERS = 0.05

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trio_profile.errors import StoreError
-from trio_profile.reading import read_bytes
 from trio_profile.records.answers import AnsweredQuestion, RefusedCell
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
 from trio_profile.records.files import ANSWERS
-from trio_profile.records.lines import LineReader, is_cut_off_header
+from trio_profile.records.lines import LineReader, content_of
 from trio_profile.records.record import Record
 from trio_profile.records.schema import Header, Session, Study
-from trio_profile.records.writing import append_line, cannot_write, require_regular, write_whole
+from trio_profile.records.writing import append_line, cannot_write, write_whole
 
 Key = tuple[str, str, int, str]
 """What identifies a question: its task, its split, its number, and the hash of its prompt."""
@@ -78,7 +77,7 @@ class AnswerStore:
         self.found = Answered()
         self._path = None if directory is None else directory / ANSWERS
         if self._path is not None and directory is not None:
-            data = _content(self._path)
+            data = content_of(self._path)
             stored = self._read(data) if data else None
             if stored is not None and self.found.questions:
                 require_same("study", stored.model_dump(), study.model_dump(), directory)
@@ -121,13 +120,3 @@ class AnswerStore:
         if reader.newer:
             raise StoreError(f"{self._path} has a newer format: upgrade trio-profile, or choose another --out")
         return stored
-
-
-def _content(path: Path) -> bytes:
-    """Return the content of a file; empty if it is missing or holds only the beginning of a header."""
-    require_regular(path)
-    try:
-        data = read_bytes(path) if path.exists() else b""
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
-    return b"" if is_cut_off_header(data) else data

@@ -1,15 +1,17 @@
-"""The lines of `measurements.jsonl` and `answers.jsonl`: from the text of one line to its record."""
+"""The lines of `measurements.jsonl`, `answers.jsonl` and `requests.jsonl`: from the text of one line to its record."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from trio_profile.errors import StoreError
-from trio_profile.reading import parse_json
+from trio_profile.reading import parse_json, read_bytes
 from trio_profile.records.record import FORMAT, Record, first_problem
 from trio_profile.records.schema import Dense, Header, Measurement, Picture, Session, TimingLine
 from trio_profile.records.versions import is_newer_minor
+from trio_profile.records.writing import require_regular
 
 Line = Header | Session | Dense | Picture | Measurement | TimingLine
 RECORDS: dict[str, type[Line]] = {
@@ -63,6 +65,19 @@ class LineReader:
             self.newer = is_newer_minor(version)
         except StoreError as error:
             raise HeaderError(str(error)) from error
+
+
+def content_of(path: Path) -> bytes:
+    """Return the content of a store; empty if the file is missing or holds only the beginning of a header.
+
+    Raises StoreError if the file cannot be read.
+    """
+    require_regular(path)
+    try:
+        data = read_bytes(path) if path.exists() else b""
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+    return b"" if is_cut_off_header(data) else data
 
 
 def is_cut_off_header(data: bytes) -> bool:

@@ -32,7 +32,9 @@ class BreakEven(Record):
     measured: tuple[float, float] | None = None
 
 
-def measured_break_even(retentions: Sequence[float], ratios: Sequence[Groups], machine: float = 0.0) -> BreakEven:
+def measured_break_even(
+    retentions: Sequence[float], ratios: Sequence[Groups], machine: float = 0.0, *, logarithmic: bool = False
+) -> BreakEven:
     """Break-even of a timed quantity from the paired ratios (pruned / dense) of each retention.
 
     The ratios' medians are fitted by a sequence that never falls, because keeping more tokens never costs less. Between
@@ -42,6 +44,7 @@ def measured_break_even(retentions: Sequence[float], ratios: Sequence[Groups], m
 
     ratios: of each retention by session, each session in the order of measurement.
     machine: the spread of the machine's state, see `intervals.machine_spread`.
+    logarithmic: whether the lines between two retentions are straight for the logarithms of the ratios.
     """
     order = np.argsort(retentions)
     x = np.asarray(retentions, dtype=float)[order]
@@ -49,7 +52,10 @@ def measured_break_even(retentions: Sequence[float], ratios: Sequence[Groups], m
         return BreakEven(status="inconclusive")
     groups = [ratios[i] for i in order]
     medians = np.array([centre(one) for one in groups])
-    below, above = np.array([ratio_interval(one, machine=machine) for one in groups]).T - medians
+    ends = np.array([ratio_interval(one, machine=machine) for one in groups]).T
+    if logarithmic:
+        medians, ends = 1 + np.log(medians), 1 + np.log(ends)
+    below, above = ends - medians
     fit = _fit(medians, [sum(len(session) for session in one) for one in groups])
     return _place(x, fit - 1, fit + below - 1, fit + above - 1)
 

@@ -1,0 +1,137 @@
+"""Closed and open loops, in virtual time: the servers are queues whose throughput is known."""
+
+from itertools import count
+
+import pytest
+
+from tests.profile.serving import Queue, virtual
+from trio_profile.errors import StudyError
+from trio_profile.records.endpoint_study import Load
+from trio_profile.traffic.segment import EACH, MOST_WINDOWS, Limits, Measured, run_segment, window_of
+
+
+def run(queue: Queue, load: Load, *, requests: int = 40, seconds: float = 1000.0, seed: str = "0") -> Measured:
+    bodies = ((number, {}) for number in count())
+    return virtual(run_segment(queue.ask, bodies, load, Limits(requests, seconds), seed=seed))
+
+
+def closed(value: int) -> Load:
+    return Load(loop="closed", value=value)
+
+
+def throughput(found: Measured) -> float:
+    """Measured requests per second."""
+    return 1000 * sum(one.measured for one in found.requests) / (found.end_ms - found.start_ms)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 4, 8, 16])
+def test_a_closed_loop_has_the_throughput_of_the_queue(at_once):
+    encode, rest = 0.5, 1.5
+    found = run(Queue(encode, rest), closed(at_once), requests=80)
+    assert throughput(found) == pytest.approx(min(at_once / (encode + rest), 1 / encode), rel=1e-6)
+    assert found.steady and found.stopped == "requests"
+
+
+def test_as_many_requests_are_measured_as_were_asked_for_and_the_warm_up_comes_first():
+    found = run(Queue(0.1, 0.3), closed(3), requests=20)
+    assert [one.measured for one in found.requests].count(True) == 20
+    assert not any(one.measured for one in found.requests[: found.warm_ups])
+    assert found.requests[found.warm_ups].measured and found.warm_ups % window_of(closed(3)) == 0
+    assert [one.measured for one in found.requests[-2:]] == [False, False]  # under way when the last one ended
+    many = run(Queue(0.1, 0.3), closed(16), requests=20)
+    assert sum(one.measured for one in many.requests) == EACH * 16
+
+
+def test_no_more_requests_are_under_way_than_the_load_says():
+    found = run(Queue(0.1, 0.3), closed(5), requests=30)
+    marks = sorted([(one.sent_ms, 1) for one in found.requests] + [(one.end_ms, -1) for one in found.requests])
+    running = most = 0
+    for _, step in marks:
+        running += step
+        most = max(most, running)
+    assert most == 5
+
+
+def test_time_ends_a_segment_with_at_least_one_request():
+    found = run(Queue(0.5, 0.5), closed(1), requests=10_000, seconds=20.0)
+    assert found.stopped == "seconds"
+    assert throughput(found) == pytest.approx(1.0)
+    assert found.end_ms - found.start_ms <= 20_000
+    slow = run(Queue(50.0, 50.0), closed(1), requests=10_000, seconds=20.0)
+    assert sum(one.measured for one in slow.requests) == 1
+
+
+def test_a_warm_up_that_does_not_become_stable_ends_anyway():
+    class Alternating(Queue):
+        async def ask(self, body):
+            self.encode_s = 10.0 if (len(self.bodies) // 4) % 2 else 0.1
+            return await super().ask(body)
+
+    found = run(Alternating(0.1, 0.1), closed(1), requests=8)
+    assert not found.steady
+    assert found.warm_ups == MOST_WINDOWS * 4
+
+
+def test_an_open_loop_sends_at_its_rate_whether_or_not_answers_come():
+    fast = run(Queue(0.01, 0.01), Load(loop="open", value=5), requests=400)
+    span = max(one.due_ms for one in fast.requests) - min(one.due_ms for one in fast.requests)
+    assert len(fast.requests) / span * 1000 == pytest.approx(5, rel=0.2)
+    slow = run(Queue(1.0, 0.0), Load(loop="open", value=5), requests=60, seconds=30)
+    waits = [one.ttft_ms for one in slow.requests if one.measured]
+    assert max(waits) > 10_000  # the queue grows: arrivals do not wait for answers
+
+
+def test_two_segments_with_one_seed_have_the_same_arrivals():
+    first, second = (run(Queue(rest, 0.0), Load(loop="open", value=2), seed="7") for rest in (0.01, 0.02))
+    arrivals = [sorted(one.due_ms for one in found.requests)[:30] for found in (first, second)]
+    assert arrivals[0] == arrivals[1]
+    other = run(Queue(0.01, 0.0), Load(loop="open", value=2), seed="8")
+    assert sorted(one.due_ms for one in other.requests)[:30] != arrivals[0]
+
+
+def test_every_measured_arrival_of_an_open_loop_is_answered():
+    found = run(Queue(0.6, 2.0), Load(loop="open", value=1.5), requests=50)
+    assert sum(one.measured for one in found.requests) == 50
+    assert all(one.first_ms is not None for one in found.requests)
+
+
+@pytest.mark.parametrize("load", [closed(1), closed(8), Load(loop="open", value=3)])
+def test_failures_in_a_row_break_a_segment_off(load):
+    queue = Queue(0.1, 0.1, fails=lambda number: number > 6)
+    found = run(queue, load, requests=1000)
+    assert found.failure == "HTTP 503: too busy"
+    assert len(queue.bodies) < 60
+
+
+@pytest.mark.parametrize("load", [closed(2), Load(loop="open", value=3)])
+def test_single_failures_are_taken_down(load):
+    found = run(Queue(0.1, 0.1, fails=lambda number: number % 5 == 0), load, requests=50)
+    assert found.failure is None
+    errors = [one for one in found.requests if one.error is not None]
+    assert 0.1 < len(errors) / len(found.requests) < 0.3
+    assert all(one.ttft_ms is None for one in errors)
+
+
+@pytest.mark.parametrize("load", [closed(2), Load(loop="open", value=3)])
+def test_pictures_that_run_out_end_the_segment_with_their_error(load):
+    def bodies():
+        for number in range(20):
+            yield number, {}
+        raise StudyError("too few pictures")
+
+    with pytest.raises(StudyError, match="too few pictures"):
+        virtual(run_segment(Queue(0.1, 0.1).ask, bodies(), load, Limits(100, 100.0)))
+
+
+def test_the_delay_of_a_request_that_waits_for_the_client_counts():
+    class Late(Queue):
+        async def ask(self, body):
+            import asyncio
+
+            await asyncio.sleep(0.2)
+            return await super().ask(body)
+
+    found = run(Late(0.1, 0.0), closed(1), requests=10)
+    one = found.requests[-1]
+    assert one.sent_ms - one.due_ms == pytest.approx(200)
+    assert one.ttft_ms == pytest.approx(300)

@@ -1,0 +1,128 @@
+"""The client of one server, on loopback."""
+
+import asyncio
+import os
+import socket
+
+import httpx2
+import pytest
+
+from tests.profile.serving import FakeServer
+from trio_profile.traffic.server import Server, base_of
+from trio_profile.traffic.stream import Body, Reply
+
+BODY: Body = {"messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]}
+
+
+def ask(url: str, *, key: str | None = None, timeout: float = 20.0) -> Reply:
+    async def main() -> Reply:
+        async with Server(url, key, timeout) as server:
+            return await server.ask(BODY)
+
+    return asyncio.run(main())
+
+
+def models(url: str) -> tuple[str, ...]:
+    async def main() -> tuple[str, ...]:
+        async with Server(url, None, 20.0) as server:
+            return await server.models()
+
+    return asyncio.run(main())
+
+
+def free_address() -> str:
+    """An address at which nothing listens."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{found.getsockname()[1]}"
+
+
+def test_a_streamed_answer_has_its_times_and_its_tokens():
+    with FakeServer(tokens=4, rest_s=0.03) as server:
+        reply = ask(server.url)
+    assert reply.error is None and reply.status == 200 and reply.software == "fake/1"
+    assert reply.first is not None and reply.sent < reply.first < reply.end
+    assert reply.stream is not None
+    assert (reply.stream.pieces, reply.stream.prompt_tokens, reply.stream.output_tokens) == (4, 10, 4)
+
+
+def test_the_models_are_those_that_the_server_lists():
+    with FakeServer(models=("one", "two")) as server:
+        assert models(server.url) == models(f"{server.url}/v1/") == ("one", "two")
+
+
+@pytest.mark.parametrize(
+    ("url", "base"),
+    [
+        ("http://host", "http://host/v1"),
+        ("http://host:8000/", "http://host:8000/v1"),
+        ("http://host/v1/", "http://host/v1"),
+        ("http://host/v3", "http://host/v3"),
+        ("http://host/models", "http://host/models/v1"),
+    ],
+)
+def test_the_version_is_added_to_an_address_without_one(url, base):
+    assert base_of(url) == base
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("status 404", "HTTP 404: no luck with no key"),
+        ("status 503", "HTTP 503: no luck with no key"),
+        ("json", "it does not stream: it answers with application/json"),
+        ("early", "it closed the stream before the end of its answer"),
+        ("error", "it says in its stream: out of memory"),
+        ("redirect", "it redirects to http://127.0.0.1:1/elsewhere, which is not followed"),
+    ],
+)
+def test_a_fault_of_the_server_is_one_line(fault, says):
+    with FakeServer(fault=fault) as server:
+        assert ask(server.url).error == says
+        assert len(server.requests) == 1
+
+
+def test_a_server_that_does_not_answer_in_time_has_failed():
+    with FakeServer(fault="silent") as server:
+        assert ask(server.url, timeout=0.3).error == "no answer within 0.3 s"
+
+
+def test_an_address_without_a_server_cannot_be_reached():
+    url = free_address()
+    assert ask(url).error == "it cannot be reached (Connection refused)"
+    with pytest.raises(ConnectionError, match="cannot be reached"):
+        models(url)
+
+
+def test_a_server_without_a_list_of_models_says_nothing():
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(404 if request.url.host == "none" else 200, text="<html>")
+
+    async def main(url: str) -> tuple[str, ...]:
+        async with Server(url, None, 1.0, httpx2.MockTransport(answer)) as server:
+            return await server.models()
+
+    assert asyncio.run(main("http://none")) == asyncio.run(main("http://page")) == ()
+
+
+def test_the_key_is_sent_and_never_stands_in_an_error():
+    with FakeServer(fault="status 401") as server:
+        reply = ask(server.url, key="sk-secret")
+        assert server.requests[0][1]["authorization"] == "Bearer sk-secret"
+    assert reply.error == "HTTP 401: no luck with Bearer …"
+
+
+def test_a_proxy_of_the_environment_is_not_used(monkeypatch):
+    monkeypatch.setitem(os.environ, "HTTP_PROXY", free_address())
+    monkeypatch.setitem(os.environ, "ALL_PROXY", free_address())
+    with FakeServer() as server:
+        assert ask(server.url).error is None
+
+
+def test_an_endless_error_page_is_cut_off():
+    async def main() -> Reply:
+        transport = httpx2.MockTransport(lambda _: httpx2.Response(500, text="x" * 10_000_000))
+        async with Server("http://host", None, 10.0, transport) as server:
+            return await server.ask(BODY)
+
+    assert len(str(asyncio.run(main()).error)) <= 200

@@ -1,0 +1,70 @@
+"""Words that the report of `endpoints` uses in its sentences, tables and charts."""
+
+from trio_profile import units
+from trio_profile.analysis.endpoints import EndpointsDocument, LoadBreakEven, Quantity
+from trio_profile.records.endpoint_study import Loop
+
+NAMES: dict[Quantity, str] = {
+    "throughput": "throughput",
+    "goodput": "goodput",
+    "ttft_p50_ms": "median TTFT",
+    "ttft_p95_ms": "95th percentile of TTFT",
+    "ttft_p99_ms": "99th percentile of TTFT",
+    "tpot_ms": "TPOT",
+    "total_ms": "total time",
+}
+"""The quantities, as a reader calls them."""
+
+
+def load_words(loop: Loop) -> str:
+    """What a load of a loop is called."""
+    return "concurrency" if loop == "closed" else "rate"
+
+
+def loops_of(document: EndpointsDocument) -> list[Loop]:
+    """The loops that were measured."""
+    return list(dict.fromkeys(one.loop for one in document.loads))
+
+
+def sentence(found: LoadBreakEven) -> str:
+    """Up to which load pruning pays, as a whole sentence."""
+    return f"Pruning {pays(found, f' in {NAMES[found.quantity]}')}."
+
+
+def pays(found: LoadBreakEven, of_what: str = "") -> str:
+    """Up to which load pruning pays, beginning with a verb: `pays up to a concurrency of 6.7 [5.9, 7.4]`.
+
+    of_what: stands after `pays`: ` in throughput`.
+    """
+    word = load_words(found.loop)
+    measured = f", {units.load(found.measured[0])} to {units.load(found.measured[1])}" if found.measured else ""
+    if found.status == "crossing" and found.load is not None and found.ci95 is not None:
+        side = "up to" if found.pays == "below" else "from"
+        return f"pays{of_what} {side} a {word} of {units.load_within(found.load, found.ci95)}{_cut_off(found)}"
+    if found.status == "always":
+        return f"pays{of_what} at every {word} measured{measured}"
+    if found.status == "never":
+        return f"pays{of_what} at no {word} measured{measured}"
+    return f"is inconclusive{of_what}{_possible(found)}"
+
+
+def _possible(found: LoadBreakEven) -> str:
+    """Where an inconclusive break-even may lie. Empty if it may lie anywhere, and if nothing is known."""
+    if found.ci95 is None or found.measured is None:
+        return ""
+    if found.ci95[0] > found.measured[0]:
+        return f"; break-even may lie above {units.load(found.ci95[0])}"
+    if found.ci95[1] < found.measured[1]:
+        return f"; break-even may lie below {units.load(found.ci95[1])}"
+    return ""
+
+
+def _cut_off(found: LoadBreakEven) -> str:
+    """Where the interval was cut off. A crossing is looked for only between the loads that were measured."""
+    if found.ci95 is None or found.measured is None:
+        return ""
+    if found.ci95[1] >= found.measured[1]:
+        return "; the interval ends with the highest load measured"
+    if found.ci95[0] <= found.measured[0]:
+        return "; the interval begins with the lowest load measured"
+    return ""

@@ -1,0 +1,142 @@
+"""Pictures for requests, no two alike, so that no cache can answer.
+
+Drawn pictures are the pocket model's scenes: each number has its own (inputs/pocket/scenes.py). Pictures of a directory
+are used again and again, each time cut out at another place: all cut-outs of a study have lost the same few pixels at
+their edges. A cut-out that equals an earlier one is left out.
+"""
+
+import io
+from base64 import b64encode
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from math import ceil, isqrt
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from trio_profile.errors import StudyError
+from trio_profile.inputs.pocket.grammar import ask
+from trio_profile.inputs.pocket.scenes import render, scene
+from trio_profile.inputs.questions import open_picture
+
+DEFAULT_PROMPT = "Describe the picture."
+_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
+_QUALITY = 90
+_MOST_LOST = 0.125
+"""The largest share of a picture's shorter side that may be cut off."""
+_SPARE = 1.25
+"""So many times the needed cut-outs are planned: some may be equal, and an interrupted study needs further ones."""
+_SEEDS = 1 << 40
+"""Seeds of drawn pictures lie this far apart for two seeds of a study."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What one request shows and asks.
+
+    number: of the picture.
+    url: the picture as a `data:` address.
+    prompt: the question.
+    """
+
+    number: int
+    url: str
+    prompt: str
+
+
+class Pictures:
+    """Hands out pictures. Each is handed out once.
+
+    directory: where the pictures are; None draws them.
+    prompt: the question; None: see `records.endpoint_study.EndpointStudy.prompt`.
+    seed: of the drawn pictures.
+    needed: how many pictures the whole study needs. It decides how much the cut-outs lose.
+    first: the first number that is still free.
+    Raises StudyError if the directory has no pictures, or too few for so many requests.
+    """
+
+    def __init__(
+        self, directory: Path | None, prompt: str | None, *, seed: int = 0, needed: int = 1, first: int = 0
+    ) -> None:
+        self._prompt, self._seed, self._next = prompt, seed, first
+        self._ready: deque[Shown] = deque()
+        self._known: set[bytes] = set()
+        self._files = [] if directory is None else picture_files(directory)
+        self._directory = directory
+        self._lost = self._cut_off(ceil(_SPARE * needed)) if directory is not None else 0
+
+    def prepare(self, number: int) -> None:
+        """Make pictures until so many are ready. Raises StudyError if there are not enough."""
+        while len(self._ready) < number:
+            self._ready.append(self._make())
+
+    def take(self) -> Shown:
+        """Return the next picture. One that was not prepared is made now."""
+        return self._ready.popleft() if self._ready else self._make()
+
+    def all(self) -> Iterator[Shown]:
+        """Yield picture after picture, without end."""
+        while True:
+            yield self.take()
+
+    def _make(self) -> Shown:
+        """Return a new picture with the next number. Numbers whose picture equals an earlier one are left out."""
+        while True:
+            number = self._next
+            self._next += 1
+            image, question = self._drawn(number) if self._directory is None else (self._cut_out(number), "")
+            data = _encoded(image)
+            digest = sha256(data).digest()
+            if digest not in self._known:
+                self._known.add(digest)
+                prompt = self._prompt or question or DEFAULT_PROMPT
+                return Shown(number, f"data:image/jpeg;base64,{b64encode(data).decode()}", prompt)
+
+    def _drawn(self, number: int) -> tuple[Image.Image, str]:
+        """Return a drawn picture and a question about it."""
+        found = scene(self._seed * _SEEDS + number)
+        return render(found), ask(found, 1, np.random.default_rng(number)).text
+
+    def _cut_out(self, number: int) -> Image.Image:
+        """Return a part of a picture: each further use begins at another pixel."""
+        use, file = divmod(number, len(self._files))
+        places = self._lost + 1
+        if use >= places**2:
+            raise StudyError(f"{self._directory} has too few pictures for another request; add some")
+        image = open_picture(self._files[file])
+        top, left = divmod(use, places)
+        width, height = image.width - self._lost, image.height - self._lost
+        return image.crop((left, top, left + width, top + height))
+
+    def _cut_off(self, needed: int) -> int:
+        """Return how many pixels every cut-out loses in width and height, so that there are enough of them."""
+        lost = isqrt(ceil(needed / len(self._files)) - 1) + 1 if needed > len(self._files) else 0
+        shortest = min(min(open_picture(file).size) for file in self._files)
+        if lost > _MOST_LOST * shortest:
+            most = len(self._files) * (int(_MOST_LOST * shortest) + 1) ** 2
+            raise StudyError(
+                f"{self._directory} has {len(self._files)} pictures: they give at most {most} different cut-outs, and "
+                f"this study may need {needed}; add pictures, or ask for fewer --requests, --rounds or loads"
+            )
+        return lost
+
+
+def picture_files(directory: Path) -> list[Path]:
+    """Return the pictures of a directory, by name. Raises StudyError if it has none or cannot be read."""
+    try:
+        found = sorted(path for path in directory.iterdir() if path.suffix.lower() in _SUFFIXES and path.is_file())
+    except OSError as error:
+        raise StudyError(f"--pictures {directory} cannot be read: {error.strerror}; name a directory") from error
+    if not found:
+        raise StudyError(f"--pictures {directory} has no pictures; put JPEG or PNG files there")
+    return found
+
+
+def _encoded(image: Image.Image) -> bytes:
+    """Return a picture as a JPEG file."""
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=_QUALITY)
+    return file.getvalue()

@@ -1,0 +1,164 @@
+"""One server behind a URL that speaks OpenAI's chat completions: which models it has, and one streamed answer.
+
+Nothing is sent to another address: redirects are not followed, and no proxy of the environment is used.
+"""
+
+import asyncio
+import json
+import os
+import re
+from types import TracebackType
+from typing import Any
+
+import httpx2
+
+from trio_profile.reading import parse_json
+from trio_profile.text import first_line, one_line
+from trio_profile.traffic.stream import Body, Reply, Stream, message_of
+
+_MOST_CHARACTERS = 8_000_000
+"""A longer answer has failed."""
+_LONGEST_REASON = 200
+_VERSIONED = re.compile(r"/v\d+$")
+_STREAM = "text/event-stream"
+UNREACHABLE = "it cannot be reached"
+UNSTREAMED = "it does not stream"
+"""How two of the reasons begin for which a request has failed."""
+
+
+def base_of(url: str) -> str:
+    """Return the address below which the endpoints are: `http://host:8000` → `http://host:8000/v1`."""
+    url = url.rstrip("/")
+    return url if _VERSIONED.search(url) else f"{url}/v1"
+
+
+class Server:
+    """The client of one server. Use it in `async with`.
+
+    url: the base address, with or without `/v1`.
+    key: sent as a bearer token; None for none. It never stands in an error.
+    timeout: seconds after which a request has failed.
+    transport: None for the network.
+    """
+
+    def __init__(
+        self, url: str, key: str | None, timeout: float, transport: httpx2.AsyncBaseTransport | None = None
+    ) -> None:
+        self.url = url
+        self._base, self._key, self._timeout = base_of(url), key, timeout
+        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        self._client = httpx2.AsyncClient(
+            headers=headers,
+            timeout=httpx2.Timeout(timeout),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None),
+            follow_redirects=False,
+            trust_env=False,
+            transport=transport,
+        )
+
+    async def __aenter__(self) -> "Server":
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.__aexit__(kind, error, trace)
+
+    async def models(self) -> tuple[str, ...]:
+        """Return the names of the models that the server lists; empty if it does not say.
+
+        Raises ConnectionError, with the reason, if the server cannot be reached.
+        """
+        try:
+            async with asyncio.timeout(self._timeout):
+                response = await self._client.get(f"{self._base}/models")
+                listed = parse_json(response.content)["data"] if response.is_success else []
+                return tuple(one["id"] for one in listed if isinstance(one["id"], str))
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol) as error:
+            raise ConnectionError(self._reason(error)) from error
+        except (httpx2.HTTPError, TimeoutError, ValueError, KeyError, TypeError):
+            return ()
+
+    async def ask(self, body: Body) -> Reply:
+        """Send one request and read its streamed answer. An error is part of what is returned, never raised."""
+        loop = asyncio.get_running_loop()
+        stream, seen = Stream(), dict[str, Any]()
+        sent, error = loop.time(), None
+        try:
+            async with asyncio.timeout(self._timeout):
+                content = json.dumps(body, ensure_ascii=False).encode()
+                error = await self._read(content, stream, seen)
+        except TimeoutError:
+            error = f"no answer within {self._timeout:g} s"
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as fault:
+            error = self._reason(fault, seen)
+        return Reply(
+            sent=sent,
+            first=stream.first,
+            end=loop.time() if error is not None or stream.last is None else stream.last,
+            stream=stream,
+            error=None if error is None else self._without_key(one_line(error)[:_LONGEST_REASON]),
+            **seen,
+        )
+
+    async def _read(self, content: bytes, stream: Stream, seen: dict[str, Any]) -> str | None:
+        """Read an answer into `stream`. Return what is wrong with it; None if nothing is.
+
+        seen: gets the status and the software of the server.
+        """
+        loop, characters = asyncio.get_running_loop(), 0
+        headers = {"Content-Type": "application/json", "Accept": _STREAM}
+        url = f"{self._base}/chat/completions"
+        async with self._client.stream("POST", url, content=content, headers=headers) as response:
+            seen.update(status=response.status_code, software=response.headers.get("server", ""))
+            if response.is_redirect:
+                return f"it redirects to {response.headers.get('location', 'nowhere')}, which is not followed"
+            if not response.is_success:
+                return f"HTTP {response.status_code}: {await _reason_of(response)}"
+            kind = response.headers.get("content-type", "nothing").partition(";")[0].strip()
+            if kind != _STREAM:
+                return f"{UNSTREAMED}: it answers with {kind}"
+            async for line in response.aiter_lines():
+                stream.read(line, loop.time())
+                characters += len(line)
+                if stream.error is not None:
+                    return f"it says in its stream: {stream.error}"
+                if characters > _MOST_CHARACTERS:
+                    return f"its answer has more than {_MOST_CHARACTERS} characters"
+        return None if stream.ended else "it closed the stream before the end of its answer"
+
+    def _reason(self, error: BaseException, seen: dict[str, Any] | None = None) -> str:
+        """Return why a request failed, in one line."""
+        if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+            return f"{UNREACHABLE} ({_innermost(error)})"
+        if isinstance(error, httpx2.RemoteProtocolError | httpx2.ReadError) and seen:
+            return "it closed the stream before the end of its answer"
+        return f"it broke the connection ({_innermost(error)})"
+
+    def _without_key(self, text: str) -> str:
+        return text.replace(self._key, "…") if self._key else text
+
+
+async def _reason_of(response: httpx2.Response) -> str:
+    """Return the message of an answer that is an error, in one line."""
+    found = bytearray()
+    async for part in response.aiter_bytes():
+        found += part
+        if len(found) > _MOST_CHARACTERS:
+            break
+    text = found.decode("utf-8", "replace")
+    try:
+        said = message_of(parse_json(text))
+    except ValueError:
+        said = ""
+    return said or one_line(text)[:_LONGEST_REASON] or "no reason"
+
+
+def _innermost(error: BaseException) -> str:
+    """Return the message of the error that led to this one, such as `Connection refused`."""
+    while (cause := error.__cause__ or error.__context__) is not None and not isinstance(cause, asyncio.CancelledError):
+        error = cause
+    if isinstance(error, OSError) and error.errno is not None:
+        return os.strerror(error.errno) if error.errno > 0 else str(error.strerror)
+    return first_line(error)
