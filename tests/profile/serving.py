@@ -77,12 +77,14 @@ class Queue:
     encode_s, rest_s: their times. In a closed loop of c requests it answers min(c / (encode_s + rest_s), 1 / encode_s)
         requests per second.
     noise: relative standard deviation of each time.
+    exponential: whether the times of encoding have an exponential distribution. Then `throughput` is exact.
     fails: whether the n-th request fails.
     """
 
     encode_s: float
     rest_s: float
     noise: float = 0.0
+    exponential: bool = False
     seed: int = 0
     prompt_tokens: int = 100
     fails: Callable[[int], bool] = lambda _: False
@@ -98,13 +100,26 @@ class Queue:
         self.bodies.append(body)
         number, sent = len(self.bodies), loop.time()
         async with self._encoder:
-            await asyncio.sleep(self._noisy(self.encode_s))
+            mean = self.encode_s
+            await asyncio.sleep(self._draw.expovariate(1 / mean) if self.exponential else self._noisy(mean))
         first = loop.time()
         await asyncio.sleep(self._noisy(self.rest_s))
         if self.fails(number):
             return Reply(sent=sent, end=loop.time(), status=503, error="HTTP 503: too busy")
         stream = Stream(first, loop.time(), 2, True, self.prompt_tokens, 2)
         return Reply(sent=sent, first=first, end=loop.time(), stream=stream, status=200)
+
+    def throughput(self, at_once: int) -> float:
+        """Answered requests per second in a closed loop, by mean value analysis [Reiser and Lavenberg 1980].
+
+        It is exact for exponential times of encoding, and for any times of the rest.
+        """
+        waiting = found = 0.0
+        for number in range(1, at_once + 1):
+            encode = self.encode_s * (1 + waiting)
+            found = number / (encode + self.rest_s)
+            waiting = found * encode
+        return found
 
     def _noisy(self, seconds: float) -> float:
         return seconds * max(self._draw.gauss(1, self.noise), 0.1)

@@ -4,8 +4,7 @@ A kind of study names the options that it takes (`Kind.options`). `parameters` m
 `fields` turns what was given on the line into fields of a Study.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,40 +13,10 @@ import typer
 
 from trio_profile import units
 from trio_profile.cli.common_options import DRY_RUN, JSON, LATEX, MARKDOWN, OUTPUT, RESUME, STUDY_FILE
+from trio_profile.cli.option import CLAIM, INPUT, METHOD, MODEL, PANELS, SAMPLING, Option
+from trio_profile.cli.server_options import SERVER_OPTIONS
 from trio_profile.cli.values import absolute, assignments, comma_list, name_or_path, one_or_more
 from trio_profile.studies.kinds import FIELDS, Kind
-
-SERVER, MODEL, METHOD, INPUT, CLAIM, SAMPLING = "Server", "Model", "Method", "Input", "Claim", "Sampling"
-"""Panels of a verb's help, in their order. OUTPUT is the last one."""
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option of the command line.
-
-    panel: the heading under which a verb's help lists it.
-    type: what typer reads.
-    help: one sentence.
-    default: the default of Study, as the help says it. A kind with a default of its own overrides it.
-    empty: what an empty default of a kind means, as the help says it.
-    names: on the command line, the main one first. Empty: made from the option's name.
-    read: makes the field's value from what typer read.
-    minimum: the smallest number that is accepted.
-    metavar: what the help shows for the value.
-    positional: whether it is an argument without a name.
-    """
-
-    panel: str
-    type: Any
-    help: str
-    default: str = ""
-    empty: str = ""
-    names: tuple[str, ...] = ()
-    read: Callable[[Any], Any] | None = None
-    minimum: int | None = None
-    metavar: str | None = None
-    positional: bool = False
-
 
 OPTIONS: dict[str, Option] = {
     "claims": Option(
@@ -57,32 +26,7 @@ OPTIONS: dict[str, Option] = {
         read=name_or_path,
         positional=True,
     ),
-    # Server
-    "dense_url": Option(
-        SERVER, str, "Address of the dense server, such as http://localhost:8000.", names=("--dense",), metavar="URL"
-    ),
-    "pruned_url": Option(
-        SERVER,
-        str,
-        "Address of the pruned server.",
-        "the dense one, with --pruned-body",
-        names=("--pruned",),
-        metavar="URL",
-    ),
-    "served_model": Option(
-        SERVER,
-        str,
-        "The name of the model, as both servers know it.",
-        "the only one that they list",
-        names=("--model",),
-    ),
-    "body": Option(SERVER, str, "Further fields of every request, as a JSON object.", metavar="JSON"),
-    "pruned_body": Option(
-        SERVER, str, "Further fields of every request with pruning, as a JSON object.", metavar="JSON"
-    ),
-    "key_variable": Option(
-        SERVER, str, "The environment variable that holds the key of the servers. The key is not kept.", metavar="NAME"
-    ),
+    **SERVER_OPTIONS,
     # Model
     "model": Option(MODEL, str, "A built-in model, a checkpoint directory, or a hub repository.", "pocket"),
     "device": Option(MODEL, str, "cpu or cuda; for flops also meta (any size, no weights).", "cuda if there is one"),
@@ -174,14 +118,6 @@ OPTIONS: dict[str, Option] = {
         names=("--asked", "--pictures"),
         minimum=1,
     ),
-    "picture_directory": Option(
-        INPUT,
-        Path,
-        "A directory of pictures. Each use cuts a picture out at another place, so that no two requests are alike.",
-        "drawn pictures",
-        names=("--pictures",),
-        read=absolute,
-    ),
     "text_tokens": Option(
         INPUT, int, "Text tokens beside a drawn picture.", "60, or the question of a model that has questions"
     ),
@@ -245,46 +181,6 @@ OPTIONS: dict[str, Option] = {
     "cold_l2": Option(
         SAMPLING, bool, "CUDA: overwrite the L2 cache before each run.", "--warm-l2", names=("--cold-l2/--warm-l2",)
     ),
-    "concurrency": Option(
-        SAMPLING,
-        str,
-        "Comma list of loads: how many requests are always under way (closed loop).",
-        "1,2,4,8,16,32 without --rate",
-        read=comma_list(int),
-        metavar="LOADS",
-    ),
-    "rate": Option(
-        SAMPLING,
-        str,
-        "Comma list of loads: how many requests arrive per second, at random times (open loop).",
-        read=comma_list(float),
-        metavar="LOADS",
-    ),
-    "rounds": Option(
-        SAMPLING, int, "How often each load is measured, dense and pruned. The intervals are over the rounds.", "4"
-    ),
-    "requests": Option(
-        SAMPLING, int, "Measured requests of a segment; at least 4 for each one that is under way.", "100"
-    ),
-    "segment_seconds": Option(
-        SAMPLING, float, "Measure a segment for at most this many seconds.", "60", names=("--seconds",)
-    ),
-    "timeout_seconds": Option(
-        SAMPLING, float, "A request that takes longer than this many seconds has failed.", "120", names=("--timeout",)
-    ),
-    "ttft_limit_ms": Option(
-        SAMPLING,
-        float,
-        "Count a request for the goodput if its first token comes within this many milliseconds.",
-        names=("--ttft-limit-ms",),
-    ),
-    "check_cache": Option(
-        SAMPLING,
-        bool,
-        "Also compare one repeated picture with distinct pictures, to see whether a cache answers.",
-        "--no-check-cache",
-        names=("--check-cache/--no-check-cache",),
-    ),
     # Output
     "unit": Option(OUTPUT, Literal["macs", "flops"], "Unit of the tables.", "macs"),
 }
@@ -313,12 +209,19 @@ DISPLAY = ("unit",)
 
 def parameters(kind: Kind) -> list[Parameter]:
     """The parameters of a kind's verb: the options that it takes, then those of every verb."""
-    taken = [_parameter(name, kind) for name in OPTIONS if name in kind.options]
+    names = sorted((name for name in OPTIONS if name in kind.options), key=_place)
+    taken = [_parameter(name, kind) for name in names]
     directory = Path(kind.out) if kind.out else None
     common = {"study": (STUDY_FILE, None), "out": (_out(kind), directory), "resume": (RESUME, True)}
     common |= {name: (type_, False) for name, type_ in (("dry_run", DRY_RUN), ("json", JSON))}
     common |= {name: (type_, False) for name, type_ in (("markdown", MARKDOWN), ("latex", LATEX))}
     return taken + [keyword(name, type_, default) for name, (type_, default) in common.items()]
+
+
+def _place(name: str) -> int:
+    """Where the panel of an option stands in the help. Arguments come first."""
+    option = OPTIONS[name]
+    return -1 if option.positional else PANELS.index(option.panel)
 
 
 def keyword(name: str, type_: Any, default: Any = None) -> Parameter:

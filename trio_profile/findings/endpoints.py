@@ -9,9 +9,7 @@ from trio_profile.analysis.endpoints import (
     ArmAtLoad,
     AtLoad,
     EndpointsDocument,
-    Gain,
     LoadBreakEven,
-    OverRounds,
     Quantity,
 )
 from trio_profile.findings import endpoint_charts
@@ -21,6 +19,7 @@ from trio_profile.findings.endpoint_words import NAMES, load_words, loops_of, pa
 from trio_profile.findings.entries import NOTHING, tone
 from trio_profile.findings.study_page import sessions_table
 from trio_profile.records.endpoint_study import Loop
+from trio_profile.records.estimate import Gain, OverRounds
 from trio_profile.records.requests import ARMS
 
 _SERIOUS = ("client saturated", "queueing at the client", "failed requests", "unequal answers", "prefix cache")

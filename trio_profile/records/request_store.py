@@ -88,9 +88,9 @@ class RequestStore:
     """
 
     def __init__(self, directory: Path | None, study: EndpointStudy, session: Session):
-        """Open the store: create it, or continue one with the same study on the same kind of machine.
+        """Open the store: a new one, or one with the same study on the same kind of machine.
 
-        A file without a finished segment is replaced.
+        A file without a finished segment is replaced when the session begins.
 
         directory: None keeps the requests in memory.
         Raises StoreError if the file holds requests of another study, is no store, or cannot be read or written.
@@ -106,14 +106,16 @@ class RequestStore:
                 require_same_environment(self.found.sessions, session.environment, directory)
             else:
                 self.found = Asked()
-                write_whole(self._path, _line(RequestHeader(study=study)) + "\n")
-        self._opened, self._begun = session, False
+        self._header, self._opened = RequestHeader(study=study), session
 
     def begin(self) -> None:
-        """Write the session. A study that finds nothing left to measure opens no session."""
-        if not self._begun:
-            self._begun = True
-            self._append([self._opened])
+        """Write the session, and before the first one the header.
+
+        A study that asks nobody writes nothing. Raises StoreError if the file cannot be written.
+        """
+        if self._path is not None and not self.found.sessions:
+            write_whole(self._path, _line(self._header) + "\n")
+        self._append([self._opened])
 
     def add(self, servers: Sequence[ServerFacts]) -> None:
         """Add what the servers say of themselves. Raises StoreError if it cannot be written."""

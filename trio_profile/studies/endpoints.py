@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from trio_profile.analysis.endpoints import EndpointsDocument, document_of
+from trio_profile.analysis.endpoint_loads import document_of
+from trio_profile.analysis.endpoints import EndpointsDocument
 from trio_profile.errors import StudyError
 from trio_profile.inputs import host
 from trio_profile.progress import Step, Watch, ignore

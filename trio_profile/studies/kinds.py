@@ -168,7 +168,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="endpoints",
             group="Measure",
-            summary="Compare a dense server with a pruned one under load: up to which concurrency does pruning pay?\n\n"
+            summary="Compare a dense server with a pruned one under load: up to which concurrency pruning pays.\n\n"
             "It asks servers that speak OpenAI's chat completions, in turn, with pictures that no request repeats. "
             "Finished segments are not measured again. This needs the extra `endpoints`.",
             options=(

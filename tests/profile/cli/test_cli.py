@@ -10,12 +10,16 @@ from trio_profile.cli.verbs import commands
 from trio_profile.studies.kinds import KINDS, Group
 
 GROUPS = {
-    "Measure": ["sweep", "compare", "eval"],
+    "Measure": ["sweep", "compare", "eval", "endpoints"],
     "Explain": ["flops", "layers"],
     "Judge": ["check", "gate", "audit"],
     "Paper": ["ablate", "theory"],
     "Look": ["show", "report", "export", "methods", "models", "env", "glossary"],
 }
+
+
+SERVERS = ("endpoints", "--dense", "http://127.0.0.1:9", "--pruned", "http://127.0.0.1:9/v1")
+"""Two servers that are not there."""
 
 
 def test_the_verbs_stand_in_groups(capsys):
@@ -92,6 +96,23 @@ def test_an_argument_that_is_missing_names_the_help(capsys):
         (["theory", "--pixels", "64,1000000000"], "pixels = (64, 1000000000): the most can be 100000000"),
         (["ablate", "--pixels", "few,many"], "--pixels 'few,many' is not a comma list of numbers"),
         (["sweep", "--batch", "0"], "batch = 0"),
+        (["endpoints"], "no server is named: give --dense URL, and --pruned URL or --pruned-body JSON"),
+        (["endpoints", "--dense", "http://h"], "dense and pruned are the same server with the same requests"),
+        (["endpoints", "--dense", "http://h", "--pruned-body", "{}"], "dense and pruned are the same server"),
+        (["endpoints", "--dense", "h:80", "--pruned", "http://h"], "--dense 'h:80' is no address of a server"),
+        (["endpoints", "--dense", "ftp://h", "--pruned", "http://h"], "--dense 'ftp://h' is no address of a server"),
+        (["endpoints", "--dense", "http://h:99999", "--pruned", "http://h"], "--dense 'http://h:99999' is no address"),
+        (["endpoints", "--dense", "http://me:secret@h", "--pruned", "http://h"], "--dense http…@h: an address is kept"),
+        (["endpoints", "--dense", "http://h", "--pruned-body", "{"], "--pruned-body '{' is not JSON"),
+        (["endpoints", "--dense", "http://h", "--pruned-body", "[1]"], "--pruned-body '[1]' is no JSON object"),
+        (["endpoints", "--dense", "http://h", "--pruned-body", '{"stream": false}'], "the study sets stream itself"),
+        ([*SERVERS, "--concurrency", "0"], "concurrency.0 = 0: input should be greater than or equal to 1"),
+        ([*SERVERS, "--concurrency", "many"], "--concurrency 'many' is not a comma list of numbers"),
+        ([*SERVERS, "--rate", "-1"], "rates.0 = -1.0: input should be greater than 0"),
+        ([*SERVERS, "--rounds", "1"], "rounds = 1: input should be greater than or equal to 2"),
+        ([*SERVERS, "--seconds", "nan"], "segment_seconds = nan"),
+        ([*SERVERS, "--pictures", "nowhere"], "nowhere cannot be read: No such file or directory"),
+        ([*SERVERS, "--pictures", "docs"], "docs has no pictures"),
         (["report", "nowhere"], "nowhere does not exist"),
         (["audit", "trio-2062"], "claims 'trio-2062' are not built in"),
         (["audit", "nowhere.yaml"], "nowhere.yaml is no file"),
@@ -115,7 +136,7 @@ def test_an_argument_that_is_missing_names_the_help(capsys):
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(arguments, says, tmp_path, capsys):
-    where = ["--out", str(tmp_path / "out")] if arguments[0] == "sweep" else []
+    where = ["--out", str(tmp_path / "out")] if arguments[0] in ("sweep", "endpoints") else []
     assert says in complaint(capsys, *arguments, *where)
     assert not (tmp_path / "out").exists()
 
