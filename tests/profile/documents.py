@@ -450,7 +450,7 @@ def endpoints_document() -> EndpointsDocument:
             concurrency=(1, 2, 4, 8),
             rates=(3.0,),
             rounds=3,
-            ttft_limit_ms=500,
+            ttft_limit_ms=600,
             requests=20,
         )
     )

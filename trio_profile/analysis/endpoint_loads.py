@@ -126,16 +126,19 @@ def _ratios(
 ) -> dict[Quantity, list[float]]:
     """Return the ratio of costs, pruned over dense, of each round, by quantity.
 
-    The cost of a rate is its reciprocal. Rounds in which an arm lacks a value, or has 0, are left out; a quantity with
-    fewer than two rounds is left out too.
+    The cost of a rate is its reciprocal. If one arm has a rate of 0, it counts as half a request in its segment. Rounds
+    in which an arm lacks a value, or both have 0, are left out; a quantity with fewer than two rounds is left out too.
     """
     ratios: dict[Quantity, list[float]] = defaultdict(list)
     for segments in pairs:
         dense, pruned = (values_of(study, one, found.requests[one.number]) for one in segments)
+        halves = [500 / (one.end_ms - one.start_ms) if one.end_ms > one.start_ms else 0.0 for one in segments]
         for name in QUANTITIES:
-            if dense.get(name) and pruned.get(name):
-                ratio = pruned[name] / dense[name]
-                ratios[name].append(1 / ratio if name in RATES else ratio)
+            costs = dense.get(name, 0.0), pruned.get(name, 0.0)
+            if name in RATES and any(costs) and name in dense and name in pruned:
+                costs = max(costs[1], halves[1]), max(costs[0], halves[0])
+            if all(costs):
+                ratios[name].append(costs[1] / costs[0])
     return {name: ratios[name] for name in QUANTITIES if len(ratios[name]) >= _LEAST_ROUNDS}
 
 

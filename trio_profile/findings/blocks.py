@@ -97,6 +97,7 @@ class Axis:
     low, high: its ends. Where they are None, the data decide.
     suffix: written after each number, as ` %` or `×`.
     log: logarithmic.
+    ticks: for a logarithmic axis, the values that have a label. Empty: the powers of ten.
     names: for an axis of categories, the names of the places 0, 1, 2 …
     digits: decimals of a number in a tooltip.
     """
@@ -106,6 +107,7 @@ class Axis:
     high: float | None = None
     suffix: str = ""
     log: bool = False
+    ticks: Sequence[float] = ()
     names: Sequence[str] = ()
     digits: int = 2
 

@@ -66,7 +66,7 @@ def _curves(id: str, caption: str, unit: str, at: Sequence[AtLoad], series: Sequ
 def _axis(at: Sequence[AtLoad]) -> Axis:
     loads = [one.load for one in at]
     title = "Requests under way" if at[0].loop == "closed" else "Requests that arrive per second"
-    return Axis(title, min(loads) / 1.15, max(loads) * 1.15, log=True, digits=1)
+    return Axis(title, min(loads) / 1.15, max(loads) * 1.15, log=True, ticks=loads, digits=1)
 
 
 def _gains(at: Sequence[AtLoad], name: Quantity, colour: int) -> Series:

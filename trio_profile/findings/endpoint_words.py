@@ -13,7 +13,15 @@ NAMES: dict[Quantity, str] = {
     "tpot_ms": "TPOT",
     "total_ms": "total time",
 }
-"""The quantities, as a reader calls them."""
+"""The quantities in a sentence."""
+HEADS: dict[Quantity, str] = {
+    **NAMES,
+    "ttft_p50_ms": "TTFT p50",
+    "ttft_p95_ms": "TTFT p95",
+    "ttft_p99_ms": "TTFT p99",
+    "total_ms": "total",
+}
+"""The quantities at the head of a column."""
 
 
 def load_words(loop: Loop) -> str:

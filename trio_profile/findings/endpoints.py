@@ -6,6 +6,7 @@ from math import floor
 from trio_profile import units
 from trio_profile.analysis.endpoints import (
     QUANTITIES,
+    RATES,
     ArmAtLoad,
     AtLoad,
     EndpointsDocument,
@@ -15,12 +16,13 @@ from trio_profile.analysis.endpoints import (
 from trio_profile.findings import endpoint_charts
 from trio_profile.findings.blocks import Block, Confidence, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.doubts import PUBLISHED, blocks_of
-from trio_profile.findings.endpoint_words import NAMES, load_words, loops_of, pays, sentence
+from trio_profile.findings.endpoint_words import HEADS, NAMES, load_words, loops_of, pays, sentence
 from trio_profile.findings.entries import NOTHING, tone
 from trio_profile.findings.study_page import sessions_table
 from trio_profile.records.endpoint_study import Loop
 from trio_profile.records.estimate import Gain, OverRounds
 from trio_profile.records.requests import ARMS
+from trio_profile.text import listed
 
 _SERIOUS = ("client saturated", "queueing at the client", "failed requests", "unequal answers", "prefix cache")
 """The kinds of doubt under which a gain may be wrong by more than its interval."""
@@ -31,7 +33,7 @@ def report(document: EndpointsDocument) -> Report:
     study = document.study
     servers = "one server" if study.pruned is None else "two servers"
     facts = [servers, *(facts.software for facts in document.servers[:1] if facts.software)]
-    facts += [units.number_of(study.rounds, "round"), f"{study.new_tokens} new tokens"]
+    facts += [units.number_of(study.rounds, "round"), f"at most {units.number_of(study.new_tokens, 'token')} an answer"]
     return Report(
         subject="Pruning",
         preposition="in a server of",
@@ -59,7 +61,7 @@ def findings_page(document: EndpointsDocument) -> Page:
     blocks: list[Block] = [
         Sentences("Recommendation", list(recommendation(document))),
         Sentences("What was found", list(_found(document))),
-        *(table for loop in loops_of(document) if (table := break_even_table(document, loop)).rows),
+        *(break_even_table(document, loop) for loop in loops_of(document) if _several(document, loop)),
         *(chart for loop in loops_of(document) for chart in endpoint_charts.gains(document, loop)),
     ]
     return Page(
@@ -67,7 +69,8 @@ def findings_page(document: EndpointsDocument) -> Page:
         "Does pruning pay in this server?",
         "A gain is above 1 if pruning is better: throughput is pruned over dense, times are dense over pruned. In each "
         "round both arms were measured under each load, one after the other, in balanced order. A gain is made within "
-        "a round, and its 95 % interval is over the rounds. The break-even is the load at which the gain crosses 1.",
+        "a round, and its 95 % interval is over the rounds. The break-even is the load at which the gain crosses 1. "
+        "Between two loads it is interpolated, so measure loads near it.",
         blocks,
     )
 
@@ -78,6 +81,7 @@ def loads_page(document: EndpointsDocument) -> Page:
     for loop in loops_of(document):
         at = [one for one in document.loads if one.loop == loop]
         blocks += [gain_table(at), *endpoint_charts.curves(document, loop), arm_table(at)]
+    blocks.append(columns())
     return Page(
         "loads",
         "Load by load",
@@ -133,9 +137,10 @@ def recommendation(document: EndpointsDocument) -> Iterator[str]:
         if main is None:
             continue
         yield _advice(main)
-        for one in known.values():
-            if one.quantity != main.quantity and _contradicts(one, main):
-                yield f"The {NAMES[one.quantity]} says otherwise: pruning {pays(one)}."
+        others = [one for one in known.values() if one.quantity != main.quantity and _contradicts(one, main)]
+        for words in dict.fromkeys(map(pays, others)):
+            names = listed([NAMES[one.quantity] for one in others if pays(one) == words])
+            yield f"Otherwise in {names}: there pruning {words}."
 
 
 def _advice(found: LoadBreakEven) -> str:
@@ -164,7 +169,8 @@ def _contradicts(one: LoadBreakEven, main: LoadBreakEven) -> bool:
 
 def _found(document: EndpointsDocument) -> Iterator[str]:
     for one in document.break_even:
-        yield sentence(one)
+        if one.quantity in RATES and one.measured is not None and one.measured[0] < one.measured[1]:
+            yield sentence(one)
     for loop in loops_of(document):
         at = [one for one in document.loads if one.loop == loop and "throughput" in one.gains]
         if len(at) > 1:
@@ -211,7 +217,7 @@ def gain_table(at: Sequence[AtLoad]) -> Table:
         for one in at
     ]
     caption = f"Gain of pruning by {load_words(at[0].loop)}"
-    return Table(caption, (load_words(at[0].loop), *(NAMES[name] for name in quantities)), rows)
+    return Table(caption, (load_words(at[0].loop), *(HEADS[name] for name in quantities)), rows)
 
 
 def arm_table(at: Sequence[AtLoad]) -> Table:
@@ -220,14 +226,33 @@ def arm_table(at: Sequence[AtLoad]) -> Table:
     columns = (
         load_words(at[0].loop),
         "arm",
-        *(NAMES[name] for name in quantities),
+        *(HEADS[name] for name in quantities),
         "prompt",
         "answer",
         "requests",
         "failed",
     )
     rows = [_arm_row(one, arm, getattr(one, arm), quantities) for one in at for arm in ARMS]
-    return Table("Each arm", columns, rows, keys=2, detail=True)
+    return Table(f"Each arm by {load_words(at[0].loop)}", columns, rows, keys=2, detail=True)
+
+
+def columns() -> Terms:
+    """What stands in each column."""
+    ttft = "of the time to the first token"
+    items = [
+        ("throughput", "answered requests per second."),
+        ("goodput", "answered requests per second whose first token came within --ttft-limit-ms."),
+        ("TTFT p50, p95, p99", f"the median, the 95th and the 99th percentile {ttft}."),
+        ("TPOT", "the median time of each further token of an answer."),
+        ("total", "the median time of the whole answer."),
+        ("prompt, answer", "tokens of the prompt and of the answer, as the server reports them; means."),
+    ]
+    return Terms("Columns", items, detail=True)
+
+
+def _several(document: EndpointsDocument, loop: Loop) -> bool:
+    """Whether a loop has several loads. One load has no break-even."""
+    return sum(one.loop == loop for one in document.loads) > 1
 
 
 def _arm_row(at: AtLoad, name: str, arm: ArmAtLoad, quantities: Sequence[Quantity]) -> list[Entry]:

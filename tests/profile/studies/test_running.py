@@ -90,9 +90,7 @@ def test_what_is_no_file_in_place_of_a_study_is_refused_at_once(make, tmp_path):
 
 
 def test_an_empty_directory_holds_no_study(tmp_path):
-    with pytest.raises(
-        StoreError, match=r"holds no study: none of measurements\.jsonl, evaluation\.json, endpoints\.json"
-    ):
+    with pytest.raises(StoreError, match=r"none of measurements\.jsonl, evaluation\.json, endpoints\.json"):
         running.read(tmp_path)
     with pytest.raises(StoreError, match="nowhere does not exist"):
         running.read(tmp_path / "nowhere")
