@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.profile.documents import asked_of, segment_with
-from tests.profile.serving import study
+from tests.profile.fake_servers import study
 from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.endpoint_doubts import doubts_about
 from trio_profile.records.endpoint_study import Load

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from tests.profile.documents import asked_of, endpoints_document, segment_with
-from tests.profile.serving import study
+from tests.profile.fake_servers import study
 from trio_profile.analysis.endpoint_loads import break_even, document_of, values_of
 from trio_profile.records.endpoint_study import Load
 

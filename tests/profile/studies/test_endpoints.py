@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from tests.profile.command import complaint, document
-from tests.profile.serving import FakeServer, Queue, study, virtual
+from tests.profile.fake_servers import FakeServer, Queue, study, virtual
 from tests.profile.traffic.test_server import free_address
 from trio_profile.analysis.endpoint_loads import document_of
 from trio_profile.analysis.endpoints import EndpointsDocument

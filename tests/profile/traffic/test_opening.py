@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.profile.serving import FakeServer, study
+from tests.profile.fake_servers import FakeServer, study
 from tests.profile.traffic.test_server import free_address
 from trio_profile.errors import StudyError
 from trio_profile.records.endpoint_study import EndpointStudy

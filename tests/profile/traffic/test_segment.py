@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from tests.profile.serving import Queue, virtual
+from tests.profile.fake_servers import Queue, virtual
 from trio_profile.errors import StudyError
 from trio_profile.records.endpoint_study import Load
 from trio_profile.traffic.segment import EACH, MOST_WINDOWS, Limits, Measured, run_segment, window_of

@@ -7,7 +7,7 @@ import socket
 import httpx2
 import pytest
 
-from tests.profile.serving import FakeServer
+from tests.profile.fake_servers import FakeServer
 from trio_profile.traffic.server import Server, base_of
 from trio_profile.traffic.stream import Body, Reply
 
