@@ -94,10 +94,8 @@ class Terms:
 class Axis:
     """One axis of a chart.
 
-    low, high: its ends. Where they are None, the data decide.
-    suffix: written after each number, as ` %` or `×`.
-    log: logarithmic.
-    ticks: for a logarithmic axis, the values that have a label. Empty: the powers of ten.
+    low, high: its ends; where they are None, the data decide. suffix: written after each number, as ` %` or `×`.
+    log: logarithmic. ticks: the values with a label on such an axis; empty: the powers of ten.
     names: for an axis of categories, the names of the places 0, 1, 2 …
     digits: decimals of a number in a tooltip.
     """
@@ -107,9 +105,9 @@ class Axis:
     high: float | None = None
     suffix: str = ""
     log: bool = False
-    ticks: Sequence[float] = ()
     names: Sequence[str] = ()
     digits: int = 2
+    ticks: Sequence[float] = ()
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ def loops_of(document: EndpointsDocument) -> list[Loop]:
 
 def sentence(found: LoadBreakEven) -> str:
     """Up to which load pruning pays, as a whole sentence."""
+    if found.status == "inconclusive":
+        return f"It is inconclusive whether pruning pays in {NAMES[found.quantity]}{_possible(found)}."
     return f"Pruning {pays(found, f' in {NAMES[found.quantity]}')}."
 
 

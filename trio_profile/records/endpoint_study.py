@@ -54,7 +54,7 @@ class EndpointStudy(Record):
     ttft_limit_ms: a request counts for the goodput if its first token comes within this time. None: no goodput.
     check_cache: whether one repeated picture is compared with distinct pictures.
     key_variable: the environment variable that holds the key of the servers. The key itself is never stored.
-    seed: seed of the drawn pictures, of the arrivals and of all orders.
+    seed: seed of the arrivals and of all orders. With the id of the session it is also the seed of the drawn pictures.
     """
 
     verb: Literal["endpoints"] = "endpoints"

@@ -90,7 +90,7 @@ class RequestStore:
     def __init__(self, directory: Path | None, study: EndpointStudy, session: Session):
         """Open the store: a new one, or one with the same study on the same kind of machine.
 
-        A file without a finished segment is replaced when the session begins.
+        The file of another study is replaced when the session begins, if no segment of it is finished.
 
         directory: None keeps the requests in memory.
         Raises StoreError if the file holds requests of another study, is no store, or cannot be read or written.
@@ -101,7 +101,7 @@ class RequestStore:
         if self._path is not None and directory is not None:
             data = content_of(self._path)
             stored = self._read(data) if data else None
-            if stored is not None and self.found.segments:
+            if stored is not None and (self.found.segments or stored == study):
                 require_same("study", stored.model_dump(), study.model_dump(), directory)
                 require_same_environment(self.found.sessions, session.environment, directory)
             else:

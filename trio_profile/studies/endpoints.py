@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from hashlib import sha256
 from pathlib import Path
 
 from trio_profile.analysis.endpoint_loads import document_of
@@ -128,11 +129,15 @@ def address_of(study: EndpointStudy, arm: Arm) -> str:
 
 
 def pictures_of(study: EndpointStudy, store: RequestStore) -> Pictures:
-    """Return the pictures that the study has not shown yet. Raises StudyError if there are too few."""
+    """Return the pictures that the study has not shown yet. Raises StudyError if there are too few.
+
+    Each session draws other pictures, because a server may remember those of an earlier study.
+    """
+    drawn = sha256(f"{study.seed} {store.session}".encode()).digest()
     return Pictures(
         None if study.pictures is None else Path(study.pictures),
         study.prompt,
-        seed=study.seed,
+        seed=int.from_bytes(drawn[:4]),
         needed=most_requests(study),
         first=store.found.next_picture,
     )
