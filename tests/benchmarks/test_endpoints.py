@@ -13,7 +13,7 @@ import pytest
 from tests.profile.fake_servers import FakeServer, study
 from trio_profile.studies import endpoints
 
-RUNS = 5
+RUNS = 2
 COMPUTED = 5.0
 
 

@@ -58,7 +58,7 @@ def document_of(study: EndpointStudy, found: Asked) -> EndpointsDocument:
         loads=loads,
         break_even=_break_evens(loads, {load: _ratios(study, by_load[load], found) for load in by_load}),
         cache=(checks := _cache_checks(study, pairs, found)),
-        clients=tuple(_client(load, [one for pair in pairs for one in pair], found) for load in by_load),
+        clients=tuple(_client(load, by_load[load], found) for load in study.loads if load in by_load),
         doubts=tuple(doubts_about(found, {check.arm: check.speedup for check in checks})),
     )
 
@@ -212,9 +212,9 @@ def _cache_checks(
     return tuple(checks)
 
 
-def _client(load: Load, segments: Sequence[Segment], found: Asked) -> ClientAtLoad:
+def _client(load: Load, pairs: Sequence[tuple[Segment, Segment]], found: Asked) -> ClientAtLoad:
     """Return how the client did under one load."""
-    own = [(segment, found.requests[segment.number]) for segment in segments if segment.load == load]
+    own = [(segment, found.requests[segment.number]) for pair in pairs for segment in pair]
     return ClientAtLoad(
         load=load,
         cpu_share=max(segment.cpu_share for segment, _ in own),

@@ -1,6 +1,7 @@
 """The kind `endpoints`: its answers in virtual time, where the break-even is known, and its errors on loopback."""
 
 import json
+import sys
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -314,6 +315,15 @@ def test_the_key_is_in_no_file(asked_small, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("SOME_KEY")
     said = complaint(capsys, "endpoints", "--dense", "http://h", "--pruned", "http://i", "--key-variable", "SOME_KEY")
     assert "--key-variable SOME_KEY: this environment variable is empty" in said
+
+
+def test_an_extra_that_is_missing_is_named(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    for name in ("trio_profile.traffic.server", "trio_profile.traffic.opening", "trio_profile.studies.endpoints"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    said = complaint(capsys, "endpoints", "--dense", "http://h", "--pruned", "http://i")
+    assert "endpoints needs the extra 'endpoints'" in said and "pip install 'trio-profile[endpoints]'" in said
+    assert document(capsys, "endpoints", "--dense", "http://h", "--pruned", "http://i", "--dry-run")["segments"] == 48
 
 
 def test_another_store_in_the_directory_is_refused(tmp_path):
