@@ -24,6 +24,11 @@ HEADS: dict[Quantity, str] = {
 """The quantities at the head of a column."""
 
 
+def in_words(quantity: Quantity) -> str:
+    """A quantity in a sentence, with its article: `throughput`, `the median TTFT`."""
+    return f"the {NAMES[quantity]}" if "TTFT" in NAMES[quantity] else NAMES[quantity]
+
+
 def load_words(loop: Loop) -> str:
     """What a load of a loop is called."""
     return "concurrency" if loop == "closed" else "rate"
@@ -37,8 +42,8 @@ def loops_of(document: EndpointsDocument) -> list[Loop]:
 def sentence(found: LoadBreakEven) -> str:
     """Up to which load pruning pays, as a whole sentence."""
     if found.status == "inconclusive":
-        return f"It is inconclusive whether pruning pays in {NAMES[found.quantity]}{_possible(found)}."
-    return f"Pruning {pays(found, f' in {NAMES[found.quantity]}')}."
+        return f"It is inconclusive whether pruning pays in {in_words(found.quantity)}{_possible(found)}."
+    return f"Pruning {pays(found, f' in {in_words(found.quantity)}')}."
 
 
 def pays(found: LoadBreakEven, of_what: str = "") -> str:

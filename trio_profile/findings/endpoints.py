@@ -16,7 +16,7 @@ from trio_profile.analysis.endpoints import (
 from trio_profile.findings import endpoint_charts
 from trio_profile.findings.blocks import Block, Confidence, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.doubts import PUBLISHED, blocks_of
-from trio_profile.findings.endpoint_words import HEADS, NAMES, load_words, loops_of, pays, sentence
+from trio_profile.findings.endpoint_words import HEADS, NAMES, in_words, load_words, loops_of, pays, sentence
 from trio_profile.findings.entries import NOTHING, tone
 from trio_profile.findings.study_page import sessions_table
 from trio_profile.records.endpoint_study import Loop
@@ -133,38 +133,43 @@ def recommendation(document: EndpointsDocument) -> Iterator[str]:
     """What to do, in one or two sentences."""
     for loop in loops_of(document):
         known = {one.quantity: one for one in document.break_even if one.loop == loop}
-        main = known.get("goodput") or known.get("throughput")
+        # Below its limit, a server of the open loop answers as many requests as arrive.
+        main = known.get("goodput") or known.get("throughput" if loop == "closed" else "ttft_p95_ms")
         if main is None:
             continue
         yield _advice(main)
         others = [one for one in known.values() if one.quantity != main.quantity and _contradicts(one, main)]
         for words in dict.fromkeys(map(pays, others)):
-            names = listed([NAMES[one.quantity] for one in others if pays(one) == words])
+            names = listed([in_words(one.quantity) for one in others if pays(one) == words])
             yield f"Otherwise in {names}: there pruning {words}."
 
 
 def _advice(found: LoadBreakEven) -> str:
-    name = NAMES[found.quantity]
+    name, word = in_words(found.quantity), load_words(found.loop)
+    ends = found.measured or (0.0, 0.0)
+    where = f"a {word} of {units.load(ends[0])}" if ends[0] == ends[1] else f"every {word} that was measured"
     if found.status == "always":
-        return f"Use pruning: it is better in {name} at every {load_words(found.loop)} that was measured."
+        return f"Use pruning: it is better in {name} at {where}."
     if found.status == "never":
-        return f"Do not use pruning here: it is worse in {name} at every {load_words(found.loop)} that was measured."
+        return f"Do not use pruning here: it is worse in {name} at {where}."
     if found.status == "crossing" and found.ci95 is not None:
         safe = found.ci95[0] if found.pays == "below" else found.ci95[1]
         limit = units.load(floor(safe) if found.loop == "closed" and found.pays == "below" else safe)
         side = "up to" if found.pays == "below" else "from"
         return (
-            f"Use pruning {side} a {load_words(found.loop)} of {limit}, and the dense model "
+            f"Use pruning {side} a {word} of {limit}, and the dense model "
             f"{'above' if found.pays == 'below' else 'below'} it, as far as {name} decides."
         )
     return f"Measure longer: these rounds do not say whether pruning pays in {name}."
 
 
 def _contradicts(one: LoadBreakEven, main: LoadBreakEven) -> bool:
-    """Whether two quantities say opposite things at some load."""
-    opposite = {("always", "never"), ("never", "always")}
-    crosses = (one.status, main.status) in {("crossing", "always"), ("crossing", "never")}
-    return (one.status, main.status) in opposite or crosses or {one.status, main.status} == {"never", "crossing"}
+    """Whether two quantities measurably say different things at some load."""
+    if "inconclusive" in (one.status, main.status):
+        return False
+    if one.ci95 is None or main.ci95 is None:
+        return one.status != main.status
+    return one.pays != main.pays or one.ci95[0] > main.ci95[1] or one.ci95[1] < main.ci95[0]
 
 
 def _found(document: EndpointsDocument) -> Iterator[str]:

@@ -36,6 +36,13 @@ def test_each_outcome_has_its_advice():
     assert advice(status="crossing", load=3.0, ci95=(2.5, 3.6), pays="above") == [
         "Use pruning from a concurrency of 3.6, and the dense model below it, as far as throughput decides."
     ]
+    assert advice(status="never", measured=(4, 4)) == [
+        "Do not use pruning here: it is worse in throughput at a concurrency of 4."
+    ]
+    rate = {"quantity": "ttft_p95_ms", "loop": "open", "measured": (1, 8)}
+    assert advice(**rate, status="always") == [
+        "Use pruning: it is better in the 95th percentile of TTFT at every rate that was measured."
+    ]
     assert advice(status="inconclusive", ci95=(1, 8)) == [
         "Measure longer: these rounds do not say whether pruning pays in throughput."
     ]
@@ -48,7 +55,7 @@ def test_quantities_that_disagree_are_said_together():
     ]
     main = LoadBreakEven(quantity="throughput", loop="closed", status="always", measured=(1, 8))
     assert list(recommendation(with_break_evens(main, *both)))[1] == (
-        "Otherwise in median TTFT and 95th percentile of TTFT: there pruning pays at no concurrency measured, 1 to 8."
+        "Otherwise in the median TTFT and the 95th percentile of TTFT: there pruning pays at no concurrency measured, 1 to 8."
     )
 
 
