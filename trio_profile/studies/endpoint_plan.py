@@ -137,8 +137,8 @@ def _require_address(option: str, url: str) -> None:
         raise StudyError(f"{option} {url!r} is no address: {error}; give one such as http://localhost:8000") from error
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise StudyError(
-            f"{option} http…@{host_name}: an address is kept in the study, so it takes no name, password or query; "
-            "give a key with --key-variable NAME"
+            f"{option} to the host {host_name}: an address is kept in the study, so it takes no name, password or "
+            "query; give a key with --key-variable NAME"
         )
     if parts.scheme not in ("http", "https") or not host_name or port == 0:
         raise StudyError(f"{option} {url!r} is no address of a server; give one such as http://localhost:8000")

@@ -7,7 +7,7 @@ which only one segment was measured is measured again.
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from hashlib import sha256
 from pathlib import Path
@@ -19,7 +19,7 @@ from trio_profile.inputs import host
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.endpoint_study import EndpointStudy
 from trio_profile.records.request_store import RequestStore
-from trio_profile.records.requests import ARMS, Arm, Segment
+from trio_profile.records.requests import ARMS, Arm, Segment, ServerFacts
 from trio_profile.studies.endpoint_plan import Part, PlannedPair, limits_of, most_requests, planned_pairs
 from trio_profile.traffic.opening import ArmServer, open_arms, try_arm
 from trio_profile.traffic.pictures import Pictures
@@ -34,13 +34,24 @@ def run(study: EndpointStudy, directory: Path | None = None, watch: Watch = igno
         not measured again.
     watch: called with each step.
     Raises StudyError if a server cannot be reached, does not stream, takes no pictures, has another model than the
-    other one, or fails under a load. Raises StoreError if the directory holds another study.
+    other one or than before, or fails under a load. Raises StoreError if the directory holds another study.
     """
     store = RequestStore(directory, study, host.session(host.without_torch()))
     left = pairs_left(study, store)
     if left:
         asyncio.run(_measure(study, store, left, watch))
     return document_of(study, store.found)
+
+
+def _require_one_model(store: RequestStore, facts: Sequence[ServerFacts]) -> None:
+    """Raise StudyError if the servers have another model than in an earlier session."""
+    for earlier in store.found.servers:
+        now = next(one.model for one in facts if one.arm == earlier.arm)
+        if now != earlier.model:
+            raise StudyError(
+                f"the servers have the model {now!r}, and an earlier session of this study asked {earlier.model!r}; "
+                "choose another --out"
+            )
 
 
 def pairs_left(study: EndpointStudy, store: RequestStore) -> list[PlannedPair]:
@@ -61,6 +72,7 @@ async def _measure(study: EndpointStudy, store: RequestStore, left: list[Planned
         watch(Step("opening the servers"))
         arms = await open_arms(study, servers)
         facts = [await try_arm(arm, pictures.take()) for arm in arms.values()]
+        _require_one_model(store, facts)
         store.begin()
         store.add(facts)
         await measure_pairs(study, store, arms, pictures, left, watch)

@@ -11,12 +11,12 @@ from trio_profile.reading import parse_json
 from trio_profile.records.endpoint_study import EndpointStudy
 from trio_profile.records.requests import Arm, ServerFacts
 from trio_profile.traffic.pictures import Shown
-from trio_profile.traffic.server import UNREACHABLE, UNSTREAMED, Server
+from trio_profile.traffic.server import START, UNREACHABLE, UNSTREAMED, WANTS_KEY, Server
 from trio_profile.traffic.stream import Body, Reply
 
 _WAYS_OUT = {
-    401: "give its key with --key-variable NAME",
-    403: "give its key with --key-variable NAME",
+    401: WANTS_KEY,
+    403: WANTS_KEY,
     404: "give the base address of the server, such as http://localhost:8000, and the name of a model that it has",
     307: "give the address to which it redirects",
     308: "give the address to which it redirects",
@@ -78,7 +78,7 @@ async def open_arms(study: EndpointStudy, servers: Mapping[Arm, Server]) -> dict
         try:
             listed[arm] = await server.models()
         except ConnectionError as error:
-            raise StudyError(f"{names[arm]}: {error}; start it, or correct its address") from error
+            raise StudyError(f"{names[arm]}: {error}") from error
     chosen: dict[Arm, str] = {arm: study.model or _only(names[arm], models) for arm, models in listed.items()}
     for arm, model in chosen.items():
         if listed[arm] and model not in listed[arm]:
@@ -130,7 +130,7 @@ def failed(name: str, reply: Reply) -> str:
 
     name: of the server.
     """
-    known = {UNREACHABLE: "start it, or correct its address", UNSTREAMED: "endpoints needs a server that streams"}
+    known = {UNREACHABLE: START, UNSTREAMED: "endpoints needs a server that streams"}
     by_reason = (way_out for reason, way_out in known.items() if str(reply.error).startswith(reason))
     way_out = next(by_reason, _WAYS_OUT.get(reply.status or 0, "look into its log"))
     return f"{name}: {reply.error}; {way_out}"

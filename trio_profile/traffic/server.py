@@ -24,6 +24,9 @@ _STREAM = "text/event-stream"
 UNREACHABLE = "it cannot be reached"
 UNSTREAMED = "it does not stream"
 """How two of the reasons begin for which a request has failed."""
+START = "start it, or correct its address"
+WANTS_KEY = "give its key with --key-variable NAME"
+"""Two ways out."""
 
 
 def base_of(url: str) -> str:
@@ -68,15 +71,17 @@ class Server:
     async def models(self) -> tuple[str, ...]:
         """Return the names of the models that the server lists; empty if it does not say.
 
-        Raises ConnectionError, with the reason, if the server cannot be reached.
+        Raises ConnectionError, with the reason and the way out, if the server cannot be reached or asks for a key.
         """
         try:
             async with asyncio.timeout(self._timeout):
                 response = await self._client.get(f"{self._base}/models")
+                if response.status_code in (401, 403):
+                    raise ConnectionError(f"HTTP {response.status_code}: {WANTS_KEY}")
                 listed = parse_json(response.content)["data"] if response.is_success else []
                 return tuple(one["id"] for one in listed if isinstance(one["id"], str))
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol) as error:
-            raise ConnectionError(self._reason(error)) from error
+            raise ConnectionError(f"{self._reason(error)}; {START}") from error
         except (httpx2.HTTPError, TimeoutError, ValueError, KeyError, TypeError):
             return ()
 

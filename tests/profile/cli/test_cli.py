@@ -102,7 +102,10 @@ def test_an_argument_that_is_missing_names_the_help(capsys):
         (["endpoints", "--dense", "h:80", "--pruned", "http://h"], "--dense 'h:80' is no address of a server"),
         (["endpoints", "--dense", "ftp://h", "--pruned", "http://h"], "--dense 'ftp://h' is no address of a server"),
         (["endpoints", "--dense", "http://h:99999", "--pruned", "http://h"], "--dense 'http://h:99999' is no address"),
-        (["endpoints", "--dense", "http://me:secret@h", "--pruned", "http://h"], "--dense http…@h: an address is kept"),
+        (
+            ["endpoints", "--dense", "http://me:secret@h", "--pruned", "http://h"],
+            "--dense to the host h: an address is kept",
+        ),
         (["endpoints", "--dense", "http://h", "--pruned-body", "{"], "--pruned-body '{' is not JSON"),
         (["endpoints", "--dense", "http://h", "--pruned-body", "[1]"], "--pruned-body '[1]' is no JSON object"),
         (["endpoints", "--dense", "http://h", "--pruned-body", '{"stream": false}'], "the study sets stream itself"),

@@ -55,7 +55,8 @@ def test_quantities_that_disagree_are_said_together():
     ]
     main = LoadBreakEven(quantity="throughput", loop="closed", status="always", measured=(1, 8))
     assert list(recommendation(with_break_evens(main, *both)))[1] == (
-        "Otherwise in the median TTFT and the 95th percentile of TTFT: there pruning pays at no concurrency measured, 1 to 8."
+        "Otherwise in the median TTFT and the 95th percentile of TTFT: "
+        "there pruning pays at no concurrency measured, 1 to 8."
     )
 
 

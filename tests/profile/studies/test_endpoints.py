@@ -261,7 +261,9 @@ def test_a_server_that_fails_under_load_keeps_what_was_measured(asked_small, tmp
         assert "HTTP 503: no luck with no key; finished segments are kept, and the same command goes on" in said
         segments = [line for line in _lines(out) if line["record"] == "segment"]
         assert segments and not (out / "endpoints.json").exists()
-        pruned.fault = ""
+        pruned.fault, dense.models, pruned.models = "", ("other",), ("other",)
+        assert "asked 'fake'; choose another --out" in complaint(capsys, *arguments)
+        dense.models = pruned.models = ("fake",)
         assert run([*arguments, "--json"]) == 0
     assert len([line for line in _lines(out) if line["record"] == "session"]) == 2
 

@@ -105,6 +105,16 @@ def test_a_server_without_a_list_of_models_says_nothing():
     assert asyncio.run(main("http://none")) == asyncio.run(main("http://page")) == ()
 
 
+def test_a_server_that_asks_for_a_key_says_so():
+    async def main() -> None:
+        transport = httpx2.MockTransport(lambda _: httpx2.Response(401, json={"error": "who?"}))
+        async with Server("http://host", None, 1.0, transport) as server:
+            await server.models()
+
+    with pytest.raises(ConnectionError, match="HTTP 401: give its key with --key-variable NAME"):
+        asyncio.run(main())
+
+
 def test_the_key_is_sent_and_never_stands_in_an_error():
     with FakeServer(fault="status 401") as server:
         reply = ask(server.url, key="sk-secret")
