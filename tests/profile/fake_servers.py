@@ -207,7 +207,7 @@ class FakeServer:
     async def _answer(self, writer: asyncio.StreamWriter, headers: dict[str, str], body: dict[str, Any]) -> bool:
         """Answer one request. Return whether the connection stays open."""
         self.requests.append((body, headers))
-        seen = any(part["type"] == "image_url" for part in body["messages"][0]["content"])
+        seen = any(part["type"] != "text" for part in body["messages"][0]["content"])
         fault = self.fault if len(self.requests) >= self.broken_from else ""
         if fault.startswith("status"):
             said = {"error": {"message": f"no\nluck with {headers.get('authorization', 'no key')}"}}

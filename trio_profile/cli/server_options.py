@@ -39,6 +39,14 @@ SERVER_OPTIONS: dict[str, Option] = {
         names=("--pictures",),
         read=absolute,
     ),
+    "frames": Option(
+        INPUT,
+        int,
+        "Show videos of this many frames instead of pictures, as vLLM takes them (video_url). Each frame is the "
+        "picture, moved by one pixel. 1 is a picture.",
+        "1",
+        minimum=1,
+    ),
     "concurrency": Option(
         SAMPLING,
         str,

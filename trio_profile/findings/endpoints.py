@@ -107,6 +107,7 @@ def study_page(document: EndpointsDocument) -> Page:
         ("fields of every request", study.body or ""),
         ("fields of pruned requests", study.pruned_body or ""),
         ("pictures", study.pictures or "drawn, each shown once"),
+        ("frames of a video", units.exact(study.frames) if study.frames > 1 else ""),
         ("prompt", study.prompt or "the default"),
         ("closed loop, under way", ", ".join(units.load(value) for value in study.concurrency or ())),
         ("open loop, a second", ", ".join(units.load(value) for value in study.rates)),

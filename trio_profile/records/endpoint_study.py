@@ -49,6 +49,8 @@ class EndpointStudy(Record):
     timeout_seconds: a request that takes longer has failed.
     new_tokens: the most tokens that an answer may have.
     pictures: a directory of pictures. None: drawn pictures.
+    frames: 1: each request shows a picture. More: it shows a video of so many frames, which is a picture that moves by
+        one pixel from frame to frame.
     prompt: the question about each picture. None: with drawn pictures a question about each one, otherwise "Describe
         the picture."
     ttft_limit_ms: a request counts for the goodput if its first token comes within this time. None: no goodput.
@@ -71,6 +73,7 @@ class EndpointStudy(Record):
     timeout_seconds: Annotated[float, Field(gt=0, le=100_000)] = 120.0
     new_tokens: Annotated[int, Field(ge=1, le=100_000)] = 16
     pictures: str | None = None
+    frames: Annotated[int, Field(ge=1, le=1000)] = 1
     prompt: str | None = None
     ttft_limit_ms: Annotated[float, Field(gt=0)] | None = None
     check_cache: bool = False

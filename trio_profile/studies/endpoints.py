@@ -150,6 +150,7 @@ def pictures_of(study: EndpointStudy, store: RequestStore) -> Pictures:
         None if study.pictures is None else Path(study.pictures),
         study.prompt,
         seed=int.from_bytes(drawn[:4]),
+        frames=study.frames,
         needed=most_requests(study),
         first=store.found.next_picture,
     )

@@ -173,7 +173,7 @@ KINDS: dict[str, Kind] = {
             "Finished segments are not measured again. This needs the extra `endpoints`.",
             options=(
                 *("dense_url", "pruned_url", "served_model", "body", "pruned_body", "key_variable", "seed"),
-                *("picture_directory", "prompt", "new_tokens", "concurrency", "rate", "rounds", "requests"),
+                *("picture_directory", "frames", "prompt", "new_tokens", "concurrency", "rate", "rounds", "requests"),
                 *("segment_seconds", "timeout_seconds", "ttft_limit_ms", "check_cache"),
             ),
             study="trio_profile.records.endpoint_study:EndpointStudy",

@@ -48,7 +48,7 @@ class ArmServer:
         shown: the picture with its question; None asks `prompt` alone.
         """
         text = {"type": "text", "text": prompt if shown is None else shown.prompt}
-        picture = [] if shown is None else [{"type": "image_url", "image_url": {"url": shown.url}}]
+        picture = [] if shown is None else [{"type": shown.kind, shown.kind: {"url": shown.url}}]
         return {
             "model": self.model,
             "messages": [{"role": "user", "content": [*picture, text]}],

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from math import ceil, isqrt
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageChops
 
 from trio_profile.errors import StudyError
 from trio_profile.inputs.pocket.grammar import ask
@@ -38,13 +39,15 @@ class Shown:
     """What one request shows and asks.
 
     number: of the picture.
-    url: the picture as a `data:` address.
+    url: the picture, or the frames of a video, as a `data:` address.
     prompt: the question.
+    kind: the kind of part of a message that holds it.
     """
 
     number: int
     url: str
     prompt: str
+    kind: Literal["image_url", "video_url"] = "image_url"
 
 
 class Pictures:
@@ -53,15 +56,23 @@ class Pictures:
     directory: where the pictures are; None draws them.
     prompt: the question; None: see `records.endpoint_study.EndpointStudy.prompt`.
     seed: of the drawn pictures.
+    frames: 1 for pictures, more for videos.
     needed: how many pictures the whole study needs. It decides how much the cut-outs lose.
     first: the first number that is still free.
     Raises StudyError if the directory has no pictures, or too few for so many requests.
     """
 
     def __init__(
-        self, directory: Path | None, prompt: str | None, *, seed: int = 0, needed: int = 1, first: int = 0
+        self,
+        directory: Path | None,
+        prompt: str | None,
+        *,
+        seed: int = 0,
+        frames: int = 1,
+        needed: int = 1,
+        first: int = 0,
     ) -> None:
-        self._prompt, self._seed, self._next = prompt, seed, first
+        self._prompt, self._seed, self._frames, self._next = prompt, seed, frames, first
         self._ready: deque[Shown] = deque()
         self._known: set[bytes] = set()
         self._files = [] if directory is None else picture_files(directory)
@@ -93,7 +104,10 @@ class Pictures:
             if digest not in self._known:
                 self._known.add(digest)
                 prompt = self._prompt or question or DEFAULT_PROMPT
-                return Shown(number, f"data:image/jpeg;base64,{b64encode(data).decode()}", prompt)
+                if self._frames == 1:
+                    return Shown(number, f"data:image/jpeg;base64,{b64encode(data).decode()}", prompt)
+                video = ",".join(b64encode(_encoded(_moved(image, by))).decode() for by in range(self._frames))
+                return Shown(number, f"data:video/jpeg;base64,{video}", prompt, "video_url")
 
     def _drawn(self, number: int) -> tuple[Image.Image, str]:
         """Return a drawn picture and a question about it."""
@@ -133,6 +147,11 @@ def picture_files(directory: Path) -> list[Path]:
     if not found:
         raise StudyError(f"--pictures {directory} has no pictures; put JPEG or PNG files there")
     return found
+
+
+def _moved(image: Image.Image, by: int) -> Image.Image:
+    """Return a picture moved to the right by some pixels. What leaves it at the right comes in at the left."""
+    return ImageChops.offset(image, by, 0)
 
 
 def _encoded(image: Image.Image) -> bytes:

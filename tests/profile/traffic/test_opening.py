@@ -18,7 +18,7 @@ from trio_profile.traffic.server import Server
 
 def opened(asked: EndpointStudy) -> list[ServerFacts]:
     async def main() -> list[ServerFacts]:
-        pictures = Pictures(None, None)
+        pictures = Pictures(None, None, frames=asked.frames)
         async with AsyncExitStack() as stack:
             servers: dict[Arm, Server] = {
                 arm: await stack.enter_async_context(Server(address_of(asked, arm), None, 20.0)) for arm in ARMS
@@ -55,6 +55,14 @@ def test_one_server_with_a_field_is_both_arms():
     assert bodies[0]["stream_options"] == {"include_usage": True} and bodies[0]["temperature"] == 0
     kinds = [part["type"] for part in bodies[0]["messages"][0]["content"]]
     assert kinds == ["image_url", "text"]  # the picture first, so that no two prompts begin alike
+
+
+def test_a_video_is_sent_as_its_own_kind_of_part():
+    with FakeServer() as server:
+        asked = study(dense=server.url, pruned=None, pruned_body='{"ratio": 0.5}', frames=2)
+        opened(asked)
+        part = server.requests[0][0]["messages"][0]["content"][0]
+    assert part["type"] == "video_url" and part["video_url"]["url"].startswith("data:video/jpeg;base64,")
 
 
 def test_a_server_that_is_not_there_is_named():

@@ -1,6 +1,7 @@
 import io
 from base64 import b64decode
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -65,6 +66,18 @@ def test_a_prepared_picture_is_not_lost():
     assert next(pictures.all()).number == 0
     pictures.prepare(3)
     assert [next(pictures.all()).number for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("drawn", [True, False])
+def test_a_video_is_a_picture_that_moves_by_a_pixel_from_frame_to_frame(drawn, directory):
+    pictures = Pictures(None if drawn else directory, None, frames=3, needed=2)
+    first, second = pictures.take(), pictures.take()
+    assert (first.kind, Shown(0, "", "").kind) == ("video_url", "image_url")
+    head, *frames = first.url.split(",")
+    assert head == "data:video/jpeg;base64" and len(frames) == 3
+    assert not set(frames) & set(second.url.split(",")[1:])
+    still, moved = (np.asarray(opened(Shown(0, f",{frame}", "")), dtype=float) for frame in frames[:2])
+    assert np.abs(np.roll(still, 1, axis=1) - moved).mean() < np.abs(still - moved).mean()
 
 
 def test_too_few_pictures_are_refused_before_anything_is_sent(directory):
