@@ -15,6 +15,7 @@ GROUPS = {
     "Judge": ["check", "gate", "audit"],
     "Paper": ["ablate", "theory"],
     "Look": ["show", "report", "export", "methods", "models", "env", "glossary"],
+    "Run": ["serve"],
 }
 
 
