@@ -16,6 +16,7 @@ from trio_profile.inputs.questions import Question
 from trio_profile.inputs.workload import ask, placed
 from trio_profile.server import listening
 from trio_profile.server.application import Served
+from trio_profile.server.generation import Turns
 
 NEW_TOKENS = 4
 
@@ -45,9 +46,9 @@ class Running:
 @contextmanager
 def running(served: Served) -> Iterator[Running]:
     """Run a server until the end of the context."""
-    served = replace(served, stop=threading.Event())
+    served = replace(served, turns=Turns())
     listener = listening.listen("127.0.0.1", 0)
-    url, server = listening.address_of(listener), listening.server_of(served)
+    url, server = listening.address_of(listener), listening.Server(served)
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     try:

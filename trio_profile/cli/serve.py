@@ -15,70 +15,62 @@ RETENTION = 0.333
 """The retention of a method without `--retention`."""
 
 
-def command(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="pocket, a checkpoint directory, or a hub repository.")
-    ],
-    method: Annotated[
-        str | None,
-        typer.Option(help="Prune by this method. Default: the dense model.", rich_help_panel=METHOD),
-    ] = None,
-    retention: Annotated[
-        float | None,
-        typer.Option(
-            help=f"Share of the visual tokens kept, averaged over the decoder's layers. Default: {RETENTION}.",
-            rich_help_panel=METHOD,
-        ),
-    ] = None,
-    layers: Annotated[
-        str | None, typer.Option(help=OPTIONS["layers"].help, metavar="LAYERS", rich_help_panel=METHOD)
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", help=OPTIONS["option"].help, metavar="NAME=VALUE", rich_help_panel=METHOD),
-    ] = None,
-    budget_rule: Annotated[
-        Literal["average", "after-prune", "final"] | None,
-        typer.Option(help=f"{OPTIONS['budget_rule'].help} Default: average.", rich_help_panel=METHOD),
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="cpu or cuda. Default: cuda if there is one.", rich_help_panel=MODEL)
-    ] = None,
-    dtype: Annotated[
-        Literal["float32", "bfloat16", "float16"] | None,
-        typer.Option(
-            help="Number format. Default: bfloat16 on CUDA, otherwise float32.", rich_help_panel=MODEL
-        ),
-    ] = None,
-    attention: Annotated[
-        str | None, typer.Option(help=f"{OPTIONS['attention'].help} Default: sdpa.", rich_help_panel=MODEL)
-    ] = None,
-    pixels: Annotated[
-        str | None, typer.Option(help=OPTIONS["pixels"].help, metavar="LEAST,MOST", rich_help_panel=MODEL)
-    ] = None,
-    host: Annotated[
-        str,
-        typer.Option(
-            help="The address to listen on. Whoever reaches it can use the model. Default: 127.0.0.1, this machine.",
-            show_default=False,
-            rich_help_panel=SERVER,
-        ),
-    ] = "127.0.0.1",
-    port: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=65535,
-            help="The port to listen on; 0 takes a free one. Default: 8000.",
-            show_default=False,
-            rich_help_panel=SERVER,
-        ),
-    ] = 8000,
-) -> None:
-    """Answer OpenAI's chat completions with a model, dense or pruned. To try pruning; no server for production.
+def _option(panel: str, text: str, *names: str, **more: Any) -> Any:
+    """How typer reads an option. text: its help, with its default."""
+    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, **more)
 
-    It is transformers' server, with `prune` around the model. Requests run one after another. `usage.prompt_tokens`
-    counts the visual tokens that pruning kept.
+
+NAME = Annotated[str, typer.Argument(metavar="MODEL", help="pocket, a checkpoint directory, or a hub repository.")]
+BY = Annotated[str | None, _option(METHOD, "Prune by this method. Default: the dense model.")]
+SHARE = Annotated[
+    float | None,
+    _option(METHOD, f"Share of the visual tokens kept, averaged over the decoder's layers. Default: {RETENTION}."),
+]
+LAYERS = Annotated[
+    str | None, _option(METHOD, f"{OPTIONS['layers'].help} Default: {OPTIONS['layers'].default}.", metavar="LAYERS")
+]
+OPTION = Annotated[list[str] | None, _option(METHOD, OPTIONS["option"].help, "--option", "-o", metavar="NAME=VALUE")]
+BUDGET_RULE = Annotated[
+    Literal["average", "after-prune", "final"] | None,
+    _option(METHOD, f"{OPTIONS['budget_rule'].help} Default: average."),
+]
+DEVICE = Annotated[str | None, _option(MODEL, f"cpu or cuda. Default: {OPTIONS['device'].default}.")]
+DTYPE = Annotated[
+    Literal["float32", "bfloat16", "float16"] | None,
+    _option(MODEL, f"{OPTIONS['dtype'].help} Default: {OPTIONS['dtype'].default}."),
+]
+ATTENTION = Annotated[str | None, _option(MODEL, f"{OPTIONS['attention'].help} Default: sdpa.")]
+PIXELS = Annotated[
+    str | None,
+    _option(MODEL, f"{OPTIONS['pixels'].help} Default: {OPTIONS['pixels'].default}.", metavar="LEAST,MOST"),
+]
+HOST = Annotated[
+    str,
+    _option(SERVER, "Address to listen on. Whoever reaches it can use the model. Default: 127.0.0.1, this machine."),
+]
+PORT = Annotated[
+    int, _option(SERVER, "Port to listen on; 0 takes a free one. Default: 8000.", min=0, max=65535, metavar="N")
+]
+
+
+def command(
+    model: NAME,
+    method: BY = None,
+    retention: SHARE = None,
+    layers: LAYERS = None,
+    option: OPTION = None,
+    budget_rule: BUDGET_RULE = None,
+    device: DEVICE = None,
+    dtype: DTYPE = None,
+    attention: ATTENTION = None,
+    pixels: PIXELS = None,
+    host: HOST = "127.0.0.1",
+    port: PORT = 8000,
+) -> None:
+    """Answer chat completions with a model, dense or pruned: OpenAI's interface, on this machine, to try pruning.
+
+    The server is that of transformers, with `prune` around the model. Requests run one after another, and
+    `usage.prompt_tokens` counts the visual tokens that pruning kept.
     """
     pruning = {"retention": retention, "layers": layers, "option": option or None, "budget_rule": budget_rule}
     if method is None and (given := next((name for name, value in pruning.items() if value is not None), None)):
@@ -88,13 +80,13 @@ def command(
     from trio_profile.server import listening
     from trio_profile.studies.asked import make
 
-    loading = {"model": model, "device": device, "dtype": dtype, "attention": attention, "pixels": pixels}
-    fields: dict[str, Any] = options.fields({**loading, **pruning, "retention": None})
     share = RETENTION if retention is None else retention
-    study = make("sweep", {**fields, "retentions": (share,), **({"methods": (method,)} if method else {})})
+    loading = {"model": model, "device": device, "dtype": dtype, "attention": attention, "pixels": pixels}
+    fields = options.fields({**loading, **pruning, "retention": str(share), "method": [method] if method else []})
+    study = make("sweep", fields)
     with listening.listen(host, port) as listener:
         served = listening.prepare(study, dense=method is None)
         how = "dense" if method is None else f"pruned by {method} at {units.percent(share)}"
         printing.write(f"{model}, {how}: {listening.address_of(listener)}; Ctrl-C stops the server")
-        sys.stdout.flush()  # it waits for more otherwise, where it is no terminal
+        sys.stdout.flush()  # otherwise the line waits for more, where standard output is no terminal
         listening.run(served, listener)

@@ -11,7 +11,20 @@ from typing import Annotated, get_args
 
 import typer
 
-from trio_profile.cli import audit, check, env, export, gate, glossary, methods, models, report, serve, show, study_verbs
+from trio_profile.cli import (
+    audit,
+    check,
+    env,
+    export,
+    gate,
+    glossary,
+    methods,
+    models,
+    report,
+    serve,
+    show,
+    study_verbs,
+)
 from trio_profile.cli.words import ExplainedCommand
 from trio_profile.studies.kinds import KINDS, Group
 

@@ -92,9 +92,7 @@ def read_picture(file: IO[bytes], name: str) -> Image.Image:
             _require_size(picture)
             return _eight_bits(ImageOps.exif_transpose(picture)).convert("RGB")
     except UnidentifiedImageError as error:
-        raise StudyError(
-            f"{name} is no picture that can be read; known formats are {', '.join(FORMATS)}"
-        ) from error
+        raise StudyError(f"{name} is no picture that can be read; known formats are {', '.join(FORMATS)}") from error
     # A damaged file may fail anywhere in its format's reader, with any error.
     except Exception as error:
         raise _unreadable(name, error) from error

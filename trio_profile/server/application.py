@@ -10,7 +10,6 @@ import binascii
 import time
 from dataclasses import dataclass, field
 from io import BytesIO
-from threading import Event
 from typing import Any, cast
 
 from fastapi import FastAPI, HTTPException
@@ -27,11 +26,13 @@ from trio_core.errors import TrioError
 from trio_core.methods.method import Method
 from trio_profile.errors import ProfileError, StudyError
 from trio_profile.inputs.questions import read_picture
-from trio_profile.server.generation import Generation
+from trio_profile.server.generation import Generation, Stopped, Turns
 from trio_profile.text import first_line, one_line
 
 PATHS = ("/v1/chat/completions", "/v1/models", "/health")
 """The paths that are served. transformers has more, which would run past `prune`."""
+LONGEST_WAIT = 30
+"""Seconds that a server which stops waits for the generation that runs. It ends at its next token."""
 _THEIR_FAULT = (TrioError, ProfileError, TemplateError, ValueError, TypeError, LookupError)
 """Errors that a request causes. Any other error is a fault of the server."""
 
@@ -44,14 +45,14 @@ class Served:
     model: in evaluation mode, on its device.
     processor: with a chat template.
     method: None serves the dense model.
-    stop: is set when the server stops.
+    turns: of the requests.
     """
 
     name: str
     model: PreTrainedModel
     processor: Any
     method: Method | None
-    stop: Event = field(default_factory=Event)
+    turns: Turns = field(default_factory=Turns)
 
     def get_gen_models(self) -> list[dict[str, Any]]:
         """The list of models, in OpenAI's form."""
@@ -62,8 +63,9 @@ class Served:
         return Modality.VLM
 
     def shutdown(self) -> None:
-        """Let the running generation end at its next token, and those that wait at once."""
-        self.stop.set()
+        """Stop, and wait for the generation that runs: Python cannot end while it does. transformers calls this."""
+        self.turns.stop()
+        self.turns.wait(LONGEST_WAIT)
 
 
 def application(served: Served) -> FastAPI:
@@ -93,7 +95,7 @@ class ChatRequest(ChatCompletionHandler):
     def __init__(self, served: Served, state: GenerationState):
         super().__init__(cast(ModelManager, served), state)
         self.served = served
-        self.generation = Generation(served.model, served.method, served.stop)
+        self.generation = Generation(served.model, served.method, served.turns)
 
     async def handle_request(self, body: dict[str, Any], request_id: str) -> Any:
         """Answer a request. Raises HTTPException, with one line, for every request that cannot be answered."""
@@ -107,6 +109,8 @@ class ChatRequest(ChatCompletionHandler):
         except Exception as error:
             if isinstance(error, _THEIR_FAULT):
                 raise HTTPException(400, first_line(error)) from error
+            if isinstance(error, Stopped):
+                raise HTTPException(503, first_line(error)) from error
             raise HTTPException(500, f"{type(error).__name__}: {first_line(error)}") from error
 
     def _resolve_model(self, body: dict[str, Any]) -> tuple[str, Any, Any]:

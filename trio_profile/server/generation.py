@@ -1,9 +1,10 @@
 """The generation of one request: `generate` inside `prune`, and the number of tokens that the decoder ran on."""
 
 import json
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from threading import Event
+from threading import Event, Lock
 from typing import Any
 
 import torch
@@ -43,24 +44,52 @@ class Stopped(RuntimeError):
     """The server stops, so the generation of a request ends."""
 
 
+class Turns:
+    """Lets one generation run at a time, until the server stops."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._stop = Event()
+
+    @contextmanager
+    def next(self) -> Iterator[None]:
+        """Wait until no other generation runs, and keep the others waiting. Raises Stopped if the server stops."""
+        with self._lock:
+            self.check()
+            yield
+
+    def check(self) -> None:
+        """Raise Stopped if the server stops."""
+        if self._stop.is_set():
+            raise Stopped("the server stops")
+
+    def stop(self) -> None:
+        """Let the running generation end at its next token, and those that wait at once. Returns immediately."""
+        self._stop.set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until no generation runs, but no longer than this."""
+        if self._lock.acquire(timeout=seconds):
+            self._lock.release()
+
+
 class Generation:
     """The served model as one request sees it. Its `generate` prunes. Every other attribute is the model's.
 
     Each request has a context of `prune` of its own. So an error is raised in the request that caused it, and nothing
-    of a request reaches the next one. `prune` refuses a second context on one model at a time. Hence the requests must
-    run one after another.
+    of a request reaches the next one. A model can have one such context at a time, so the requests take turns.
 
     model: in evaluation mode.
     method: None runs the dense model.
-    stop: when it is set, `generate` raises Stopped before the next token.
+    turns: those of all requests to this model.
     seed: of the random draws of this request; None leaves the generator as it is.
     prompt: the tokens that the decoder ran on; None before `generate` has finished.
     """
 
-    def __init__(self, model: PreTrainedModel, method: Method | None, stop: Event, seed: int | None = None):
+    def __init__(self, model: PreTrainedModel, method: Method | None, turns: Turns, seed: int | None = None):
         self.model = model
         self.method = method
-        self.stop = stop
+        self.turns = turns
         self.seed = seed
         self.prompt: PromptTokens | None = None
 
@@ -77,12 +106,9 @@ class Generation:
 
         Raises Stopped, and what `prune` and the model raise.
         """
-        self._check_stop()
-        if self.seed is not None:
-            torch.manual_seed(self.seed)
         inputs = {name: self._placed(value) for name, value in inputs.items()}
         inputs["tokenizer"] = getattr(tokenizer, "tokenizer", tokenizer)
-        inputs["stopping_criteria"] = StoppingCriteriaList([self._check_stop])  # pyright: ignore[reportArgumentType]
+        inputs["stopping_criteria"] = StoppingCriteriaList([self._criterion])  # pyright: ignore[reportArgumentType]
         if streamer is None:
             return self._pruned(inputs)
         try:
@@ -95,20 +121,22 @@ class Generation:
         return made
 
     def _pruned(self, inputs: dict[str, Any]) -> Tensor:
-        with nullcontext() if self.method is None else prune(self.model, self.method) as trace:
-            made: Any = self.model.generate(**inputs)  # pyright: ignore[reportCallIssue]
-        self.prompt = self._tokens(inputs["input_ids"], trace)
+        with self.turns.next():
+            if self.seed is not None:
+                torch.manual_seed(self.seed)
+            with nullcontext() if self.method is None else prune(self.model, self.method) as trace:
+                made: Any = self.model.generate(**inputs)  # pyright: ignore[reportCallIssue]
+            self.prompt = self._tokens(inputs["input_ids"], trace)
         return made
 
     def _placed(self, value: Any) -> Any:
         """Pixels in the model's dtype. transformers' server moves them to the device only."""
         return value.to(self.model.dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
 
-    def _check_stop(self, ids: Tensor | None = None, _scores: Any = None, **_: Any) -> Tensor | None:
-        """Raise Stopped if the server stops. As a criterion of `generate`, stop for no sample of the batch."""
-        if self.stop.is_set():
-            raise Stopped("the server stops")
-        return None if ids is None else torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
+    def _criterion(self, ids: Tensor, _scores: Any, **_: Any) -> Tensor:
+        """A criterion of `generate`, asked after each token. It stops no sample, and raises if the server stops."""
+        self.turns.check()
+        return torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
 
     def _tokens(self, input_ids: Tensor, trace: Trace | None) -> PromptTokens:
         """What ran, read from the trace. The dense model ran on all tokens."""
@@ -117,9 +145,7 @@ class Generation:
             visual = int(adapter_for(self.model).visual_tokens(input_ids).sum())
             return PromptTokens(length - visual, visual, visual)
         visual = sum(trace.visual_tokens)
-        return PromptTokens(
-            length - visual, visual, round(visual * trace.realised_retention), trace.realised_retention
-        )
+        return PromptTokens(length - visual, visual, round(visual * trace.realised_retention), trace.realised_retention)
 
 
 class _WithoutEnd:

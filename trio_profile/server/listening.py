@@ -6,6 +6,7 @@ import errno
 import logging
 import socket
 from io import BytesIO
+from types import FrameType
 
 import numpy as np
 import uvicorn
@@ -14,16 +15,15 @@ from PIL import Image
 from transformers.cli.serving.utils import GenerationState
 
 from trio_profile.errors import StudyError
+from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.models import load
 from trio_profile.inputs.workload import DEFAULT_PROMPT
 from trio_profile.records.study import Study
-from trio_profile.server.application import ChatRequest, Served, application
+from trio_profile.server.application import LONGEST_WAIT, ChatRequest, Served, application
 from trio_profile.studies.plan import method_of
 
 _SIDE = 336
 """Side of the trial's picture, in pixels."""
-_SECONDS = 3
-"""How long running requests may go on after an interruption."""
 
 
 def prepare(study: Study, *, dense: bool = False) -> Served:
@@ -36,11 +36,12 @@ def prepare(study: Study, *, dense: bool = False) -> Served:
     """
     logging.getLogger("transformers.cli.serving").setLevel(logging.ERROR)  # it warns of every request
     method = None if dense else method_of(study.cells()[0], study)
+    builtin = BUILTIN.get(study.model)
+    if builtin is not None and builtin.checkpoint is None:
+        raise StudyError(f"model {study.model!r} has random weights; serve pocket or a checkpoint")
     loaded = load(study)
-    if loaded.processor is None:
-        raise StudyError(f"model {study.model!r} has random weights and no tokenizer; serve pocket or a checkpoint")
     if not getattr(loaded.processor, "chat_template", None):
-        raise StudyError(f"model {study.model!r} has no chat template, and a server needs one; serve another checkpoint")
+        raise StudyError(f"model {study.model!r} has no chat template, which a server needs; serve another one")
     served = Served(study.model, loaded.model, loaded.processor, method)
     try:
         asyncio.run(_try(served))
@@ -58,7 +59,8 @@ async def _try(served: Served) -> None:
     content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": DEFAULT_PROMPT}]
     request = ChatRequest(served, GenerationState())
     await request.handle_request({"messages": [{"role": "user", "content": content}], "max_tokens": 1}, "trial")
-    if request.generation.prompt is None or not request.generation.prompt.visual:
+    assert request.generation.prompt is not None
+    if not request.generation.prompt.visual:
         raise StudyError(f"the chat template of model {served.name!r} leaves out the picture of a question")
 
 
@@ -84,19 +86,23 @@ def address_of(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
 
 
-def server_of(served: Served) -> uvicorn.Server:
+class Server(uvicorn.Server):
     """A server that answers with the served model. It writes nothing to standard error."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            application(served),
-            log_config=None,
-            log_level="critical",
-            access_log=False,
-            timeout_graceful_shutdown=_SECONDS,
-        )
-    )
+
+    def __init__(self, served: Served):
+        self.served = served
+        silent = {"log_config": None, "log_level": "critical", "access_log": False}
+        super().__init__(uvicorn.Config(application(served), timeout_graceful_shutdown=LONGEST_WAIT, **silent))
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop at Ctrl-C: the running generation ends at its next token, and its client gets an error."""
+        self.served.turns.stop()
+        super().handle_exit(sig, frame)
 
 
 def run(served: Served, listener: socket.socket) -> None:
     """Answer until the program is interrupted. Raises KeyboardInterrupt then."""
-    server_of(served).run(sockets=[listener])
+    try:
+        Server(served).run(sockets=[listener])
+    finally:
+        served.shutdown()
