@@ -139,13 +139,14 @@ class Generation:
         return torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
 
     def _tokens(self, input_ids: Tensor, trace: Trace | None) -> PromptTokens:
-        """What ran, read from the trace. The dense model ran on all tokens."""
+        """What ran, read from the trace. The dense model ran on all tokens. Beams are copies of one prompt."""
         length = input_ids.shape[1]
         if trace is None:
             visual = int(adapter_for(self.model).visual_tokens(input_ids).sum())
             return PromptTokens(length - visual, visual, visual)
-        visual = sum(trace.visual_tokens)
-        return PromptTokens(length - visual, visual, round(visual * trace.realised_retention), trace.realised_retention)
+        visual = trace.visual_tokens[0] if trace.visual_tokens else 0
+        retention = trace.realised_retention
+        return PromptTokens(length - visual, visual, round(visual * retention), retention)
 
 
 class _WithoutEnd:

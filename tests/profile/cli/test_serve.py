@@ -1,4 +1,6 @@
+import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -6,6 +8,7 @@ import sys
 import httpx2
 import pytest
 
+from tests.docs.blocks import ROOT, read
 from tests.places import PYTHONPATH
 from tests.profile.command import complaint
 from tests.profile.serving import messages
@@ -51,6 +54,27 @@ def test_a_pruned_model_answers_until_ctrl_c(process):
     server.send_signal(signal.SIGINT)
     assert server.communicate(timeout=60) == ("", "trio-profile: interrupted\n")
     assert server.returncode == 130
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_two_lines_of_the_readme_and_the_client_of_the_page_get_an_answer(process, capsys, monkeypatch):
+    first, second = next(
+        block for block in read(ROOT / "README.md") if "trio-profile serve" in block.text
+    ).text.splitlines()
+    _, _, url = process(*first.removeprefix("trio-profile serve ").split())
+    asked = second.replace("http://127.0.0.1:8000/v1", url).replace("curl ", "curl --silent ")
+    said = subprocess.run(["bash", "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found = json.loads(said)
+    details = found["usage"]["prompt_tokens_details"]
+    assert found["choices"][0]["message"]["content"] == "5"
+    assert (details["image_tokens"], details["image_tokens_before"]) == (192, 576)
+    page = read(ROOT / "docs" / "how-to" / "serving.md")
+    client = next(block.text for block in page if block.language == "python" and "127.0.0.1:8000" in block.text)
+    monkeypatch.chdir(ROOT)
+    exec(client.replace("http://127.0.0.1:8000/v1", url), {})
+    answer, usage = capsys.readouterr().out.splitlines()
+    assert answer == "5"
+    assert usage.startswith("219 PromptTokensDetails(")
 
 
 def test_ctrl_c_ends_a_request_that_would_take_minutes(process):

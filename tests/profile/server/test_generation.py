@@ -1,4 +1,5 @@
 import json
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -47,6 +48,31 @@ def test_the_tokens_are_those_of_the_trace(pruned, name):
     length, mean = inputs["input_ids"].shape[1], sum(by_layer) / len(by_layer)
     assert generation.prompt == PromptTokens(length - 576, 576, round(mean), pytest.approx(mean / 576))
     assert generation.prompt.total == length - 576 + round(mean)
+
+
+@pytest.mark.parametrize("kind", ["dense", "pruned"])
+def test_the_beams_of_a_search_are_one_prompt(kind, request):
+    served = request.getfixturevalue(kind)
+    inputs, found = inputs_of(served), []
+    for beams in (1, 2):
+        generation = Generation(served.model, served.method, Turns())
+        generation.generate(**inputs, **ASKED, num_beams=beams)
+        found.append(generation.prompt)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("kind", ["dense", "pruned"])
+def test_generations_on_eight_threads_take_turns(kind, request):
+    """transformers has one thread for them all. Here the turns alone keep them apart."""
+    served, turns = request.getfixturevalue(kind), Turns()
+
+    def said(number: int) -> tuple[list[int], PromptTokens | None]:
+        generation = Generation(served.model, served.method, turns)
+        return generation.generate(**inputs_of(served, number), **ASKED)[0].tolist(), generation.prompt
+
+    alone = [said(number) for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(said, range(8))) == alone
 
 
 def test_the_dense_model_runs_on_every_token(dense):
