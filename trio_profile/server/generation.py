@@ -96,7 +96,6 @@ class Generation:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model, name)
 
-    @torch.no_grad()
     def generate(self, *, streamer: Any = None, tokenizer: Any = None, **inputs: Any) -> Tensor:
         """Generate as the model does, pruned. Returns [1, S], the prompt's ids and the new ones.
 
@@ -106,7 +105,6 @@ class Generation:
 
         Raises Stopped, and what `prune` and the model raise.
         """
-        inputs = {name: self._placed(value) for name, value in inputs.items()}
         inputs["tokenizer"] = getattr(tokenizer, "tokenizer", tokenizer)
         inputs["stopping_criteria"] = StoppingCriteriaList([self._criterion])  # pyright: ignore[reportArgumentType]
         if streamer is None:
@@ -128,10 +126,6 @@ class Generation:
                 made: Any = self.model.generate(**inputs)  # pyright: ignore[reportCallIssue]
             self.prompt = self._tokens(inputs["input_ids"], trace)
         return made
-
-    def _placed(self, value: Any) -> Any:
-        """Pixels in the model's dtype. transformers' server moves them to the device only."""
-        return value.to(self.model.dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
 
     def _criterion(self, ids: Tensor, _scores: Any, **_: Any) -> Tensor:
         """A criterion of `generate`, asked after each token. It stops no sample, and raises if the server stops."""

@@ -1,6 +1,5 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -91,15 +90,24 @@ def test_a_stream_ends_when_the_tokens_are_known(pruned):
     assert prompt[0] + [number for numbers in new for number in numbers] == made[0].tolist()
 
 
-def test_a_stream_does_not_end_after_a_fault_and_the_fault_is_a_json_text(pruned):
+def test_a_stream_does_not_end_after_a_fault(pruned):
     generation = Generation(pruned.model, pruned.method, Turns())
     streamer = Streamer(generation)
-    spoiled = SimpleNamespace(prompt_lookup_num_tokens='"3"')
     with pytest.raises(RuntimeError, match="assisted decoding") as seen:
-        generation.generate(**inputs_of(pruned), streamer=streamer, generation_config=spoiled)
+        generation.generate(**inputs_of(pruned), streamer=streamer, prompt_lookup_num_tokens=3)
     assert isinstance(seen.value.__cause__, TrioError)
-    assert json.loads(f'"{seen.value}"').startswith("prompt_lookup_num_tokens: ")
     assert streamer.ended_with == []
+
+
+def test_the_message_of_a_fault_in_a_stream_can_stand_in_a_json_text(pruned, monkeypatch):
+    def fail(**_: object):
+        raise ValueError('say "no"\nand more')
+
+    monkeypatch.setattr(pruned.model, "generate", fail)
+    generation = Generation(pruned.model, None, Turns())
+    with pytest.raises(RuntimeError) as seen:
+        generation.generate(**inputs_of(pruned), streamer=Streamer(generation))
+    assert json.loads(f'"{seen.value}"') == 'say "no"'
 
 
 def test_a_stopped_server_generates_no_further_token(pruned):
@@ -115,7 +123,7 @@ def test_a_stopped_server_generates_no_further_token(pruned):
     assert answer(pruned, exam(1)[0])[0] == exam(1)[0].answer  # the model is free again
 
 
-def test_pixels_get_the_dtype_of_the_model():
+def test_a_model_in_bfloat16_takes_the_pixels_as_the_server_gives_them():
     loaded = load(make(model="pocket", device="cpu", dtype="bfloat16"))
     generation = Generation(loaded.model, None, Turns())
     served = Served("pocket", loaded.model, loaded.processor, None)
