@@ -89,7 +89,7 @@ class ChatRequest(ChatCompletionHandler):
     `usage.prompt_tokens` is what ran: the text tokens and the kept visual tokens, averaged over the decoder's layers
     and rounded. It comes from pruning's trace, not from a plan. `usage.prompt_tokens_details` has its two parts,
     `text_tokens` and `image_tokens`, and also `image_tokens_before`, the visual tokens before pruning, and `retention`,
-    the realised retention. Servers that drop tokens before the decoder count in the same way.
+    the realised retention.
     """
 
     def __init__(self, served: Served, state: GenerationState):

@@ -70,10 +70,12 @@ def listen(host: str, port: int) -> socket.socket:
     port: 0 takes a free one.
     Raises StudyError if the address cannot be used.
     """
+    if not host:  # Python would listen on every address
+        raise StudyError("host '' is no address; 127.0.0.1 is this machine alone, 0.0.0.0 every address of it")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
-    except (OSError, UnicodeError) as error:
+    except (OSError, TypeError, ValueError) as error:  # not only OSError for a name that no host can have
         if getattr(error, "errno", None) == errno.EADDRINUSE:
             raise StudyError(f"port {port} of {host} is in use: choose another --port; 0 takes a free one") from error
         why = getattr(error, "strerror", None) or error
