@@ -7,7 +7,9 @@ import typer
 
 from trio_profile.cli import options, printing
 from trio_profile.cli.options import METHOD, MODEL, OPTIONS
+from trio_profile.errors import StudyError
 from trio_profile.extras import require_serve
+from trio_profile.text import first_line
 
 SERVER = "Server"
 """Panel of the help."""
@@ -20,9 +22,11 @@ def _option(panel: str, text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, **more)
 
 
-NAME = Annotated[str, typer.Argument(metavar="MODEL", help="pocket, a checkpoint directory, or a hub repository.")]
-BY = Annotated[str | None, _option(METHOD, "Prune by this method. Default: the dense model.")]
-SHARE = Annotated[
+MODEL_NAME = Annotated[
+    str, typer.Argument(metavar="MODEL", help="pocket, a checkpoint directory, or a hub repository.")
+]
+METHOD_NAME = Annotated[str | None, _option(METHOD, "Prune by this method. Default: the dense model.")]
+KEPT_SHARE = Annotated[
     float | None,
     _option(METHOD, f"Share of the visual tokens kept, averaged over the decoder's layers. Default: {RETENTION}."),
 ]
@@ -54,9 +58,9 @@ PORT = Annotated[
 
 
 def command(
-    model: NAME,
-    method: BY = None,
-    retention: SHARE = None,
+    model: MODEL_NAME,
+    method: METHOD_NAME = None,
+    retention: KEPT_SHARE = None,
     layers: LAYERS = None,
     option: OPTION = None,
     budget_rule: BUDGET_RULE = None,
@@ -77,8 +81,15 @@ def command(
         raise typer.BadParameter(f"--{given.replace('_', '-')} needs --method: name one, such as --method trio")
     require_serve("serve")
     from trio_profile import units
-    from trio_profile.server import listening
     from trio_profile.studies.asked import make
+
+    try:
+        from trio_profile.server import listening
+    except ImportError as error:
+        raise StudyError(
+            f"serve needs the server of transformers 5.23 or later ({first_line(error)}): "
+            "pip install 'trio-profile[serve]'"
+        ) from error
 
     share = RETENTION if retention is None else retention
     loading = {"model": model, "device": device, "dtype": dtype, "attention": attention, "pixels": pixels}

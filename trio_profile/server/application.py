@@ -33,8 +33,8 @@ PATHS = ("/v1/chat/completions", "/v1/models", "/health")
 """The paths that are served. transformers has more, which would run past `prune`."""
 LONGEST_WAIT = 30
 """Seconds that a server which stops waits for the generation that runs. It ends at its next token."""
-_THEIR_FAULT = (TrioError, ProfileError, TemplateError, ValueError, TypeError, LookupError)
-"""Errors that a request causes. Any other error is a fault of the server."""
+_THEIR_FAULT = (TrioError, ProfileError, TemplateError, ValueError, TypeError, LookupError, AttributeError, ImportError)
+"""Errors of a request: an odd value, a feature that is not installed. Any other error is a fault of the server."""
 
 
 @dataclass(frozen=True)

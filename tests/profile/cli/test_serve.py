@@ -124,6 +124,14 @@ def test_a_port_in_use_is_one_line_and_exit_2(capsys):
         assert f"port {port} of 127.0.0.1 is in use" in complaint(capsys, "serve", "pocket", "--port", port)
 
 
+def test_a_transformers_without_this_server_is_named(capsys, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("trio_profile.server")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("trio_profile.server")
+    monkeypatch.setitem(sys.modules, "transformers.cli.serving.server", None)
+    assert "serve needs the server of transformers 5.23 or later (" in complaint(capsys, "serve", "pocket")
+
+
 def test_a_missing_extra_is_named(capsys, monkeypatch):
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "uvicorn" else object())
     line = complaint(capsys, "serve", "pocket")

@@ -140,6 +140,7 @@ def with_url(url):
             "Unexpected fields in the request: {'pruning_r",
         ),
         ({**with_url(data_url(GREY)), "max_tokens": "few"}, 400, "invalid literal for int() with base 10: 'few'"),
+        ({**with_url(data_url(GREY)), "logit_bias": "x"}, 400, "'str' object has no attribute 'items'"),
         ({**with_url(data_url(GREY)), "seed": "x"}, 422, "seed 'x' is no whole number"),
         (
             {**with_url(data_url(GREY)), "generation_config": '{"prompt_lookup_num_tokens": 3}'},

@@ -1,14 +1,10 @@
 import socket
-import threading
-import time
 
 import pytest
 
-from tests.profile.serving import running
 from tests.profile.studying import make
 from trio_core import OptionError
 from trio_profile.errors import StudyError
-from trio_profile.inputs.pocket.exam import exam
 from trio_profile.server import listening
 from trio_profile.server.listening import address_of, listen, prepare
 
@@ -69,14 +65,3 @@ def test_a_template_that_leaves_out_the_picture_is_refused(monkeypatch, pruned, 
     says = "cannot be served: The total number of <image> tokens" if given else "leaves out the picture of a question"
     with pytest.raises(StudyError, match=says):
         prepare(make(model="pocket", device="cpu", retentions=(0.222,)))
-
-
-def test_a_server_that_stops_answers_what_is_running(pruned):
-    question = exam(1)[0]
-    with running(pruned) as found:
-        answers = []
-        thread = threading.Thread(target=lambda: answers.append(found.ask(question)))
-        thread.start()
-        time.sleep(0.2)
-    thread.join()
-    assert question.is_answered_by(answers[0].choices[0].message.content)
