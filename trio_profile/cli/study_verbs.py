@@ -37,13 +37,16 @@ def described(command: Callable[..., None], kind: Kind, extra: Sequence[Paramete
 
 
 def run(kind: Kind, given: dict[str, Any]) -> Any:
-    """Run a study and print it. Returns its document, or None after a dry run.
+    """Run a study and print it. Returns its document, or None if nothing was measured here.
 
     given: the options of the verb, by name.
     """
     form = printing.form(json=given["json"], markdown=given["markdown"], latex=given["latex"])
     if given["dry_run"]:
         _dry_run(kind, given, form)
+        return None
+    if given.get("engine") == "workers":
+        _for_workers(kind, given)
         return None
     finished = _finished(kind, given)
     printing.warn(finished.warnings)
@@ -62,6 +65,20 @@ def _dry_run(kind: Kind, given: dict[str, Any], form: printing.Form) -> None:
     from trio_profile.findings.preview import report
 
     printing.show(form, lambda: document.model_dump_json(indent=2), lambda: report(document))
+
+
+def _for_workers(kind: Kind, given: dict[str, Any]) -> None:
+    """Write the study for workers. Raises BadParameter without a directory."""
+    out = given["out"]
+    if out is None:
+        raise typer.BadParameter("--engine workers: name the directory that all workers see, with --out")
+    study = _study(kind, given)
+    from trio_profile import units
+    from trio_profile.studies import work
+
+    runs = work.prepare(study, out)
+    print(f"{out} holds a study of {units.number_of(runs, 'run')}. Any number of workers may measure it:")
+    print(f"    trio-profile work {out}")
 
 
 def _finished(kind: Kind, given: dict[str, Any]) -> "Finished":

@@ -11,6 +11,7 @@ from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings import recommendation
 from trio_profile.findings.blocks import Entry, Page, Report, Table, Terms
 from trio_profile.findings.definitions import ALLOCATORS, WAIT_POLICIES
+from trio_profile.records.run import Run
 from trio_profile.records.schema import Environment, Session, Study
 
 _Item = tuple[str, str | None]
@@ -56,6 +57,7 @@ def study_page(document: SweepDocument | Comparison | Ablation) -> Page:
             Terms("Asked", _present(_study(document)), detail=True),
             Terms("Measured on", _present(_environment(document.environment)), detail=True),
             sessions_table(document.sessions),
+            *([runs_table(document.runs, document.sessions)] if document.runs else []),
         ],
     )
 
@@ -122,6 +124,25 @@ def sessions_table(sessions: Sequence[Session], caption: str = "Sessions") -> Ta
         for number, one in enumerate(sessions, start=1)
     ]
     return Table(caption, columns, rows, prose=True, detail=True)
+
+
+def runs_table(runs: Sequence[Run], sessions: Sequence[Session]) -> Table:
+    """Which worker measured which block, and where."""
+    hosts = {session.id: session.environment.hostname for session in sessions}
+    columns = ("block", "what", "worker", "host", "time", "attempt", "given up")
+    rows = [
+        [
+            Entry(run.block),
+            Entry("counts" if run.number == 0 else f"times, process {run.number}"),
+            Entry(run.worker),
+            Entry(hosts.get(run.session, "–")),
+            Entry(units.duration(run.seconds)),
+            Entry(units.exact(run.attempt)),
+            Entry(run.failed or "–"),
+        ]
+        for run in runs
+    ]
+    return Table("Which worker measured which block", columns, rows, prose=True, detail=True)
 
 
 def _session(session: Session, differing: Sequence[str]) -> list[str | None]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from trio_profile.errors import StoreError
 from trio_profile.records.record import VERSION, Version
+from trio_profile.records.run import Run
 from trio_profile.records.schema import (
     Cell,
     Dense,
@@ -27,6 +28,7 @@ class Contents:
     dense: the dense model's quantities; None if they are not measured yet.
     picture: the picture whose kept tokens the cells have; None in old files, and before the first cell is counted.
     cells: one record for each cell that was begun, by the id of the cell.
+    runs: the finished runs of blocks, if several workers measured the study; otherwise empty.
     dropped: one sentence for each line that could not be read.
     """
 
@@ -36,6 +38,7 @@ class Contents:
     dense: Dense | None = None
     picture: Picture | None = None
     cells: dict[str, Measurement] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from trio_core.errors import TrioError
 from trio_profile.errors import StoreError
@@ -238,35 +239,61 @@ def _blocks(study: Study, cells: Sequence[PlannedCell]) -> Iterator[list[Planned
         yield list(block)
 
 
+@dataclass(frozen=True)
+class Warm:
+    """A model that has run, in a process that may measure now.
+
+    reference: the dense model's answers; None if there are no questions, or if this process asks none.
+    """
+
+    plan: Plan
+    clock: Clock
+    pace: Pace
+    reference: fidelity.Reference | None
+
+    def setup(self, **fields: Any) -> Setup:
+        """Return the setup of some cells. fields: those of `Setup` that are not known yet."""
+        return Setup(
+            study=self.plan.study,
+            workload=self.plan.workload,
+            clock=self.clock,
+            pace=self.pace,
+            reference=self.reference,
+            **fields,
+        )
+
+
+def warm_up(plan: Plan, clock: Clock | None, watch: Watch, *, asks: bool) -> Warm:
+    """Run the model twice. asks: whether the dense model also answers all questions."""
+    study, workload = plan.study, plan.workload
+    clock = clock or clock_for(workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
+    watch(Step("warming up"))
+    latency.run(workload, clock)
+    generation = _seconds(lambda: latency.run(workload, clock))
+    start = time.perf_counter()
+    reference = _reference(study, workload, watch) if asks else None
+    questions = time.perf_counter() - start if asks else 0.0
+    pace = Pace(generation=generation, count=COUNT_OVER_GENERATION * generation, questions=questions)
+    return Warm(plan, clock, pace, reference)
+
+
 def _prepare(plan: Plan, cells: Sequence[PlannedCell], contents: Contents, clock: Clock | None, watch: Watch) -> Setup:
     """Warm the model up, and ask the dense model all questions if a cell has not answered them yet.
 
     cells: those that this session measures.
     """
-    study, workload = plan.study, plan.workload
-    clock = clock or clock_for(workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
+    study = plan.study
     counted = frozenset(planned.cell.id for planned in cells if sessions.is_counted(contents, planned.cell))
-    watch(Step("warming up"))
-    latency.run(workload, clock)
-    generation = _seconds(lambda: latency.run(workload, clock))
-    reference, questions = None, 0.0
-    if contents.dense is None or any(planned.cell.id not in counted for planned in cells):
-        _require_same_questions(study, workload, contents)
-        start = time.perf_counter()
-        reference = _reference(study, workload, watch)
-        questions = time.perf_counter() - start
-    return Setup(
-        study,
-        workload,
-        clock,
-        contents.sessions[-1].id,
-        study.seed + len(contents.sessions) - 1,
-        counted,
-        sessions.only_counts(study, contents, [planned.cell for planned in cells]),
-        sessions.seconds_by_cell(study, contents, [planned.cell for planned in cells]),
-        sessions.least_pairs(contents.sessions[-1].processes),
-        Pace(generation=generation, count=COUNT_OVER_GENERATION * generation, questions=questions),
-        reference,
+    asks = contents.dense is None or any(planned.cell.id not in counted for planned in cells)
+    if asks:
+        _require_same_questions(study, plan.workload, contents)
+    return warm_up(plan, clock, watch, asks=asks).setup(
+        session=contents.sessions[-1].id,
+        seed=study.seed + len(contents.sessions) - 1,
+        counted=counted,
+        only_counts=sessions.only_counts(study, contents, [planned.cell for planned in cells]),
+        seconds=sessions.seconds_by_cell(study, contents, [planned.cell for planned in cells]),
+        least_pairs=sessions.least_pairs(contents.sessions[-1].processes),
     )
 
 

@@ -1,0 +1,184 @@
+"""A study that several workers measure: one file for each worker, and all of them read as one store.
+
+A worker's file is like `measurements.jsonl`. Only its worker writes to it. The lines of a run are written in one piece,
+with a line of the run at their end. Readers take a run as a whole or not at all, and each run once: the earliest
+attempt that ended. So a killed worker loses at most the run that it was measuring, and nothing counts twice.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trio_profile.errors import StoreError
+from trio_profile.reading import open_regular
+from trio_profile.records.contents import Contents
+from trio_profile.records.files import MEASUREMENTS
+from trio_profile.records.lines import HeaderError, Line, LineReader
+from trio_profile.records.run import DENSE, Run, RunKey
+from trio_profile.records.schema import Dense, Header, Measurement, Picture, Session, Study, TimingLine
+from trio_profile.records.writing import append_line, cannot_write, require_regular, write_whole
+
+Measured = Dense | Picture | Measurement | TimingLine
+"""A line of a run."""
+_End = tuple[Run, list[Dense | Picture | Measurement | TimingLine]]
+"""A run, with its lines."""
+_STEM, _END = MEASUREMENTS.split(".")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+
+def worker_file(directory: Path, worker: str) -> Path:
+    """Return the path of a worker's file. Raises StoreError for a name that no file should have."""
+    if not _NAME.fullmatch(worker):
+        raise StoreError(f"worker {worker!r}: a name has up to 80 letters, digits, hyphens and underscores")
+    return directory / f"{_STEM}-{worker}.{_END}"
+
+
+def worker_files(directory: Path) -> list[Path]:
+    """Return the files of all workers that hold anything, by name."""
+    return sorted(path for path in directory.glob(f"{_STEM}-*.{_END}") if path.is_file() and path.stat().st_size)
+
+
+class WorkerFile:
+    """The file of one worker, to write.
+
+    directory: of the study.
+    worker: name of the worker.
+    """
+
+    def __init__(self, directory: Path, worker: str) -> None:
+        self.path = worker_file(directory, worker)
+        require_regular(self.path)
+
+    def open(self, study: Study, session: Session) -> None:
+        """Begin a session. Raises StoreError if the file cannot be written."""
+        if not self.path.exists() or not self.path.stat().st_size:
+            write_whole(self.path, _text(Header(study=study)) + "\n")
+        self._append([session])
+
+    def append(self, lines: Sequence[Measured], run: Run) -> None:
+        """Write a run in one piece, and wait until it is on the disk. Raises StoreError if it cannot be written."""
+        told = [line if line.session else line.model_copy(update={"session": run.session}) for line in lines]
+        self._append([*told, run])
+
+    def _append(self, records: Sequence[Line]) -> None:
+        try:
+            append_line(self.path, "\n".join(map(_text, records)).encode())
+        except OSError as error:
+            raise cannot_write(self.path, error, "finished runs are kept, and the same command goes on") from error
+
+
+@dataclass
+class WorkerReader:
+    """Reads a worker's file. It can be asked again and again, and then reads what is new.
+
+    path: the file.
+    study: what its header asks; None before the header was read.
+    sessions: the sessions so far, by id.
+    runs: the finished runs so far, with their lines.
+    dropped: one sentence for each line that could not be read.
+    """
+
+    path: Path
+    study: Study | None = None
+    sessions: dict[str, Session] = field(default_factory=dict)
+    runs: list[_End] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    _reader: LineReader = field(default_factory=LineReader)
+    _pending: list[Measured] = field(default_factory=list)
+    _offset: int = 0
+    _number: int = 0
+
+    def read(self) -> None:
+        """Read the lines that are new and complete. Raises StoreError if the file is no store of this version."""
+        try:
+            with open_regular(self.path) as file:
+                file.seek(self._offset)
+                data = file.read()
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be read: {error.strerror}") from error
+        complete = data[: data.rfind(b"\n") + 1]
+        self._offset += len(complete)
+        for line in complete.split(b"\n")[:-1]:
+            self._number += 1
+            if line.strip():
+                self._read_line(line)
+
+    def _read_line(self, line: bytes) -> None:
+        where = f"{self.path.name}, line {self._number}"
+        try:
+            record = self._reader.parse(line)
+        except HeaderError as error:
+            raise StoreError(f"{self.path}, line {self._number}: {error}") from error
+        except StoreError as error:
+            self.dropped.append(f"{where} dropped: {error}")
+            return
+        match record:
+            case Header():
+                if self.study is not None and self.study != record.study:
+                    raise StoreError(f"{where}: a second study begins here, and one file holds one study")
+                self.study = record.study
+            case Session():
+                self._pending.clear()
+                self.sessions[record.id] = record
+            case Run():
+                self.runs.append((record, self._pending))
+                self._pending = []
+            case Dense() | Picture() | Measurement() | TimingLine():
+                self._pending.append(record)
+
+
+def read_workers(files: Sequence[Path], directory: Path) -> Contents:
+    """Return what all workers measured, as one store. Raises StoreError if a file cannot be read, and as `merge`."""
+    readers = [WorkerReader(path) for path in files]
+    for reader in readers:
+        reader.read()
+    return merge(readers, directory)
+
+
+def merge(readers: Sequence[WorkerReader], directory: Path) -> Contents:
+    """Return what all workers measured, as one store. Nothing is read.
+
+    Measurements of unlike machines are not pooled: those that differ from the first session are left out, and
+    `Contents.dropped` says so.
+
+    Raises StoreError if the files are of two studies, or if none has a header.
+    """
+    begun = [reader for reader in readers if reader.study is not None]
+    if not begun:
+        raise StoreError(f"{directory} holds no study: no worker has begun")
+    first = begun[0]
+    assert first.study is not None
+    for reader in begun:
+        if reader.study != first.study:
+            raise StoreError(f"{reader.path} and {first.path} are of two studies: move one of them away")
+    contents = Contents(first.study, dropped=[text for reader in begun for text in reader.dropped])
+    ends = [end for reader in begun for end in reader.runs]
+    measured = {run.session for run, _ in ends}
+    sessions = [one for reader in begun for one in reader.sessions.values() if one.id in measured]
+    for session in sorted(sessions, key=lambda one: str(one.started)):
+        try:
+            contents.add(session)
+        except StoreError as error:
+            contents.dropped.append(f"left out: {error}")
+    kept = {session.id for session in contents.sessions}
+    for run, lines in _each_once([end for end in ends if end[0].session in kept]):
+        contents.runs.append(run)
+        for line in lines:
+            try:
+                contents.add(line)
+            except StoreError as error:
+                contents.dropped.append(f"run {run.key} of {run.worker}: {error}")
+    return contents
+
+
+def _each_once(ends: Sequence[_End]) -> list[_End]:
+    """Return each run once, counts before times: of several ends the earliest attempt that was measured."""
+    best: dict[RunKey, _End] = {}
+    for end in sorted(ends, key=lambda end: (end[0].failed is not None, end[0].attempt, end[0].worker)):
+        best.setdefault(end[0].key, end)
+    return sorted(best.values(), key=lambda end: (end[0].key.number, end[0].key.block != DENSE, end[0].key.block))
+
+
+def _text(record: Line) -> str:
+    return record.model_dump_json(exclude_none=True)

@@ -1,0 +1,150 @@
+"""One process of a worker: it loads the model once, then claims and measures one run after another.
+
+It ends when nothing is left that it may measure. A process that counts and asks questions times nothing, and no process
+times a block twice: both would make its times unlike those of the other processes.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from trio_profile.inputs.digest import input_digests
+from trio_profile.inputs.environment import open_session
+from trio_profile.inputs.picture import picture_of
+from trio_profile.progress import Step, Watch
+from trio_profile.records.contents import Contents
+from trio_profile.records.differences import require_same_environment, require_same_inputs
+from trio_profile.records.leases import Leases
+from trio_profile.records.run import DENSE, Run
+from trio_profile.records.schema import Measurement, Study, TimingLine
+from trio_profile.records.workers import Measured, WorkerFile, merge
+from trio_profile.studies import sessions
+from trio_profile.studies.board import Board, Claim, Phase
+from trio_profile.studies.counting import measure_dense
+from trio_profile.studies.duration import import_seconds
+from trio_profile.studies.kinds import find
+from trio_profile.studies.measuring import Warm, measure_block, warm_up
+from trio_profile.studies.plan import resolve
+from trio_profile.studies.steps import Steps
+
+Say = Callable[[dict[str, Any]], None]
+"""Tells the worker what its process does: which run it claimed, and which one it finished."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a worker asks of one of its processes.
+
+    study, directory: what is measured, and where it is kept.
+    worker: name of the worker.
+    phase: whether the process counts or times.
+    processes: how many processes time each cell.
+    lease_seconds: how long a lease lasts without being renewed.
+    most_attempts: after so many attempts that failed, a run is given up.
+    command: the command line that the user gave.
+    """
+
+    study: Study
+    directory: Path
+    worker: str
+    phase: Phase
+    processes: int
+    lease_seconds: float
+    most_attempts: int
+    command: str = ""
+
+    def board(self) -> Board:
+        """Return the runs of the study, as this worker sees them."""
+        leases = Leases(self.directory, self.worker, self.lease_seconds)
+        return Board(self.study, self.directory, leases, self.processes, self.most_attempts)
+
+
+def work(asked: Asked, watch: Watch, say: Say) -> None:
+    """Open a session, and measure every run that this process can claim.
+
+    Raises StoreError if this machine is unlike that of earlier sessions, or if a file that is measured has changed. Any
+    error of a run is raised too; the run's lease is then still held.
+    """
+    study, board = asked.study, asked.board()
+    session, start = open_session(study.device, asked.command), time.perf_counter()
+    board.look()
+    if board.readers:
+        earlier = _contents(board, asked).sessions
+        require_same_environment(earlier, session.environment, asked.directory)
+        require_same_inputs(study, earlier, input_digests(study), asked.directory)
+    watch(Step(f"loading {study.model}"))
+    plan = resolve(study, keep_refusals=find(study.verb).keep_refusals)
+    seconds = import_seconds() + time.perf_counter() - start
+    opened = {"load_seconds": seconds, "processes": asked.processes, "inputs": input_digests(study)}
+    session = session.model_copy(update=opened)
+    file = WorkerFile(asked.directory, asked.worker)
+    file.open(study, session)
+    asks = asked.phase == "count" or asked.processes == 1
+    warm = warm_up(plan, None, watch, asks=asks)
+    timed, settled_ms = set[str](), None
+    while (claim := board.claim(asked.phase, timed)) is not None:
+        say({"claimed": str(claim.key), "attempt": claim.attempt})
+        start, lines = time.perf_counter(), list[Measured]()
+        if claim.blame is None:
+            lines = list(_measured(asked, claim, warm, session.id, _contents(board, asked), settled_ms, watch))
+        else:
+            lines = list(_given_up(claim, board))
+        ended = Run(
+            block=claim.key.block,
+            number=claim.key.number,
+            attempt=claim.attempt,
+            worker=asked.worker,
+            session=session.id,
+            seconds=time.perf_counter() - start,
+            failed=claim.blame,
+        )
+        file.append(lines, ended)
+        say({"finished": str(claim.key)})
+        if claim.key.number > 0:
+            timed.add(claim.key.block)
+        for line in lines:
+            if isinstance(line, TimingLine):
+                settled_ms = median(pair.dense_prefill_ms for pair in line.pairs)
+
+
+def _contents(board: Board, asked: Asked) -> Contents:
+    """Return what all workers measured so far."""
+    return merge(list(board.readers.values()), asked.directory)
+
+
+def _measured(
+    asked: Asked, claim: Claim, warm: Warm, session: str, contents: Contents, settled_ms: float | None, watch: Watch
+) -> Iterator[Measured]:
+    """Yield the lines of a run."""
+    study, plan, key = asked.study, warm.plan, claim.key
+    if key.block == DENSE:
+        watch(Step("dense: counting and timing"))
+        yield measure_dense(plan.workload, study.seed, warm.clock, reference=warm.reference)
+        yield picture_of(plan.workload, keep=study.picture)
+        return
+    only_times = key.number > 0 and asked.processes > 1
+    block = {cell.id for cell in asked.board().cells[key.block]}
+    cells = [planned for planned in plan.cells if planned.cell.id in block]
+    if only_times:
+        cells = [planned for planned in cells if sessions.is_counted(contents, planned.cell)]
+    else:
+        yield from (refused for refused in plan.refused if refused.cell.id in block)
+    setup = warm.setup(
+        session=session,
+        seed=study.seed + key.number,
+        counted=frozenset(planned.cell.id for planned in cells) if only_times else frozenset(),
+        only_counts=key.number == 0,
+        seconds=dict.fromkeys((planned.cell.id for planned in cells), study.cell_seconds / asked.processes),
+        least_pairs=sessions.least_pairs(asked.processes),
+    )
+    steps = Steps(watch, cells, setup.parts(cells))
+    yield from measure_block(setup, cells, steps, settled_ms)
+
+
+def _given_up(claim: Claim, board: Board) -> Iterator[Measured]:
+    """Yield a failed record for each cell of a run that failed too often."""
+    for cell in board.cells.get(claim.key.block, []):
+        yield Measurement(cell=cell, status="failed", reason=f"{claim.blame}"[:300])
