@@ -68,10 +68,8 @@ def _dry_run(kind: Kind, given: dict[str, Any], form: printing.Form) -> None:
 
 
 def _for_workers(kind: Kind, given: dict[str, Any]) -> None:
-    """Write the study for workers. Raises BadParameter without a directory."""
+    """Write the study for workers, and say how to start them."""
     out = given["out"]
-    if out is None:
-        raise typer.BadParameter("--engine workers: name the directory that all workers see, with --out")
     study = _study(kind, given)
     from trio_profile import units
     from trio_profile.studies import work

@@ -1,8 +1,9 @@
 """Leases: which worker measures which run. They are files in a directory that all workers see.
 
 A lease is the file `RUN.ATTEMPT`. Creating it is the claim, and only one worker can create a file. A worker renews its
-lease by touching the file. If it is not renewed in time, the worker is taken for dead, and another one may claim the
-next attempt. A worker that was only slow still keeps what it measured: readers take the earliest attempt that ended.
+lease by touching the file, and removes it when the run is kept. If a lease is not renewed in time, its worker is taken
+for dead, and another one may claim the next attempt. A worker that was only slow still keeps what it measured: readers
+take the earliest attempt that ended.
 
 The clocks of two machines may differ. So the present is read from a file that is touched in the same directory.
 """
@@ -93,7 +94,7 @@ class Leases:
             os.utime(self._path(run, attempt))
 
     def give_back(self, run: str, attempt: int) -> None:
-        """End an attempt that nobody is to blame for. It does not count."""
+        """Remove a lease: its run is finished and kept, or it was interrupted and nobody is to blame."""
         self._path(run, attempt).unlink(missing_ok=True)
 
     def fail(self, run: str, attempt: int, reason: str) -> None:

@@ -24,6 +24,8 @@ Measured = Dense | Picture | Measurement | TimingLine
 _End = tuple[Run, list[Dense | Picture | Measurement | TimingLine]]
 """A run, with its lines."""
 _STEM, _END = MEASUREMENTS.split(".")
+_UNREAD = (b'{"record":"timing"', b'{"record":"dense"', b'{"record":"picture"')
+"""How the lines begin that do not tell what is finished."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
@@ -92,6 +94,8 @@ class WorkerReader:
     def read(self) -> None:
         """Read the lines that are new and complete. Raises StoreError if the file is no store of this version."""
         try:
+            if self.path.stat().st_size == self._offset:
+                return
             with open_regular(self.path) as file:
                 file.seek(self._offset)
                 data = file.read()
@@ -122,10 +126,31 @@ class WorkerReader:
                 self._pending.clear()
                 self.sessions[record.id] = record
             case Run():
-                self.runs.append((record, self._pending))
+                self._end(record, self._pending)
                 self._pending = []
             case Dense() | Picture() | Measurement() | TimingLine():
                 self._pending.append(record)
+
+    def _end(self, run: Run, lines: list[Measured]) -> None:
+        self.runs.append((run, lines))
+
+
+@dataclass
+class ProgressReader(WorkerReader):
+    """Reads which runs a worker has finished, and keeps nothing else of them: a study may have a million times.
+
+    counted: ids of the cells whose exact quantities are known.
+    """
+
+    counted: set[str] = field(default_factory=set)
+
+    def _read_line(self, line: bytes) -> None:
+        if not line.startswith(_UNREAD):
+            super()._read_line(line)
+
+    def _end(self, run: Run, lines: list[Measured]) -> None:
+        self.runs.append((run, []))
+        self.counted |= {one.cell.id for one in lines if isinstance(one, Measurement) and one.status == "counted"}
 
 
 def read_workers(files: Sequence[Path], directory: Path) -> Contents:

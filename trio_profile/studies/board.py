@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from trio_profile import units
 from trio_profile.records.leases import Attempt, Leases
 from trio_profile.records.run import DENSE, RunKey, blocks_of, runs_of
-from trio_profile.records.schema import Study
-from trio_profile.records.workers import WorkerReader, worker_files
+from trio_profile.records.schema import Session, Study
+from trio_profile.records.workers import ProgressReader, worker_files
 
 Phase = Literal["count", "time"]
 """What a process does: it counts cells and asks questions, or it times cells. Both change what times it measures."""
@@ -48,9 +49,8 @@ class Board:
         self.processes = processes
         self.cells = blocks_of(study)
         self.todo = {str(key): key for key in sorted(runs_of(study, processes), key=self._longest_first)}
-        self._count = len(self.todo)
         self.done: set[RunKey] = set()
-        self.readers: dict[Path, WorkerReader] = {}
+        self._readers: dict[Path, ProgressReader] = {}
 
     @property
     def is_finished(self) -> bool:
@@ -60,12 +60,27 @@ class Board:
     def look(self) -> None:
         """Read what the workers have finished since the last look. Raises StoreError if a file is of another study."""
         for path in worker_files(self.directory):
-            reader = self.readers.setdefault(path, WorkerReader(path))
+            reader = self._readers.setdefault(path, ProgressReader(path))
             seen = len(reader.runs)
             reader.read()
             for run, _ in reader.runs[seen:]:
-                self.done.add(run.key)
-                self.todo.pop(str(run.key), None)
+                self.finish(run.key)
+
+    def finish(self, key: RunKey) -> None:
+        """Note that a run is measured or given up."""
+        self.done.add(key)
+        self.todo.pop(str(key), None)
+
+    @property
+    def counted(self) -> set[str]:
+        """The ids of the cells whose exact quantities are known, as far as `look` has seen."""
+        return {name for reader in self._readers.values() for name in reader.counted}
+
+    @property
+    def sessions(self) -> list[Session]:
+        """The sessions of all workers that finished a run, as far as `look` has seen."""
+        ended = {run.session for reader in self._readers.values() for run, _ in reader.runs}
+        return [one for reader in self._readers.values() for one in reader.sessions.values() if one.id in ended]
 
     def phase(self, key: RunKey) -> Phase:
         """What a process does that measures this run."""
@@ -78,15 +93,19 @@ class Board:
         """
         self.look()
         attempts = self.leases.attempts(self.todo)
-        for name, key in self.todo.items():
+        for name, key in list(self.todo.items()):
             if self.phase(key) != phase or key.block in without or not self._is_ready(key):
                 continue
             last = attempts.get(name)
             if last is not None and last.is_held(self.leases.seconds):
                 continue
             number = last.number + 1 if last else 1
-            if self.leases.claim(name, number):
+            if not self.leases.claim(name, number):
+                continue
+            self.look()  # its worker may have finished it, and removed the lease, after we looked
+            if key not in self.done:
                 return Claim(key, number, self._blame(name, last))
+            self.leases.give_back(name, number)
         return None
 
     def free(self, phase: Phase) -> bool:
@@ -109,7 +128,7 @@ class Board:
         if last is None or last.number < self.most_attempts:
             return None
         reason = self.leases.reason(name, last.number)
-        return f"given up after {last.number} attempts; the last one, by {reason}"
+        return f"given up after {units.number_of(last.number, 'attempt')}; the last one, by {reason}"
 
     def _longest_first(self, key: RunKey) -> tuple[bool, int, float, str]:
         cells = self.cells.get(key.block, [])

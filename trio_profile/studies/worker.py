@@ -15,12 +15,11 @@ from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.picture import picture_of
 from trio_profile.progress import Step, Watch
-from trio_profile.records.contents import Contents
 from trio_profile.records.differences import require_same_environment, require_same_inputs
 from trio_profile.records.leases import Leases
 from trio_profile.records.run import DENSE, Run
 from trio_profile.records.schema import Measurement, Study, TimingLine
-from trio_profile.records.workers import Measured, WorkerFile, merge
+from trio_profile.records.workers import Measured, WorkerFile
 from trio_profile.studies import sessions
 from trio_profile.studies.board import Board, Claim, Phase
 from trio_profile.studies.counting import measure_dense
@@ -71,10 +70,8 @@ def work(asked: Asked, watch: Watch, say: Say) -> None:
     study, board = asked.study, asked.board()
     session, start = open_session(study.device, asked.command), time.perf_counter()
     board.look()
-    if board.readers:
-        earlier = _contents(board, asked).sessions
-        require_same_environment(earlier, session.environment, asked.directory)
-        require_same_inputs(study, earlier, input_digests(study), asked.directory)
+    require_same_environment(board.sessions, session.environment, asked.directory)
+    require_same_inputs(study, board.sessions, input_digests(study), asked.directory)
     watch(Step(f"loading {study.model}"))
     plan = resolve(study, keep_refusals=find(study.verb).keep_refusals)
     seconds = import_seconds() + time.perf_counter() - start
@@ -87,11 +84,8 @@ def work(asked: Asked, watch: Watch, say: Say) -> None:
     timed, settled_ms = set[str](), None
     while (claim := board.claim(asked.phase, timed)) is not None:
         say({"claimed": str(claim.key), "attempt": claim.attempt})
-        start, lines = time.perf_counter(), list[Measured]()
-        if claim.blame is None:
-            lines = list(_measured(asked, claim, warm, session.id, _contents(board, asked), settled_ms, watch))
-        else:
-            lines = list(_given_up(claim, board))
+        start = time.perf_counter()
+        lines = list(_lines(asked, claim, warm, board, session.id, settled_ms, watch))
         ended = Run(
             block=claim.key.block,
             number=claim.key.number,
@@ -102,6 +96,7 @@ def work(asked: Asked, watch: Watch, say: Say) -> None:
             failed=claim.blame,
         )
         file.append(lines, ended)
+        board.leases.give_back(str(claim.key), claim.attempt)
         say({"finished": str(claim.key)})
         if claim.key.number > 0:
             timed.add(claim.key.block)
@@ -110,41 +105,33 @@ def work(asked: Asked, watch: Watch, say: Say) -> None:
                 settled_ms = median(pair.dense_prefill_ms for pair in line.pairs)
 
 
-def _contents(board: Board, asked: Asked) -> Contents:
-    """Return what all workers measured so far."""
-    return merge(list(board.readers.values()), asked.directory)
-
-
-def _measured(
-    asked: Asked, claim: Claim, warm: Warm, session: str, contents: Contents, settled_ms: float | None, watch: Watch
+def _lines(
+    asked: Asked, claim: Claim, warm: Warm, board: Board, session: str, settled_ms: float | None, watch: Watch
 ) -> Iterator[Measured]:
-    """Yield the lines of a run."""
+    """Yield the lines of a run: what was measured, or that the run was given up."""
     study, plan, key = asked.study, warm.plan, claim.key
     if key.block == DENSE:
-        watch(Step("dense: counting and timing"))
-        yield measure_dense(plan.workload, study.seed, warm.clock, reference=warm.reference)
-        yield picture_of(plan.workload, keep=study.picture)
+        if claim.blame is None:
+            watch(Step("dense: counting and timing"))
+            yield measure_dense(plan.workload, study.seed, warm.clock, reference=warm.reference)
+            yield picture_of(plan.workload, keep=study.picture)
         return
     only_times = key.number > 0 and asked.processes > 1
-    block = {cell.id for cell in asked.board().cells[key.block]}
-    cells = [planned for planned in plan.cells if planned.cell.id in block]
-    if only_times:
-        cells = [planned for planned in cells if sessions.is_counted(contents, planned.cell)]
-    else:
+    block = {cell.id for cell in board.cells[key.block]}
+    counted = frozenset(block & board.counted) if only_times else frozenset[str]()
+    cells = [planned for planned in plan.cells if planned.cell.id in (counted if only_times else block)]
+    if not only_times:
         yield from (refused for refused in plan.refused if refused.cell.id in block)
+    if claim.blame is not None:
+        yield from (Measurement(cell=one.cell, status="failed", reason=claim.blame[:300]) for one in cells)
+        return
     setup = warm.setup(
         session=session,
         seed=study.seed + key.number,
-        counted=frozenset(planned.cell.id for planned in cells) if only_times else frozenset(),
+        counted=counted,
         only_counts=key.number == 0,
         seconds=dict.fromkeys((planned.cell.id for planned in cells), study.cell_seconds / asked.processes),
         least_pairs=sessions.least_pairs(asked.processes),
     )
     steps = Steps(watch, cells, setup.parts(cells))
     yield from measure_block(setup, cells, steps, settled_ms)
-
-
-def _given_up(claim: Claim, board: Board) -> Iterator[Measured]:
-    """Yield a failed record for each cell of a run that failed too often."""
-    for cell in board.cells.get(claim.key.block, []):
-        yield Measurement(cell=cell, status="failed", reason=f"{claim.blame}"[:300])

@@ -48,7 +48,7 @@ def runs(contents: Contents) -> list[str]:
 def two(tmp_path):
     """Two workers have shared the counts; the second began its file first."""
     second, first = Worker(tmp_path, "b"), Worker(tmp_path, "a")
-    first.keep(DENSE, 0, dense())
+    first.keep(DENSE, 0, dense().model_copy(update={"session": ""}))
     first.keep("at-0.11", 0, counted(0.11))
     second.keep("at-0.33", 0, counted(0.33))
     return first, second
@@ -63,7 +63,14 @@ def test_the_files_are_one_store(tmp_path, two):
     assert found.dropped == []
     assert found.dense is not None
     assert {cell.cell.retention: len(cell.timings) for cell in found.cells.values()} == {0.11: 2, 0.33: 1}
-    assert runs(found) == ["dense.0 a 1", "at-0.11.0 a 1", "at-0.33.0 b 1", "at-0.11.1 b 1", "at-0.33.1 a 1", "at-0.11.2 a 1"]
+    assert runs(found) == [
+        "dense.0 a 1",
+        "at-0.11.0 a 1",
+        "at-0.33.0 b 1",
+        "at-0.11.1 b 1",
+        "at-0.33.1 a 1",
+        "at-0.11.2 a 1",
+    ]
     assert {session.id for session in found.sessions} == {"s-a", "s-b"}
     assert Store(tmp_path).exists()
 
@@ -117,7 +124,7 @@ def test_unlike_machines_are_not_pooled(tmp_path, two):
 
 
 def test_files_of_two_studies_are_refused(tmp_path, two):
-    Worker(tmp_path, "z", study(retentions=(0.5,))).keep(DENSE, 0, dense())
+    Worker(tmp_path, "z", study(retentions=(0.5,))).keep(DENSE, 0, dense().model_copy(update={"session": ""}))
     with pytest.raises(StoreError, match="are of two studies"):
         read(tmp_path)
 

@@ -1,16 +1,18 @@
 """Which runs a worker may claim, and in which order."""
 
+import heapq
+import math
 import os
+import random
 
 import pytest
 
-from tests.profile.examples import study
-from trio_profile.records.leases import Leases
+from tests.profile.examples import environment, study
+from trio_profile.records.leases import Attempt, Leases
 from trio_profile.records.run import DENSE, Run, RunKey
 from trio_profile.records.schema import Session
 from trio_profile.records.workers import WorkerFile
 from trio_profile.studies.board import Board, Claim
-from tests.profile.examples import environment
 
 ASKED = study(methods=("trio", "random"), retentions=(0.11, 0.33))
 
@@ -86,6 +88,24 @@ def test_two_workers_never_have_the_same_run(workers):
     assert sorted(str(claim.key) for claim in claims if claim) == ["at-0.11.0", "at-0.33.0", "dense.0"]
 
 
+def test_a_run_that_was_finished_a_moment_ago_is_not_claimed_again(workers):
+    one, two = workers.board("one"), workers.board("two")
+    claim = one.claim("count")
+    looked = two.look
+
+    def finished_after_the_look() -> None:
+        looked()
+        if claim.key not in one.done:
+            workers.finish("one", claim)
+            one.leases.give_back(str(claim.key), claim.attempt)
+            one.done.add(claim.key)
+
+    two.look = finished_after_the_look
+    other = two.claim("count")
+    assert other is not None and other.key != claim.key
+    assert str(claim.key) not in two.leases.attempts({str(claim.key)})
+
+
 def test_a_run_goes_back_three_times_and_is_then_given_up(workers):
     board = workers.board("one")
     for attempt in (1, 2, 3):
@@ -106,3 +126,56 @@ def test_the_run_of_a_silent_worker_goes_to_another(workers):
     workers.finish("one", lost)  # it was only slow
     two.look()
     assert lost.key in two.done
+
+
+class FakeLeases:
+    """Leases in memory, on a clock that the test moves."""
+
+    def __init__(self, seconds: float = 60.0):
+        self.seconds, self.time = seconds, 0.0
+        self.held: dict[str, tuple[int, float, bool]] = {}
+
+    def attempts(self, among) -> dict[str, Attempt]:
+        found = {run: held for run, held in self.held.items() if run in among}
+        return {run: Attempt(number, self.time - since, failed) for run, (number, since, failed) in found.items()}
+
+    def claim(self, run: str, attempt: int) -> bool:
+        self.held[run] = attempt, math.inf, False
+        return True
+
+    def give_back(self, run: str, attempt: int) -> None:
+        del self.held[run], attempt
+
+    def fail(self, run: str) -> None:
+        self.held[run] = self.held[run][0], 0.0, True
+
+
+class Simulated(Board):
+    """A board whose workers tell it at once what they have finished."""
+
+    def look(self) -> None:
+        pass
+
+
+def test_ten_thousand_blocks_on_256_workers_take_hardly_longer_than_their_work(tmp_path):
+    """2 % of the attempts fail. The ideal is all work, repeated work included, over all workers."""
+    draw = random.Random(5)
+    retentions = tuple(number / 10_001 for number in range(1, 10_001))
+    leases = FakeLeases()
+    board = Simulated(study(retentions=retentions), tmp_path, leases, processes=1)  # pyright: ignore[reportArgumentType]
+    seconds = {name: 20 + 40 * cells[0].retention + draw.expovariate(0.2) for name, cells in board.cells.items()}
+    seconds[DENSE] = 5.0
+    idle, busy, worked = 256, [], 0.0
+    while not board.is_finished:
+        while idle and (claim := board.claim("time")) is not None:
+            idle, length = idle - 1, seconds[claim.key.block]
+            worked += length
+            heapq.heappush(busy, (leases.time + length, str(claim.key), claim.key))
+        leases.time, name, key = heapq.heappop(busy)
+        idle += 1
+        if draw.random() < 0.02:
+            leases.fail(name)
+        else:
+            board.finish(key)
+            leases.give_back(name, 1)
+    assert leases.time <= 1.05 * worked / 256

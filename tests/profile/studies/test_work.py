@@ -1,35 +1,37 @@
 """Workers: several of them measure one study, some die, and the study is that of one command."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from tests.profile.command import complaint
+from tests.profile.examples import environment
 from trio_profile.cli import run
 from trio_profile.errors import MeasurementError, StoreError
+from trio_profile.progress import ignore
 from trio_profile.records.contents import Contents
-from trio_profile.records.leases import LEASES
-from trio_profile.records.schema import Study
-from trio_profile.records.store import Store
-from trio_profile.studies import running, sweep, work
+from trio_profile.records.leases import LEASES, Leases
+from trio_profile.records.lock import lock_file
+from trio_profile.records.schema import Session, Study
+from trio_profile.records.store import Store, to_toml
+from trio_profile.records.workers import WorkerFile
+from trio_profile.studies import fresh, running, sweep, work
 from trio_profile.studies.work import Terms
 
 CLOCKED = {"session", "timings", "energy", "distinct_ratios"}
 """Fields that are not exact."""
 BROKEN = """
-import os, time
 from trio_core.methods.random import Random
 
 class Broken(Random):
     def select(self, view):
-        if os.environ.get("HANG"):
-            time.sleep(600)
         raise RuntimeError("this method\\nis broken")
 """
 
@@ -104,37 +106,126 @@ def test_four_workers_of_which_two_are_killed_measure_the_study_of_one_command(s
 def test_a_method_that_raises_is_given_up_with_its_reason(study, tmp_path, monkeypatch):
     (tmp_path / "broken_method.py").write_text(BROKEN)
     monkeypatch.syspath_prepend(tmp_path)
-    out = tmp_path / "out"
-    work.prepare(study.model_copy(update={"methods": ("broken_method:Broken",), "retentions": (0.4,)}), out)
-    found = work.work(out, Terms("a", most_attempts=2))
+    out, fields = tmp_path / "out", {"methods": ("broken_method:Broken",), "retentions": (0.4,), "processes": 1}
+    work.prepare(study.model_copy(update=fields), out)
+    found = work.work(out, Terms("a", most_attempts=1))
     (cell,) = found.measurements
     assert cell.status == "failed"
-    assert cell.reason == "given up after 2 attempts; the last one, by a: RuntimeError: this method is broken"
-    assert [run.attempt for run in found.runs if run.failed] == [3, 3, 3]
+    assert cell.reason == "given up after 1 attempt; the last one, by a: RuntimeError: this method is broken"
+    assert [run.attempt for run in found.runs] == [1, 2]
 
 
-def test_a_run_that_hangs_is_ended(study, tmp_path, monkeypatch):
-    (tmp_path / "hanging_method.py").write_text(BROKEN)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("HANG", "1")
-    out = tmp_path / "out"
-    work.prepare(study.model_copy(update={"methods": ("hanging_method:Broken",), "retentions": (0.4,)}), out)
-    found = work.work(out, Terms("a", most_attempts=1, limit_seconds=4))
-    assert [cell.reason for cell in found.measurements] == [
-        "given up after 1 attempts; the last one, by a: it took longer than 4 s"
-    ]
+class FakeProcess:
+    """A process that claims a run and then is silent until it is killed."""
+
+    def __init__(self):
+        self.was_killed = threading.Event()
+
+    def kill(self):
+        self.was_killed.set()
+
+    def answers(self, *_asked):
+        yield {"claimed": "dense.0", "attempt": 1}
+        assert self.was_killed.wait(30)
+        raise MeasurementError("the measuring process was killed by SIGKILL")
+
+
+def test_a_run_that_hangs_is_ended_and_goes_back(study, tmp_path, monkeypatch):
+    process = FakeProcess()
+    monkeypatch.setattr(fresh, "start", lambda: nullcontext(process))
+    monkeypatch.setattr(fresh, "ask", process.answers)
+    leases = Leases(tmp_path, "a", 60)
+    assert leases.claim("dense.0", 1)
+    hung = work._Process(study, tmp_path, Terms("a", limit_seconds=0.1), leases, ignore)
+    hung.run("count", 2)
+    assert hung.failed == ("dense.0", "it took longer than 0.1 s")
+    assert leases.attempts({"dense.0"})["dense.0"].failed
+    assert leases.reason("dense.0", 1) == "a: it took longer than 0.1 s"
+
+
+def test_ctrl_c_gives_the_run_back_at_once(study, tmp_path, monkeypatch):
+    def answers(*_asked):
+        yield {"claimed": "dense.0", "attempt": 1}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fresh, "start", lambda: nullcontext(FakeProcess()))
+    monkeypatch.setattr(fresh, "ask", answers)
+    leases = Leases(tmp_path, "a", 60)
+    assert leases.claim("dense.0", 1)
+    with pytest.raises(KeyboardInterrupt):
+        work._Process(study, tmp_path, Terms("a"), leases, ignore).run("count", 2)
+    assert leases.attempts({"dense.0"}) == {}
+
+
+def test_a_worker_on_which_every_run_fails_stops(study, tmp_path, monkeypatch):
+    """Its machine may be at fault. The runs go to other workers."""
+    claims = iter(["dense.0", "at-0.4.0", "at-0.8.0", "never"])
+
+    def answers(*_asked):
+        run = next(claims)
+        assert Leases(tmp_path, "a").claim(run, 1)
+        yield {"claimed": run, "attempt": 1}
+        raise RuntimeError("no kernel image is available")
+
+    monkeypatch.setattr(fresh, "start", lambda: nullcontext(FakeProcess()))
+    monkeypatch.setattr(fresh, "ask", answers)
+    work.prepare(study, tmp_path)
+    with pytest.raises(MeasurementError, match=r"^3 runs in a row failed on this worker \(dense\.0: no kernel image"):
+        work.work(tmp_path, Terms("a"))
+    assert next(claims) == "never"
+
+
+def test_an_error_outside_of_a_run_is_told_and_blames_no_run(study, tmp_path, monkeypatch):
+    def answers(*_asked):
+        raise StoreError("another kind of machine")
+        yield
+
+    monkeypatch.setattr(fresh, "start", lambda: nullcontext(FakeProcess()))
+    monkeypatch.setattr(fresh, "ask", answers)
+    work.prepare(study, tmp_path)
+    with pytest.raises(StoreError, match="another kind of machine"):
+        work.work(tmp_path, Terms("a"))
+    assert list((tmp_path / LEASES).glob("*.1*")) == []
 
 
 def test_wrong_directories_are_refused_in_one_line(study, tmp_path, capsys):
     assert "holds no study.toml" in complaint(capsys, "work", tmp_path)
-    assert "--engine workers: name the directory" in complaint(capsys, "compare", "--engine", "workers")
+    sweep_of_one = tmp_path / "one"
+    sweep_of_one.mkdir()
+    (sweep_of_one / "study.toml").write_text(to_toml(Study()))
+    (sweep_of_one / "measurements.jsonl").touch()
+    assert "so one command measures it: run `trio-profile sweep`" in complaint(capsys, "work", sweep_of_one)
+    (tmp_path / "study.toml").write_text(to_toml(Study(verb="flops", retentions=(0.4,)), {"verb", "retentions"}))
+    assert "of kind 'flops': workers measure sweep, compare, ablate" in complaint(capsys, "work", tmp_path)
+    (tmp_path / "study.toml").write_text(to_toml(Study()))
+    assert "worker 'a b': a name has up to 80 letters" in complaint(capsys, "work", tmp_path, "--name", "a b")
+
+
+def test_the_study_is_written_for_workers_and_no_other_command_measures_it(checkpoint, tmp_path, capsys):
+    arguments = ["sweep", "--model", str(checkpoint), "--retention", "0.4", "--out", str(tmp_path / "out")]
+    assert run([*arguments, "--engine", "workers"]) == 0
+    told = capsys.readouterr().out
+    assert "holds a study of 6 runs" in told
+    assert f"trio-profile work {tmp_path / 'out'}" in told
+    assert run([*arguments, "--engine", "workers"]) == 0
+    capsys.readouterr()
+    assert "holds another study: gamma: 1.0 there, 2.0 now" in complaint(
+        capsys, *arguments, "--gamma", "2", "--engine", "workers"
+    )
+
+
+def test_once_workers_have_begun_no_other_command_measures_the_study(study, tmp_path):
+    work.prepare(study, tmp_path)
+    WorkerFile(tmp_path, "a").open(study, Session(id="s", environment=environment()))
+    with pytest.raises(StoreError, match=r"^workers measure the study in .*: run `trio-profile work "):
+        sweep.run(study, tmp_path)
 
 
 def test_two_workers_have_two_names(study, tmp_path):
     work.prepare(study, tmp_path / "out")
-    from trio_profile.records.lock import lock_file
 
-    with lock_file(tmp_path / "out" / ".lock-a", lambda: "taken"), pytest.raises(
-        StoreError, match="another worker is called 'a'"
+    with (
+        lock_file(tmp_path / "out" / ".lock-a", lambda: "taken"),
+        pytest.raises(StoreError, match="another worker is called 'a'"),
     ):
         work.work(tmp_path / "out", Terms("a"))
