@@ -66,9 +66,10 @@ def test_nms_of_a_small_stage(benchmark, interleaved, kind: str, budget: int):
 @pytest.mark.benchmark(group="selection, SCOPE's picks from a few gains at a time over all gains")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_few_gains_over_all(benchmark, interleaved, threads: int):
-    """With two threads, an operator on more than 32,768 elements is shared, which takes longer than it saves."""
+    """With two threads, an operator on 32,768 elements or more is shared, which takes longer than it saves."""
     weights, features = drawn("clustered", 576, 128)
     similarity, before = cosine(features), torch.get_num_threads()
+    assert torch.equal(_cover(similarity, weights, 192), _cover_by_few(similarity, weights, 192))
     torch.set_num_threads(threads)
     try:
         ratio = interleaved(

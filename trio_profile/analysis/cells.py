@@ -62,7 +62,7 @@ class CellSummary(Record):
     status: `done`, `failed` or `refused`.
     reason: why the cell failed or was refused.
     remark: what readers must know of the method wherever its results are shown.
-    notes: what the trace of a prefill says beyond its stages.
+    notes: what readers must know of how the prefill ran.
     retention: nominal and realised retention; None unless the cell is done.
     nominal_retention: the share of the visual tokens that the user gave.
     layers, budgets: the stages, and the visual tokens that each stage keeps.

@@ -113,7 +113,7 @@ class EvaluatedCell(Record):
 
     cell: the method, the retention and the options; None for the dense model.
     remark: what readers must know of the method wherever its results are shown.
-    notes: what the traces of the prefills say beyond their stages, each note once.
+    notes: what readers must know of how the prefills ran, each note once.
     retention: realised retention, the mean over all questions with a picture; 1 for the dense model.
     tasks: the results by task.
     benchmarks: the scores by column.

@@ -159,7 +159,7 @@ class PrefillTimes(Record):
     total_attribution: the steps from the claimed ratio to the speed-up of a whole generation.
     stage_layers, budgets: the schedule's stages, and the visual tokens kept at each; empty in documents of earlier
         versions.
-    notes: what the trace of a prefill says beyond its stages.
+    notes: what readers must know of how the prefill ran.
     efficiency: its row of the paper's efficiency table; None in documents of earlier versions.
     """
 

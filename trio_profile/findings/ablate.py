@@ -64,8 +64,10 @@ def group_page(document: Ablation, group: Group) -> Page:
                 blocks.append(ablate_charts.answers(group, retention, document.dense))
             blocks += [ablate_charts.closeness(group, retention), ablate_charts.speedup(group, retention)]
             blocks.append(_table(document, group, rows))
-            if document.doubts:
-                blocks.append(Sentences("Keep in mind", [doubts.summary(document.doubts, _cells(rows))], tone="doubt"))
+            reminders = [f"{row.variant}: {note}." for row in rows for note in row.notes]
+            reminders += [doubts.summary(document.doubts, _cells(rows))] if document.doubts else []
+            if reminders:
+                blocks.append(Sentences("Keep in mind", reminders, tone="doubt"))
     return Page(
         group.name.replace(" ", "-"),
         title,

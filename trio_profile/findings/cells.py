@@ -36,7 +36,7 @@ def realised(cell: CellSummary) -> float:
 
 
 def notes(cells: Sequence[CellSummary]) -> list[str]:
-    """What the prefills of some cells told of themselves, each note once."""
+    """What readers must know of how the prefills of some cells ran, each note once."""
     return list(dict.fromkeys(f"{cell.method}: {note}." for cell in cells for note in cell.notes))
 
 

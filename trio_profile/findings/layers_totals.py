@@ -37,7 +37,8 @@ def totals_page(document: LayersDocument) -> Page:
         "The paper's efficiency table",
         "One prefill. Each column adds up a part of it over all layers or all stages. Forward is the decoder layers. "
         "Selection is the whole selection: it contains Proxy loss, Backward and the extra forward of the probed layer, "
-        "which the paper's columns do not name. A dash stands where a method does not have the part. The paper's "
+        "which the paper's columns do not name. A dash stands where a method does not have the part, or where "
+        "compiled code runs it as one with others. The paper's "
         "totals of time and of prefill are those of a whole benchmark, so they are not comparable with these.",
         blocks,
         empty="This document is of an earlier version, which did not add up the parts.",

@@ -47,8 +47,8 @@ def measure(workload: Workload, method: Method | None) -> Launches:
     method: None for the dense model.
     """
     with nullcontext() if method is None else prune(workload.model, method):
-        # In the first prefill the engine also checks the order of the kept tokens, and the host waits for this. It is
-        # counted too: a saliency that a compiler made runs by single operators while they are counted.
+        # In the first prefill the engine also checks the order of the kept tokens, and the host waits for that. It runs
+        # under a counter too, so that no saliency is compiled.
         with Counter():
             workload.prefill()
         with Counter() as counter:

@@ -37,7 +37,7 @@ class PrunedAnswer(Answer):
     cell: the method, the retention and the options.
     retention: the realised retention.
     fastv_macs: F_inf + F_ov by the paper's formulas, with the study's γ, from the stages that ran.
-    notes: what the trace of the prefill says beyond its stages.
+    notes: what readers must know of how the prefill ran.
     """
 
     cell: Cell

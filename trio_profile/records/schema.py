@@ -129,7 +129,8 @@ class Measurement(Record):
         run here.
     reason: why the cell failed or was refused.
     remark: what readers must know of the method wherever its results are shown.
-    notes: what the trace of a prefill says beyond its stages, such as that other code ran than was asked for.
+    notes: what readers must know of how the prefill ran, in the process that counted: for example that other code ran
+        than was asked for.
     retention: nominal and realised retention.
     layers, budgets: the stages, and the visual tokens that each stage keeps.
     fastv_macs: F_inf + F_ov by the paper's formulas, for the batch.

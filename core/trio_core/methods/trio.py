@@ -48,10 +48,10 @@ class Trio(Method):
     k_pos: number of supervised rows, K_pos in the paper and |P| in Eq. 2.
     threshold: cosine from which a token counts as a duplicate, τ of Algorithm 1, in (−1, 1].
     nms: whether duplicates are suppressed. False keeps the highest scores.
-    saliency: how the scores are computed. They are the same up to rounding. `autograd` is the paper's procedure:
-        forward and backward of the whole probed layer. `tail` computes the layer for the supervised rows only.
-        `compiled` does so in code that torch.compile makes, which takes it about a minute. Where it cannot, `tail`
-        runs, and the trace's notes say why.
+    saliency: how the scores are computed. All ways give the same scores up to rounding. `autograd` is the paper's
+        procedure: forward and backward of the whole probed layer. `tail` computes the layer for the supervised rows
+        only. `compiled` lets torch.compile make the code of `tail`. If torch.compile cannot, `tail` itself runs, and
+        the trace's notes say why. Operators are always counted in `tail`.
     probe: the layer that is probed. `next` is layer l + 1, which has not run yet; `current` is layer l.
     rows: the supervised rows. `last` are the last k_pos tokens; `shifted` are the k_pos tokens before the last one.
     tokens: which tokens compete. `all` adds the text tokens, except the first token, the supervised rows and the last

@@ -1,7 +1,7 @@
 """TRIO's saliency as one graph for torch.compile, which fuses its operators.
 
 `saliency.py` saves operators by hand. Here the same tail is written plainly: the model's own norms run, and autograd
-goes through all of it. The compiler leaves few kernels. It takes about a minute for each model in a process.
+goes through all of it. The compiler leaves few kernels. `docs/explanation/saliency.md` says how long it takes.
 
 Shapes: as in `saliency.py`.
 """
@@ -9,23 +9,24 @@ Shapes: as in `saliency.py`.
 import time
 from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch._dynamo import exc as dynamo
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from trio_core.errors import TrioError
+from trio_core.errors import TrioError, UnsupportedModel
 from trio_core.rules.attention import AttentionLayer, LayerCall, Readout, by_key_head
 from trio_core.rules.saliency import finish_rows, loss_slope
 from trio_core.tensors import HiddenBSD, LogitsBPV, Places, ScoresBN, differentiable, rows_at, wide_type
 
 BACKEND = "inductor"
 """The compiler, by torch.compile's name for it."""
-
-_MOST_SAID = 200
-"""How many characters of a compiler's message are told."""
-_Kind = tuple[torch.device, torch.dtype, int]
-"""Device, dtype and width of a model."""
+_MESSAGE_LENGTH = 200
+"""The most characters of a compiler's message that a note repeats."""
+_GRAPHS = 64
+"""The most graphs of all models in a process. A model needs one for each batch size, k_pos, dtype and set of hooks."""
 
 
 class NotCompiled(TrioError):
@@ -33,66 +34,21 @@ class NotCompiled(TrioError):
 
 
 def compiled_saliency(call: LayerCall, readout: Readout, rows: Places, visual: Places) -> tuple[ScoresBN, float]:
-    """What `tail_saliency` returns, by compiled code, and the seconds that compiling this kind of model took so far.
+    """Return the scores of `tail_saliency`, computed by compiled code.
 
-    The arguments are those of `tail_saliency`. One graph serves all layers and numbers of tokens.
+    Also return the seconds that torch.compile has needed for this model so far. All stages share a graph.
 
-    Raises NotCompiled for padded samples, for a mask of the model's own, for float16, whose range the plain gradient
-    would leave, while operators are counted or traced, and if the compiler fails.
+    call, readout, rows, visual: as in `tail_saliency`; `rows` must be a slice.
+    Returns [B, V] in float64, and seconds.
+
+    Raises NotCompiled for a padded batch, for a layer with an attention mask, for float16 (the gradient would leave its
+    range), while operators are counted or traced, and if torch.compile fails or is switched off.
     """
     if not isinstance(rows, slice):
         raise NotCompiled("the batch is padded")
     if reason := _reason_against(call):
         raise NotCompiled(reason)
-    with torch.inference_mode(False), torch.no_grad():
-        hidden, cos, sin = (differentiable(part) for part in (call.hidden, *call.rotary))
-        tokens = int(hidden.shape[1])
-        last = tokens - rows.start, tokens - rows.stop
-        among = (visual.start, tokens - visual.stop) if isinstance(visual, slice) else visual
-        for part in (hidden, cos, sin, among):
-            if isinstance(part, Tensor):
-                torch._dynamo.maybe_mark_dynamic(part, 1)
-        return _compiler(BACKEND).run(hidden, cos, sin, call.attention(), readout, last, among, call.causal)
-
-
-class _Compiler:
-    """`_scores` behind torch.compile, and how compiling went for each kind of model."""
-
-    def __init__(self, backend: str):
-        self._compile_graph = torch._dynamo.lookup_backend(backend)
-        self._scores = torch.compile(_scores, backend=self._noted, fullgraph=True)
-        self._compilations = 0
-        self._seconds: dict[_Kind, float] = {}
-        self._failures: dict[_Kind, str] = {}
-
-    def run(self, hidden_BSD: HiddenBSD, *others: Any) -> tuple[ScoresBN, float]:
-        """The scores, and the seconds that compiling took so far. The arguments are those of `_scores`.
-
-        Raises NotCompiled if the compiler fails, then and for this kind of model ever after.
-        """
-        kind = hidden_BSD.device, hidden_BSD.dtype, int(hidden_BSD.shape[-1])
-        if kind in self._failures:
-            raise NotCompiled(self._failures[kind])
-        before, start = self._compilations, time.perf_counter()
-        try:
-            with torch._dynamo.config.patch(trace_autograd_ops=True):
-                scores = self._scores(hidden_BSD, *others)
-        except torch.OutOfMemoryError:
-            raise
-        except Exception as error:  # a compiler may fail in any way, and without it the same scores are computed
-            said = " ".join(str(error).split())
-            self._failures[kind] = f"torch.compile failed with {type(error).__name__}: {said[:_MOST_SAID]}"
-            raise NotCompiled(self._failures[kind]) from error
-        if self._compilations > before:
-            self._seconds[kind] = self._seconds.get(kind, 0.0) + time.perf_counter() - start
-        return scores, self._seconds[kind]
-
-    def _noted(self, graph: Any, inputs: Any) -> Any:
-        self._compilations += 1
-        return self._compile_graph(graph, inputs)
-
-
-_compiler = cache(_Compiler)
+    return _compiler(BACKEND).run(call, readout, rows, visual)
 
 
 def _reason_against(call: LayerCall) -> str | None:
@@ -100,10 +56,84 @@ def _reason_against(call: LayerCall) -> str | None:
     if is_in_torch_dispatch_mode() or torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
         return "operators are being counted or traced"
     if call.mask is not None:
-        return "the layer has a mask of its own"
-    if call.hidden.dtype == torch.float16:
+        return "the layer has an attention mask"
+    device = call.hidden.device.type
+    autocast = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.float16
+    if autocast or call.hidden.dtype == torch.float16:
         return "float16 has too narrow a range"
     return None
+
+
+class _Compiler:
+    """`_scores` behind torch.compile, and how compiling went for each model.
+
+    A model is known by its final norm. It is not kept alive.
+    """
+
+    def __init__(self, backend: str):
+        self._backend = backend
+        self._compiled: Any = None
+        self._graphs = 0
+        self._seconds: WeakKeyDictionary[nn.Module, float] = WeakKeyDictionary()
+        self._failures: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
+
+    def run(self, call: LayerCall, readout: Readout, rows: slice, visual: Places) -> tuple[ScoresBN, float]:
+        """As `compiled_saliency`. Raises NotCompiled. A model that the compiler failed on is not tried again."""
+        model = readout.lean_norm().module
+        assert isinstance(model, nn.Module)
+        if model in self._failures:
+            raise NotCompiled(self._failures[model])
+        graphs, start = self._graphs, time.perf_counter()
+        try:
+            scores = self._scores(call, readout, rows, visual)
+        except Exception as error:  # a compiler may fail in any way, and without it the same scores are computed
+            if any(isinstance(one, torch.OutOfMemoryError | MemoryError) for one in _with_causes(error)):
+                raise
+            message = f"torch.compile failed with {type(error).__name__}: {' '.join(str(error).split())}"
+            reason = message[:_MESSAGE_LENGTH]
+            if isinstance(error, dynamo.TorchDynamoException) and not isinstance(error, dynamo.FailOnRecompileLimitHit):
+                self._failures[model] = reason
+            raise NotCompiled(reason) from error
+        if self._graphs > graphs:
+            self._seconds[model] = self._seconds.get(model, 0.0) + time.perf_counter() - start
+        elif model not in self._seconds:
+            raise NotCompiled("torch.compile is switched off in this process")
+        return scores, self._seconds[model]
+
+    def _scores(self, call: LayerCall, readout: Readout, rows: slice, visual: Places) -> ScoresBN:
+        if self._compiled is None:
+            self._compiled = torch.compile(_scores, backend=self._counting_backend, fullgraph=True)
+        tokens = int(call.hidden.shape[1])
+        with torch.inference_mode(False), torch.no_grad():
+            # Tensors of our own: the marks below must not be found on the model's.
+            hidden, cos, sin = (differentiable(part.detach()) for part in (call.hidden, *call.rotary))
+            among = (visual.start, tokens - visual.stop) if isinstance(visual, slice) else visual.view_as(visual)
+            for part in (hidden, cos, sin, among):
+                if isinstance(part, Tensor):
+                    torch._dynamo.maybe_mark_dynamic(part, 1)
+            rows_from_end = tokens - rows.start, tokens - rows.stop
+            with torch._dynamo.config.patch(
+                trace_autograd_ops=True,
+                skip_nnmodule_hook_guards=False,  # a hook that is added or removed later makes another graph
+                recompile_limit=_GRAPHS,
+            ):
+                return self._compiled(hidden, cos, sin, call.attention(), readout, rows_from_end, among, call.causal)
+
+    def _counting_backend(self, graph: Any, inputs: Any) -> Any:
+        self._graphs += 1
+        return torch._dynamo.lookup_backend(self._backend)(graph, inputs)
+
+
+_compiler = cache(_Compiler)
+
+
+def _with_causes(error: BaseException | None) -> list[BaseException]:
+    """An error and those that it came from."""
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found
 
 
 def _scores(
@@ -112,30 +142,35 @@ def _scores(
     sin_BSE: Tensor,
     layer: AttentionLayer,
     readout: Readout,
-    last: tuple[int, int],
+    rows_from_end: tuple[int, int],
     among: tuple[int, int] | Tensor,
     causal: bool,
 ) -> ScoresBN:
     """[B, V], float64: the saliency of the visual tokens.
 
-    last: where the supervised rows begin and where they end, counted from the end of the sequence.
+    rows_from_end: where the supervised rows begin and where they end, counted from the end of the sequence.
     among: how many tokens stand before the visual ones, and how many after them. Or the places of these, [B, V].
 
-    So no number changes from stage to stage, and a stage needs no graph of its own.
+    Both stay the same when a stage drops visual tokens, so that all stages share a graph.
+
+    Raises UnsupportedModel for a key projection that autograd cannot differentiate.
     """
     tokens = hidden_BSD.shape[1]
-    rows = slice(tokens - last[0], tokens - last[1])
+    rows = slice(tokens - rows_from_end[0], tokens - rows_from_end[1])
     visual = among if isinstance(among, Tensor) else slice(among[0], tokens - among[1])
 
     def logits(hidden_BSD: HiddenBSD) -> LogitsBPV:
         normed_BSD = layer.norm(hidden_BSD)
-        key_BSNE = _rotated(layer.key(normed_BSD), cos_BSE, sin_BSE)
+        heads_BSNE = layer.key(normed_BSD)
+        if not heads_BSNE.requires_grad:
+            raise UnsupportedModel("the key projection of the probed layer gives no gradient")
+        key_BSNE = _rotated(heads_BSNE, cos_BSE, sin_BSE)
         query_BPHE = layer.query(normed_BSD[:, rows].detach())
         query_BPHE = _rotated(query_BPHE, cos_BSE[:, rows], sin_BSE[:, rows]) * layer.scaling
         scores = by_key_head(query_BPHE, key_BSNE.shape[2]) @ key_BSNE.permute(0, 2, 3, 1)
         if layer.softcap is not None:
             scores = layer.softcap * (scores / layer.softcap).tanh()
-        scores = scores.to(wide_type(scores)).unflatten(2, (-1, last[0] - last[1]))
+        scores = scores.to(wide_type(scores)).unflatten(2, (-1, rows_from_end[0] - rows_from_end[1]))
         if causal:
             places_S = torch.arange(tokens, device=hidden_BSD.device)
             scores = scores.masked_fill(places_S > places_S[rows, None], -torch.inf)

@@ -40,8 +40,8 @@ class RmsNorm:
     def __call__(self, values: Tensor) -> Tensor:
         """The norm of values, [..., D], in their dtype. Autograd can differentiate it once.
 
-        A module with hooks or submodules may do more than a norm, so it runs itself. It does so too while torch.compile
-        traces: a compiler saves operators by itself.
+        A module with hooks or submodules may do more than a norm, so it runs itself. While torch.compile traces, the
+        module runs itself too: the compiler fuses its operators.
         """
         if torch.compiler.is_compiling():
             return self.module(values)

@@ -14,9 +14,10 @@ from trio_core.rules.checks import check_budget, check_finite_stage
 from trio_core.tensors import FeaturesND, KeptK, ScoresN, SimilarityNN, wide_type
 
 _FEW = 64
-"""How many tokens `_cover_by_few` looks at, at the most, instead of all."""
-_ONE_THREAD = 32768
-"""From so many elements on, torch shares an operator among threads. For a small one this takes longer than the work."""
+"""The most tokens that `_cover_by_few` looks at instead of all. The least is a quarter of it."""
+_SHARED = 32768
+"""torch runs an operator on several threads from this many elements on. For so few, sharing takes longer than the work.
+From 2048 tokens on, operators are shared all the same."""
 
 
 def top_k(scores: ScoresN, budget: int) -> KeptK:
@@ -163,12 +164,12 @@ def _cover_by_few(similarity: SimilarityNN, weights: ScoresN, budget: int) -> Ke
     similarity: [N, N] with N ≥ 2 · _FEW.
     """
     count, numbers = len(weights), torch.finfo(similarity.dtype)
-    most = min(_FEW, max((_ONE_THREAD - 1) // count, _FEW // 4))
+    size = min(_FEW, max((_SHARED - 1) // count, _FEW // 4))
     surely = 1 - 2 * count * numbers.eps
     cover, picks = similarity.new_zeros(count, 1), torch.zeros(budget, dtype=torch.long)
     uncovered = torch.empty_like(similarity)
     # The few use the same memory, which is free until all gains are computed again.
-    columns, uncovered_few = uncovered.as_strided((2, count, most), (count * most, most, 1))
+    columns, uncovered_few = uncovered.as_strided((2, count, size), (count * size, size, 1))
     few, weights_few, limit, misses, pause = picks[:0], weights[:0], 0.0, 0, 0
     for k in range(budget):
         pick = None
@@ -183,7 +184,7 @@ def _cover_by_few(similarity: SimilarityNN, weights: ScoresN, budget: int) -> Ke
             gain = _gains(similarity, cover, weights, uncovered).index_fill_(0, picks[:k], -math.inf)
             pick, few = gain.argmax(), few[:0]
             if pause == 0:
-                gains, few = gain.topk(most + 1)
+                gains, few = gain.topk(size + 1)
                 few, weights_few, limit = few[:-1], weights[few[:-1]], gains.tolist()[-1]
                 torch.index_select(similarity, 1, few, out=columns)
             pause = max(pause - 1, 0)

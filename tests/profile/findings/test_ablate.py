@@ -142,3 +142,12 @@ def test_charts_have_a_place_for_each_variant(known: Ablation):
         assert list(points.hollow) == [True, True, False]
         assert all(a <= y <= b for a, y, b in zip(points.low, points.y, points.high, strict=True))
     assert list(right.levels) == [75] and right.series[0].text[2] == "4, the default\nright 60 % [53, 67]"
+
+
+def test_the_notes_of_a_variant_stand_under_its_tables(known: Ablation):
+    group = known.groups[0]
+    noted = [row.model_copy(update={"notes": ("other code ran",)}) if row.default else row for row in group.rows]
+    page = pages.group_page(known, group.model_copy(update={"rows": noted}))
+    (default,) = {row.variant for row in noted if row.notes}
+    lines = [line for block in page.blocks if isinstance(block, Sentences) for line in block.lines]
+    assert f"{default}: other code ran." in lines

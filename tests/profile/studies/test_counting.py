@@ -32,7 +32,7 @@ def test_a_cell_tells_that_other_code_ran_than_was_asked_for(tiny_study):
     workload = build(asked)
     planned, *_ = plan(asked, workload.shape)
     told = count(workload, planned, asked)["notes"]
-    assert told == ("saliency 'compiled': the layer has a mask of its own; 'tail' ran instead",)
+    assert told == ("saliency 'compiled': the layer has an attention mask; 'tail' ran instead",)
 
 
 @pytest.mark.parametrize(

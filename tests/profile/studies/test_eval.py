@@ -193,7 +193,7 @@ def test_an_answer_tells_that_other_code_ran_than_was_asked_for(evaluation, stud
     found, answers = asked(
         evaluation, study, own_tasks(tmp_path), limit=2, attention="eager", options={"saliency": "compiled"}
     )
-    note = "saliency 'compiled': the layer has a mask of its own; 'tail' ran instead"
+    note = "saliency 'compiled': the layer has an attention mask; 'tail' ran instead"
     assert [answer.answers[0].notes for answer in answers] == [(note,), (note,)]
     assert found.cells[0].notes == (note,)
 

@@ -86,7 +86,7 @@ def test_a_method_without_a_proxy_loss_has_empty_columns_and_never_0(tiny_study:
 def test_a_prefill_whose_saliency_was_not_compiled_says_so(tiny_study: Study):
     options = {"options": {"saliency": "compiled"}, "attention": "eager"}
     found = layers.run(tiny_study.model_copy(update={"cell_seconds": 0.01, "retentions": (0.4,), **options}))
-    assert found.notes == ("saliency 'compiled': the layer has a mask of its own; 'tail' ran instead",)
+    assert found.notes == ("saliency 'compiled': the layer has an attention mask; 'tail' ran instead",)
     kept_in_mind = totals_page(found).blocks[-1]
     assert isinstance(kept_in_mind, Sentences)
     assert f"trio: {found.notes[0]}." in kept_in_mind.lines
