@@ -13,9 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trio_core.errors import TrioError
 from trio_profile import units
-from trio_profile.errors import MeasurementError, ProfileError, StoreError
+from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.inputs.host import command_line
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.contents import Contents
@@ -83,7 +82,7 @@ def work(directory: Path, terms: Terms | None = None, watch: Watch = ignore) -> 
             board.look()
             if board.is_finished:
                 break
-            phase = next((phase for phase in PHASES if board.free(phase)), None)
+            phase: Phase | None = next((phase for phase in PHASES if board.free(phase)), None)
             if phase is None:
                 watch(Step(f"other workers are at the last {units.number_of(len(board.todo), 'run')}"))
                 time.sleep(PAUSE_SECONDS)
@@ -181,7 +180,7 @@ class _Process:
                 if self.claimed is not None:
                     self.leases.give_back(*self.claimed)
                 raise
-            except (ProfileError, TrioError, MemoryError, OSError, RuntimeError) as error:
+            except Exception as error:  # whatever it is, the run goes back with it
                 if self.claimed is None:
                     raise
                 self._fail(error)

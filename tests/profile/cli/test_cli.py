@@ -10,7 +10,7 @@ from trio_profile.cli.verbs import commands
 from trio_profile.studies.kinds import KINDS, Group
 
 GROUPS = {
-    "Measure": ["sweep", "compare", "eval"],
+    "Measure": ["sweep", "compare", "eval", "work"],
     "Explain": ["flops", "layers"],
     "Judge": ["check", "gate", "audit"],
     "Paper": ["ablate", "theory"],

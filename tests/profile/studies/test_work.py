@@ -209,7 +209,7 @@ def test_the_study_is_written_for_workers_and_no_other_command_measures_it(check
     assert f"trio-profile work {tmp_path / 'out'}" in told
     assert run([*arguments, "--engine", "workers"]) == 0
     capsys.readouterr()
-    assert "holds another study: gamma: 1.0 there, 2.0 now" in complaint(
+    assert "holds another study: gamma (1.0 there, 2.0 here)" in complaint(
         capsys, *arguments, "--gamma", "2", "--engine", "workers"
     )
 
