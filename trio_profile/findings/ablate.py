@@ -7,6 +7,7 @@ from trio_profile.analysis.ablate import Ablation, Group, Row
 from trio_profile.analysis.sweep import DenseSummary
 from trio_profile.findings import ablate_charts, doubts, entries
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table
+from trio_profile.findings.cells import notes
 from trio_profile.findings.definitions import numbers_page
 from trio_profile.findings.study_page import report_of, study_page
 from trio_profile.findings.tokens import tokens_page
@@ -64,7 +65,7 @@ def group_page(document: Ablation, group: Group) -> Page:
                 blocks.append(ablate_charts.answers(group, retention, document.dense))
             blocks += [ablate_charts.closeness(group, retention), ablate_charts.speedup(group, retention)]
             blocks.append(_table(document, group, rows))
-            reminders = [f"{row.variant}: {note}." for row in rows for note in row.notes]
+            reminders = notes((row.variant, row.notes) for row in rows)
             reminders += [doubts.summary(document.doubts, _cells(rows))] if document.doubts else []
             if reminders:
                 blocks.append(Sentences("Keep in mind", reminders, tone="doubt"))

@@ -1,6 +1,6 @@
 """The cells of a sweep: which are finished, where they lie, and what is derived from one cell alone."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from trio_profile.analysis.sweep import CellSummary, SweepDocument
 from trio_profile.records.schema import Cell
@@ -35,9 +35,9 @@ def realised(cell: CellSummary) -> float:
     return cell.retention.realised if cell.retention else cell.nominal_retention
 
 
-def notes(cells: Sequence[CellSummary]) -> list[str]:
-    """What readers must know of how the prefills of some cells ran, each note once."""
-    return list(dict.fromkeys(f"{cell.method}: {note}." for cell in cells for note in cell.notes))
+def notes(told: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+    """What readers must know of how prefills ran, each sentence once. told: what ran, with its notes."""
+    return list(dict.fromkeys(f"{name}: {note}." for name, found in told for note in found))
 
 
 def selection_share(cell: CellSummary) -> float | None:

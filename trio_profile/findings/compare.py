@@ -36,7 +36,8 @@ def verdict_page(document: Comparison) -> Page:
         blocks.append(speed)
     if done:
         blocks.append(_best_table(document, done))
-    reminders = [*notes(document.rows), *budget_notes.sentences(document.clamped_above, document.idle_stages)]
+    reminders = [*notes((row.method, row.notes) for row in document.rows)]
+    reminders += [*budget_notes.sentences(document.clamped_above, document.idle_stages)]
     if done and document.doubts:
         reminders.append(doubts.summary(document.doubts, _cells(done)))
     if reminders:

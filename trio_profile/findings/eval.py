@@ -8,6 +8,7 @@ from trio_profile.analysis.evaluation import Benchmark, EvaluatedCell, Evaluatio
 from trio_profile.analysis.recommendation import CONTROL, MOST_LOST, POSSIBLE_LOSS
 from trio_profile.findings import eval_charts, eval_tables
 from trio_profile.findings.blocks import Block, Page, Report, Sentences, Terms
+from trio_profile.findings.cells import notes
 from trio_profile.findings.eval_ablation import ablation_page
 from trio_profile.findings.eval_tables import name_of, rows_of
 from trio_profile.findings.study_page import pixel_facts
@@ -67,7 +68,7 @@ def scores_page(document: Evaluation) -> Page:
 def cost_page(document: Evaluation) -> Page:
     """What the cells cost."""
     table = eval_tables.cost_table(document)
-    notes = [f"{name_of(row)}: {note}." for row in document.cells for note in row.notes]
+    reminders = notes((name_of(row), row.notes) for row in document.cells)
     return Page(
         "cost",
         "Cost of the same answers",
@@ -77,7 +78,7 @@ def cost_page(document: Evaluation) -> Page:
         "answer takes more time, so two totals may belong to answers of different length.",
         [
             *([] if table is None else [table]),
-            *([Sentences("Keep in mind", notes, tone="doubt")] if notes else []),
+            *([Sentences("Keep in mind", reminders, tone="doubt")] if reminders else []),
         ],
     )
 

@@ -6,6 +6,7 @@ from trio_profile import units
 from trio_profile.analysis.layers import Efficiency, LayersDocument, PrefillTimes
 from trio_profile.findings import budget_notes, entries
 from trio_profile.findings.blocks import Block, Entry, Page, Sentences, Table
+from trio_profile.findings.cells import notes
 from trio_profile.findings.overhead_factor import OF_GAMMA
 from trio_profile.records.estimate import Milliseconds
 from trio_profile.text import listed
@@ -29,17 +30,18 @@ def totals_page(document: LayersDocument) -> Page:
             Sentences("", _factors(rows)),
             _within_table(rows),
         ]
-    told = dict.fromkeys(f"{cell.method}: {note}." for cell in document.cells for note in cell.notes)
-    if notes := [*told, *budget_notes.sentences(document.clamped_above, document.idle_stages)]:
-        blocks.append(Sentences("Keep in mind", notes, tone="doubt"))
+    reminders = notes((cell.method, cell.notes) for cell in document.cells)
+    reminders += budget_notes.sentences(document.clamped_above, document.idle_stages)
+    if reminders:
+        blocks.append(Sentences("Keep in mind", reminders, tone="doubt"))
     return Page(
         "efficiency",
         "The paper's efficiency table",
         "One prefill. Each column adds up a part of it over all layers or all stages. Forward is the decoder layers. "
         "Selection is the whole selection: it contains Proxy loss, Backward and the extra forward of the probed layer, "
         "which the paper's columns do not name. A dash stands where a method does not have the part, or where "
-        "compiled code runs it as one with others. The paper's "
-        "totals of time and of prefill are those of a whole benchmark, so they are not comparable with these.",
+        "compiled code runs it as one with others. The paper's totals of time and of prefill are those of a whole "
+        "benchmark, so they are not comparable with these.",
         blocks,
         empty="This document is of an earlier version, which did not add up the parts.",
     )

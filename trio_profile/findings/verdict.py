@@ -39,7 +39,7 @@ def doubts(document: SweepDocument) -> list[str]:
     """What weakens the findings: no dense model, sampling that stopped early, and cells that failed or are doubted."""
     planned = len(document.study.cells())
     found = [*_without_dense(document), *_uncounted(document), *_stopped_early(document), *_failures(document)]
-    found += notes(document.cells)
+    found += notes((cell.method, cell.notes) for cell in document.cells)
     found += budget_notes.sentences(document.clamped_above, document.idle_stages)
     if left_out := document.uncounted_selections:
         where = listed([f"{cell.method} at {units.percent(cell.nominal_retention)}" for cell in left_out])
