@@ -1,5 +1,6 @@
 """`trio-profile work`: measure a study together with other workers."""
 
+import signal
 from typing import Annotated
 
 import typer
@@ -27,7 +28,10 @@ def command(
     limit: Annotated[
         float,
         typer.Option(
-            "--limit", min=1, help="Seconds after which a run is taken for hung, and goes back.", rich_help_panel=SAFETY
+            "--limit",
+            min=1,
+            help="Seconds after which a run is taken for hung, and goes back. A run is one block in one process.",
+            rich_help_panel=SAFETY,
         ),
     ] = 3600,
     lease: Annotated[
@@ -39,9 +43,12 @@ def command(
     attempts: Annotated[
         int,
         typer.Option(
-            "--attempts", min=1, help="Attempts after which a run is recorded as failed.", rich_help_panel=SAFETY
+            "--attempts", min=1, help="Failed attempts after which a run is given up.", rich_help_panel=SAFETY
         ),
     ] = 3,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Measure the runs again that were given up.", rich_help_panel=SAFETY)
+    ] = False,
 ) -> None:
     """Measure a study together with other workers, on any machine that sees its directory.
 
@@ -49,16 +56,20 @@ def command(
     claims a block of cells at a time, and ends when no block is left. It may be killed and started again at any time.
     """
     from trio_profile import units
+    from trio_profile.cli import printing
     from trio_profile.studies import running, work
 
+    # Slurm and Kubernetes end a worker so. The run that it measures then goes back at once.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with progress() as watch:
-            terms = work.Terms(name, lease_seconds=lease, limit_seconds=limit, most_attempts=attempts)
+            terms = work.Terms(name, lease_seconds=lease, limit_seconds=limit, most_attempts=attempts, retry=retry)
             contents = work.work(directory, terms, watch)
     except KeyboardInterrupt as error:
         raise Interrupted(kept=True) from error
+    printing.warn(contents.dropped)
     path = running.write_report_if_free(directory)
-    failed = sum(cell.status == "failed" for cell in contents.cells.values())
-    told = f", {units.number_of(failed, 'cell')} failed" if failed else ""
-    print(f"all {units.number_of(len(contents.runs), 'run')} are measured{told}")
+    given_up = sum(run.failed is not None for run in contents.runs)
+    told = f", {given_up} given up (--retry measures them again)" if given_up else ""
+    print(f"{units.number_of(len(contents.runs) - given_up, 'run')} measured{told}")
     print(f"trio-profile show {directory} prints the tables; the report is {path}")

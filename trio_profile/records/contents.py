@@ -40,6 +40,12 @@ class Contents:
     cells: dict[str, Measurement] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+    _ids: set[str] = field(init=False, repr=False)
+    _kinds: list[Environment] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._ids = {session.id for session in self.sessions}
+        self._kinds = [session.environment for session in self.sessions]
 
     @property
     def environment(self) -> Environment:
@@ -62,6 +68,7 @@ class Contents:
             case Session():
                 self._require_new(record)
                 self.sessions.append(record)
+                self._ids.add(record.id)
             case Dense():
                 self._require_session("dense", record.session)
                 self.dense = record
@@ -78,16 +85,18 @@ class Contents:
                 self._add_timing(record.cell, Timing(**{name: getattr(record, name) for name in Timing.model_fields}))
 
     def _require_new(self, session: Session) -> None:
-        if session.id in {earlier.id for earlier in self.sessions}:
+        if session.id in self._ids:
             raise StoreError(f"session.id: {session.id!r} is an earlier session")
-        compared = [session.environment.compared_with(earlier.environment) for earlier in self.sessions]
+        if any(session.environment.identity == kind.identity for kind in self._kinds):
+            return  # a study of many workers has thousands of sessions
+        compared = [session.environment.compared_with(kind) for kind in self._kinds]
         if any(now != before for now, before in compared):
             raise StoreError(f"session.environment: {session.id!r} ran on another kind of machine than the first one")
+        self._kinds.append(session.environment)
 
     def _require_session(self, record: str, *ids: str) -> None:
-        known = {session.id for session in self.sessions}
         for session in ids:
-            if session not in known:
+            if session not in self._ids:
                 raise StoreError(f"{record}.session: {session!r} is no session of this file")
 
     def _require_answers(self, measurement: Measurement) -> None:

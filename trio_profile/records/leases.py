@@ -3,7 +3,7 @@
 A lease is the file `RUN.ATTEMPT`. Creating it is the claim, and only one worker can create a file. A worker renews its
 lease by touching the file, and removes it when the run is kept. If a lease is not renewed in time, its worker is taken
 for dead, and another one may claim the next attempt. A worker that was only slow still keeps what it measured: readers
-take the earliest attempt that ended.
+take the earliest attempt that ended. A failed attempt leaves the file `RUN.ATTEMPT.failed`, with the reason.
 
 The clocks of two machines may differ. So the present is read from a file that is touched in the same directory.
 """
@@ -14,13 +14,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from trio_profile.records.writing import cannot_write, make_directory
+from trio_profile.records.writing import cannot_write, make_directory, write_whole
 
 LEASES = ".leases"
 """The directory of the leases, in that of the study."""
 SECONDS = 60.0
 """A lease that was not renewed for so long has expired."""
 _FAILED = ".failed"
+_RETRIED = ".retried"
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Attempt:
 
     number: how often the run was begun, from 1.
     age: seconds since it was renewed.
-    failed: whether the worker gave it up.
+    failed: whether it failed, and its worker said so.
     """
 
     number: int
@@ -37,7 +38,7 @@ class Attempt:
     failed: bool
 
     def is_held(self, seconds: float) -> bool:
-        """Whether a worker is at it. seconds: how long a lease lasts."""
+        """Whether a worker measures the run now. seconds: how long a lease lasts."""
         return not self.failed and self.age < seconds
 
 
@@ -89,8 +90,8 @@ class Leases:
         return True
 
     def renew(self, run: str, attempt: int) -> None:
-        """Say that this worker is still at a run."""
-        with suppress(FileNotFoundError):
+        """Say that this worker still measures a run. If the directory cannot be reached now, the next call may."""
+        with suppress(OSError):
             os.utime(self._path(run, attempt))
 
     def give_back(self, run: str, attempt: int) -> None:
@@ -103,6 +104,34 @@ class Leases:
         with suppress(FileNotFoundError):
             path.write_text(f"{self.worker}: {reason}")
             path.rename(self._failed(run, attempt))
+
+    def mine(self) -> list[tuple[str, int]]:
+        """Return the attempts that this worker has claimed and not ended.
+
+        A process can die between its claim and the moment at which its worker hears of it.
+        """
+        found: list[tuple[str, int]] = []
+        for path in self.directory.iterdir():
+            run, _, number = path.name.rpartition(".")
+            with suppress(OSError):
+                if run and number.isdecimal() and path.read_text() == self.worker:
+                    found.append((run, int(number)))
+        return found
+
+    def retry(self, run: str, attempt: int) -> None:
+        """Let a run that was given up be measured again. Its attempts are counted anew.
+
+        attempt: the one that gave it up.
+        """
+        write_whole(self.directory / f"{run}{_RETRIED}", str(attempt))
+
+    def retried(self) -> dict[str, int]:
+        """Return the runs that are measured again after they were given up, with the attempt that gave them up."""
+        found: dict[str, int] = {}
+        for path in self.directory.glob(f"*{_RETRIED}"):
+            with suppress(OSError, ValueError):
+                found[path.name.removesuffix(_RETRIED)] = int(path.read_text())
+        return found
 
     def reason(self, run: str, attempt: int) -> str:
         """Return why an attempt failed, or that its worker stopped."""

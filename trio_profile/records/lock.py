@@ -21,6 +21,10 @@ HOLDER = ".lock.json"
 _DESCRIPTORS: list[int] = []
 
 
+class LockedError(StoreError):
+    """Another process has locked a file."""
+
+
 class Holder(Record):
     """The process that writes to a directory.
 
@@ -39,7 +43,7 @@ class Holder(Record):
 
 @contextmanager
 def lock_directory(directory: Path) -> Iterator[None]:
-    """Lock a directory against other processes. Raises StoreError, naming the process that has locked it."""
+    """Lock a directory against other processes. Raises LockedError, naming the process that has locked it."""
     with lock_file(directory / LOCK, lambda: f"another process is writing to {directory}{_named(directory)}"):
         try:
             holder = Holder(host=socket.gethostname(), pid=os.getpid(), since=datetime.now(UTC))
@@ -54,12 +58,13 @@ def lock_directory(directory: Path) -> Iterator[None]:
 def lock_file(path: Path, taken: Callable[[], str]) -> Iterator[None]:
     """Lock a file against other processes. It is made if it is missing, and stays.
 
-    taken: says who has locked it, for the StoreError that is raised then.
+    taken: says who has locked it, for the LockedError that is raised then.
+    Raises StoreError if the file cannot be locked for another reason.
     """
     try:
         descriptor = _lock(path)
     except BlockingIOError as error:
-        raise StoreError(f"{taken()}: wait for it to end") from error
+        raise LockedError(f"{taken()}: wait for it to end") from error
     except OSError as error:
         raise cannot_write(path.parent, error) from error
     _DESCRIPTORS.append(descriptor)

@@ -20,7 +20,7 @@ from trio_profile.records.lines import HeaderError, Line, LineReader, is_cut_off
 from trio_profile.records.schema import Dense, Environment, Header, Measurement, Picture, Session, Study, TimingLine
 from trio_profile.records.session import FileDigest
 from trio_profile.records.versions import is_newer_minor, is_older
-from trio_profile.records.workers import read_workers, worker_files
+from trio_profile.records.workers import is_for_workers, read_workers, worker_files
 from trio_profile.records.writing import append_line, cannot_write, make_directory, require_regular, write_whole
 
 _L = TypeVar("_L", bound=Line)
@@ -101,7 +101,7 @@ class Store:
         Raises StoreError if the study, the environment or a file that is measured differs (it names what differs), or
         if nothing can be written.
         """
-        if worker_files(self.directory):
+        if is_for_workers(self.directory):
             raise StoreError(f"workers measure the study in {self.directory}: run `trio-profile work {self.directory}`")
         make_directory(self.directory)
         header = Header(study=study)

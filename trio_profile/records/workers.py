@@ -5,15 +5,19 @@ with a line of the run at their end. Readers take a run as a whole or not at all
 attempt that ended. So a killed worker loses at most the run that it was measuring, and nothing counts twice.
 """
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from trio_profile.errors import StoreError
-from trio_profile.reading import open_regular
+from trio_profile.reading import open_regular, read_bytes
 from trio_profile.records.contents import Contents
 from trio_profile.records.files import MEASUREMENTS
+from trio_profile.records.leases import LEASES
 from trio_profile.records.lines import HeaderError, Line, LineReader
 from trio_profile.records.run import DENSE, Run, RunKey
 from trio_profile.records.schema import Dense, Header, Measurement, Picture, Session, Study, TimingLine
@@ -21,9 +25,11 @@ from trio_profile.records.writing import append_line, cannot_write, require_regu
 
 Measured = Dense | Picture | Measurement | TimingLine
 """A line of a run."""
-_End = tuple[Run, list[Dense | Picture | Measurement | TimingLine]]
+_FinishedRun = tuple[Run, list[Dense | Picture | Measurement | TimingLine]]
 """A run, with its lines."""
-_STEM, _END = MEASUREMENTS.split(".")
+FIRST = "first-session.json"
+"""The file of the first session, among the leases."""
+_STEM, _SUFFIX = MEASUREMENTS.split(".")
 _UNREAD = (b'{"record":"timing"', b'{"record":"dense"', b'{"record":"picture"')
 """How the lines begin that do not tell what is finished."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
@@ -33,12 +39,19 @@ def worker_file(directory: Path, worker: str) -> Path:
     """Return the path of a worker's file. Raises StoreError for a name that no file should have."""
     if not _NAME.fullmatch(worker):
         raise StoreError(f"worker {worker!r}: a name has up to 80 letters, digits, hyphens and underscores")
-    return directory / f"{_STEM}-{worker}.{_END}"
+    return directory / f"{_STEM}-{worker}.{_SUFFIX}"
 
 
 def worker_files(directory: Path) -> list[Path]:
     """Return the files of all workers that hold anything, by name."""
-    return sorted(path for path in directory.glob(f"{_STEM}-*.{_END}") if path.is_file() and path.stat().st_size)
+    return sorted(path for path in directory.glob(f"{_STEM}-*.{_SUFFIX}") if path.is_file() and path.stat().st_size)
+
+
+def is_for_workers(directory: Path) -> bool:
+    """Return whether workers measure the study in a directory, also before the first one begins."""
+    if (directory / MEASUREMENTS).exists():
+        return False
+    return (directory / LEASES).is_dir() or bool(worker_files(directory))
 
 
 class WorkerFile:
@@ -53,15 +66,24 @@ class WorkerFile:
         require_regular(self.path)
 
     def open(self, study: Study, session: Session) -> None:
-        """Begin a session. Raises StoreError if the file cannot be written."""
+        """Begin a session.
+
+        Raises StoreError if one command measures the study in this directory, or if the file cannot be written.
+        """
+        self._refuse_a_store()
         if not self.path.exists() or not self.path.stat().st_size:
             write_whole(self.path, _text(Header(study=study)) + "\n")
         self._append([session])
 
     def append(self, lines: Sequence[Measured], run: Run) -> None:
-        """Write a run in one piece, and wait until it is on the disk. Raises StoreError if it cannot be written."""
+        """Write a run in one piece, and wait until it is on the disk. Raises StoreError as `open`."""
+        self._refuse_a_store()
         told = [line if line.session else line.model_copy(update={"session": run.session}) for line in lines]
         self._append([*told, run])
+
+    def _refuse_a_store(self) -> None:
+        if self.path.with_name(MEASUREMENTS).exists():
+            raise StoreError(f"{self.path.parent} holds {MEASUREMENTS}, so one command measures it: workers cannot")
 
     def _append(self, records: Sequence[Line]) -> None:
         try:
@@ -84,7 +106,7 @@ class WorkerReader:
     path: Path
     study: Study | None = None
     sessions: dict[str, Session] = field(default_factory=dict)
-    runs: list[_End] = field(default_factory=list)
+    runs: list[_FinishedRun] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     _reader: LineReader = field(default_factory=LineReader)
     _pending: list[Measured] = field(default_factory=list)
@@ -153,6 +175,46 @@ class ProgressReader(WorkerReader):
         self.counted |= {one.cell.id for one in lines if isinstance(one, Measurement) and one.status == "counted"}
 
 
+def agree(directory: Path, session: Session) -> Session:
+    """Return the first session of the study: the given one, if no worker was faster.
+
+    All others are compared with it. So of two unlike machines that begin together, one is refused.
+    Raises StoreError if it cannot be written or read.
+    """
+    path, mine = directory / LEASES / FIRST, directory / LEASES / f".{FIRST}.{session.id}"
+    if not path.exists():
+        write_whole(mine, _text(session))
+        try:
+            os.link(mine, path)  # of several workers one succeeds, and none reads half a file
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        finally:
+            mine.unlink(missing_ok=True)
+    return first_session(directory) or session
+
+
+def first_session(directory: Path) -> Session | None:
+    """Return the session that the others are compared with; None before a worker has begun.
+
+    Raises StoreError if it cannot be read.
+    """
+    path = directory / LEASES / FIRST
+    try:
+        return Session.model_validate_json(read_bytes(path))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError) as error:
+        raise StoreError(f"{path} cannot be read: remove it, and the next worker writes it anew") from error
+
+
+def is_like(session: Session, first: Session) -> bool:
+    """Return whether a session ran on the same kind of machine as the first one."""
+    now, before = session.environment.compared_with(first.environment)
+    return now == before
+
+
 def read_workers(files: Sequence[Path], directory: Path) -> Contents:
     """Return what all workers measured, as one store. Raises StoreError if a file cannot be read, and as `merge`."""
     readers = [WorkerReader(path) for path in files]
@@ -162,7 +224,7 @@ def read_workers(files: Sequence[Path], directory: Path) -> Contents:
 
 
 def merge(readers: Sequence[WorkerReader], directory: Path) -> Contents:
-    """Return what all workers measured, as one store. Nothing is read.
+    """Return what all workers measured, as one store. Only the first session is read.
 
     Measurements of unlike machines are not pooled: those that differ from the first session are left out, and
     `Contents.dropped` says so.
@@ -179,13 +241,7 @@ def merge(readers: Sequence[WorkerReader], directory: Path) -> Contents:
             raise StoreError(f"{reader.path} and {first.path} are of two studies: move one of them away")
     contents = Contents(first.study, dropped=[text for reader in begun for text in reader.dropped])
     ends = [end for reader in begun for end in reader.runs]
-    measured = {run.session for run, _ in ends}
-    sessions = [one for reader in begun for one in reader.sessions.values() if one.id in measured]
-    for session in sorted(sessions, key=lambda one: str(one.started)):
-        try:
-            contents.add(session)
-        except StoreError as error:
-            contents.dropped.append(f"left out: {error}")
+    _add_sessions(contents, begun, {run.session for run, _ in ends}, directory)
     kept = {session.id for session in contents.sessions}
     for run, lines in _each_once([end for end in ends if end[0].session in kept]):
         contents.runs.append(run)
@@ -197,12 +253,33 @@ def merge(readers: Sequence[WorkerReader], directory: Path) -> Contents:
     return contents
 
 
-def _each_once(ends: Sequence[_End]) -> list[_End]:
-    """Return each run once, counts before times: of several ends the earliest attempt that was measured."""
-    best: dict[RunKey, _End] = {}
+def _add_sessions(contents: Contents, readers: Sequence[WorkerReader], measured: set[str], directory: Path) -> None:
+    """Add the sessions that measured something, if their machine is like the first. measured: their ids."""
+    sessions = [one for reader in readers for one in reader.sessions.values() if one.id in measured]
+    sessions.sort(key=lambda session: str(session.started))
+    first = first_session(directory) or (sessions[0] if sessions else None)
+    for session in sessions:
+        if first is not None and not is_like(session, first):
+            host = session.environment.hostname
+            contents.dropped.append(f"left out: session {session.id!r} on {host} ran on another kind of machine")
+        else:
+            contents.add(session)
+
+
+def _each_once(ends: Sequence[_FinishedRun]) -> list[_FinishedRun]:
+    """Return each run once: of several ends the earliest attempt that was measured.
+
+    Counts come before times. Runs that were given up come last, because a failure must not hide what others measured.
+    """
+    best: dict[RunKey, _FinishedRun] = {}
     for end in sorted(ends, key=lambda end: (end[0].failed is not None, end[0].attempt, end[0].worker)):
         best.setdefault(end[0].key, end)
-    return sorted(best.values(), key=lambda end: (end[0].key.number, end[0].key.block != DENSE, end[0].key.block))
+
+    def order(end: _FinishedRun) -> tuple[bool, int, bool, str]:
+        run = end[0]
+        return run.failed is not None, run.number, run.block != DENSE, run.block
+
+    return sorted(best.values(), key=order)
 
 
 def _text(record: Line) -> str:

@@ -1,15 +1,17 @@
 """Which runs of a study are done, which are being measured, and which a worker may claim next."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
 from trio_profile import units
+from trio_profile.errors import StoreError
+from trio_profile.records.files import STUDY
 from trio_profile.records.leases import Attempt, Leases
-from trio_profile.records.run import DENSE, RunKey, blocks_of, runs_of
+from trio_profile.records.run import DENSE, Run, RunKey, blocks_of, runs_of
 from trio_profile.records.schema import Session, Study
-from trio_profile.records.workers import ProgressReader, worker_files
+from trio_profile.records.workers import ProgressReader, first_session, is_like, worker_files
 
 Phase = Literal["count", "time"]
 """What a process does: it counts cells and asks questions, or it times cells. Both change what times it measures."""
@@ -24,11 +26,13 @@ class Claim:
 
     key: which run.
     attempt: how often it was begun, this time included.
-    blame: why the earlier attempts failed, if there were too many. Then the run is not measured but recorded as failed.
+    is_last: whether it is given up if this attempt fails too.
+    blame: why it is given up now; None if it is to be measured.
     """
 
     key: RunKey
     attempt: int
+    is_last: bool = False
     blame: str | None = None
 
 
@@ -45,11 +49,14 @@ class Board:
     def __init__(
         self, study: Study, directory: Path, leases: Leases, processes: int, most_attempts: int = MOST_ATTEMPTS
     ) -> None:
-        self.directory, self.leases, self.most_attempts = directory, leases, most_attempts
-        self.processes = processes
+        self.study, self.directory, self.leases = study, directory, leases
+        self.processes, self.most_attempts = processes, most_attempts
         self.cells = blocks_of(study)
         self.todo = {str(key): key for key in sorted(runs_of(study, processes), key=self._longest_first)}
         self.done: set[RunKey] = set()
+        self.given_up: dict[RunKey, Run] = {}
+        self._retried = leases.retried()
+        self._first: Session | None = None
         self._readers: dict[Path, ProgressReader] = {}
 
     @property
@@ -58,77 +65,102 @@ class Board:
         return not self.todo
 
     def look(self) -> None:
-        """Read what the workers have finished since the last look. Raises StoreError if a file is of another study."""
+        """Read what the workers have finished since the last look.
+
+        What ran on another kind of machine than the first session does not count.
+        Raises StoreError if a file is of another study.
+        """
         for path in worker_files(self.directory):
             reader = self._readers.setdefault(path, ProgressReader(path))
             seen = len(reader.runs)
             reader.read()
+            if reader.study is not None and reader.study != self.study:
+                raise StoreError(f"{path} is of another study than {self.directory / STUDY}: move one of them away")
             for run, _ in reader.runs[seen:]:
-                self.finish(run.key)
+                if self._counts(run, reader):
+                    self.finish(run)
 
-    def finish(self, key: RunKey) -> None:
+    def finish(self, run: Run) -> None:
         """Note that a run is measured or given up."""
-        self.done.add(key)
-        self.todo.pop(str(key), None)
+        if run.failed is None:
+            self.given_up.pop(run.key, None)
+        elif run.attempt <= self._retried.get(str(run.key), 0):
+            return
+        elif run.key not in self.done:
+            self.given_up[run.key] = run
+        self.done.add(run.key)
+        self.todo.pop(str(run.key), None)
+
+    def retry(self) -> int:
+        """Let all runs that were given up be measured again, by workers that begin after this. Return their number."""
+        self.look()
+        for key, run in self.given_up.items():
+            self.leases.retry(str(key), run.attempt)
+        return len(self.given_up)
 
     @property
     def counted(self) -> set[str]:
         """The ids of the cells whose exact quantities are known, as far as `look` has seen."""
         return {name for reader in self._readers.values() for name in reader.counted}
 
-    @property
-    def sessions(self) -> list[Session]:
-        """The sessions of all workers that finished a run, as far as `look` has seen."""
-        ended = {run.session for reader in self._readers.values() for run, _ in reader.runs}
-        return [one for reader in self._readers.values() for one in reader.sessions.values() if one.id in ended]
-
     def phase(self, key: RunKey) -> Phase:
         """What a process does that measures this run."""
         return "count" if key.number == 0 and self.processes > 1 else "time"
 
-    def claim(self, phase: Phase, without: Collection[str] = ()) -> Claim | None:
+    def claim(self, phase: Phase, without: Collection[str] = (), later: Collection[str] = ()) -> Claim | None:
         """Claim the longest run that is free and whose counts are known. None if there is none.
 
         without: names of blocks that this process has timed already. Another process must time them again.
+        later: names of runs that failed on this worker. They are claimed if nothing else is free.
         """
         self.look()
         attempts = self.leases.attempts(self.todo)
-        for name, key in list(self.todo.items()):
-            if self.phase(key) != phase or key.block in without or not self._is_ready(key):
+        for name in sorted(self.todo, key=lambda name: name in later):  # otherwise the order stays
+            key = self.todo[name]
+            if key.block in without or not self._is_free(key, phase, attempts):
                 continue
-            last = attempts.get(name)
-            if last is not None and last.is_held(self.leases.seconds):
-                continue
-            number = last.number + 1 if last else 1
-            if not self.leases.claim(name, number):
+            so_far = max(attempts[name].number if name in attempts else 0, self._retried.get(name, 0))
+            if not self.leases.claim(name, so_far + 1):
                 continue
             self.look()  # its worker may have finished it, and removed the lease, after we looked
             if key not in self.done:
-                return Claim(key, number, self._blame(name, last))
-            self.leases.give_back(name, number)
+                return self._claim(key, so_far)
+            self.leases.give_back(name, so_far + 1)
         return None
 
-    def free(self, phase: Phase) -> bool:
+    def _claim(self, key: RunKey, so_far: int) -> Claim:
+        """Return the claim of a run whose lease is ours. so_far: how often it was begun before."""
+        failures, name = so_far - self._retried.get(str(key), 0), str(key)
+        counts = self.given_up.get(RunKey(key.block, 0)) if key.number > 0 else None
+        if counts is not None:
+            blame = counts.failed
+        elif failures >= self.most_attempts:
+            told = f"given up after {units.number_of(failures, 'attempt')}"
+            blame = f"{told}; the last one, by {self.leases.reason(name, so_far)}"
+        else:
+            blame = None
+        return Claim(key, so_far + 1, failures + 1 >= self.most_attempts, blame)
+
+    def is_free(self, phase: Phase) -> bool:
         """Whether a worker could claim anything now."""
         attempts = self.leases.attempts(self.todo)
-        return any(
-            self.phase(key) == phase
-            and self._is_ready(key)
-            and not (name in attempts and attempts[name].is_held(self.leases.seconds))
-            for name, key in self.todo.items()
-        )
+        return any(self._is_free(key, phase, attempts) for key in self.todo.values())
+
+    def _is_free(self, key: RunKey, phase: Phase, attempts: Mapping[str, Attempt]) -> bool:
+        last = attempts.get(str(key))
+        is_held = last is not None and last.is_held(self.leases.seconds)
+        return self.phase(key) == phase and self._is_ready(key) and not is_held
 
     def _is_ready(self, key: RunKey) -> bool:
-        """Whether its cells are counted, if it only times them. The dense model is measured first of all."""
-        if key == RunKey(DENSE, 0):
-            return True
+        """Whether its cells are counted, if it only times them."""
         return key.number == 0 or self.processes == 1 or RunKey(key.block, 0) in self.done
 
-    def _blame(self, name: str, last: Attempt | None) -> str | None:
-        if last is None or last.number < self.most_attempts:
-            return None
-        reason = self.leases.reason(name, last.number)
-        return f"given up after {units.number_of(last.number, 'attempt')}; the last one, by {reason}"
+    def _counts(self, run: Run, reader: ProgressReader) -> bool:
+        """Return whether a run is on the same kind of machine as the first session."""
+        if self._first is None:
+            self._first = first_session(self.directory)
+        session = reader.sessions.get(run.session)
+        return session is not None and (self._first is None or is_like(session, self._first))
 
     def _longest_first(self, key: RunKey) -> tuple[bool, int, float, str]:
         cells = self.cells.get(key.block, [])

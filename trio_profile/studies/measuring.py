@@ -22,7 +22,7 @@ from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Dense, Measurement, Picture, Study, TimingLine
 from trio_profile.records.store import Store
 from trio_profile.studies import sessions
-from trio_profile.studies.counting import count, measure_dense, memory_failure
+from trio_profile.studies.counting import count, failure_of, measure_dense
 from trio_profile.studies.duration import Pace, import_seconds
 from trio_profile.studies.kinds import find
 from trio_profile.studies.plan import Plan, PlannedCell, resolve
@@ -104,6 +104,7 @@ class Setup:
     least_pairs: the least number of pairs of each cell.
     pace: the seconds that the dense model needs.
     reference: the dense model's answers; None if there are no questions, or if every cell has answered them.
+    keep_faults: whether a cell whose method raises is recorded as failed. Otherwise the error is raised.
     """
 
     study: Study
@@ -117,6 +118,7 @@ class Setup:
     least_pairs: int
     pace: Pace
     reference: fidelity.Reference | None
+    keep_faults: bool = False
 
     def parts(self, cells: Sequence[PlannedCell]) -> dict[str, Parts]:
         """Return the expected seconds of each cell in this session by part: its counts, its questions, its pairs."""
@@ -147,7 +149,8 @@ def measure_block(
     A cell that runs out of memory, or that its method refuses, does not stop the others.
 
     settled_ms: the dense prefill of an earlier block in this process; None if this is the first.
-    Raises a TrioError if a method refuses a cell and refusals are not recorded.
+    Raises a TrioError if a method refuses a cell and refusals are not recorded. Any other error of a method is raised
+    too, unless the setup keeps faults.
     """
     counted = [planned for planned in block if planned.cell.id in setup.counted]
     for planned in block:
@@ -156,14 +159,12 @@ def measure_block(
         try:
             yield _count(setup, planned, steps)
             counted.append(planned)
-        except TrioError as error:
-            if not find(setup.study.verb).keep_refusals:
-                raise
+        except Exception as error:
             steps.finish(planned)
-            yield Measurement(cell=planned.cell, status="refused", reason=str(error))
-        except (MemoryError, RuntimeError) as error:
-            steps.finish(planned)
-            yield memory_failure(planned.cell, error)
+            if isinstance(error, TrioError) and find(setup.study.verb).keep_refusals:
+                yield Measurement(cell=planned.cell, status="refused", reason=str(error))
+            else:
+                yield failure_of(planned.cell, error, keep_faults=setup.keep_faults)
     if setup.only_counts:
         for planned in counted:
             steps.finish(planned)
@@ -217,10 +218,10 @@ def _time(
                 pairs=times.pairs,
                 stopped=times.stopped,
             )
-    except (MemoryError, RuntimeError) as error:
+    except Exception as error:
         # It is unknown which of several cells ran out of memory, so each is measured alone.
         left = [planned for index, planned in enumerate(cells) if index not in finished]
-        failure = memory_failure(left[0].cell, error)
+        failure = failure_of(left[0].cell, error, keep_faults=setup.keep_faults)
         if len(left) == 1:
             steps.finish(left[0])
             yield failure

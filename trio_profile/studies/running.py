@@ -13,7 +13,7 @@ from trio_profile.progress import Watch, ignore
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
 from trio_profile.records.documents import read_document, write_document
 from trio_profile.records.files import ANSWERS, MEASUREMENTS, REPORT, STUDY, TRACE
-from trio_profile.records.lock import HOLDER, LOCK, lock_directory
+from trio_profile.records.lock import HOLDER, LOCK, LockedError, lock_directory
 from trio_profile.records.store import Store, to_toml
 from trio_profile.records.study import Study
 from trio_profile.records.targets import require_writable
@@ -100,8 +100,11 @@ def write_report_again(directory: Path, out: Path | None = None, claims: str | N
 
 
 def write_report_if_free(directory: Path) -> Path:
-    """Write the page of a finished study, unless another process is writing it. Return its path."""
-    with suppress(StoreError), lock_directory(directory):
+    """Write the page of a finished study, unless another process is writing it. Return its path.
+
+    Raises StoreError if it cannot be written.
+    """
+    with suppress(LockedError), lock_directory(directory):
         write_report(read(directory), directory)
     return directory / REPORT
 

@@ -18,7 +18,7 @@ from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Cell, Study
 from trio_profile.records.store import Store
 from trio_profile.records.study import PROCESSES
-from trio_profile.records.workers import worker_files
+from trio_profile.records.workers import is_for_workers
 from trio_profile.stats.stopping import LEAST_SAMPLES
 from trio_profile.studies import fresh
 
@@ -41,7 +41,7 @@ def run(study: Study, directory: Path, watch: Watch = ignore) -> Contents:
         from trio_profile.inputs.environment import collect
 
         return store.require(study, collect(study.device, fresh=uses_fresh_processes(study)), input_digests(study))
-    if worker_files(directory):
+    if is_for_workers(directory):
         raise StoreError(f"workers measure the study in {directory}: run `trio-profile work {directory}`")
     if not uses_fresh_processes(study):
         from trio_profile.studies.measuring import measure

@@ -20,7 +20,7 @@ from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.contents import Contents
 from trio_profile.records.differences import require_same
 from trio_profile.records.files import MEASUREMENTS, STUDY
-from trio_profile.records.leases import SECONDS, Leases
+from trio_profile.records.leases import LEASES, SECONDS, Leases
 from trio_profile.records.lock import lock_directory, lock_file
 from trio_profile.records.run import runs_of
 from trio_profile.records.schema import Study
@@ -47,13 +47,15 @@ class Terms:
     name: of its file; letters, digits, hyphens and underscores. Empty: host and process number.
     lease_seconds: how long a lease lasts without being renewed.
     limit_seconds: a run that takes longer is ended, and goes back.
-    most_attempts: after so many attempts that failed, a run is recorded as failed.
+    most_attempts: after so many attempts that failed, a run is given up, and its cells are recorded as failed.
+    retry: measure the runs again that were given up before.
     """
 
     name: str = ""
     lease_seconds: float = SECONDS
     limit_seconds: float = LIMIT_SECONDS
     most_attempts: int = MOST_ATTEMPTS
+    retry: bool = False
 
     @property
     def worker(self) -> str:
@@ -65,7 +67,7 @@ def work(directory: Path, terms: Terms | None = None, watch: Watch = ignore) -> 
     """Measure runs of the study in a directory until none is left. Return what all workers measured.
 
     A run whose process dies, fails or hangs goes back, and any worker may claim it again. This worker waits while
-    others are at the last runs, because one of them may die.
+    others measure the last runs, because one of them may die.
 
     Raises StoreError if the directory holds no study for workers, if another worker has the same name, or if this
     machine is unlike that of the first session. Raises MeasurementError if runs keep failing on this worker.
@@ -76,26 +78,33 @@ def work(directory: Path, terms: Terms | None = None, watch: Watch = ignore) -> 
     fresh.require_known_methods(study)
     with lock_file(directory / f".lock-{terms.worker}", lambda: f"another worker is called {terms.worker!r}"):
         leases = Leases(directory, terms.worker, terms.lease_seconds)
-        board = Board(study, directory, leases, study.processes or PROCESSES, terms.most_attempts)
+        for run, attempt in leases.mine():
+            leases.fail(run, attempt, "it stopped without a word, and was started again")
+        processes = study.processes or PROCESSES
+        if terms.retry:
+            Board(study, directory, leases, processes).retry()
+        board = Board(study, directory, leases, processes, terms.most_attempts)
         failing: dict[str, str] = {}
         while True:
             board.look()
             if board.is_finished:
                 break
-            phase: Phase | None = next((phase for phase in PHASES if board.free(phase)), None)
+            phase: Phase | None = next((phase for phase in PHASES if board.is_free(phase)), None)
             if phase is None:
-                watch(Step(f"other workers are at the last {units.number_of(len(board.todo), 'run')}"))
+                watch(Step(f"other workers measure the last {units.number_of(len(board.todo), 'run')}"))
                 time.sleep(PAUSE_SECONDS)
                 continue
-            process = _Process(study, directory, terms, leases, watch)
+            process = _Process(study, directory, terms, leases, watch, later=tuple(failing))
             process.run(phase, board.processes)
-            if process.finished:
+            if process.measured:
                 failing.clear()
-            if process.failed is not None:
-                failing |= {process.failed[0]: process.failed[1]}
-            if len(failing) == MOST_FAILING:
+            failing |= process.failed
+            if len(failing) >= MOST_FAILING:
                 told = "; ".join(f"{run}: {reason}" for run, reason in failing.items())
-                raise MeasurementError(f"{len(failing)} runs in a row failed on this worker ({told}): mend it")
+                raise MeasurementError(
+                    f"{len(failing)} runs in a row failed on this worker ({told}): mend the cause, or record the "
+                    "failures with --attempts 1"
+                )
     return Store(directory).read()
 
 
@@ -111,6 +120,7 @@ def prepare(study: Study, directory: Path) -> int:
             require_same("study", study_for_workers(directory).model_dump(), study.model_dump(), directory)
         else:
             write_whole(directory / STUDY, to_toml(study))
+        make_directory(directory / LEASES)
     return len(runs_of(study, study.processes or PROCESSES))
 
 
@@ -136,11 +146,12 @@ def study_for_workers(directory: Path) -> Study:
 
 @dataclass
 class _Process:
-    """One process of a worker, and the lease of the run that it is at.
+    """One process of a worker, and the lease of the run that it measures.
 
+    later: names of runs that failed on this worker. They are claimed if nothing else is free.
     claimed: the run, and which attempt it is; None between two runs.
-    finished: how many runs the process has finished.
-    failed: the run that failed, with the reason; None if none did.
+    measured: how many runs the process has measured.
+    failed: why runs failed, by their names.
     """
 
     study: Study
@@ -148,17 +159,19 @@ class _Process:
     terms: Terms
     leases: Leases
     watch: Watch
+    later: tuple[str, ...] = ()
     claimed: tuple[str, int] | None = None
-    finished: int = 0
-    failed: tuple[str, str] | None = None
-    began: float = 0.0
-    too_long: bool = False
+    measured: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    _heard: float = field(default_factory=time.monotonic)
+    _too_long: bool = False
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def run(self, phase: Phase, processes: int) -> None:
         """Run the process until it finds nothing to claim, or until a run fails.
 
-        An error outside of a run is raised: it would meet every run.
+        An error outside of a run is raised: it would meet every run. So is an error of the directory, such as a full
+        disk: the run goes back, and nobody is to blame.
         """
         request = {
             "study": self.study.model_dump(mode="json"),
@@ -168,50 +181,58 @@ class _Process:
             "processes": processes,
             "lease_seconds": self.terms.lease_seconds,
             "most_attempts": self.terms.most_attempts,
+            "later": self.later,
             "command": command_line(),
         }
-        with fresh.start() as process:
-            keeper = threading.Thread(target=self._keep, args=(process.kill,), daemon=True)
-            keeper.start()
-            try:
-                for answer in fresh.ask(process, "worker", request):
-                    self._heed(answer)
-            except (KeyboardInterrupt, SystemExit):
-                if self.claimed is not None:
-                    self.leases.give_back(*self.claimed)
-                raise
-            except Exception as error:  # whatever it is, the run goes back with it
-                if self.claimed is None:
-                    raise
-                self._fail(error)
-            finally:
-                self._ended.set()
-                keeper.join()
+        try:
+            with fresh.start() as process:
+                keeper = threading.Thread(target=self._keep, args=(process.kill,), daemon=True)
+                keeper.start()
+                try:
+                    for answer in fresh.ask(process, "worker", request):
+                        self._heed(answer)
+                finally:
+                    self._ended.set()
+                    keeper.join()
+        except (KeyboardInterrupt, SystemExit, StoreError):
+            for run, attempt in self.leases.mine():
+                self.leases.give_back(run, attempt)
+            raise
+        except Exception as error:  # whatever it is, the run goes back with it
+            self._fail(error)
 
     def _heed(self, answer: dict[str, object]) -> None:
-        if "step" in answer:
-            self.watch(Step(*answer["step"]))  # pyright: ignore[reportGeneralTypeIssues]
-        elif "claimed" in answer:
-            self.began = time.monotonic()
+        if "claimed" in answer:
             self.claimed = str(answer["claimed"]), int(str(answer["attempt"]))
+        elif "finished" in answer:
+            self.claimed, self.measured = None, self.measured + bool(answer["was_measured"])
         else:
-            self.claimed, self.finished = None, self.finished + 1
+            self.watch(Step(*answer["step"]))  # pyright: ignore[reportGeneralTypeIssues]
+        if "step" not in answer or self.claimed is None:  # the steps of a run do not give it more time
+            self._heard = time.monotonic()
 
     def _fail(self, error: Exception) -> None:
-        """Give the run back, with the reason."""
-        assert self.claimed is not None
+        """Give the run back, with the reason. Raises the error if no run was claimed."""
         limit = f"it took longer than {units.duration(self.terms.limit_seconds)}"
-        reason = limit if self.too_long else " ".join(str(error).split())[:300]
-        self.leases.fail(*self.claimed, reason)
-        self.failed = self.claimed[0], reason
+        reason = limit if self._too_long else " ".join(str(error).split())[:300]
+        mine = self.leases.mine()
+        if not mine and self._too_long:
+            raise MeasurementError(f"a process could not begin: {reason}") from error
+        if not mine:
+            raise error
+        for run, attempt in mine:
+            self.leases.fail(run, attempt, reason)
+            self.failed[run] = reason
 
     def _keep(self, kill: Callable[[], None]) -> None:
-        """Renew the lease while the process is at a run, and end a process that hangs."""
+        """Renew the lease while a run is measured, and end a process that hangs.
+
+        Before a run, a process hangs if it is silent for too long: it may load and ask questions for hours.
+        """
         while not self._ended.wait(min(self.terms.lease_seconds / 4, 1.0)):
-            if (claimed := self.claimed) is None:
-                continue
-            if time.monotonic() - self.began > self.terms.limit_seconds:
-                self.too_long = True
+            if time.monotonic() - self._heard > self.terms.limit_seconds:
+                self._too_long = True
                 kill()
                 return
-            self.leases.renew(*claimed)
+            if (claimed := self.claimed) is not None:
+                self.leases.renew(*claimed)

@@ -18,8 +18,8 @@ from trio_profile.progress import Step, Watch
 from trio_profile.records.differences import require_same_environment, require_same_inputs
 from trio_profile.records.leases import Leases
 from trio_profile.records.run import DENSE, Run
-from trio_profile.records.schema import Measurement, Study, TimingLine
-from trio_profile.records.workers import Measured, WorkerFile
+from trio_profile.records.schema import Measurement, Session, Study, TimingLine
+from trio_profile.records.workers import Measured, WorkerFile, agree, first_session
 from trio_profile.studies import sessions
 from trio_profile.studies.board import Board, Claim, Phase
 from trio_profile.studies.counting import measure_dense
@@ -43,6 +43,7 @@ class Asked:
     processes: how many processes time each cell.
     lease_seconds: how long a lease lasts without being renewed.
     most_attempts: after so many attempts that failed, a run is given up.
+    later: names of runs that failed on this worker. They are claimed if nothing else is free.
     command: the command line that the user gave.
     """
 
@@ -53,6 +54,7 @@ class Asked:
     processes: int
     lease_seconds: float
     most_attempts: int
+    later: tuple[str, ...] = ()
     command: str = ""
 
     def board(self) -> Board:
@@ -64,25 +66,15 @@ class Asked:
 def work(asked: Asked, watch: Watch, say: Say) -> None:
     """Open a session, and measure every run that this process can claim.
 
-    Raises StoreError if this machine is unlike that of earlier sessions, or if a file that is measured has changed. Any
-    error of a run is raised too; the run's lease is then still held.
+    Raises StoreError if this machine is unlike that of the first session, or if a file that is measured has changed.
+    Any error of a run is raised too; the run's lease is then still held.
     """
     study, board = asked.study, asked.board()
-    session, start = open_session(study.device, asked.command), time.perf_counter()
-    board.look()
-    require_same_environment(board.sessions, session.environment, asked.directory)
-    require_same_inputs(study, board.sessions, input_digests(study), asked.directory)
-    watch(Step(f"loading {study.model}"))
-    plan = resolve(study, keep_refusals=find(study.verb).keep_refusals)
-    seconds = import_seconds() + time.perf_counter() - start
-    opened = {"load_seconds": seconds, "processes": asked.processes, "inputs": input_digests(study)}
-    session = session.model_copy(update=opened)
+    session, warm = _open(asked, watch)
     file = WorkerFile(asked.directory, asked.worker)
     file.open(study, session)
-    asks = asked.phase == "count" or asked.processes == 1
-    warm = warm_up(plan, None, watch, asks=asks)
     timed, settled_ms = set[str](), None
-    while (claim := board.claim(asked.phase, timed)) is not None:
+    while (claim := board.claim(asked.phase, timed, asked.later)) is not None:
         say({"claimed": str(claim.key), "attempt": claim.attempt})
         start = time.perf_counter()
         lines = list(_lines(asked, claim, warm, board, session.id, settled_ms, watch))
@@ -97,12 +89,33 @@ def work(asked: Asked, watch: Watch, say: Say) -> None:
         )
         file.append(lines, ended)
         board.leases.give_back(str(claim.key), claim.attempt)
-        say({"finished": str(claim.key)})
+        say({"finished": str(claim.key), "was_measured": claim.blame is None})
         if claim.key.number > 0:
             timed.add(claim.key.block)
+        if claim.is_last and any(isinstance(line, Measurement) and line.status == "failed" for line in lines):
+            return  # what raised may have harmed this process
         for line in lines:
             if isinstance(line, TimingLine):
                 settled_ms = median(pair.dense_prefill_ms for pair in line.pairs)
+
+
+def _open(asked: Asked, watch: Watch) -> tuple[Session, Warm]:
+    """Load and warm up the model. Return the session, which is not written yet, and the model."""
+    study = asked.study
+    session, start = open_session(study.device, asked.command), time.perf_counter()
+    if (first := first_session(asked.directory)) is not None:
+        require_same_environment([first], session.environment, asked.directory)
+    watch(Step(f"loading {study.model}"))
+    plan = resolve(study, keep_refusals=find(study.verb).keep_refusals)
+    seconds = import_seconds() + time.perf_counter() - start
+    # The digests come after loading, because a model of the hub may have no files before.
+    opened = {"load_seconds": seconds, "processes": asked.processes, "inputs": input_digests(study)}
+    session = session.model_copy(update=opened)
+    first = agree(asked.directory, session)
+    require_same_environment([first], session.environment, asked.directory)
+    require_same_inputs(study, [first], session.inputs, asked.directory)
+    asks = asked.phase == "count" or asked.processes == 1
+    return session, warm_up(plan, None, watch, asks=asks)
 
 
 def _lines(
@@ -119,12 +132,13 @@ def _lines(
     only_times = key.number > 0 and asked.processes > 1
     block = {cell.id for cell in board.cells[key.block]}
     counted = frozenset(block & board.counted) if only_times else frozenset[str]()
-    cells = [planned for planned in plan.cells if planned.cell.id in (counted if only_times else block)]
     if not only_times:
         yield from (refused for refused in plan.refused if refused.cell.id in block)
     if claim.blame is not None:
-        yield from (Measurement(cell=one.cell, status="failed", reason=claim.blame[:300]) for one in cells)
+        blamed = [planned.cell for planned in plan.cells if planned.cell.id in (counted or block)]
+        yield from (Measurement(cell=cell, status="failed", reason=claim.blame[:300]) for cell in blamed)
         return
+    cells = [planned for planned in plan.cells if planned.cell.id in (counted if only_times else block)]
     setup = warm.setup(
         session=session,
         seed=study.seed + key.number,
@@ -132,6 +146,7 @@ def _lines(
         only_counts=key.number == 0,
         seconds=dict.fromkeys((planned.cell.id for planned in cells), study.cell_seconds / asked.processes),
         least_pairs=sessions.least_pairs(asked.processes),
+        keep_faults=claim.is_last,
     )
     steps = Steps(watch, cells, setup.parts(cells))
     yield from measure_block(setup, cells, steps, settled_ms)

@@ -1,14 +1,17 @@
 """The files of several workers, read as one store: each run once, as a whole or not at all."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from tests.profile.examples import dense, environment, measurement, study
 from trio_profile.errors import StoreError
 from trio_profile.records.contents import Contents
+from trio_profile.records.leases import LEASES
 from trio_profile.records.run import DENSE, Run
 from trio_profile.records.schema import Measurement, Session, TimingLine
 from trio_profile.records.store import Store
-from trio_profile.records.workers import WorkerFile, worker_file, worker_files
+from trio_profile.records.workers import FIRST, WorkerFile, agree, first_session, worker_file, worker_files
 
 ASKED = study(retentions=(0.11, 0.33))
 
@@ -96,6 +99,15 @@ def test_a_measured_run_counts_more_than_one_that_was_given_up(tmp_path, two):
     assert read(tmp_path).cells[failed.cell.id].status == "done"
 
 
+def test_a_run_that_was_given_up_hides_no_times(tmp_path, two):
+    first, second = two
+    failed = counted(0.11).model_copy(update={"status": "failed", "reason": "given up"})
+    first.keep("at-0.11", 1, failed, attempt=4, failed="given up")
+    second.keep("at-0.11", 2, timing(0.11, "s-b"))
+    cell = read(tmp_path).cells[failed.cell.id]
+    assert (cell.status, cell.reason, len(cell.timings)) == ("done", "given up", 1)
+
+
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
 def test_a_run_that_was_cut_off_does_not_count(tmp_path, two, share):
     _, second = two
@@ -121,6 +133,30 @@ def test_unlike_machines_are_not_pooled(tmp_path, two):
     assert all(not cell.timings for cell in found.cells.values())
     assert any("another kind of machine" in text for text in found.dropped)
     assert "at-0.11.1 z 1" not in runs(found)
+
+
+def test_of_sessions_that_begin_together_one_is_the_first(tmp_path):
+    sessions = [Session(id=f"s{number}", environment=environment()) for number in range(16)]
+    with ThreadPoolExecutor(16) as pool:
+        agreed = list(pool.map(lambda session: agree(tmp_path, session), sessions))
+    assert len({session.id for session in agreed}) == 1
+    assert first_session(tmp_path) == agreed[0]
+    assert [path.name for path in (tmp_path / LEASES).iterdir()] == [FIRST]
+
+
+def test_measurements_are_compared_with_the_first_session_that_began(tmp_path, two):
+    """Also if it has finished nothing yet."""
+    agree(tmp_path, Session(id="first", environment=environment(device_name="another GPU")))
+    found = read(tmp_path)
+    assert found.cells == {}
+    assert len(found.dropped) == 2
+
+
+def test_a_file_of_the_first_session_that_says_nothing_is_refused(tmp_path, two):
+    (tmp_path / LEASES).mkdir()
+    (tmp_path / LEASES / FIRST).write_text("{")
+    with pytest.raises(StoreError, match="cannot be read: remove it"):
+        read(tmp_path)
 
 
 def test_files_of_two_studies_are_refused(tmp_path, two):

@@ -8,10 +8,11 @@ import random
 import pytest
 
 from tests.profile.examples import environment, study
+from trio_profile.errors import StoreError
 from trio_profile.records.leases import Attempt, Leases
 from trio_profile.records.run import DENSE, Run, RunKey
 from trio_profile.records.schema import Session
-from trio_profile.records.workers import WorkerFile
+from trio_profile.records.workers import WorkerFile, agree
 from trio_profile.studies.board import Board, Claim
 
 ASKED = study(methods=("trio", "random"), retentions=(0.11, 0.33))
@@ -67,7 +68,7 @@ def test_a_block_is_timed_after_it_is_counted_and_once_in_a_process(workers):
         names.append(str(claim.key))
         workers.finish("one", claim)
     assert names == ["at-0.33.1", "at-0.11.1"]
-    assert not board.is_finished and board.free("time")
+    assert not board.is_finished and board.is_free("time")
     while (claim := board.claim("time")) is not None:
         workers.finish("one", claim)
     board.look()
@@ -110,10 +111,17 @@ def test_a_run_goes_back_three_times_and_is_then_given_up(workers):
     board = workers.board("one")
     for attempt in (1, 2, 3):
         claim = board.claim("count")
-        assert claim == Claim(RunKey(DENSE, 0), attempt, None)
+        assert claim == Claim(RunKey(DENSE, 0), attempt, is_last=attempt == 3)
         board.leases.fail(str(claim.key), claim.attempt, f"fault {attempt}")
     claim = board.claim("count")
-    assert claim == Claim(RunKey(DENSE, 0), 4, "given up after 3 attempts; the last one, by one: fault 3")
+    assert claim == Claim(RunKey(DENSE, 0), 4, True, "given up after 3 attempts; the last one, by one: fault 3")
+    # It is recorded, and later measured again: its attempts are counted anew.
+    workers.finish("one", claim, failed=claim.blame)
+    board.leases.give_back(str(claim.key), 4)
+    again = workers.board("two")
+    assert again.retry() == 1
+    again = workers.board("two")
+    assert again.claim("count") == Claim(RunKey(DENSE, 0), 5)
 
 
 def test_the_run_of_a_silent_worker_goes_to_another(workers):
@@ -122,10 +130,42 @@ def test_the_run_of_a_silent_worker_goes_to_another(workers):
     assert lost is not None
     path = one.leases.directory / f"{lost.key}.1"
     os.utime(path, (path.stat().st_mtime - 100,) * 2)
-    assert two.claim("count") == Claim(lost.key, 2, None)
+    assert two.claim("count") == Claim(lost.key, 2)
     workers.finish("one", lost)  # it was only slow
     two.look()
     assert lost.key in two.done
+
+
+def test_a_run_that_failed_here_comes_last(workers):
+    board = workers.board("one")
+    claimed = [board.claim("count", later=("dense.0", "at-0.33.0")) for _ in range(3)]
+    assert [str(claim.key) for claim in claimed if claim] == ["at-0.11.0", "dense.0", "at-0.33.0"]
+
+
+def test_times_of_a_block_whose_counts_were_given_up_are_given_up_too(workers):
+    board = workers.board("one")
+    while (claim := board.claim("count")) is not None:
+        workers.finish("one", claim, failed="given up: no memory" if claim.key.block == "at-0.33" else None)
+    claim = board.claim("time")
+    assert claim is not None
+    assert (str(claim.key), claim.blame) == ("at-0.33.1", "given up: no memory")
+
+
+def test_a_run_on_another_kind_of_machine_is_not_done(workers, tmp_path):
+    board = workers.board("one")
+    first = Session(id="first", environment=environment(device_name="another GPU"))
+    assert agree(tmp_path, first) == first
+    claim = board.claim("count")
+    workers.finish("one", claim)
+    board.look()
+    assert board.done == set()
+
+
+def test_a_file_of_another_study_is_refused(workers, tmp_path):
+    other = study(retentions=(0.5,))
+    WorkerFile(tmp_path, "z").open(other, Session(id="s", environment=environment()))
+    with pytest.raises(StoreError, match=r"measurements-z\.jsonl is of another study than .*study\.toml"):
+        workers.board("one").look()
 
 
 class FakeLeases:
@@ -134,6 +174,9 @@ class FakeLeases:
     def __init__(self, seconds: float = 60.0):
         self.seconds, self.time = seconds, 0.0
         self.held: dict[str, tuple[int, float, bool]] = {}
+
+    def retried(self) -> dict[str, int]:
+        return {}
 
     def attempts(self, among) -> dict[str, Attempt]:
         found = {run: held for run, held in self.held.items() if run in among}
@@ -176,6 +219,6 @@ def test_ten_thousand_blocks_on_256_workers_take_hardly_longer_than_their_work(t
         if draw.random() < 0.02:
             leases.fail(name)
         else:
-            board.finish(key)
+            board.finish(Run(block=key.block, number=key.number, attempt=1, worker="w", session="s"))
             leases.give_back(name, 1)
     assert leases.time <= 1.05 * worked / 256
