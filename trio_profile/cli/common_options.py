@@ -1,7 +1,7 @@
 """The options that several verbs share, whether or not they run a study."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -31,16 +31,6 @@ DRY_RUN = Annotated[
         "--dry-run",
         help="Print the cells, their budgets and cost, and the expected time. Measure nothing.",
         rich_help_panel=OUTPUT,
-    ),
-]
-ENGINE = Annotated[
-    Literal["local", "workers"] | None,
-    typer.Option(
-        "--engine",
-        help="Who measures. local: this command. workers: this command only writes the study, and any number of "
-        "`trio-profile work DIRECTORY` measure it, on any machine that sees --out. Default: local.",
-        rich_help_panel=OUTPUT,
-        show_default=False,
     ),
 ]
 JSON = Annotated[

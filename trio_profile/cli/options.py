@@ -13,8 +13,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from trio_profile import units
-from trio_profile.cli.common_options import DRY_RUN, ENGINE, JSON, LATEX, MARKDOWN, OUTPUT, RESUME, STUDY_FILE
+from trio_profile.cli.common_options import DRY_RUN, JSON, LATEX, MARKDOWN, OUTPUT, RESUME, STUDY_FILE
 from trio_profile.cli.values import absolute, assignments, comma_list, name_or_path, one_or_more
+from trio_profile.cli.worker_options import ENGINE, OF_RAY
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.studies.kinds import FIELDS, Kind
 
@@ -246,7 +247,7 @@ def parameters(kind: Kind) -> list[Parameter]:
     common |= {name: (type_, False) for name, type_ in (("dry_run", DRY_RUN), ("json", JSON))}
     common |= {name: (type_, False) for name, type_ in (("markdown", MARKDOWN), ("latex", LATEX))}
     if kind.file == MEASUREMENTS:
-        common["engine"] = (ENGINE, None)
+        common |= {"engine": (ENGINE, None), **OF_RAY}
     return taken + [keyword(name, type_, default) for name, (type_, default) in common.items()]
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trio_profile.cli import options, printing
+from trio_profile.cli import options, overview, printing, worker_options
 from trio_profile.cli.exits import Interrupted
 from trio_profile.cli.progress import progress
 from trio_profile.studies.kinds import Kind, find
@@ -45,10 +45,11 @@ def run(kind: Kind, given: dict[str, Any]) -> Any:
     if given["dry_run"]:
         _dry_run(kind, given, form)
         return None
+    _require_ray(given)
     if given.get("engine") == "workers":
         _for_workers(kind, given)
         return None
-    finished = _finished(kind, given)
+    finished = _on_ray(kind, given) if given.get("engine") == "ray" else _finished(kind, given)
     printing.warn(finished.warnings)
     display = {name: given[name] for name in options.DISPLAY if given.get(name) is not None}
     printing.show_study(finished, form, given["out"], **display)
@@ -65,6 +66,34 @@ def _dry_run(kind: Kind, given: dict[str, Any], form: printing.Form) -> None:
     from trio_profile.findings.preview import report
 
     printing.show(form, lambda: document.model_dump_json(indent=2), lambda: report(document))
+
+
+def _require_ray(given: dict[str, Any]) -> None:
+    """Raise BadParameter if an option of `--engine ray` is given without it."""
+    for name, (_, default) in worker_options.OF_RAY.items():
+        if given.get(name, default) != default and given["engine"] != "ray":
+            raise typer.BadParameter(f"--{name.replace('_', '-')} needs --engine ray")
+
+
+def _on_ray(kind: Kind, given: dict[str, Any]) -> "Finished":
+    """The study after a Ray cluster has measured it. Raises Interrupted on Ctrl-C."""
+    from trio_profile.studies import ray_engine, running
+
+    out, study = given["out"], _study(kind, given)
+    need = ray_engine.Need(
+        cores=given["cores"],
+        gpus=int(study.device.startswith("cuda")),
+        memory_bytes=int((given["memory"] or 0) * 2**30),
+        workers=given["workers"],
+    )
+    try:
+        with overview.live() as show:
+            ray_engine.run(
+                study, out, need, show, address=given["address"] or "auto", terms=worker_options.terms(given)
+            )
+            return running.write_report_again(out)
+    except KeyboardInterrupt as error:
+        raise Interrupted(kept=True) from error
 
 
 def _for_workers(kind: Kind, given: dict[str, Any]) -> None:

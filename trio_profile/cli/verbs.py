@@ -16,9 +16,9 @@ from trio_profile.cli.words import ExplainedCommand
 from trio_profile.studies.kinds import KINDS, Group
 
 VERBS: dict[Group, tuple[ModuleType, ...]] = {
-    "Measure": (work,),
     "Judge": (check, gate, audit),
     "Look": (show, report, export, methods, models, env, glossary),
+    "Run": (work,),
 }
 """Verbs that have a file each, by their heading in the help."""
 

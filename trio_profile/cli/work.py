@@ -1,16 +1,17 @@
 """`trio-profile work`: measure a study together with other workers."""
 
 import signal
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trio_profile.cli.common_options import DIRECTORY, OUTPUT
+from trio_profile.cli import worker_options
+from trio_profile.cli.common_options import DIRECTORY
 from trio_profile.cli.exits import Interrupted
 from trio_profile.cli.progress import progress
 
-SAFETY = "Safety"
-"""The panel of the options that say when a worker is given up."""
+if TYPE_CHECKING:
+    from trio_profile.studies.board import Board
 
 
 def command(
@@ -21,33 +22,21 @@ def command(
             "--name",
             help="Name of this worker, and of its file: letters, digits, hyphens and underscores. Default: host and "
             "process.",
-            rich_help_panel=OUTPUT,
+            rich_help_panel=worker_options.WORKERS,
             show_default=False,
         ),
     ] = "",
-    limit: Annotated[
-        float,
+    limit_seconds: worker_options.LIMIT = None,
+    lease_seconds: worker_options.LEASE = None,
+    attempts: worker_options.ATTEMPTS = None,
+    retry: worker_options.RETRY = False,
+    status: Annotated[
+        bool,
         typer.Option(
-            "--limit",
-            min=1,
-            help="Seconds after which a run is taken for hung, and goes back. A run is one block in one process.",
-            rich_help_panel=SAFETY,
+            "--status",
+            help="Measure nothing. Print which worker measures what, and how many runs are left.",
+            rich_help_panel=worker_options.WORKERS,
         ),
-    ] = 3600,
-    lease: Annotated[
-        float,
-        typer.Option(
-            "--lease", min=1, help="Seconds after which a silent worker is taken for dead.", rich_help_panel=SAFETY
-        ),
-    ] = 60,
-    attempts: Annotated[
-        int,
-        typer.Option(
-            "--attempts", min=1, help="Failed attempts after which a run is given up.", rich_help_panel=SAFETY
-        ),
-    ] = 3,
-    retry: Annotated[
-        bool, typer.Option("--retry", help="Measure the runs again that were given up.", rich_help_panel=SAFETY)
     ] = False,
 ) -> None:
     """Measure a study together with other workers, on any machine that sees its directory.
@@ -59,11 +48,15 @@ def command(
     from trio_profile.cli import printing
     from trio_profile.studies import running, work
 
+    given = {"limit_seconds": limit_seconds, "lease_seconds": lease_seconds, "attempts": attempts, "retry": retry}
+    terms = worker_options.terms(given, name=name)
+    if status:
+        _print_status(work.board_of(directory, terms))
+        return
     # Slurm and Kubernetes end a worker so. The run that it measures then goes back at once.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with progress() as watch:
-            terms = work.Terms(name, lease_seconds=lease, limit_seconds=limit, most_attempts=attempts, retry=retry)
             contents = work.work(directory, terms, watch)
     except KeyboardInterrupt as error:
         raise Interrupted(kept=True) from error
@@ -73,3 +66,14 @@ def command(
     told = f", {given_up} given up (--retry measures them again)" if given_up else ""
     print(f"{units.number_of(len(contents.runs) - given_up, 'run')} measured{told}")
     print(f"trio-profile show {directory} prints the tables; the report is {path}")
+
+
+def _print_status(board: "Board") -> None:
+    """Print which worker measures what."""
+    from rich.console import Console
+
+    from trio_profile.cli.overview import table
+    from trio_profile.studies.overview import overview
+
+    board.look()
+    Console().print(table(overview(board)))

@@ -133,6 +133,12 @@ class Leases:
                 found[path.name.removesuffix(_RETRIED)] = int(path.read_text())
         return found
 
+    def worker_of(self, run: str, attempt: int) -> str:
+        """Return the name of the worker that has claimed an attempt; empty if its lease is gone."""
+        with suppress(OSError):
+            return self._path(run, attempt).read_text(errors="replace")
+        return ""
+
     def reason(self, run: str, attempt: int) -> str:
         """Return why an attempt failed, or that its worker stopped."""
         with suppress(FileNotFoundError):

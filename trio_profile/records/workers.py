@@ -30,8 +30,8 @@ _FinishedRun = tuple[Run, list[Dense | Picture | Measurement | TimingLine]]
 FIRST = "first-session.json"
 """The file of the first session, among the leases."""
 _STEM, _SUFFIX = MEASUREMENTS.split(".")
-_UNREAD = (b'{"record":"timing"', b'{"record":"dense"', b'{"record":"picture"')
-"""How the lines begin that do not tell what is finished."""
+_PROGRESS = tuple(f'{{"record":"{name}"'.encode() for name in ("header", "session", "measurement", "run"))
+"""How the lines begin that tell what is finished."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
@@ -120,15 +120,15 @@ class WorkerReader:
                 return
             with open_regular(self.path) as file:
                 file.seek(self._offset)
-                data = file.read()
+                for line in file:  # one at a time: a file may be larger than the memory
+                    if not line.endswith(b"\n"):
+                        break
+                    self._offset += len(line)
+                    self._number += 1
+                    if line.strip():
+                        self._read_line(line)
         except OSError as error:
             raise StoreError(f"{self.path} cannot be read: {error.strerror}") from error
-        complete = data[: data.rfind(b"\n") + 1]
-        self._offset += len(complete)
-        for line in complete.split(b"\n")[:-1]:
-            self._number += 1
-            if line.strip():
-                self._read_line(line)
 
     def _read_line(self, line: bytes) -> None:
         where = f"{self.path.name}, line {self._number}"
@@ -167,7 +167,7 @@ class ProgressReader(WorkerReader):
     counted: set[str] = field(default_factory=set)
 
     def _read_line(self, line: bytes) -> None:
-        if not line.startswith(_UNREAD):
+        if line.startswith(_PROGRESS):
             super()._read_line(line)
 
     def _end(self, run: Run, lines: list[Measured]) -> None:

@@ -1,5 +1,6 @@
 """Which runs of a study are done, which are being measured, and which a worker may claim next."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,12 @@ class Board:
     leases: of this worker.
     processes: how many processes time each cell.
     most_attempts: after so many attempts that failed, a run is given up.
+
+    What `look` has seen so far:
+    todo: the runs that are left, by their names, longest first.
+    done: the runs that are measured or given up. given_up: those that were given up.
+    finished: how many runs each worker has ended. hosts: its machine.
+    spent: how many runs were measured, and their seconds: of those that count, and of those that time.
     """
 
     def __init__(
@@ -55,6 +62,9 @@ class Board:
         self.todo = {str(key): key for key in sorted(runs_of(study, processes), key=self._longest_first)}
         self.done: set[RunKey] = set()
         self.given_up: dict[RunKey, Run] = {}
+        self.finished = Counter[str]()
+        self.hosts: dict[str, str] = {}
+        self.spent: dict[bool, tuple[int, float]] = {}
         self._retried = leases.retried()
         self._first: Session | None = None
         self._readers: dict[Path, ProgressReader] = {}
@@ -72,11 +82,12 @@ class Board:
         """
         for path in worker_files(self.directory):
             reader = self._readers.setdefault(path, ProgressReader(path))
-            seen = len(reader.runs)
+            seen, had_begun = len(reader.runs), reader.study is not None
             reader.read()
-            if reader.study is not None and reader.study != self.study:
+            if not had_begun and reader.study not in (None, self.study):
                 raise StoreError(f"{path} is of another study than {self.directory / STUDY}: move one of them away")
             for run, _ in reader.runs[seen:]:
+                self._tally(run, reader)
                 if self._counts(run, reader):
                     self.finish(run)
 
@@ -115,8 +126,7 @@ class Board:
         """
         self.look()
         attempts = self.leases.attempts(self.todo)
-        for name in sorted(self.todo, key=lambda name: name in later):  # otherwise the order stays
-            key = self.todo[name]
+        for name, key in sorted(self.todo.items(), key=lambda run: run[0] in later):  # else the order stays
             if key.block in without or not self._is_free(key, phase, attempts):
                 continue
             so_far = max(attempts[name].number if name in attempts else 0, self._retried.get(name, 0))
@@ -154,6 +164,14 @@ class Board:
     def _is_ready(self, key: RunKey) -> bool:
         """Whether its cells are counted, if it only times them."""
         return key.number == 0 or self.processes == 1 or RunKey(key.block, 0) in self.done
+
+    def _tally(self, run: Run, reader: ProgressReader) -> None:
+        self.finished[run.worker] += 1
+        if run.session in reader.sessions:
+            self.hosts[run.worker] = reader.sessions[run.session].environment.hostname
+        if run.failed is None:
+            number, seconds = self.spent.get(run.number == 0, (0, 0.0))
+            self.spent[run.number == 0] = number + 1, seconds + run.seconds
 
     def _counts(self, run: Run, reader: ProgressReader) -> bool:
         """Return whether a run is on the same kind of machine as the first session."""

@@ -23,7 +23,7 @@ FIELDS = {
 }
 """The options of the command line whose field of Study has another name."""
 
-Group = Literal["Measure", "Explain", "Judge", "Paper", "Look"]
+Group = Literal["Measure", "Explain", "Judge", "Paper", "Look", "Run"]
 """The headings in the help of the command line."""
 
 MODEL = ("model", "layers", "option", "device", "dtype", "attention", "seed", "pixels")

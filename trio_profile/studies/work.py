@@ -49,6 +49,7 @@ class Terms:
     limit_seconds: a run that takes longer is ended, and goes back.
     most_attempts: after so many attempts that failed, a run is given up, and its cells are recorded as failed.
     retry: measure the runs again that were given up before.
+    engine: the program that starts the worker, such as `ray 2.60.0`; empty for none.
     """
 
     name: str = ""
@@ -56,6 +57,7 @@ class Terms:
     limit_seconds: float = LIMIT_SECONDS
     most_attempts: int = MOST_ATTEMPTS
     retry: bool = False
+    engine: str = ""
 
     @property
     def worker(self) -> str:
@@ -63,12 +65,21 @@ class Terms:
         return self.name or re.sub(r"[^A-Za-z0-9_-]", "-", f"{socket.gethostname()}-{os.getpid()}")
 
 
-def work(directory: Path, terms: Terms | None = None, watch: Watch = ignore) -> Contents:
+def work(
+    directory: Path,
+    terms: Terms | None = None,
+    watch: Watch = ignore,
+    *,
+    stopped: Callable[[], bool] = lambda: False,
+    command: str = "",
+) -> Contents:
     """Measure runs of the study in a directory until none is left. Return what all workers measured.
 
     A run whose process dies, fails or hangs goes back, and any worker may claim it again. This worker waits while
     others measure the last runs, because one of them may die.
 
+    stopped: whether the worker is to end now. It gives its run back and raises KeyboardInterrupt, as after Ctrl-C.
+    command: the command line that the user gave; empty for that of this process.
     Raises StoreError if the directory holds no study for workers, if another worker has the same name, or if this
     machine is unlike that of the first session. Raises MeasurementError if runs keep failing on this worker.
     """
@@ -77,24 +88,24 @@ def work(directory: Path, terms: Terms | None = None, watch: Watch = ignore) -> 
     worker_file(directory, terms.worker)  # refuses a name that is no name
     fresh.require_known_methods(study)
     with lock_file(directory / f".lock-{terms.worker}", lambda: f"another worker is called {terms.worker!r}"):
-        leases = Leases(directory, terms.worker, terms.lease_seconds)
-        for run, attempt in leases.mine():
-            leases.fail(run, attempt, "it stopped without a word, and was started again")
-        processes = study.processes or PROCESSES
         if terms.retry:
-            Board(study, directory, leases, processes).retry()
-        board = Board(study, directory, leases, processes, terms.most_attempts)
+            board_of(directory, terms).retry()
+        board = board_of(directory, terms)
+        for run, attempt in board.leases.mine():
+            board.leases.fail(run, attempt, "it stopped without a word, and was started again")
         failing: dict[str, str] = {}
         while True:
             board.look()
             if board.is_finished:
                 break
+            if stopped():
+                raise KeyboardInterrupt
             phase: Phase | None = next((phase for phase in PHASES if board.is_free(phase)), None)
             if phase is None:
                 watch(Step(f"other workers measure the last {units.number_of(len(board.todo), 'run')}"))
                 time.sleep(PAUSE_SECONDS)
                 continue
-            process = _Process(study, directory, terms, leases, watch, later=tuple(failing))
+            process = _Process(study, directory, terms, board.leases, watch, tuple(failing), stopped, command)
             process.run(phase, board.processes)
             if process.measured:
                 failing.clear()
@@ -106,6 +117,16 @@ def work(directory: Path, terms: Terms | None = None, watch: Watch = ignore) -> 
                     "failures with --attempts 1"
                 )
     return Store(directory).read()
+
+
+def board_of(directory: Path, terms: Terms) -> Board:
+    """Return the runs of the study in a directory, as a worker with these terms sees them.
+
+    Raises StoreError if the directory holds no study for workers.
+    """
+    study = study_for_workers(directory)
+    leases = Leases(directory, terms.worker, terms.lease_seconds)
+    return Board(study, directory, leases, study.processes or PROCESSES, terms.most_attempts)
 
 
 def prepare(study: Study, directory: Path) -> int:
@@ -149,6 +170,7 @@ class _Process:
     """One process of a worker, and the lease of the run that it measures.
 
     later: names of runs that failed on this worker. They are claimed if nothing else is free.
+    stopped, command: as in `work`.
     claimed: the run, and which attempt it is; None between two runs.
     measured: how many runs the process has measured.
     failed: why runs failed, by their names.
@@ -160,6 +182,8 @@ class _Process:
     leases: Leases
     watch: Watch
     later: tuple[str, ...] = ()
+    stopped: Callable[[], bool] = lambda: False
+    command: str = ""
     claimed: tuple[str, int] | None = None
     measured: int = 0
     failed: dict[str, str] = field(default_factory=dict)
@@ -182,7 +206,8 @@ class _Process:
             "lease_seconds": self.terms.lease_seconds,
             "most_attempts": self.terms.most_attempts,
             "later": self.later,
-            "command": command_line(),
+            "command": self.command or command_line(),
+            "engine": self.terms.engine,
         }
         try:
             with fresh.start() as process:
@@ -195,10 +220,12 @@ class _Process:
                     self._ended.set()
                     keeper.join()
         except (KeyboardInterrupt, SystemExit, StoreError):
-            for run, attempt in self.leases.mine():
-                self.leases.give_back(run, attempt)
+            self._give_back()
             raise
         except Exception as error:  # whatever it is, the run goes back with it
+            if self.stopped():
+                self._give_back()
+                raise KeyboardInterrupt from error
             self._fail(error)
 
     def _heed(self, answer: dict[str, object]) -> None:
@@ -210,6 +237,11 @@ class _Process:
             self.watch(Step(*answer["step"]))  # pyright: ignore[reportGeneralTypeIssues]
         if "step" not in answer or self.claimed is None:  # the steps of a run do not give it more time
             self._heard = time.monotonic()
+
+    def _give_back(self) -> None:
+        """Give the run back. Nobody is to blame."""
+        for run, attempt in self.leases.mine():
+            self.leases.give_back(run, attempt)
 
     def _fail(self, error: Exception) -> None:
         """Give the run back, with the reason. Raises the error if no run was claimed."""
@@ -230,8 +262,8 @@ class _Process:
         Before a run, a process hangs if it is silent for too long: it may load and ask questions for hours.
         """
         while not self._ended.wait(min(self.terms.lease_seconds / 4, 1.0)):
-            if time.monotonic() - self._heard > self.terms.limit_seconds:
-                self._too_long = True
+            self._too_long = time.monotonic() - self._heard > self.terms.limit_seconds
+            if self._too_long or self.stopped():
                 kill()
                 return
             if (claimed := self.claimed) is not None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from trio_profile.inputs import ray_cost
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.picture import picture_of
@@ -45,6 +46,7 @@ class Asked:
     most_attempts: after so many attempts that failed, a run is given up.
     later: names of runs that failed on this worker. They are claimed if nothing else is free.
     command: the command line that the user gave.
+    engine: the program that started the worker, such as `ray 2.60.0`.
     """
 
     study: Study
@@ -56,6 +58,7 @@ class Asked:
     most_attempts: int
     later: tuple[str, ...] = ()
     command: str = ""
+    engine: str = ""
 
     def board(self) -> Board:
         """Return the runs of the study, as this worker sees them."""
@@ -102,14 +105,17 @@ def work(asked: Asked, watch: Watch, say: Say) -> None:
 def _open(asked: Asked, watch: Watch) -> tuple[Session, Warm]:
     """Load and warm up the model. Return the session, which is not written yet, and the model."""
     study = asked.study
-    session, start = open_session(study.device, asked.command), time.perf_counter()
+    session, start, of_ray = open_session(study.device, asked.command), time.perf_counter(), ray_cost.cpu_seconds()
     if (first := first_session(asked.directory)) is not None:
         require_same_environment([first], session.environment, asked.directory)
     watch(Step(f"loading {study.model}"))
     plan = resolve(study, keep_refusals=find(study.verb).keep_refusals)
-    seconds = import_seconds() + time.perf_counter() - start
+    seconds = time.perf_counter() - start
     # The digests come after loading, because a model of the hub may have no files before.
-    opened = {"load_seconds": seconds, "processes": asked.processes, "inputs": input_digests(study)}
+    opened = {"processes": asked.processes, "inputs": input_digests(study), "engine": asked.engine}
+    opened["load_seconds"] = import_seconds() + seconds
+    if asked.engine:
+        opened["engine_cores"] = ray_cost.cores(of_ray, ray_cost.cpu_seconds(), seconds)
     session = session.model_copy(update=opened)
     first = agree(asked.directory, session)
     require_same_environment([first], session.environment, asked.directory)

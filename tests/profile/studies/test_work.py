@@ -58,7 +58,7 @@ def exact(found: Contents) -> tuple[object, dict[str, object]]:
 
 
 def started(directory: Path, name: str, **environment: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "trio_profile", "work", str(directory), "--name", name, "--lease", "3"]
+    command = [sys.executable, "-m", "trio_profile", "work", str(directory), "--name", name, "--lease-seconds", "3"]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
     )
