@@ -118,9 +118,11 @@ def sessions_table(sessions: Sequence[Session], caption: str = "Sessions") -> Ta
     differing = [name for name in _VERSIONS if len({getattr(one.environment, name) for one in sessions}) > 1]
     if len({one.version for one in sessions}) > 1:
         differing.insert(0, "trio-profile")
-    columns = ["session", "started", "host", "commit", *differing, "CPU time of others", "command"]
+    engines = any(one.engine for one in sessions)
+    more = ["engine", "cores that it kept busy"] if engines else []
+    columns = ["session", "started", "host", "commit", *differing, "CPU time of others", *more, "command"]
     rows = [
-        [Entry(text or "–") for text in (units.exact(number), *_session(one, differing))]
+        [Entry(text or "–") for text in (units.exact(number), *_session(one, differing, engines))]
         for number, one in enumerate(sessions, start=1)
     ]
     return Table(caption, columns, rows, prose=True, detail=True)
@@ -145,14 +147,16 @@ def runs_table(runs: Sequence[Run], sessions: Sequence[Session]) -> Table:
     return Table("Which worker measured which block", columns, rows, prose=True, detail=True)
 
 
-def _session(session: Session, differing: Sequence[str]) -> list[str | None]:
+def _session(session: Session, differing: Sequence[str], engines: bool) -> list[str | None]:
     where = session.environment
+    cores = None if session.engine_cores is None else units.plain(round(session.engine_cores, 2))
     return [
         units.moment(session.started) if session.started else None,
         where.hostname,
         where.commit,
         *(session.version if name == "trio-profile" else getattr(where, name) for name in differing),
         None if session.busy is None else units.percent(session.busy, 0),
+        *([session.engine, cores] if engines else []),
         session.command,
     ]
 
