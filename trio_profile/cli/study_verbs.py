@@ -45,11 +45,24 @@ def run(kind: Kind, given: dict[str, Any]) -> Any:
     if given["dry_run"]:
         _dry_run(kind, given, form)
         return None
+    _require_log(given)
     finished = _finished(kind, given)
     printing.warn(finished.warnings)
+    logged = printing.log(given["log"], finished, given["out"])
     display = {name: given[name] for name in options.DISPLAY if given.get(name) is not None}
-    printing.show_study(finished, form, given["out"], **display)
+    printing.show_study(finished, form, given["out"], logged=logged, **display)
     return finished.document
+
+
+def _require_log(given: dict[str, Any]) -> None:
+    """Raise LogError if the study cannot be logged as `--log` asks. Raises BadParameter if it is not kept."""
+    if given["log"] is None:
+        return
+    if given["out"] is None:
+        raise typer.BadParameter(f"--log {given['log']} takes the study from its directory: name one with --out")
+    from trio_profile.studies import logs
+
+    logs.require(given["log"])
 
 
 def _dry_run(kind: Kind, given: dict[str, Any], form: printing.Form) -> None:

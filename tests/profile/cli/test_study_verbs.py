@@ -17,7 +17,7 @@ from trio_profile.records.record import VERSION
 from trio_profile.studies.kinds import KINDS
 
 pytestmark = pytest.mark.usefixtures("without_fvcore")
-COMMON = ("--study", "--out", "--resume", "--dry-run", "--json", "--markdown", "--latex")
+COMMON = ("--study", "--out", "--resume", "--log", "--dry-run", "--json", "--markdown", "--latex")
 VERBS: dict[str, Any] = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
 CALLED: dict[str, Any] = {command.name or "": command.callback for command in app.registered_commands}
 OTHERS = list(zip(KINDS, [*list(KINDS)[1:], next(iter(KINDS))], strict=True))
@@ -53,7 +53,7 @@ def test_a_verb_takes_the_options_of_its_kind(kind):
     verb = seen(kind)
     assert set(KINDS[kind].options) <= set(verb)
     assert set(verb) - set(KINDS[kind].options) <= {
-        *("study", "out", "resume", "dry_run", "json", "markdown", "latex"),
+        *("study", "out", "resume", "log", "dry_run", "json", "markdown", "latex"),
         *(("new", "strict") if kind == "audit" else ()),
     }
 
