@@ -45,24 +45,14 @@ def run(kind: Kind, given: dict[str, Any]) -> Any:
     if given["dry_run"]:
         _dry_run(kind, given, form)
         return None
-    _require_log(given)
+    if given["log"] is not None and given["out"] is None:
+        raise typer.BadParameter(f"--log {given['log']} takes the study from its directory: name one with --out")
     finished = _finished(kind, given)
     printing.warn(finished.warnings)
     logged = printing.log(given["log"], finished, given["out"])
     display = {name: given[name] for name in options.DISPLAY if given.get(name) is not None}
     printing.show_study(finished, form, given["out"], logged=logged, **display)
     return finished.document
-
-
-def _require_log(given: dict[str, Any]) -> None:
-    """Raise LogError if the study cannot be logged as `--log` asks. Raises BadParameter if it is not kept."""
-    if given["log"] is None:
-        return
-    if given["out"] is None:
-        raise typer.BadParameter(f"--log {given['log']} takes the study from its directory: name one with --out")
-    from trio_profile.studies import logs
-
-    logs.require(given["log"])
 
 
 def _dry_run(kind: Kind, given: dict[str, Any], form: printing.Form) -> None:
@@ -78,13 +68,15 @@ def _dry_run(kind: Kind, given: dict[str, Any], form: printing.Form) -> None:
 
 
 def _finished(kind: Kind, given: dict[str, Any]) -> "Finished":
-    """The study after it has run. Raises Interrupted on Ctrl-C."""
-    out = given["out"]
+    """The study after it has run. Raises Interrupted on Ctrl-C, and LogError before it runs if it cannot be logged."""
+    out, logger = given["out"], given["log"]
     try:
         with progress() as watch:
             study = _study(kind, given)
-            from trio_profile.studies import running
+            from trio_profile.studies import logs, running
 
+            if logger is not None:
+                logs.require(logger)
             return running.run(study, out, resume=given["resume"], watch=watch)
     except KeyboardInterrupt as error:
         raise Interrupted(kept=out is not None and kind.goes_on) from error

@@ -18,6 +18,7 @@ from trio_profile.text import first_line
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import RunInfo
 
 EXPERIMENT = "trio-profile"
 """The experiment, unless MLFLOW_EXPERIMENT_ID or MLFLOW_EXPERIMENT_NAME names another one."""
@@ -58,9 +59,9 @@ def send(entry: Entry) -> str:
         name = _name() if experiment is None else experiment.name
         for run in client.search_runs([id], f"tags.`{DIGEST}` = '{entry.digest}'"):
             if run.info.status == "FINISHED":
-                return _place(client, run.info.run_id, name, "was logged before, as")
+                return _line(client, run.info, name, "was logged before, as")
             client.delete_run(run.info.run_id)
-        return _place(client, _new_run(client, id, entry), name, "is logged as")
+        return _line(client, _new_run(client, id, entry), name, "is logged as")
 
 
 def metric_names(curves: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -87,8 +88,8 @@ def _plain(text: str) -> str:
     return re.sub(r"[^\w.\-]+", " ", text.replace("+", " plus ")).strip(" .") or "unnamed"
 
 
-def _new_run(client: "MlflowClient", experiment: str, entry: Entry) -> str:
-    """Make a run with everything that is logged, and return its id. After an error the run counts as failed."""
+def _new_run(client: "MlflowClient", experiment: str, entry: Entry) -> "RunInfo":
+    """Make a run with everything that is logged, and return it as MLflow describes it. After an error it has failed."""
     begun = None if entry.started is None else int(1000 * entry.started)
     name = os.environ.get("MLFLOW_RUN_NAME") or entry.name
     run = client.create_run(experiment, start_time=begun, run_name=name, tags={DIGEST: entry.digest, **_origin(entry)})
@@ -100,7 +101,7 @@ def _new_run(client: "MlflowClient", experiment: str, entry: Entry) -> str:
             client.set_terminated(id, "FAILED")
         raise
     client.set_terminated(id, "FINISHED")
-    return id
+    return run.info
 
 
 def _fill(client: "MlflowClient", run: str, entry: Entry) -> None:
@@ -158,10 +159,12 @@ def _experiment(client: "MlflowClient") -> Any:
     return client.get_experiment_by_name(_name())
 
 
-def _place(client: "MlflowClient", run: str, experiment: str, what: str) -> str:
-    """One line that says where a run is."""
+def _line(client: "MlflowClient", run: "RunInfo", experiment: str, what: str) -> str:
+    """One line that says where a run is. Of a server it has the address of the run's page."""
     where = without_password(client.tracking_uri)
-    return f"mlflow: the study {what} run {run} of the experiment {experiment!r} at {where}"
+    if where.startswith("http"):
+        where = f"{where.rstrip('/')}/#/experiments/{run.experiment_id}/runs/{run.run_id}"
+    return f"mlflow: the study {what} run {run.run_id} of the experiment {experiment!r}: {where}"
 
 
 def without_password(text: str) -> str:

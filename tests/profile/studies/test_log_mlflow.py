@@ -54,7 +54,7 @@ def test_a_run_has_params_tags_metrics_and_files(store, kept):
     [run] = runs(store)
     assert run.info.run_id in line and "'trio-profile'" in line
     assert (run.info.run_name, run.info.status) == ("compare my-compare", "FINISHED")
-    assert run.data.params["methods"] == "random, trio" and run.data.params["retentions"] == "0.11, 0.55"
+    assert run.data.params["methods"] == "trio, random" and run.data.params["retentions"] == "0.11, 0.55"
     assert "image" not in run.data.params and "claimed" not in run.data.params
     assert run.data.tags["device_name"] == "NVIDIA H200" and run.data.tags["torch"]
     names = {file.path for file in store.list_artifacts(run.info.run_id)}
