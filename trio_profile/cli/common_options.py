@@ -48,7 +48,8 @@ LOG = Annotated[
     typer.Option(
         "--log",
         metavar="LOGGER",
-        help=f"Also log the study in --out here, with its page: {', '.join(LOGGERS)}. It needs the extra of that name.",
+        help=f"Also log the study, its numbers and its page to this logger: {', '.join(LOGGERS)}. "
+        "It needs the extra of the same name.",
         rich_help_panel=OUTPUT,
         show_default=False,
     ),

@@ -24,6 +24,8 @@ EXPERIMENT = "trio-profile"
 """The experiment, unless MLFLOW_EXPERIMENT_ID or MLFLOW_EXPERIMENT_NAME names another one."""
 DIGEST = "trio_profile.digest"
 """The tag by which a study that was logged before is found."""
+RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+"""How often MLflow repeats a request. Each wait is twice as long. Its own default is 7: four minutes without a word."""
 MOST_METRICS, MOST_OTHERS = 1000, 100
 """MLflow takes at most so many metrics, and so many params or tags, in one request."""
 LONGEST_NAME = 250
@@ -33,8 +35,8 @@ _T = TypeVar("_T")
 
 
 def check() -> None:
-    """Raise LogError if the tracking store cannot be used. One try and one repetition, not MLflow's seven."""
-    os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "1"
+    """Raise LogError if the tracking store cannot be used."""
+    os.environ[RETRIES] = "1"
     client_class = _import()
     with _one_line_errors():
         client = client_class()
@@ -51,6 +53,7 @@ def send(entry: Entry) -> str:
     The run has the digest of the study's content as a tag. A run with the same digest that was not completed is
     replaced.
     """
+    os.environ.setdefault(RETRIES, "4")
     client_class = _import()
     with _one_line_errors():
         client = client_class()
@@ -97,6 +100,7 @@ def _new_run(client: "MlflowClient", experiment: str, entry: Entry) -> "RunInfo"
     try:
         _fill(client, id, entry)
     except BaseException:
+        os.environ[RETRIES] = "0"
         with suppress(Exception):
             client.set_terminated(id, "FAILED")
         raise

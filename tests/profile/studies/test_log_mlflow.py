@@ -92,13 +92,15 @@ def test_a_study_is_logged_once_until_its_content_changes(store, kept, tmp_path)
 def test_a_run_that_was_not_completed_is_replaced(store, kept, monkeypatch):
     directory, finished = kept("flops")
     entry = logs.entry_of(finished, directory)
-    monkeypatch.setattr(mlflow.MlflowClient, "log_artifact", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(LogError, match="disk full; check MLFLOW_TRACKING_URI and the server"):
+
+    def refuse(*_):
+        raise ValueError("disk full")
+
+    with monkeypatch.context() as patch, pytest.raises(LogError, match="disk full; check MLFLOW_TRACKING_URI and the"):
+        patch.setattr(mlflow.MlflowClient, "log_artifact", refuse)
         log_mlflow.send(entry)
     [broken] = runs(store)
     assert broken.info.status == "FAILED"
-    monkeypatch.undo()
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", store.tracking_uri)
     log_mlflow.send(entry)
     [whole] = runs(store)
     assert whole.info.status == "FINISHED" and whole.info.run_id != broken.info.run_id
