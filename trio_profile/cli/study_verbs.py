@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trio_profile.cli import options, overview, printing, worker_options
+from trio_profile.cli import engines, options, printing
 from trio_profile.cli.exits import Interrupted
 from trio_profile.cli.progress import progress
 from trio_profile.studies.kinds import Kind, find
@@ -45,14 +45,17 @@ def run(kind: Kind, given: dict[str, Any]) -> Any:
     if given["dry_run"]:
         _dry_run(kind, given, form)
         return None
-    _require_ray(given)
+    if given["log"] is not None and given["out"] is None:
+        raise typer.BadParameter(f"--log {given['log']} takes the study from its directory: name one with --out")
+    engines.require_ray(given)
     if given.get("engine") == "workers":
-        _for_workers(kind, given)
+        engines.write_for_workers(_study(kind, given), given)
         return None
-    finished = _on_ray(kind, given) if given.get("engine") == "ray" else _finished(kind, given)
+    finished = _finished(kind, given)
     printing.warn(finished.warnings)
+    logged = printing.log(given["log"], finished, given["out"])
     display = {name: given[name] for name in options.DISPLAY if given.get(name) is not None}
-    printing.show_study(finished, form, given["out"], **display)
+    printing.show_study(finished, form, given["out"], logged=logged, **display)
     return finished.document
 
 
@@ -68,55 +71,19 @@ def _dry_run(kind: Kind, given: dict[str, Any], form: printing.Form) -> None:
     printing.show(form, lambda: document.model_dump_json(indent=2), lambda: report(document))
 
 
-def _require_ray(given: dict[str, Any]) -> None:
-    """Raise BadParameter if an option of `--engine ray` is given without it."""
-    for name, (_, default) in worker_options.OF_RAY.items():
-        if given.get(name, default) != default and given["engine"] != "ray":
-            raise typer.BadParameter(f"--{name.replace('_', '-')} needs --engine ray")
-
-
-def _on_ray(kind: Kind, given: dict[str, Any]) -> "Finished":
-    """The study after a Ray cluster has measured it. Raises Interrupted on Ctrl-C."""
-    from trio_profile.studies import ray_engine, running
-
-    out, study = given["out"], _study(kind, given)
-    need = ray_engine.Need(
-        cores=given["cores"],
-        gpus=int(study.device.startswith("cuda")),
-        memory_bytes=int((given["memory"] or 0) * 2**30),
-        workers=given["workers"],
-    )
-    try:
-        with overview.live() as show:
-            ray_engine.run(
-                study, out, need, show, address=given["address"] or "auto", terms=worker_options.terms(given)
-            )
-            return running.write_report_again(out)
-    except KeyboardInterrupt as error:
-        raise Interrupted(kept=True) from error
-
-
-def _for_workers(kind: Kind, given: dict[str, Any]) -> None:
-    """Write the study for workers, and say how to start them."""
-    out = given["out"]
-    study = _study(kind, given)
-    from trio_profile import units
-    from trio_profile.studies import work
-
-    runs = work.prepare(study, out)
-    print(f"{out} holds a study of {units.number_of(runs, 'run')}. Any number of workers may measure it:")
-    print(f"    trio-profile work {out}")
-
-
 def _finished(kind: Kind, given: dict[str, Any]) -> "Finished":
-    """The study after it has run. Raises Interrupted on Ctrl-C."""
-    out = given["out"]
+    """The study after it has run. Raises Interrupted on Ctrl-C, and LogError before it runs if it cannot be logged."""
+    out, logger = given["out"], given["log"]
     try:
         with progress() as watch:
             study = _study(kind, given)
-            from trio_profile.studies import running
+            from trio_profile.studies import logs, running
 
-            return running.run(study, out, resume=given["resume"], watch=watch)
+            if logger is not None:
+                logs.require(logger)
+            if given.get("engine") != "ray":
+                return running.run(study, out, resume=given["resume"], watch=watch)
+        return engines.run_on_ray(study, given)
     except KeyboardInterrupt as error:
         raise Interrupted(kept=out is not None and kind.goes_on) from error
 

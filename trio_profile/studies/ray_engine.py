@@ -101,15 +101,17 @@ def run(
     *,
     address: str = "auto",
     terms: Terms | None = None,
+    resume: bool = True,
 ) -> Contents:
     """Measure a study on a Ray cluster, until no run is left. Return what all workers measured.
 
     address: of the cluster: `HOST:PORT`, or `auto` for the one of this machine.
+    resume: as in `work.prepare`.
     Raises StudyError if Ray is not installed, if no cluster answers, or if no node has what a worker needs. Raises
     StoreError if the directory holds another study. Raises MeasurementError if the workers keep failing.
     """
     directory = directory.resolve()
-    work.prepare(study, directory)
+    work.prepare(study, directory, resume=resume)
     terms = replace(terms or Terms(), name=f"driver-{uuid4().hex[:8]}")
     if terms.retry:
         work.board_of(directory, terms).retry()

@@ -129,15 +129,18 @@ def board_of(directory: Path, terms: Terms) -> Board:
     return Board(study, directory, leases, study.processes or PROCESSES, terms.most_attempts)
 
 
-def prepare(study: Study, directory: Path) -> int:
+def prepare(study: Study, directory: Path, *, resume: bool = True) -> int:
     """Write a study for workers into a directory, which is made if it is missing. Return the number of its runs.
 
+    resume: whether the directory may hold this study already.
     Raises StoreError if the directory holds another study, or one that is measured by one command.
     """
     make_directory(directory)
     fresh.require_known_methods(study)
     with lock_directory(directory):
         if (directory / MEASUREMENTS).exists() or (directory / STUDY).exists():
+            if not resume:
+                raise StoreError(f"{directory} holds a study already, and --no-resume was given; choose another --out")
             require_same("study", study_for_workers(directory).model_dump(), study.model_dump(), directory)
         else:
             write_whole(directory / STUDY, to_toml(study))
