@@ -44,7 +44,19 @@ def worker_file(directory: Path, worker: str) -> Path:
 
 def worker_files(directory: Path) -> list[Path]:
     """Return the files of all workers that hold anything, by name."""
-    return sorted(path for path in directory.glob(f"{_STEM}-*.{_SUFFIX}") if path.is_file() and path.stat().st_size)
+    try:
+        with os.scandir(directory) as entries:
+            names = [
+                entry.name
+                for entry in entries
+                if entry.name.startswith(f"{_STEM}-")
+                and entry.name.endswith(f".{_SUFFIX}")
+                and entry.is_file()
+                and entry.stat().st_size
+            ]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [directory / name for name in sorted(names)]
 
 
 def is_for_workers(directory: Path) -> bool:
@@ -162,13 +174,23 @@ class ProgressReader(WorkerReader):
     """Reads which runs a worker has finished, and keeps nothing else of them: a study may have a million times.
 
     counted: ids of the cells whose exact quantities are known.
+    headers: what each header says, and whether a newer version wrote it. Readers of one study share it: then a header
+        is read once, not once for each worker.
     """
 
     counted: set[str] = field(default_factory=set)
+    headers: dict[bytes, tuple[Study | None, bool]] = field(default_factory=dict)
 
     def _read_line(self, line: bytes) -> None:
-        if line.startswith(_PROGRESS):
-            super()._read_line(line)
+        if not line.startswith(_PROGRESS):
+            return
+        is_header = line.startswith(_PROGRESS[0])
+        if is_header and line in self.headers:
+            self.study, self._reader.newer = self.headers[line]
+            return
+        super()._read_line(line)
+        if is_header:
+            self.headers[line] = self.study, self._reader.newer
 
     def _end(self, run: Run, lines: list[Measured]) -> None:
         self.runs.append((run, []))

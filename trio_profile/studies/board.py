@@ -68,6 +68,7 @@ class Board:
         self._retried = leases.retried()
         self._first: Session | None = None
         self._readers: dict[Path, ProgressReader] = {}
+        self._headers: dict[bytes, tuple[Study | None, bool]] = {}
 
     @property
     def is_finished(self) -> bool:
@@ -81,7 +82,7 @@ class Board:
         Raises StoreError if a file is of another study.
         """
         for path in worker_files(self.directory):
-            reader = self._readers.setdefault(path, ProgressReader(path))
+            reader = self._readers.setdefault(path, ProgressReader(path, headers=self._headers))
             seen, had_begun = len(reader.runs), reader.study is not None
             reader.read()
             if not had_begun and reader.study not in (None, self.study):
