@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from trio_profile.errors import LogError
 from trio_profile.records.files import STUDY
-from trio_profile.records.workers import worker_files
 from trio_profile.text import first_line
 
 if TYPE_CHECKING:
@@ -122,6 +121,7 @@ def log(name: str, finished: "Finished", directory: Path) -> str:
 def entry_of(finished: "Finished", directory: Path) -> Entry:
     """Return what is logged of a study. Raises OSError if its file cannot be read."""
     from trio_profile.analysis.points import points_of
+    from trio_profile.records.workers import worker_files
 
     document, kind = finished.document, finished.kind
     measured = [directory / kind.file] if (directory / kind.file).exists() else worker_files(directory)

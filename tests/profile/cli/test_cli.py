@@ -10,11 +10,12 @@ from trio_profile.cli.verbs import commands
 from trio_profile.studies.kinds import KINDS, Group
 
 GROUPS = {
-    "Measure": ["sweep", "compare", "eval", "work"],
+    "Measure": ["sweep", "compare", "eval"],
     "Explain": ["flops", "layers"],
     "Judge": ["check", "gate", "audit"],
     "Paper": ["ablate", "theory"],
     "Look": ["show", "report", "export", "methods", "models", "env", "glossary"],
+    "Run": ["work"],
 }
 
 
