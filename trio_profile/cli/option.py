@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from trio_profile.cli.common_options import OUTPUT
+from trio_profile.cli.worker_options import WORKERS
 
 SERVER, MODEL, METHOD, INPUT, CLAIM, SAMPLING = "Server", "Model", "Method", "Input", "Claim", "Sampling"
-PANELS = (SERVER, MODEL, METHOD, INPUT, CLAIM, SAMPLING, OUTPUT)
+PANELS = (SERVER, MODEL, METHOD, INPUT, CLAIM, SAMPLING, OUTPUT, WORKERS)
 """Panels of a verb's help, in their order."""
 
 

@@ -12,10 +12,12 @@ from typing import Annotated, Any, Literal
 import typer
 
 from trio_profile import units
-from trio_profile.cli.common_options import DRY_RUN, JSON, LATEX, MARKDOWN, OUTPUT, RESUME, STUDY_FILE
+from trio_profile.cli.common_options import DRY_RUN, JSON, LATEX, LOG, MARKDOWN, OUTPUT, RESUME, STUDY_FILE
 from trio_profile.cli.option import CLAIM, INPUT, METHOD, MODEL, PANELS, SAMPLING, Option
 from trio_profile.cli.server_options import SERVER_OPTIONS
 from trio_profile.cli.values import absolute, assignments, comma_list, name_or_path, one_or_more
+from trio_profile.cli.worker_options import ENGINE, OF_RAY
+from trio_profile.records.files import MEASUREMENTS
 from trio_profile.studies.kinds import FIELDS, Kind
 
 OPTIONS: dict[str, Option] = {
@@ -212,9 +214,11 @@ def parameters(kind: Kind) -> list[Parameter]:
     names = sorted((name for name in OPTIONS if name in kind.options), key=_place)
     taken = [_parameter(name, kind) for name in names]
     directory = Path(kind.out) if kind.out else None
-    common = {"study": (STUDY_FILE, None), "out": (_out(kind), directory), "resume": (RESUME, True)}
+    common = {"study": (STUDY_FILE, None), "out": (_out(kind), directory), "resume": (RESUME, True), "log": (LOG, None)}
     common |= {name: (type_, False) for name, type_ in (("dry_run", DRY_RUN), ("json", JSON))}
     common |= {name: (type_, False) for name, type_ in (("markdown", MARKDOWN), ("latex", LATEX))}
+    if kind.file == MEASUREMENTS:
+        common |= {"engine": (ENGINE, None), **OF_RAY}
     return taken + [keyword(name, type_, default) for name, (type_, default) in common.items()]
 
 
