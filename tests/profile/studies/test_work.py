@@ -113,7 +113,7 @@ def test_the_last_attempt_measures_all_cells_but_those_whose_method_raises(study
     out, methods = tmp_path / "out", ("broken_method:Broken", "random")
     work.prepare(study.model_copy(update={"methods": methods, "retentions": (0.4,), "processes": 1}), out)
     found = work.work(out, Terms("a", most_attempts=2))
-    broken, random = found.measurements
+    broken, random = sorted(found.measurements, key=lambda cell: cell.cell.method)
     assert (broken.status, broken.reason) == ("failed", "RuntimeError: this method")
     assert (random.status, len(random.timings)) == ("done", 1)
     assert [(str(run.key), run.attempt, run.failed) for run in found.runs] == [
