@@ -27,13 +27,18 @@ def write_for_workers(study: "Study", given: dict[str, Any]) -> None:
     from trio_profile.studies import work
 
     out = given["out"]
+    if form := next((form for form in ("json", "markdown", "latex") if given[form]), None):
+        raise typer.BadParameter(
+            f"--{form}: nothing is measured yet; `trio-profile show {out} --{form}` prints it later"
+        )
     if given["log"] is not None:
         raise typer.BadParameter(
             f"--log {given['log']}: nothing is measured yet; log it later with "
             f"`trio-profile report {out} --log {given['log']}`"
         )
     runs = work.prepare(study, out, resume=given["resume"])
-    print(f"{out} holds a study of {units.number_of(runs, 'run')}. Any number of workers may measure it:")
+    held = f"{units.number_of(runs, 'run')} on {study.device}"
+    print(f"{out} holds a study of {held}. Any number of workers may measure it:")
     print(f"    trio-profile work {out}")
 
 

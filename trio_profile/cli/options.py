@@ -167,7 +167,7 @@ OPTIONS: dict[str, Option] = {
         int,
         "How many fresh processes measure each cell, one after another. They share `--seconds`. The interval covers "
         "the spread between them.",
-        "4 if the model loads in 20 seconds, otherwise 1",
+        "4 if the model loads in 20 seconds, otherwise 1; with workers 4",
         minimum=1,
     ),
     "precision": Option(

@@ -63,8 +63,11 @@ def command(
     printing.warn(contents.dropped)
     path = running.write_report_if_free(directory)
     given_up = sum(run.failed is not None for run in contents.runs)
-    told = f", {given_up} given up (--retry measures them again)" if given_up else ""
-    print(f"{units.number_of(len(contents.runs) - given_up, 'run')} measured{told}")
+    failed = sum(cell.reason is not None and cell.status != "refused" for cell in contents.cells.values())
+    told = [f"{units.number_of(len(contents.runs) - given_up, 'run')} measured"]
+    told += [f"{given_up} given up"] if given_up else []
+    told += [f"{units.number_of(failed, 'cell')} failed (--retry measures them again)"] if failed else []
+    print(", ".join(told))
     print(f"trio-profile show {directory} prints the tables; the report is {path}")
 
 

@@ -63,8 +63,7 @@ LIMIT = Annotated[
     typer.Option(
         "--limit-seconds",
         min=1,
-        help="Seconds after which a run is taken for hung, and goes back. A run is one block of cells in one process. "
-        "Default: 3600.",
+        help="Seconds without progress after which a process is taken for hung, and its run goes back. Default: 3600.",
         rich_help_panel=WORKERS,
         show_default=False,
     ),
@@ -90,7 +89,12 @@ ATTEMPTS = Annotated[
     ),
 ]
 RETRY = Annotated[
-    bool, typer.Option("--retry", help="Measure the runs again that were given up.", rich_help_panel=WORKERS)
+    bool,
+    typer.Option(
+        "--retry",
+        help="Measure the runs again that were given up, or in which a cell failed.",
+        rich_help_panel=WORKERS,
+    ),
 ]
 OF_RAY: dict[str, tuple[Any, Any]] = {
     "address": (ADDRESS, None),

@@ -6,6 +6,8 @@ from pathlib import Path
 
 _LOOKED_AT = 3
 """How many words of a command line tell whether it is Ray's. The later ones may name folders of Ray."""
+_FOLDERS = (b"/ray/core/src/ray/", b"/ray/_private/", b"/ray/dashboard/", b"/ray/autoscaler/")
+"""Where the programs of Ray are. `/ray/` alone may be the home of a user."""
 
 
 def cpu_seconds() -> dict[int, float]:
@@ -15,7 +17,7 @@ def cpu_seconds() -> dict[int, float]:
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
             words = (process / "cmdline").read_bytes().split(b"\0")[:_LOOKED_AT]
-            if any(b"/ray/" in word or word.startswith(b"ray::") for word in words):
+            if words[0].startswith(b"ray::") or any(folder in word for word in words for folder in _FOLDERS):
                 fields = (process / "stat").read_text().rpartition(")")[2].split()
                 found[int(process.name)] = (int(fields[11]) + int(fields[12])) / ticks
     return found

@@ -9,9 +9,11 @@ The clocks of two machines may differ. So the present is read from a file that i
 """
 
 import os
+import time
+from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trio_profile.records.writing import cannot_write, make_directory, write_whole
@@ -31,11 +33,13 @@ class Attempt:
     number: how often the run was begun, from 1.
     age: seconds since it was renewed.
     failed: whether it failed, and its worker said so.
+    failures: how many attempts have failed so. An attempt whose worker was lost is none.
     """
 
     number: int
     age: float
     failed: bool
+    failures: int = 0
 
     def is_held(self, seconds: float) -> bool:
         """Whether a worker measures the run now. seconds: how long a lease lasts."""
@@ -56,20 +60,25 @@ class Leases:
     ) -> None:
         self.directory, self.worker, self.seconds = directory / LEASES, worker, seconds
         self._now = now or self._time_of_the_files
-        make_directory(self.directory)
+        if not self.directory.is_dir():
+            make_directory(self.directory)
 
     def attempts(self, among: Collection[str]) -> dict[str, Attempt]:
         """Return the latest attempt at each of some runs that was begun, by the run's name."""
-        now, found = self._now(), dict[str, Attempt]()
+        now, found, retried = self._now(), dict[str, Attempt](), self.retried()
+        failures = Counter[str]()
         for entry in os.scandir(self.directory):
             name = entry.name.removesuffix(_FAILED)
             run, _, number = name.rpartition(".")
-            if run not in among or not number.isdecimal() or (run in found and found[run].number > int(number)):
+            if run not in among or not number.isdecimal():
+                continue
+            failed = entry.name != name
+            failures[run] += failed and int(number) > retried.get(run, 0)
+            if run in found and found[run].number > int(number):
                 continue
             with suppress(FileNotFoundError):  # it was given back a moment ago
-                age = now - entry.stat().st_mtime
-                found[run] = Attempt(int(number), age, failed=entry.name != name)
-        return found
+                found[run] = Attempt(int(number), now - entry.stat().st_mtime, failed)
+        return {run: replace(attempt, failures=failures[run]) for run, attempt in found.items()}
 
     def claim(self, run: str, attempt: int) -> bool:
         """Claim an attempt at a run. Return whether it is ours: False if another worker was faster.
@@ -82,8 +91,12 @@ class Leases:
             return False
         except OSError as error:
             raise cannot_write(self.directory, error) from error
-        with os.fdopen(descriptor, "w") as file:
-            file.write(self.worker)
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(self.worker)
+        except OSError as error:
+            self.give_back(run, attempt)
+            raise cannot_write(self.directory, error) from error
         if self._failed(run, attempt).exists():  # another worker began and failed it since we looked
             self._path(run, attempt).unlink(missing_ok=True)
             return False
@@ -95,15 +108,19 @@ class Leases:
             os.utime(self._path(run, attempt))
 
     def give_back(self, run: str, attempt: int) -> None:
-        """Remove a lease: its run is finished and kept, or it was interrupted and nobody is to blame."""
+        """Remove a lease: its run is finished, or was interrupted. It does not count as an attempt."""
         self._path(run, attempt).unlink(missing_ok=True)
 
     def fail(self, run: str, attempt: int, reason: str) -> None:
         """End an attempt that failed. reason: one line."""
-        path = self._path(run, attempt)
-        with suppress(FileNotFoundError):
-            path.write_text(f"{self.worker}: {reason}")
-            path.rename(self._failed(run, attempt))
+        with suppress(OSError):
+            self._path(run, attempt).rename(self._failed(run, attempt))
+            self._failed(run, attempt).write_text(f"{self.worker}: {reason}")
+
+    def expire(self, run: str, attempt: int) -> None:
+        """Let another worker claim a run at once: this one was lost while it measured it."""
+        with suppress(OSError):
+            os.utime(self._path(run, attempt), (0, 0))
 
     def mine(self) -> list[tuple[str, int]]:
         """Return the attempts that this worker has claimed and not ended.
@@ -119,19 +136,15 @@ class Leases:
         return found
 
     def retry(self, run: str, attempt: int) -> None:
-        """Let a run that was given up be measured again. Its attempts are counted anew.
+        """Let a run be measured again. Its failures are counted anew.
 
-        attempt: the one that gave it up.
+        attempt: the last one that ended. Its end, and those of earlier attempts, count no longer.
         """
         write_whole(self.directory / f"{run}{_RETRIED}", str(attempt))
 
     def retried(self) -> dict[str, int]:
-        """Return the runs that are measured again after they were given up, with the attempt that gave them up."""
-        found: dict[str, int] = {}
-        for path in self.directory.glob(f"*{_RETRIED}"):
-            with suppress(OSError, ValueError):
-                found[path.name.removesuffix(_RETRIED)] = int(path.read_text())
-        return found
+        """Return the runs that are measured again, with the last attempt that counts no longer."""
+        return retried(self.directory.parent)
 
     def worker_of(self, run: str, attempt: int) -> str:
         """Return the name of the worker that has claimed an attempt; empty if its lease is gone."""
@@ -155,6 +168,18 @@ class Leases:
         return self.directory / f"{run}.{attempt}{_FAILED}"
 
     def _time_of_the_files(self) -> float:
-        clock = self.directory / f"now-{self.worker}"
-        clock.touch()
-        return clock.stat().st_mtime
+        clock = self.directory / "now"
+        try:
+            clock.touch()
+            return clock.stat().st_mtime
+        except OSError:  # it can only be read
+            return time.time()
+
+
+def retried(directory: Path) -> dict[str, int]:
+    """Return the runs that are measured again, with the last attempt that counts no longer. directory: of the study."""
+    found: dict[str, int] = {}
+    for path in (directory / LEASES).glob(f"*{_RETRIED}"):
+        with suppress(OSError, ValueError):
+            found[path.name.removesuffix(_RETRIED)] = int(path.read_text())
+    return found

@@ -57,7 +57,7 @@ class Run(Record):
 def blocks_of(study: Study) -> dict[str, list[Cell]]:
     """The cells of each block, by the block's name, lowest retention first. Cells of a block are compared."""
     keys = sorted({study.block(cell) for cell in study.cells()})
-    names = {key: f"at-{key[0]:g}" + (f"-{key[1]}" if key[1] >= 0 else "") for key in keys}
+    names = {key: f"at-{key[0]!r}" + (f"-{key[1]}" if key[1] >= 0 else "") for key in keys}
     found: dict[str, list[Cell]] = {name: [] for name in names.values()}
     for cell in study.cells():
         found[names[study.block(cell)]].append(cell)

@@ -7,7 +7,7 @@ attempt that ended. So a killed worker loses at most the run that it was measuri
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from trio_profile.errors import StoreError
 from trio_profile.reading import open_regular, read_bytes
 from trio_profile.records.contents import Contents
 from trio_profile.records.files import MEASUREMENTS
-from trio_profile.records.leases import LEASES
+from trio_profile.records.leases import LEASES, retried
 from trio_profile.records.lines import HeaderError, Line, LineReader
 from trio_profile.records.run import DENSE, Run, RunKey
 from trio_profile.records.schema import Dense, Header, Measurement, Picture, Session, Study, TimingLine
@@ -25,7 +25,7 @@ from trio_profile.records.writing import append_line, cannot_write, require_regu
 
 Measured = Dense | Picture | Measurement | TimingLine
 """A line of a run."""
-_FinishedRun = tuple[Run, list[Dense | Picture | Measurement | TimingLine]]
+_FinishedRun = tuple[Run, list[Measured]]
 """A run, with its lines."""
 FIRST = "first-session.json"
 """The file of the first session, among the leases."""
@@ -169,16 +169,29 @@ class WorkerReader:
         self.runs.append((run, lines))
 
 
+@dataclass(frozen=True)
+class Ended:
+    """The end of a run, without what it measured.
+
+    counted: ids of the cells whose exact quantities it has found.
+    has_failures: whether it was given up, or one of its cells has failed.
+    """
+
+    run: Run
+    counted: frozenset[str]
+    has_failures: bool
+
+
 @dataclass
 class ProgressReader(WorkerReader):
     """Reads which runs a worker has finished, and keeps nothing else of them: a study may have a million times.
 
-    counted: ids of the cells whose exact quantities are known.
+    ends: the finished runs so far. `runs` stays empty.
     headers: what each header says, and whether a newer version wrote it. Readers of one study share it: then a header
         is read once, not once for each worker.
     """
 
-    counted: set[str] = field(default_factory=set)
+    ends: list["Ended"] = field(default_factory=list)
     headers: dict[bytes, tuple[Study | None, bool]] = field(default_factory=dict)
 
     def _read_line(self, line: bytes) -> None:
@@ -193,8 +206,9 @@ class ProgressReader(WorkerReader):
             self.headers[line] = self.study, self._reader.newer
 
     def _end(self, run: Run, lines: list[Measured]) -> None:
-        self.runs.append((run, []))
-        self.counted |= {one.cell.id for one in lines if isinstance(one, Measurement) and one.status == "counted"}
+        cells = [line for line in lines if isinstance(line, Measurement)]
+        counted = frozenset(one.cell.id for one in cells if one.status == "counted")
+        self.ends.append(Ended(run, counted, any(one.status == "failed" for one in cells)))
 
 
 def agree(directory: Path, session: Session) -> Session:
@@ -210,8 +224,8 @@ def agree(directory: Path, session: Session) -> Session:
             os.link(mine, path)  # of several workers one succeeds, and none reads half a file
         except FileExistsError:
             pass
-        except OSError as error:
-            raise cannot_write(path, error) from error
+        except OSError:  # a file system without hard links
+            write_whole(path, _text(session))
         finally:
             mine.unlink(missing_ok=True)
     return first_session(directory) or session
@@ -265,13 +279,15 @@ def merge(readers: Sequence[WorkerReader], directory: Path) -> Contents:
     ends = [end for reader in begun for end in reader.runs]
     _add_sessions(contents, begun, {run.session for run, _ in ends}, directory)
     kept = {session.id for session in contents.sessions}
-    for run, lines in _each_once([end for end in ends if end[0].session in kept]):
-        contents.runs.append(run)
-        for line in lines:
-            try:
-                contents.add(line)
-            except StoreError as error:
-                contents.dropped.append(f"run {run.key} of {run.worker}: {error}")
+    each = _each_once([end for end in ends if end[0].session in kept], retried(directory))
+    contents.runs.extend(run for run, _ in each)
+    told = [(run, line) for run, lines in each for line in lines]
+    # Failures come last. A cell that failed in one process keeps the times of the others, with the reason.
+    for run, line in sorted(told, key=lambda one: isinstance(one[1], Measurement) and one[1].status == "failed"):
+        try:
+            contents.add(line)
+        except StoreError as error:
+            contents.dropped.append(f"run {run.key} of {run.worker}: {error}")
     return contents
 
 
@@ -288,20 +304,20 @@ def _add_sessions(contents: Contents, readers: Sequence[WorkerReader], measured:
             contents.add(session)
 
 
-def _each_once(ends: Sequence[_FinishedRun]) -> list[_FinishedRun]:
-    """Return each run once: of several ends the earliest attempt that was measured.
+def _each_once(ends: Sequence[_FinishedRun], again: Mapping[str, int]) -> list[_FinishedRun]:
+    """Return each run once, counts before times: of several ends the earliest attempt that was measured.
 
-    Counts come before times. Runs that were given up come last, because a failure must not hide what others measured.
+    again: the runs that were measured again, with the last attempt that counts no longer, if a later one has ended.
     """
-    best: dict[RunKey, _FinishedRun] = {}
-    for end in sorted(ends, key=lambda end: (end[0].failed is not None, end[0].attempt, end[0].worker)):
-        best.setdefault(end[0].key, end)
 
-    def order(end: _FinishedRun) -> tuple[bool, int, bool, str]:
+    def worse(end: _FinishedRun) -> tuple[bool, bool, int, str]:
         run = end[0]
-        return run.failed is not None, run.number, run.block != DENSE, run.block
+        return run.attempt <= again.get(str(run.key), 0), run.failed is not None, run.attempt, run.worker
 
-    return sorted(best.values(), key=order)
+    best: dict[RunKey, _FinishedRun] = {}
+    for end in sorted(ends, key=worse):
+        best.setdefault(end[0].key, end)
+    return sorted(best.values(), key=lambda end: (end[0].number, end[0].block != DENSE, end[0].block))
 
 
 def _text(record: Line) -> str:

@@ -12,13 +12,15 @@ from trio_profile.records.files import STUDY
 from trio_profile.records.leases import Attempt, Leases
 from trio_profile.records.run import DENSE, Run, RunKey, blocks_of, runs_of
 from trio_profile.records.schema import Session, Study
-from trio_profile.records.workers import ProgressReader, first_session, is_like, worker_files
+from trio_profile.records.workers import Ended, ProgressReader, first_session, is_like, worker_files
 
 Phase = Literal["count", "time"]
 """What a process does: it counts cells and asks questions, or it times cells. Both change what times it measures."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
 MOST_ATTEMPTS = 3
 """After so many attempts that failed, a run is given up."""
+MOST_LOST = 10
+"""After so many attempts in all, a run is given up too: it may be the reason why its workers were lost."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,13 @@ class Claim:
     key: which run.
     attempt: how often it was begun, this time included.
     is_last: whether it is given up if this attempt fails too.
-    blame: why it is given up now; None if it is to be measured.
+    given_up: why it is given up now; None if it is to be measured.
     """
 
     key: RunKey
     attempt: int
     is_last: bool = False
-    blame: str | None = None
+    given_up: str | None = None
 
 
 class Board:
@@ -49,6 +51,8 @@ class Board:
     What `look` has seen so far:
     todo: the runs that are left, by their names, longest first.
     done: the runs that are measured or given up. given_up: those that were given up.
+    with_failures: the runs that were given up, or in which a cell failed.
+    counted: the ids of the cells whose exact quantities are known.
     finished: how many runs each worker has ended. hosts: its machine.
     spent: how many runs were measured, and their seconds: of those that count, and of those that time.
     """
@@ -65,6 +69,9 @@ class Board:
         self.finished = Counter[str]()
         self.hosts: dict[str, str] = {}
         self.spent: dict[bool, tuple[int, float]] = {}
+        self.counted: set[str] = set()
+        self.with_failures: set[RunKey] = set()
+        self._last: dict[RunKey, int] = {}
         self._retried = leases.retried()
         self._first: Session | None = None
         self._readers: dict[Path, ProgressReader] = {}
@@ -83,74 +90,84 @@ class Board:
         """
         for path in worker_files(self.directory):
             reader = self._readers.setdefault(path, ProgressReader(path, headers=self._headers))
-            seen, had_begun = len(reader.runs), reader.study is not None
+            seen, had_begun = len(reader.ends), reader.study is not None
             reader.read()
             if not had_begun and reader.study not in (None, self.study):
                 raise StoreError(f"{path} is of another study than {self.directory / STUDY}: move one of them away")
-            for run, _ in reader.runs[seen:]:
-                self._tally(run, reader)
-                if self._counts(run, reader):
-                    self.finish(run)
+            for end in reader.ends[seen:]:
+                self._tally(end.run, reader)
+                if self._is_like_the_first(end.run, reader):
+                    self.finish(end)
 
-    def finish(self, run: Run) -> None:
+    def finish(self, end: Ended) -> None:
         """Note that a run is measured or given up."""
+        run = end.run
+        self._last[run.key] = max(run.attempt, self._last.get(run.key, 0))
+        if run.attempt <= self._retried.get(str(run.key), 0):
+            return
         if run.failed is None:
             self.given_up.pop(run.key, None)
-        elif run.attempt <= self._retried.get(str(run.key), 0):
-            return
         elif run.key not in self.done:
             self.given_up[run.key] = run
+        if end.has_failures or run.failed is not None:
+            self.with_failures.add(run.key)
+        self.counted |= end.counted
         self.done.add(run.key)
         self.todo.pop(str(run.key), None)
 
     def retry(self) -> int:
-        """Let all runs that were given up be measured again, by workers that begin after this. Return their number."""
-        self.look()
-        for key, run in self.given_up.items():
-            self.leases.retry(str(key), run.attempt)
-        return len(self.given_up)
+        """Let workers that begin after this measure all runs again that were given up, or in which a cell failed.
 
-    @property
-    def counted(self) -> set[str]:
-        """The ids of the cells whose exact quantities are known, as far as `look` has seen."""
-        return {name for reader in self._readers.values() for name in reader.counted}
+        If a block is counted again, it is timed again too: the cells that had failed have no times.
+        Return the number of these runs.
+        """
+        self.look()
+        counted_again = {key.block for key in self.with_failures if key.number == 0 and key.block != DENSE}
+        again = self.with_failures | {key for key in self.done if key.block in counted_again}
+        for key in again:
+            self.leases.retry(str(key), self._last[key])
+        return len(again)
 
     def phase(self, key: RunKey) -> Phase:
         """What a process does that measures this run."""
         return "count" if key.number == 0 and self.processes > 1 else "time"
 
-    def claim(self, phase: Phase, without: Collection[str] = (), later: Collection[str] = ()) -> Claim | None:
+    def claim(self, phase: Phase, timed: Collection[str] = (), failed_here: Collection[str] = ()) -> Claim | None:
         """Claim the longest run that is free and whose counts are known. None if there is none.
 
-        without: names of blocks that this process has timed already. Another process must time them again.
-        later: names of runs that failed on this worker. They are claimed if nothing else is free.
+        timed: names of blocks that this process has timed already. Another process must time them again.
+        failed_here: names of runs that failed on this worker. They are claimed if nothing else is free.
         """
         self.look()
         attempts = self.leases.attempts(self.todo)
-        for name, key in sorted(self.todo.items(), key=lambda run: run[0] in later):  # else the order stays
-            if key.block in without or not self._is_free(key, phase, attempts):
+        for name, key in sorted(self.todo.items(), key=lambda run: run[0] in failed_here):  # else the order stays
+            if key.block in timed or not self._is_free(key, phase, attempts):
                 continue
-            so_far = max(attempts[name].number if name in attempts else 0, self._retried.get(name, 0))
+            last = attempts.get(name, Attempt(0, 0.0, failed=False))
+            so_far = max(last.number, self._retried.get(name, 0))
             if not self.leases.claim(name, so_far + 1):
                 continue
             self.look()  # its worker may have finished it, and removed the lease, after we looked
             if key not in self.done:
-                return self._claim(key, so_far)
+                return self._claim(key, so_far, last.failures)
             self.leases.give_back(name, so_far + 1)
         return None
 
-    def _claim(self, key: RunKey, so_far: int) -> Claim:
-        """Return the claim of a run whose lease is ours. so_far: how often it was begun before."""
-        failures, name = so_far - self._retried.get(str(key), 0), str(key)
+    def _claim(self, key: RunKey, so_far: int, failures: int) -> Claim:
+        """Return the claim of a run whose lease is ours.
+
+        so_far: how often it was begun before. failures: how many of these attempts have failed.
+        """
+        begun = so_far - self._retried.get(str(key), 0)
         counts = self.given_up.get(RunKey(key.block, 0)) if key.number > 0 else None
         if counts is not None:
-            blame = counts.failed
-        elif failures >= self.most_attempts:
-            told = f"given up after {units.number_of(failures, 'attempt')}"
-            blame = f"{told}; the last one, by {self.leases.reason(name, so_far)}"
+            reason = counts.failed
+        elif failures >= self.most_attempts or begun >= max(MOST_LOST, self.most_attempts):
+            attempts = units.number_of(begun, "attempt")
+            reason = f"given up after {attempts}; the last one, by {self.leases.reason(str(key), so_far)}"
         else:
-            blame = None
-        return Claim(key, so_far + 1, failures + 1 >= self.most_attempts, blame)
+            reason = None
+        return Claim(key, so_far + 1, failures + 1 >= self.most_attempts, reason)
 
     def is_free(self, phase: Phase) -> bool:
         """Whether a worker could claim anything now."""
@@ -174,7 +191,7 @@ class Board:
             number, seconds = self.spent.get(run.number == 0, (0, 0.0))
             self.spent[run.number == 0] = number + 1, seconds + run.seconds
 
-    def _counts(self, run: Run, reader: ProgressReader) -> bool:
+    def _is_like_the_first(self, run: Run, reader: ProgressReader) -> bool:
         """Return whether a run is on the same kind of machine as the first session."""
         if self._first is None:
             self._first = first_session(self.directory)

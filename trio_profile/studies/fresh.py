@@ -114,11 +114,16 @@ def start() -> Iterator["subprocess.Popen[str]"]:
         with suppress(OSError):
             if process.stdin is not None:
                 process.stdin.close()
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        kill(process)
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    """End a process that `start` has started, with everything that it started itself."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _end(code: int) -> str:

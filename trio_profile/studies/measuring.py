@@ -164,7 +164,7 @@ def measure_block(
             if isinstance(error, TrioError) and find(setup.study.verb).keep_refusals:
                 yield Measurement(cell=planned.cell, status="refused", reason=str(error))
             else:
-                yield failure_of(planned.cell, error, keep_faults=setup.keep_faults)
+                yield _failure(setup, planned, error)
     if setup.only_counts:
         for planned in counted:
             steps.finish(planned)
@@ -221,13 +221,24 @@ def _time(
     except Exception as error:
         # It is unknown which of several cells ran out of memory, so each is measured alone.
         left = [planned for index, planned in enumerate(cells) if index not in finished]
-        failure = failure_of(left[0].cell, error, keep_faults=setup.keep_faults)
+        failure = _failure(setup, left[0], error)
         if len(left) == 1:
             steps.finish(left[0])
             yield failure
             return
         for planned in left:
             yield from _time(setup, [planned], steps, settled_ms)
+
+
+def _failure(setup: Setup, planned: PlannedCell, error: Exception) -> Measurement:
+    """Return the record of a cell that failed. Raises the error if it is not to be recorded.
+
+    If the dense model does not run either, the fault is not the cell's, and the dense model's error is raised.
+    """
+    failure = failure_of(planned.cell, error, keep_faults=setup.keep_faults)
+    if setup.keep_faults:
+        latency.run(setup.workload, setup.clock)
+    return failure
 
 
 def _blocks(study: Study, cells: Sequence[PlannedCell]) -> Iterator[list[PlannedCell]]:

@@ -4,15 +4,17 @@ The driver measures nothing and keeps nothing: the workers claim their runs in t
 nodes must see. So the driver can be killed, and started again on any machine.
 """
 
+import fcntl
 import logging
 import os
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import count
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 from uuid import uuid4
 
@@ -28,6 +30,7 @@ from trio_profile.studies import work
 from trio_profile.studies.board import Board
 from trio_profile.studies.overview import Overview, overview
 from trio_profile.studies.work import Terms
+from trio_profile.text import first_line
 
 LOOK_SECONDS = 1.0
 """How often the driver looks at the cluster and at the study."""
@@ -59,11 +62,14 @@ class Need:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a worker runs: the nth part of a node's machine."""
+    """Where a worker runs: the nth worker of a node.
+
+    host: name of the node's machine.
+    """
 
     node: str
     host: str
-    slot: int
+    number: int
 
 
 class Worker:
@@ -72,21 +78,28 @@ class Worker:
     def __init__(self) -> None:
         self._stop = threading.Event()
 
-    def work(self, directory: str, token: str, place: tuple[int, int], terms: Terms, command: str) -> None:
+    def work(self, directory: str, token: str, cores: int, planned: int, terms: Terms, command: str) -> None:
         """Measure runs until none is left.
 
         token: a file that the driver wrote among the leases.
-        place: which part of the machine's cores, and how many cores a part has.
-        Raises the errors of `work.work`, and StoreError if this node does not see the driver's directory.
+        cores, planned: as in `_own_cores`.
+        Raises the errors of `work.work`, and StoreError if this node does not see the driver's directory. Any other
+        error becomes a MeasurementError, because not every error can be sent to another process.
         """
         study = Path(directory)
         if not (study / LEASES / token).is_file():
             raise StoreError(
                 f"{socket.gethostname()} does not see the driver's {directory}: choose an --out that all nodes see"
             )
-        _own_cores(*place)
-        with suppress(KeyboardInterrupt):  # it was told to stop
+        self._locks = _own_cores(cores, planned)
+        try:
             work.work(study, terms, stopped=self._stop.is_set, command=command)
+        except KeyboardInterrupt:  # it was told to stop
+            return
+        except ProfileError:
+            raise
+        except Exception as error:
+            raise MeasurementError(f"{type(error).__name__}: {first_line(error)}") from None
 
     def stop(self) -> None:
         """Let the worker end, and give its run back."""
@@ -144,6 +157,8 @@ def _cluster(address: str) -> Iterator[Any]:
         if host and port.isdecimal():  # Ray itself tries for a minute
             socket.create_connection((host, int(port)), timeout=10).close()
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray has set one that ends the program
     except (OSError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise StudyError(
@@ -161,8 +176,8 @@ class _Driver:
     """Starts a worker on each free device, and another one if it is lost.
 
     actors: the actor and the place of each worker, by the reference to its end.
-    places: where workers can run. A place keeps its cores as long as its node lives.
     refused: why a place is not used any more.
+    cores: how many a worker has. It is decided once: workers with other numbers of threads are unlike.
     lost: how many workers were lost since a run was finished.
     """
 
@@ -172,9 +187,9 @@ class _Driver:
     terms: Terms
     token: str
     actors: dict[Any, tuple[Any, _Place]] = field(default_factory=dict)
-    places: dict[tuple[str, int], _Place] = field(default_factory=dict)
     refused: dict[_Place, ProfileError] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
+    cores: int = 0
 
     def run(self, show: Show) -> None:
         """Run until every run is measured or given up."""
@@ -195,22 +210,21 @@ class _Driver:
 
     def _start(self) -> None:
         """Start a worker at each place that has none."""
-        places = self._places()
         taken = {place for _, place in self.actors.values()}
-        if not taken and all(place in self.refused for place in places):
+        usable = [place for place in self._places() if place not in self.refused]
+        if not taken and not usable and self.refused:
             raise next(iter(self.refused.values()))
-        for place in places:
-            if place not in taken and place not in self.refused:
+        for place in usable:
+            if place not in taken and len(self.actors) < (self.need.workers or len(usable)):
                 self._start_at(place)
 
     def _start_at(self, place: _Place) -> None:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        cores = self._cores()
         actor = (
             self.ray.remote(Worker)
             .options(
-                num_cpus=cores,
+                num_cpus=self.cores,
                 num_gpus=self.need.gpus,
                 memory=self.need.memory_bytes or None,
                 max_concurrency=2,  # so that it hears `stop`
@@ -218,7 +232,10 @@ class _Driver:
             )
             .remote()
         )
-        where = str(self.board.directory), self.token, (place.slot, cores)
+        planned = sum(
+            node["Resources"].get("CPU", 0) for node in self._nodes() if node["NodeManagerHostname"] == place.host
+        )
+        where = str(self.board.directory), self.token, self.cores, int(planned)
         self.actors[actor.work.remote(*where, self.terms, command_line())] = actor, place
 
     def _reap(self) -> None:
@@ -260,13 +277,13 @@ class _Driver:
         return max(1, int(min(shares, default=1)))
 
     def _places(self) -> list[_Place]:
-        """Return where workers can run. Nodes on one machine share its cores.
+        """Return where workers can run.
 
-        Raises StudyError if no node has what a worker needs.
+        Raises StudyError if no node of the cluster has what a worker needs, when it is asked first.
         """
-        cores, nodes = self._cores(), self._nodes()
-        alive = {node["NodeID"] for node in nodes}
-        self.places = {key: place for key, place in self.places.items() if place.node in alive}
+        nodes, is_first = self._nodes(), not self.cores
+        self.cores = cores = self.cores or self._cores()
+        found: list[_Place] = []
         for node in nodes:
             has, host = node["Resources"], node["NodeManagerHostname"]
             room = [has.get("CPU", 0) // cores]
@@ -274,31 +291,44 @@ class _Driver:
                 room.append(has.get("GPU", 0) // self.need.gpus)
             if self.need.memory_bytes:
                 room.append(has.get("memory", 0) // self.need.memory_bytes)
-            for number in range(int(min(room))):
-                taken = {place.slot for place in self.places.values() if place.host == host}
-                free = next(slot for slot in count() if slot not in taken)
-                self.places.setdefault((node["NodeID"], number), _Place(node["NodeID"], host, free))
-        found = list(self.places.values())
-        if not found:
+            found += [_Place(node["NodeID"], host, number) for number in range(int(min(room)))]
+        if not found and is_first:
             gpu = f", {self.need.gpus} GPU" if self.need.gpus else ""
             memory = f", {units.size(self.need.memory_bytes)}" if self.need.memory_bytes else ""
             raise StudyError(
                 f"no node of the cluster has what a worker needs: {units.number_of(cores, 'core')}{gpu}{memory}"
             )
-        return found[: self.need.workers]
+        return found
 
 
-def _own_cores(slot: int, cores: int) -> None:
-    """Let this thread, and the processes that it starts, run on the nth part of this machine's cores only.
+def _own_cores(cores: int, planned: int) -> list[int]:
+    """Let this thread, and the processes that it starts, run on cores of their own. Return the locks of these cores.
 
-    Raises StudyError if the machine has fewer cores than Ray was told.
+    Each core has a lock in the machine's temporary directory, so that workers of other studies take other cores. The
+    locks end with this process. In a container, and wherever Ray plans with a part of the machine's cores only, nobody
+    knows which cores are free. Then only the number of threads is set.
+
+    cores: how many.
+    planned: with how many cores of this machine Ray plans.
+    Raises StudyError if too few cores are free.
     """
-    available = sorted(os.sched_getaffinity(0))
-    mine = available[slot * cores : (slot + 1) * cores]
-    if len(mine) < cores:
-        raise StudyError(
-            f"{socket.gethostname()} has {units.number_of(len(available), 'core')}, and Ray was told of more: give its "
-            "node --num-cpus"
-        )
-    os.sched_setaffinity(0, mine)
     os.environ["OMP_NUM_THREADS"] = str(cores)
+    available = sorted(os.sched_getaffinity(0))
+    if planned != len(available):
+        return []
+    mine: dict[int, int] = {}
+    for core in available:
+        lock = os.open(Path(gettempdir()) / f"trio-profile-core-{core}.lock", os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            continue
+        mine[core] = lock
+        if len(mine) == cores:
+            os.sched_setaffinity(0, mine)
+            return list(mine.values())
+    raise StudyError(
+        f"{socket.gethostname()} has {units.number_of(len(mine), 'free core')} of {len(available)}, and a worker takes "
+        f"{cores}: another study measures there"
+    )

@@ -4,6 +4,7 @@ The worker itself measures nothing. It starts one process after another (`worker
 a process is at, and ends a process that takes too long. It is safe to kill at any time.
 """
 
+import errno
 import os
 import re
 import socket
@@ -26,14 +27,14 @@ from trio_profile.records.run import runs_of
 from trio_profile.records.schema import Study
 from trio_profile.records.store import Store, to_toml
 from trio_profile.records.study import PROCESSES
-from trio_profile.records.workers import worker_file
+from trio_profile.records.workers import worker_file, worker_files
 from trio_profile.records.writing import make_directory, write_whole
 from trio_profile.studies import asked, fresh
 from trio_profile.studies.board import MOST_ATTEMPTS, PHASES, Board, Phase
 from trio_profile.studies.kinds import KINDS, find
 
 LIMIT_SECONDS = 3600.0
-"""A run that takes longer is taken for hung."""
+"""A process that shows no progress for so long is taken for hung."""
 PAUSE_SECONDS = 1.0
 """How long a worker waits before it looks again for a run that it can claim."""
 MOST_FAILING = 3
@@ -46,7 +47,7 @@ class Terms:
 
     name: of its file; letters, digits, hyphens and underscores. Empty: host and process number.
     lease_seconds: how long a lease lasts without being renewed.
-    limit_seconds: a run that takes longer is ended, and goes back.
+    limit_seconds: a process that shows no progress for so long is taken for hung and ended; its run goes back.
     most_attempts: after so many attempts that failed, a run is given up, and its cells are recorded as failed.
     retry: measure the runs again that were given up before.
     engine: the program that starts the worker, such as `ray 2.60.0`; empty for none.
@@ -85,14 +86,14 @@ def work(
     """
     terms = terms or Terms()
     study = study_for_workers(directory)
-    worker_file(directory, terms.worker)  # refuses a name that is no name
+    worker_file(directory, terms.worker)  # refuses a name that no file should have
     fresh.require_known_methods(study)
     with lock_file(directory / f".lock-{terms.worker}", lambda: f"another worker is called {terms.worker!r}"):
         if terms.retry:
             board_of(directory, terms).retry()
         board = board_of(directory, terms)
         for run, attempt in board.leases.mine():
-            board.leases.fail(run, attempt, "it stopped without a word, and was started again")
+            board.leases.expire(run, attempt)
         failing: dict[str, str] = {}
         while True:
             board.look()
@@ -122,9 +123,10 @@ def work(
 def board_of(directory: Path, terms: Terms) -> Board:
     """Return the runs of the study in a directory, as a worker with these terms sees them.
 
-    Raises StoreError if the directory holds no study for workers.
+    Raises StoreError if the directory holds no study for workers, or for a name that no file should have.
     """
     study = study_for_workers(directory)
+    worker_file(directory, terms.worker)  # refuses a name that no file should have
     leases = Leases(directory, terms.worker, terms.lease_seconds)
     return Board(study, directory, leases, study.processes or PROCESSES, terms.most_attempts)
 
@@ -138,7 +140,7 @@ def prepare(study: Study, directory: Path, *, resume: bool = True) -> int:
     make_directory(directory)
     fresh.require_known_methods(study)
     with lock_directory(directory):
-        if (directory / MEASUREMENTS).exists() or (directory / STUDY).exists():
+        if (directory / MEASUREMENTS).exists() or (directory / STUDY).exists() or worker_files(directory):
             if not resume:
                 raise StoreError(f"{directory} holds a study already, and --no-resume was given; choose another --out")
             require_same("study", study_for_workers(directory).model_dump(), study.model_dump(), directory)
@@ -172,7 +174,7 @@ def study_for_workers(directory: Path) -> Study:
 class _Process:
     """One process of a worker, and the lease of the run that it measures.
 
-    later: names of runs that failed on this worker. They are claimed if nothing else is free.
+    failed_here: names of runs that failed on this worker. They are claimed if nothing else is free.
     stopped, command: as in `work`.
     claimed: the run, and which attempt it is; None between two runs.
     measured: how many runs the process has measured.
@@ -184,7 +186,7 @@ class _Process:
     terms: Terms
     leases: Leases
     watch: Watch
-    later: tuple[str, ...] = ()
+    failed_here: tuple[str, ...] = ()
     stopped: Callable[[], bool] = lambda: False
     command: str = ""
     claimed: tuple[str, int] | None = None
@@ -208,13 +210,13 @@ class _Process:
             "processes": processes,
             "lease_seconds": self.terms.lease_seconds,
             "most_attempts": self.terms.most_attempts,
-            "later": self.later,
+            "failed_here": self.failed_here,
             "command": self.command or command_line(),
             "engine": self.terms.engine,
         }
         try:
             with fresh.start() as process:
-                keeper = threading.Thread(target=self._keep, args=(process.kill,), daemon=True)
+                keeper = threading.Thread(target=self._keep, args=(lambda: fresh.kill(process),), daemon=True)
                 keeper.start()
                 try:
                     for answer in fresh.ask(process, "worker", request):
@@ -226,6 +228,9 @@ class _Process:
             self._give_back()
             raise
         except Exception as error:  # whatever it is, the run goes back with it
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                self._give_back()
+                raise
             if self.stopped():
                 self._give_back()
                 raise KeyboardInterrupt from error
@@ -238,8 +243,7 @@ class _Process:
             self.claimed, self.measured = None, self.measured + bool(answer["was_measured"])
         else:
             self.watch(Step(*answer["step"]))  # pyright: ignore[reportGeneralTypeIssues]
-        if "step" not in answer or self.claimed is None:  # the steps of a run do not give it more time
-            self._heard = time.monotonic()
+        self._heard = time.monotonic()
 
     def _give_back(self) -> None:
         """Give the run back. Nobody is to blame."""
@@ -248,7 +252,7 @@ class _Process:
 
     def _fail(self, error: Exception) -> None:
         """Give the run back, with the reason. Raises the error if no run was claimed."""
-        limit = f"it took longer than {units.duration(self.terms.limit_seconds)}"
+        limit = f"it showed no progress for {units.duration(self.terms.limit_seconds)}"
         reason = limit if self._too_long else " ".join(str(error).split())[:300]
         mine = self.leases.mine()
         if not mine and self._too_long:
@@ -260,10 +264,7 @@ class _Process:
             self.failed[run] = reason
 
     def _keep(self, kill: Callable[[], None]) -> None:
-        """Renew the lease while a run is measured, and end a process that hangs.
-
-        Before a run, a process hangs if it is silent for too long: it may load and ask questions for hours.
-        """
+        """Renew the lease while a run is measured, and end a process that hangs: it shows no progress for too long."""
         while not self._ended.wait(min(self.terms.lease_seconds / 4, 1.0)):
             self._too_long = time.monotonic() - self._heard > self.terms.limit_seconds
             if self._too_long or self.stopped():

@@ -17,10 +17,10 @@ from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.picture import picture_of
 from trio_profile.progress import Step, Watch
 from trio_profile.records.differences import require_same_environment, require_same_inputs
-from trio_profile.records.leases import Leases
+from trio_profile.records.leases import LEASES, Leases
 from trio_profile.records.run import DENSE, Run
 from trio_profile.records.schema import Measurement, Session, Study, TimingLine
-from trio_profile.records.workers import Measured, WorkerFile, agree, first_session
+from trio_profile.records.workers import FIRST, Measured, WorkerFile, agree, first_session
 from trio_profile.studies import sessions
 from trio_profile.studies.board import Board, Claim, Phase
 from trio_profile.studies.counting import measure_dense
@@ -33,6 +33,9 @@ from trio_profile.studies.steps import Steps
 Say = Callable[[dict[str, Any]], None]
 """Tells the worker what its process does: which run it claimed, and which one it finished."""
 
+_UNLIKE = f"measure on that kind of machine; if it was the wrong one, remove {LEASES}/{FIRST}"
+"""The way out for a machine that is unlike that of the first session."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -44,7 +47,7 @@ class Asked:
     processes: how many processes time each cell.
     lease_seconds: how long a lease lasts without being renewed.
     most_attempts: after so many attempts that failed, a run is given up.
-    later: names of runs that failed on this worker. They are claimed if nothing else is free.
+    failed_here: names of runs that failed on this worker. They are claimed if nothing else is free.
     command: the command line that the user gave.
     engine: the program that started the worker, such as `ray 2.60.0`.
     """
@@ -56,7 +59,7 @@ class Asked:
     processes: int
     lease_seconds: float
     most_attempts: int
-    later: tuple[str, ...] = ()
+    failed_here: tuple[str, ...] = ()
     command: str = ""
     engine: str = ""
 
@@ -77,7 +80,7 @@ def work(asked: Asked, watch: Watch, say: Say) -> None:
     file = WorkerFile(asked.directory, asked.worker)
     file.open(study, session)
     timed, settled_ms = set[str](), None
-    while (claim := board.claim(asked.phase, timed, asked.later)) is not None:
+    while (claim := board.claim(asked.phase, timed, asked.failed_here)) is not None:
         say({"claimed": str(claim.key), "attempt": claim.attempt})
         start = time.perf_counter()
         lines = list(_lines(asked, claim, warm, board, session.id, settled_ms, watch))
@@ -88,11 +91,11 @@ def work(asked: Asked, watch: Watch, say: Say) -> None:
             worker=asked.worker,
             session=session.id,
             seconds=time.perf_counter() - start,
-            failed=claim.blame,
+            failed=claim.given_up,
         )
         file.append(lines, ended)
         board.leases.give_back(str(claim.key), claim.attempt)
-        say({"finished": str(claim.key), "was_measured": claim.blame is None})
+        say({"finished": str(claim.key), "was_measured": claim.given_up is None})
         if claim.key.number > 0:
             timed.add(claim.key.block)
         if claim.is_last and any(isinstance(line, Measurement) and line.status == "failed" for line in lines):
@@ -107,18 +110,18 @@ def _open(asked: Asked, watch: Watch) -> tuple[Session, Warm]:
     study = asked.study
     session, start, of_ray = open_session(study.device, asked.command), time.perf_counter(), ray_cost.cpu_seconds()
     if (first := first_session(asked.directory)) is not None:
-        require_same_environment([first], session.environment, asked.directory)
+        require_same_environment([first], session.environment, asked.directory, _UNLIKE)
     watch(Step(f"loading {study.model}"))
     plan = resolve(study, keep_refusals=find(study.verb).keep_refusals)
-    seconds = time.perf_counter() - start
+    seconds, of_ray_now = time.perf_counter() - start, ray_cost.cpu_seconds()
     # The digests come after loading, because a model of the hub may have no files before.
     opened = {"processes": asked.processes, "inputs": input_digests(study), "engine": asked.engine}
     opened["load_seconds"] = import_seconds() + seconds
     if asked.engine:
-        opened["engine_cores"] = ray_cost.cores(of_ray, ray_cost.cpu_seconds(), seconds)
+        opened["engine_cores"] = ray_cost.cores(of_ray, of_ray_now, seconds)
     session = session.model_copy(update=opened)
     first = agree(asked.directory, session)
-    require_same_environment([first], session.environment, asked.directory)
+    require_same_environment([first], session.environment, asked.directory, _UNLIKE)
     require_same_inputs(study, [first], session.inputs, asked.directory)
     asks = asked.phase == "count" or asked.processes == 1
     return session, warm_up(plan, None, watch, asks=asks)
@@ -130,7 +133,7 @@ def _lines(
     """Yield the lines of a run: what was measured, or that the run was given up."""
     study, plan, key = asked.study, warm.plan, claim.key
     if key.block == DENSE:
-        if claim.blame is None:
+        if claim.given_up is None:
             watch(Step("dense: counting and timing"))
             yield measure_dense(plan.workload, study.seed, warm.clock, reference=warm.reference)
             yield picture_of(plan.workload, keep=study.picture)
@@ -140,9 +143,9 @@ def _lines(
     counted = frozenset(block & board.counted) if only_times else frozenset[str]()
     if not only_times:
         yield from (refused for refused in plan.refused if refused.cell.id in block)
-    if claim.blame is not None:
-        blamed = [planned.cell for planned in plan.cells if planned.cell.id in (counted or block)]
-        yield from (Measurement(cell=cell, status="failed", reason=claim.blame[:300]) for cell in blamed)
+    if claim.given_up is not None:
+        abandoned = [planned.cell for planned in plan.cells if planned.cell.id in (counted or block)]
+        yield from (Measurement(cell=cell, status="failed", reason=claim.given_up[:300]) for cell in abandoned)
         return
     cells = [planned for planned in plan.cells if planned.cell.id in (counted if only_times else block)]
     setup = warm.setup(

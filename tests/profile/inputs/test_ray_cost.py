@@ -14,7 +14,7 @@ input()
 
 def test_processes_of_ray_are_told_by_their_command(tmp_path):
     """A process that Ray's worker starts has folders of Ray in its arguments, and is not Ray's."""
-    folder = tmp_path / "ray" / "core"
+    folder = tmp_path / "ray" / "_private"
     folder.mkdir(parents=True)
     (folder / "raylet.py").write_text(BUSY)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

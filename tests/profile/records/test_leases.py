@@ -56,7 +56,7 @@ def test_a_failed_attempt_has_its_reason_and_a_lost_one_its_worker(workers):
     one.fail(RUN, 1, "killed by SIGKILL")
     found = two.attempts({RUN})[RUN]
     assert (found.number, found.failed, found.is_held(60)) == (1, True, False)
-    assert two.reason(RUN, 1) == "one: killed by SIGKILL"
+    assert (found.failures, two.reason(RUN, 1)) == (1, "one: killed by SIGKILL")
     assert not two.claim(RUN, 1)
     assert two.attempts({RUN})[RUN].failed
 

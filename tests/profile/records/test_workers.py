@@ -7,7 +7,7 @@ import pytest
 from tests.profile.examples import dense, environment, measurement, study
 from trio_profile.errors import StoreError
 from trio_profile.records.contents import Contents
-from trio_profile.records.leases import LEASES
+from trio_profile.records.leases import LEASES, Leases
 from trio_profile.records.run import DENSE, Run
 from trio_profile.records.schema import Measurement, Session, TimingLine
 from trio_profile.records.store import Store
@@ -106,6 +106,28 @@ def test_a_run_that_was_given_up_hides_no_times(tmp_path, two):
     second.keep("at-0.11", 2, timing(0.11, "s-b"))
     cell = read(tmp_path).cells[failed.cell.id]
     assert (cell.status, cell.reason, len(cell.timings)) == ("done", "given up", 1)
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_cell_that_failed_in_one_process_keeps_the_times_of_the_others(tmp_path, two, failing):
+    first, _ = two
+    failed = counted(0.11).model_copy(update={"status": "failed", "reason": "out of memory"})
+    for number in (1, 2):
+        first.keep("at-0.11", number, failed if number == failing else timing(0.11, "s-a"))
+    found = read(tmp_path)
+    cell = found.cells[failed.cell.id]
+    assert (found.dropped, cell.status, cell.reason, len(cell.timings)) == ([], "done", "out of memory", 1)
+
+
+def test_what_was_measured_again_replaces_the_earlier_end(tmp_path, two):
+    first, second = two
+    failed = counted(0.11).model_copy(update={"status": "failed", "reason": "out of memory"})
+    first.keep("at-0.11", 1, failed)
+    Leases(tmp_path, "b").retry("at-0.11.1", 1)
+    assert read(tmp_path).cells[failed.cell.id].status == "failed"  # until it is measured again
+    second.keep("at-0.11", 1, timing(0.11, "s-b"), attempt=2)
+    cell = read(tmp_path).cells[failed.cell.id]
+    assert (cell.status, cell.reason) == ("done", None)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.95])

@@ -4,15 +4,16 @@ import heapq
 import math
 import os
 import random
+from collections.abc import Sequence
 
 import pytest
 
-from tests.profile.examples import environment, study
+from tests.profile.examples import environment, measurement, study
 from trio_profile.errors import StoreError
 from trio_profile.records.leases import Attempt, Leases
 from trio_profile.records.run import DENSE, Run, RunKey
 from trio_profile.records.schema import Session
-from trio_profile.records.workers import WorkerFile, agree
+from trio_profile.records.workers import Ended, Measured, WorkerFile, agree
 from trio_profile.studies.board import Board, Claim
 
 ASKED = study(methods=("trio", "random"), retentions=(0.11, 0.33))
@@ -27,7 +28,7 @@ class Workers:
     def board(self, name: str) -> Board:
         return Board(ASKED, self.directory, Leases(self.directory, name), self.processes)
 
-    def finish(self, name: str, claim: Claim, failed: str | None = None) -> None:
+    def finish(self, name: str, claim: Claim, failed: str | None = None, lines: Sequence[Measured] = ()) -> None:
         file, session = WorkerFile(self.directory, name), f"session-{name}"
         file.open(ASKED, Session(id=session, environment=environment()))
         run = Run(
@@ -38,7 +39,7 @@ class Workers:
             session=session,
             failed=failed,
         )
-        file.append([], run)
+        file.append(lines, run)
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ def test_a_run_goes_back_three_times_and_is_then_given_up(workers):
     claim = board.claim("count")
     assert claim == Claim(RunKey(DENSE, 0), 4, True, "given up after 3 attempts; the last one, by one: fault 3")
     # It is recorded, and later measured again: its attempts are counted anew.
-    workers.finish("one", claim, failed=claim.blame)
+    workers.finish("one", claim, failed=claim.given_up)
     board.leases.give_back(str(claim.key), 4)
     again = workers.board("two")
     assert again.retry() == 1
@@ -136,9 +137,39 @@ def test_the_run_of_a_silent_worker_goes_to_another(workers):
     assert lost.key in two.done
 
 
+def test_a_lost_worker_is_no_failure_but_ten_of_them_are(workers):
+    board = workers.board("one")
+    for attempt in range(1, 11):
+        claim = board.claim("count")
+        assert claim == Claim(RunKey(DENSE, 0), attempt)
+        board.leases.expire(str(claim.key), attempt)
+    claim = board.claim("count")
+    assert claim is not None
+    assert claim.given_up == "given up after 10 attempts; the last one, by one: it stopped without a word"
+
+
+def test_a_run_in_which_a_cell_failed_can_be_measured_again(workers):
+    board = workers.board("one")
+    while (claim := board.claim("count")) is not None:
+        failed = measurement("trio", 0.33).model_copy(update={"status": "failed", "timings": (), "session": ""})
+        workers.finish("one", claim, lines=[failed] if claim.key.block == "at-0.33" else [])
+        board.leases.give_back(str(claim.key), claim.attempt)
+    while (claim := board.claim("time")) is not None:
+        workers.finish("one", claim)
+        board.leases.give_back(str(claim.key), claim.attempt)
+    board.look()
+    assert board.is_finished
+    assert workers.board("two").retry() == 3
+    again = workers.board("two")
+    assert again.claim("count") == Claim(RunKey("at-0.33", 0), 2)
+    workers.finish("two", Claim(RunKey("at-0.33", 0), 2))
+    # Its times are measured again too: those before left the cell out.
+    assert [again.claim("time"), again.claim("time")] == [Claim(RunKey("at-0.33", n), 2) for n in (1, 2)]
+
+
 def test_a_run_that_failed_here_comes_last(workers):
     board = workers.board("one")
-    claimed = [board.claim("count", later=("dense.0", "at-0.33.0")) for _ in range(3)]
+    claimed = [board.claim("count", failed_here=("dense.0", "at-0.33.0")) for _ in range(3)]
     assert [str(claim.key) for claim in claimed if claim] == ["at-0.11.0", "dense.0", "at-0.33.0"]
 
 
@@ -148,7 +179,7 @@ def test_times_of_a_block_whose_counts_were_given_up_are_given_up_too(workers):
         workers.finish("one", claim, failed="given up: no memory" if claim.key.block == "at-0.33" else None)
     claim = board.claim("time")
     assert claim is not None
-    assert (str(claim.key), claim.blame) == ("at-0.33.1", "given up: no memory")
+    assert (str(claim.key), claim.given_up) == ("at-0.33.1", "given up: no memory")
 
 
 def test_a_run_on_another_kind_of_machine_is_not_done(workers, tmp_path):
@@ -219,6 +250,7 @@ def test_ten_thousand_blocks_on_256_workers_take_hardly_longer_than_their_work(t
         if draw.random() < 0.02:
             leases.fail(name)
         else:
-            board.finish(Run(block=key.block, number=key.number, attempt=1, worker="w", session="s"))
+            run = Run(block=key.block, number=key.number, attempt=1, worker="w", session="s")
+            board.finish(Ended(run, frozenset(), has_failures=False))
             leases.give_back(name, 1)
     assert leases.time <= 1.05 * worked / 256

@@ -31,28 +31,37 @@ def driver(*nodes: dict, need: Need | None = None, directory=None):
 def test_a_worker_on_a_cpu_has_the_cores_of_the_smallest_node():
     found = driver(node("a", "one", CPU=8.0), node("b", "two", CPU=4.0), node("head", "three", memory=1.0))
     assert found._cores() == 4
-    assert [(place.host, place.slot) for place in found._places()] == [("one", 0), ("one", 1), ("two", 0)]
+    assert [(place.host, place.number) for place in found._places()] == [("one", 0), ("one", 1), ("two", 0)]
 
 
 def test_a_worker_on_a_gpu_has_its_share_of_the_cores():
     found = driver(node("a", "one", CPU=64.0, GPU=8.0), node("b", "two", CPU=64.0), need=Need(gpus=1))
     assert found._cores() == 8
-    assert [(place.host, place.slot) for place in found._places()] == [("one", slot) for slot in range(8)]
+    assert [(place.host, place.number) for place in found._places()] == [("one", slot) for slot in range(8)]
 
 
 def test_memory_and_the_number_of_workers_are_bounds():
     nodes = node("a", "one", CPU=8.0, memory=40.0), node("b", "two", CPU=8.0, memory=10.0)
     assert len(driver(*nodes, need=Need(cores=2, memory_bytes=15))._places()) == 2
-    assert len(driver(*nodes, need=Need(cores=2, workers=3))._places()) == 3
+    found, started = driver(*nodes, need=Need(cores=2, workers=3)), list[object]()
+    found._start_at = lambda place: found.actors.update({place: (None, place)}) or started.append(place)
+    found._start()
+    found._start()
+    assert len(started) == 3
+    found.refused[started[0]] = StoreError("another environment")  # another place is used instead
+    del found.actors[started[0]]
+    found._start()
+    assert len(started) == 4
 
 
-def test_two_nodes_on_one_machine_share_no_core_and_keep_theirs():
-    nodes = [node("b", "one", CPU=2.0), node("c", "one", CPU=2.0)]
-    found = driver(*nodes, need=Need(cores=2))
-    found.ray.nodes = lambda: nodes
-    assert {place.node: place.slot for place in found._places()} == {"b": 0, "c": 1}
-    nodes[:] = [node("a", "one", CPU=2.0), node("c", "one", CPU=2.0)]  # b died, and another one came
-    assert {place.node: place.slot for place in found._places()} == {"a": 0, "c": 1}
+def test_a_smaller_node_that_joins_does_not_change_the_cores_of_a_worker():
+    nodes = [node("a", "one", CPU=8.0)]
+    found = driver(*nodes, node("b", "two", CPU=8.0))
+    assert len(found._places()) == 2
+    found.ray.nodes = lambda: [*nodes, node("c", "three", CPU=4.0)]
+    assert ([place.host for place in found._places()], found.cores) == (["one"], 8)
+    found.ray.nodes = list  # the last node was lost: another one may come
+    assert found._places() == []
 
 
 def test_a_cluster_without_what_a_worker_needs_is_refused():
@@ -60,20 +69,27 @@ def test_a_cluster_without_what_a_worker_needs_is_refused():
         driver(node("a", "one", CPU=8.0, GPU=1.0), need=Need(cores=16, gpus=1))._places()
 
 
-def test_a_worker_runs_on_its_own_cores(monkeypatch):
+def test_workers_on_one_machine_run_on_cores_of_their_own(monkeypatch, tmp_path):
     owned: list[list[int]] = []
+    monkeypatch.setattr(ray_engine, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 4, 5})
-    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: owned.append(cores))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: owned.append(list(cores)))
     monkeypatch.setenv("OMP_NUM_THREADS", "9")
-    ray_engine._own_cores(1, 2)
-    assert (owned, os.environ["OMP_NUM_THREADS"]) == ([[4, 5]], "2")
-    with pytest.raises(StudyError, match=r"has 4 cores, and Ray was told of more: give its node --num-cpus"):
-        ray_engine._own_cores(2, 2)
+    locks = [ray_engine._own_cores(2, 4), ray_engine._own_cores(2, 4)]
+    assert (owned, os.environ["OMP_NUM_THREADS"]) == ([[0, 1], [4, 5]], "2")
+    with pytest.raises(StudyError, match=r"has 0 free cores of 4, and a worker takes 2: another study measures there$"):
+        ray_engine._own_cores(2, 4)
+    for lock in locks[0]:
+        os.close(lock)
+    assert len(ray_engine._own_cores(2, 4)) == 2
+    assert owned[-1] == [0, 1]
+    assert ray_engine._own_cores(2, 2) == []  # Ray plans with a part of the machine: nobody knows which
+    assert len(owned) == 3
 
 
 def test_a_node_that_does_not_see_the_directory_is_refused(tmp_path):
     with pytest.raises(StoreError, match=r"does not see the driver's .*: choose an --out that all nodes see"):
-        ray_engine.Worker().work(str(tmp_path), "token", (0, 1), Terms(), "")
+        ray_engine.Worker().work(str(tmp_path), "token", 1, 1, Terms(), "")
 
 
 def test_a_place_that_is_refused_is_not_used_again_and_the_last_one_ends_the_driver(tmp_path):

@@ -113,7 +113,7 @@ def test_the_last_attempt_measures_all_cells_but_those_whose_method_raises(study
     out, methods = tmp_path / "out", ("broken_method:Broken", "random")
     work.prepare(study.model_copy(update={"methods": methods, "retentions": (0.4,), "processes": 1}), out)
     found = work.work(out, Terms("a", most_attempts=2))
-    broken, random = found.measurements
+    broken, random = sorted(found.measurements, key=lambda cell: cell.cell.method)
     assert (broken.status, broken.reason) == ("failed", "RuntimeError: this method")
     assert (random.status, len(random.timings)) == ("done", 1)
     assert [(str(run.key), run.attempt, run.failed) for run in found.runs] == [
@@ -128,7 +128,7 @@ def test_a_run_that_ends_its_process_is_given_up_with_its_reason(study, tmp_path
     out, fields = tmp_path / "out", {"methods": ("broken_method:Broken",), "retentions": (0.4,), "processes": 1}
     work.prepare(study.model_copy(update=fields), out)
     assert run_command(["work", str(out), "--name", "a", "--attempts", "1"]) == 0
-    assert "1 run measured, 1 given up (--retry measures them again)" in capsys.readouterr().out
+    assert "1 run measured, 1 given up, 1 cell failed (--retry measures them again)" in capsys.readouterr().out
     found = Store(out).read()
     (cell,) = found.measurements
     assert cell.status == "failed"
@@ -149,8 +149,7 @@ class FakeProcess:
     def __init__(self):
         self.was_killed = threading.Event()
 
-    def kill(self):
-        self.was_killed.set()
+    pid = 0
 
     def answers(self, *_asked):
         yield {"claimed": "dense.0", "attempt": 1}
@@ -160,15 +159,16 @@ class FakeProcess:
 
 def test_a_run_that_hangs_is_ended_and_goes_back(study, tmp_path, monkeypatch):
     process = FakeProcess()
+    monkeypatch.setattr(fresh, "kill", lambda _: process.was_killed.set())
     monkeypatch.setattr(fresh, "start", lambda: nullcontext(process))
     monkeypatch.setattr(fresh, "ask", process.answers)
     leases = Leases(tmp_path, "a", 60)
     assert leases.claim("dense.0", 1)
     hung = work._Process(study, tmp_path, Terms("a", limit_seconds=0.1), leases, ignore)
     hung.run("count", 2)
-    assert hung.failed == {"dense.0": "it took longer than 0.1 s"}
+    assert hung.failed == {"dense.0": "it showed no progress for 0.1 s"}
     assert leases.attempts({"dense.0"})["dense.0"].failed
-    assert leases.reason("dense.0", 1) == "a: it took longer than 0.1 s"
+    assert leases.reason("dense.0", 1) == "a: it showed no progress for 0.1 s"
 
 
 def test_ctrl_c_gives_the_run_back_at_once(study, tmp_path, monkeypatch):
@@ -187,6 +187,7 @@ def test_ctrl_c_gives_the_run_back_at_once(study, tmp_path, monkeypatch):
 
 def test_a_process_that_hangs_while_it_loads_is_ended(study, tmp_path, monkeypatch):
     process = FakeProcess()
+    monkeypatch.setattr(fresh, "kill", lambda _: process.was_killed.set())
 
     def answers(*_asked):
         assert process.was_killed.wait(30)
@@ -196,7 +197,7 @@ def test_a_process_that_hangs_while_it_loads_is_ended(study, tmp_path, monkeypat
     monkeypatch.setattr(fresh, "start", lambda: nullcontext(process))
     monkeypatch.setattr(fresh, "ask", answers)
     hung = work._Process(study, tmp_path, Terms("a", limit_seconds=0.1), Leases(tmp_path, "a"), ignore)
-    with pytest.raises(MeasurementError, match=r"^a process could not begin: it took longer than 0\.1 s$"):
+    with pytest.raises(MeasurementError, match=r"^a process could not begin: it showed no progress for 0\.1 s$"):
         hung.run("count", 2)
 
 
@@ -220,7 +221,7 @@ def test_a_worker_on_which_every_run_fails_stops(study, tmp_path, monkeypatch):
 
     def answers(_process, _task, request):
         board = Asked(**{**request, "study": study, "directory": tmp_path}).board()
-        claim = board.claim(request["phase"], later=request["later"])
+        claim = board.claim(request["phase"], failed_here=request["failed_here"])
         assert claim is not None
         claimed.append(str(claim.key))
         yield {"claimed": str(claim.key), "attempt": claim.attempt}
