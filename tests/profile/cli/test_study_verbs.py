@@ -14,7 +14,7 @@ from trio_core.methods.method import registry
 from trio_profile.cli import run, study_verbs
 from trio_profile.cli.option import PANELS
 from trio_profile.cli.verbs import app
-from trio_profile.cli.worker_options import OF_RAY, WORKERS
+from trio_profile.cli.worker_options import OF_RAY
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.record import VERSION
 from trio_profile.studies.kinds import KINDS
