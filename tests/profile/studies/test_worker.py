@@ -23,6 +23,8 @@ RETENTIONS = tuple(part / 100 for part in range(5, 95))
 PROCESSES = 3
 ASKED = study(retentions=RETENTIONS)
 LEASE_SECONDS = 0.2
+KILLING = "killing"
+"""While this file is there, workers take their time. So all 100 die before the study is finished."""
 
 
 def lines_of(claim: Claim, board: Board, session: str) -> list[Measured]:
@@ -48,7 +50,7 @@ def toy_worker(directory: Path, name: str) -> None:
             file = WorkerFile(directory, name)
             file.open(ASKED, Session(id=session, environment=environment()))
             while (claim := board.claim(phase, timed)) is not None:
-                time.sleep(random.uniform(0.0, 0.08))
+                time.sleep(random.uniform(0.0, 0.3) if (directory / KILLING).exists() else 0.0)
                 run = Run(
                     block=claim.key.block,
                     number=claim.key.number,
@@ -76,6 +78,7 @@ def forked(directory: Path, name: str) -> int:
 
 def test_workers_that_are_killed_at_any_moment_lose_and_double_nothing(tmp_path):
     random.seed(7)
+    (tmp_path / KILLING).touch()
     alive = {forked(tmp_path, f"w{number}"): f"w{number}" for number in range(4)}
     for _ in range(KILLS):
         time.sleep(random.uniform(0.0, 0.03))
@@ -85,6 +88,7 @@ def test_workers_that_are_killed_at_any_moment_lose_and_double_nothing(tmp_path)
         name = alive.pop(victim)
         alive[forked(tmp_path, name)] = name  # the same name: it goes on with its file
     assert len(Store(tmp_path).read().runs) < 1 + len(RETENTIONS) * (1 + PROCESSES), "all was done before the last kill"
+    (tmp_path / KILLING).unlink()
     for number in alive:
         os.waitpid(number, 0)
     found = Store(tmp_path).read()
