@@ -1,7 +1,8 @@
 """The append-only store `requests.jsonl` of `endpoints`: a header, the sessions, and each segment with its requests.
 
 A segment is written when it has ended, so that no disk disturbs a measurement. A killed process loses the segment that
-it was measuring. Lines of requests without the line of their segment do not count.
+it was measuring. Lines of requests without the line of their segment do not count. The pictures of a lost segment are
+used up: a line before each segment says so.
 """
 
 from collections import defaultdict
@@ -15,15 +16,16 @@ from trio_profile.records.endpoint_study import EndpointStudy
 from trio_profile.records.files import REQUESTS
 from trio_profile.records.lines import LineReader, content_of
 from trio_profile.records.record import Record
-from trio_profile.records.requests import Request, RequestHeader, Segment, ServerFacts
+from trio_profile.records.requests import PicturesUsed, Request, RequestHeader, Segment, ServerFacts
 from trio_profile.records.session import Session
 from trio_profile.records.writing import append_line, cannot_write, write_whole
 
-RequestLine = RequestHeader | Session | ServerFacts | Request | Segment
+RequestLine = RequestHeader | Session | ServerFacts | PicturesUsed | Request | Segment
 RECORDS: dict[str, type[RequestLine]] = {
     "header": RequestHeader,
     "session": Session,
     "server": ServerFacts,
+    "pictures": PicturesUsed,
     "request": Request,
     "segment": Segment,
 }
@@ -37,12 +39,14 @@ class Asked:
     servers: what each server said of itself, session by session.
     segments: the finished segments, in order.
     requests: the requests by the number of their segment.
+    used: the first number of a picture that no segment has reserved.
     """
 
     sessions: list[Session] = field(default_factory=list)
     servers: list[ServerFacts] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     requests: dict[int, list[Request]] = field(default_factory=lambda: defaultdict(list))
+    used: int = 0
 
     @property
     def next_segment(self) -> int:
@@ -51,8 +55,9 @@ class Asked:
 
     @property
     def next_picture(self) -> int:
-        """The number of the first picture that no request has shown."""
-        return 1 + max((one.picture for requests in self.requests.values() for one in requests), default=-1)
+        """The number of the first picture that no request has shown, and that no interrupted segment may have shown."""
+        shown = (one.picture for requests in self.requests.values() for one in requests)
+        return max(self.used, 1 + max(shown, default=-1))
 
     def pairs(self) -> list[tuple[Segment, Segment]]:
         """The pairs whose two segments are finished, in order. Each pair comes from one session.
@@ -72,6 +77,8 @@ class Asked:
                 self.sessions.append(record)
             case ServerFacts():
                 self.servers.append(record)
+            case PicturesUsed():
+                self.used = max(self.used, record.next)
             case Segment():
                 self.segments.append(record)
             case Request():
@@ -120,6 +127,14 @@ class RequestStore:
     def add(self, servers: Sequence[ServerFacts]) -> None:
         """Add what the servers say of themselves. Raises StoreError if it cannot be written."""
         self._append([facts.model_copy(update={"session": self.session}) for facts in servers])
+
+    def use_pictures(self, following: int) -> None:
+        """Say before a segment which pictures it may show, and wait until that is on the disk.
+
+        following: the first number that is free after the segment.
+        Raises StoreError if it cannot be written.
+        """
+        self._append([PicturesUsed(next=following)])
 
     def add_segment(self, segment: Segment | None, requests: Sequence[Request]) -> None:
         """Add the requests of a segment, and wait until they are on the disk.

@@ -1,5 +1,7 @@
 """The records of `endpoints` in requests.jsonl: one line for each request, and one for each finished segment.
 
+Before each segment a line says which pictures are used up. So an interrupted segment does not show its pictures again.
+
 The file begins with a header, and each session adds a line, as in `measurements.jsonl` (records/schema.py). A segment
 is a stretch of time in which one arm, dense or pruned, is asked under one load. Its line follows the lines of its
 requests. Times are in milliseconds since the segment began.
@@ -44,6 +46,16 @@ class ServerFacts(Record):
     text_tokens: ZeroOrMore | None = None
     prompt_tokens: ZeroOrMore | None = None
     session: str = ""
+
+
+class PicturesUsed(Record):
+    """The pictures that are used up. It is written before a segment, and counts even if the segment is interrupted.
+
+    next: the first number that is free after the segment.
+    """
+
+    record: Literal["pictures"] = "pictures"
+    next: ZeroOrMore
 
 
 class Request(Record):

@@ -100,10 +100,14 @@ async def _measure_part(
     """Measure one segment and keep it."""
     part, limits, number = pair.parts[place], limits_of(study), store.found.next_segment
     if part.repeated:
+        pictures.prepare(1)
+    else:
+        pictures.prepare(limits.most(pair.load))
+    store.use_pictures(pictures.next_number)
+    if part.repeated:
         shown = pictures.take()
         bodies = iter(lambda: (shown.number, arm.body(shown)), None)
     else:
-        pictures.prepare(limits.most(pair.load))
         bodies = arm.bodies(pictures.all())
     seed = f"{study.seed} {pair.round} {pair.load.value}"
     found = await run_segment(arm.server.ask, bodies, pair.load, limits, number=number, seed=seed)

@@ -84,6 +84,11 @@ class Pictures:
         while len(self._ready) < number:
             self._ready.append(self._make())
 
+    @property
+    def next_number(self) -> int:
+        """The first number of which no picture was made, prepared ones included."""
+        return self._next
+
     def take(self) -> Shown:
         """Return the next picture. One that was not prepared is made now."""
         return self._ready.popleft() if self._ready else self._make()

@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +32,8 @@ EACH = 4
 """The least number of measured requests for each request under way of a closed loop."""
 MOST_FAILURES = 8
 """A segment is broken off after so many failures in a row, or after twice as many as requests are under way."""
+_DEVIATIONS = 6
+"""A random number of arrivals is taken to exceed its mean by at most this many standard deviations."""
 _LAG_EVERY = 0.05
 """Seconds between two looks at the event loop of the client."""
 
@@ -52,9 +54,15 @@ class Limits:
         return max(self.requests, EACH * load.at_once)
 
     def most(self, load: Load) -> int:
-        """The most requests that a segment under a load sends. In an open loop it is their expected number."""
-        warm_up = MOST_WINDOWS * window_of(load) if load.loop == "closed" else ceil(load.value * self.seconds)
-        return warm_up + self.measured(load) + load.at_once
+        """The most requests that a segment under a load sends.
+
+        An open loop draws its arrivals at random: less than one segment in a billion sends more.
+        """
+        if load.loop == "closed":
+            return MOST_WINDOWS * window_of(load) + self.measured(load) + load.at_once
+        expected = load.value * self.seconds
+        warm_up = ceil(expected + _DEVIATIONS * sqrt(expected)) + _DEVIATIONS**2
+        return warm_up + self.measured(load)
 
 
 def window_of(load: Load) -> int:

@@ -58,6 +58,11 @@ def test_requests_without_their_segment_do_not_count_but_their_pictures_are_used
     assert (found.next_segment, found.next_picture) == (2, 40)
 
 
+def test_pictures_of_an_interrupted_segment_are_used_up(tmp_path):
+    stored(tmp_path).use_pictures(99)
+    assert RequestStore(tmp_path, study(), session("second")).found.next_picture == 99
+
+
 def test_a_line_that_was_cut_off_is_dropped(tmp_path):
     stored(tmp_path)
     with (tmp_path / REQUESTS).open("ab") as file:

@@ -36,6 +36,10 @@ class Numbers:
     def __init__(self) -> None:
         self.next = 0
 
+    @property
+    def next_number(self) -> int:
+        return self.next + 1000
+
     def prepare(self, number: int) -> None:
         pass
 
@@ -295,6 +299,32 @@ def test_an_interruption_keeps_finished_segments(asked_small, tmp_path, capsys, 
         assert sum(line["record"] == "segment" for line in _lines(tmp_path / "s")) == 3
         assert run([*arguments, "--json"]) == 0
     assert sum(line["record"] == "segment" for line in _lines(tmp_path / "s")) == 9  # one half pair is measured again
+
+
+def test_an_interrupted_segment_does_not_show_its_pictures_again(asked_small, tmp_path, monkeypatch):
+    measured = endpoints.run_segment
+
+    async def interrupted(*arguments, **options):
+        await measured(*arguments, **options)
+        raise KeyboardInterrupt  # after its requests, before it is kept
+
+    with FakeServer() as dense, FakeServer() as pruned:
+        arguments = ["endpoints", "--dense", dense.url, "--pruned", pruned.url, *asked_small, "--out"]
+        with monkeypatch.context() as patched:
+            patched.setattr(endpoints, "run_segment", interrupted)
+            assert run([*arguments, str(tmp_path / "s")]) == 130
+        shown = _pictures(dense) | _pictures(pruned)
+        sent = len(dense.requests), len(pruned.requests)
+        assert run([*arguments, str(tmp_path / "s"), "--json"]) == 0
+        # The two requests that open each server are not timed.
+        again = _pictures(dense, sent[0] + 2) | _pictures(pruned, sent[1] + 2)
+    assert len(shown) > 10 and not shown & again
+
+
+def _pictures(server: FakeServer, first: int = 0) -> set[str]:
+    """The pictures that a server was shown, from a request on."""
+    parts = [part for body, _ in server.requests[first:] for part in body["messages"][0]["content"]]
+    return {part["image_url"]["url"] for part in parts if part["type"] == "image_url"}
 
 
 def test_an_error_before_the_first_segment_leaves_no_directory(tmp_path, capsys):
