@@ -3,6 +3,9 @@
 The segment warms up until its times are stable. Then it is measured, until enough requests have ended or the time is
 over. After that nothing more is sent, and the segment ends when the last answer has come.
 
+In a closed loop the measured part begins and ends with an answer, and holds a multiple of the requests under way. So the
+throughput is right for a server that answers requests in batches, too.
+
     closed loop   some requests are always under way: each answer is followed by the next request
     open loop     requests arrive at random times (a Poisson process), whether or not earlier ones have been answered
 """
@@ -50,8 +53,8 @@ class Limits:
     seconds: float
 
     def measured(self, load: Load) -> int:
-        """The number of measured requests under a load."""
-        return max(self.requests, EACH * load.at_once)
+        """The number of measured requests under a load: a multiple of those under way."""
+        return ceil(max(self.requests, EACH * load.at_once) / load.at_once) * load.at_once
 
     def most(self, load: Load) -> int:
         """The most requests that a segment under a load sends.
@@ -130,7 +133,8 @@ class _Run:
         self._began = self._loop.time()
         self._over = asyncio.Event()
         self._measuring, self._counted, self._failures = False, 0, 0
-        self._deadlines = [self._loop.call_later(limits.seconds, self._begin_measuring)]
+        self._warm, self._late = False, False
+        self._deadlines = [self._loop.call_later(limits.seconds, self._end_warm_up)]
         self.found = Measured()
         self.lags: list[float] = []
 
@@ -225,6 +229,8 @@ class _Run:
         self._failures = self._failures + 1 if reply.error is not None else 0
         if self._failures >= max(MOST_FAILURES, 2 * self._load.at_once):
             self._break_off(str(reply.error))
+        elif not self._measuring and self._warm:
+            self._begin_measuring()
         elif not self._measuring:
             self._see_warm_up()
         elif closed and measured:
@@ -236,7 +242,7 @@ class _Run:
         self.found.end_ms = self._ms(self._loop.time())
         if self._counted >= self._limits.measured(self._load):
             self._stop("requests")
-        elif self._loop.time() >= self._deadline:
+        elif self._late and self._counted % self._load.at_once == 0:
             self._stop("seconds")
 
     def _see_warm_up(self) -> None:
@@ -251,18 +257,24 @@ class _Run:
         if self.found.steady or windows >= MOST_WINDOWS:
             self._begin_measuring()
 
+    def _end_warm_up(self) -> None:
+        """End the warm-up because the time is over. A closed loop is measured from the next answer on."""
+        self._warm = True
+        if self._load.loop == "open":
+            self._begin_measuring()
+
     def _begin_measuring(self) -> None:
         if self._measuring:
             return
         self._measuring = True
-        self._deadline = self._loop.time() + self._limits.seconds
-        self._deadlines.append(self._loop.call_at(self._deadline, self._run_out))
+        self._deadlines.append(self._loop.call_later(self._limits.seconds, self._run_out))
         self.found.warm_ups = len(self.found.requests)
         self.found.start_ms = self.found.end_ms = self._ms(self._loop.time())
 
     def _run_out(self) -> None:
-        """End the measured part because the time is over. A closed loop measures at least one request."""
-        if self._load.loop == "open" or self._counted:
+        """End the measured part because the time is over. A closed loop waits for a multiple of those under way."""
+        self._late = True
+        if self._load.loop == "open" or (self._counted and self._counted % self._load.at_once == 0):
             self._stop("seconds")
 
     def _stop(self, why: Literal["requests", "seconds"]) -> None:

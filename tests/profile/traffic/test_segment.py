@@ -1,6 +1,8 @@
 """Closed and open loops, in virtual time: the servers are queues whose throughput is known."""
 
+import asyncio
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -8,9 +10,10 @@ from tests.profile.fake_servers import Queue, virtual
 from trio_profile.errors import StudyError
 from trio_profile.records.endpoint_study import Load
 from trio_profile.traffic.segment import EACH, MOST_WINDOWS, Limits, Measured, run_segment, window_of
+from trio_profile.traffic.stream import Body, Reply, Stream
 
 
-def run(queue: Queue, load: Load, *, requests: int = 40, seconds: float = 1000.0, seed: str = "0") -> Measured:
+def run(queue: Any, load: Load, *, requests: int = 40, seconds: float = 1000.0, seed: str = "0") -> Measured:
     bodies = ((number, {}) for number in count())
     return virtual(run_segment(queue.ask, bodies, load, Limits(requests, seconds), seed=seed))
 
@@ -34,7 +37,7 @@ def test_a_closed_loop_has_the_throughput_of_the_queue(at_once):
 
 def test_as_many_requests_are_measured_as_were_asked_for_and_the_warm_up_comes_first():
     found = run(Queue(0.1, 0.3), closed(3), requests=20)
-    assert [one.measured for one in found.requests].count(True) == 20
+    assert [one.measured for one in found.requests].count(True) == 21  # a multiple of the three that are under way
     assert not any(one.measured for one in found.requests[: found.warm_ups])
     assert found.requests[found.warm_ups].measured and found.warm_ups % window_of(closed(3)) == 0
     assert [one.measured for one in found.requests[-2:]] == [False, False]  # under way when the last one ended
@@ -59,6 +62,48 @@ def test_time_ends_a_segment_with_at_least_one_request():
     assert found.end_ms - found.start_ms <= 20_000
     slow = run(Queue(50.0, 50.0), closed(1), requests=10_000, seconds=20.0)
     assert sum(one.measured for one in slow.requests) == 1
+
+
+class Batches:
+    """A server that answers all waiting requests together after `batch_s`. New ones wait for the next batch."""
+
+    def __init__(self, batch_s: float) -> None:
+        self.batch_s, self.waiting, self.task = batch_s, list[asyncio.Future[None]](), None
+
+    async def ask(self, body: Body) -> Reply:  # noqa: ARG002
+        loop = asyncio.get_running_loop()
+        sent, answered = loop.time(), loop.create_future()
+        self.waiting.append(answered)
+        self.task = self.task or asyncio.create_task(self._work())
+        await answered
+        return Reply(sent=sent, first=loop.time(), end=loop.time(), stream=Stream(ended=True), status=200)
+
+    async def _work(self) -> None:
+        while self.waiting:
+            await asyncio.sleep(0)  # all requests of the client's turn belong to the batch
+            batch, self.waiting = self.waiting, []
+            await asyncio.sleep(self.batch_s)
+            for answered in batch:
+                answered.set_result(None)
+            await asyncio.sleep(0.001)
+        self.task = None
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 7, 16])
+@pytest.mark.parametrize(
+    ("requests", "seconds"), [(100, 1000.0), (10_000, 1.0), (10_000, 5.3), (10_000, 0.1)], ids=str
+)
+def test_a_server_that_answers_in_batches_has_its_own_throughput(at_once, requests, seconds):
+    """The window may end by the number of requests, or by the clock. So may the warm-up."""
+    found = run(Batches(0.319), closed(at_once), requests=requests, seconds=seconds)
+    assert throughput(found) == pytest.approx(at_once / 0.32, rel=0.01)
+    assert sum(one.measured for one in found.requests) % at_once == 0
+
+
+def test_a_warm_up_that_ends_by_the_clock_is_followed_by_whole_requests():
+    found = run(Queue(0.0, 1.0), closed(1), requests=4, seconds=2.5)
+    assert (found.start_ms, found.end_ms) == (pytest.approx(3000), pytest.approx(5000))
+    assert throughput(found) == pytest.approx(1.0)
 
 
 def test_a_warm_up_that_does_not_become_stable_ends_anyway():
@@ -126,8 +171,6 @@ def test_pictures_that_run_out_end_the_segment_with_their_error(load):
 def test_the_delay_of_a_request_that_waits_for_the_client_counts():
     class Late(Queue):
         async def ask(self, body):
-            import asyncio
-
             await asyncio.sleep(0.2)
             return await super().ask(body)
 
