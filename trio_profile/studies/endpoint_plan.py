@@ -19,7 +19,7 @@ from trio_profile.traffic.segment import Limits
 
 CONCURRENCY = (1, 2, 4, 8, 16, 32)
 """The loads of a study that names none."""
-_FIELDS = {"messages", "stream", "stream_options", "model"}
+_FIELDS = {"messages", "stream", "stream_options", "model", "max_tokens", "temperature"}
 """Fields of a request that a study sets itself."""
 
 

@@ -23,7 +23,7 @@ _WAYS_OUT = {
     429: "the server refuses so many requests; ask for less",
 }
 _A_FEW = 4
-"""A picture has more tokens than this. A prompt that grows by fewer does not contain it."""
+"""A dense picture has at least this many tokens. A prompt that grows by fewer does not contain it."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,8 @@ async def try_arm(arm: ArmServer, shown: Shown) -> ServerFacts:
         prompt_tokens=_prompt_tokens(reply),
     )
     alone, whole = facts.text_tokens, facts.prompt_tokens
-    if alone is not None and whole is not None and whole - alone < _A_FEW:
+    least = _A_FEW if arm.arm == "dense" else 1  # pruning may leave a single token
+    if alone is not None and whole is not None and whole - alone < least:
         raise StudyError(
             f"{arm.name} seems to ignore pictures: it reports {whole} prompt tokens with a picture, {alone} without; "
             "serve a model that sees pictures"

@@ -39,7 +39,7 @@ class Server:
     """The client of one server. Use it in `async with`.
 
     url: the base address, with or without `/v1`.
-    key: sent as a bearer token; None for none. It never stands in an error.
+    key: sent as a bearer token; None for none. No error message contains it.
     timeout: seconds after which a request has failed.
     transport: None for the network.
     """
@@ -82,6 +82,8 @@ class Server:
                 return tuple(one["id"] for one in listed if isinstance(one["id"], str))
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol) as error:
             raise ConnectionError(f"{self._reason(error)}; {START}") from error
+        except httpx2.InvalidURL as error:
+            raise ConnectionError(f"its address is not valid ({first_line(error)}); {START}") from error
         except (httpx2.HTTPError, TimeoutError, ValueError, KeyError, TypeError):
             return ()
 
@@ -103,7 +105,7 @@ class Server:
             first=stream.first,
             end=loop.time() if error is not None or stream.last is None else stream.last,
             stream=stream,
-            error=None if error is None else self._without_key(one_line(error)[:_LONGEST_REASON]),
+            error=None if error is None else self._without_key(one_line(self._without_key(error)))[:_LONGEST_REASON],
             **seen,
         )
 
@@ -120,7 +122,7 @@ class Server:
             if response.is_redirect:
                 return f"it redirects to {response.headers.get('location', 'nowhere')}, which is not followed"
             if not response.is_success:
-                return f"HTTP {response.status_code}: {await _reason_of(response)}"
+                return f"HTTP {response.status_code}: {await self._reason_of(response)}"
             kind = response.headers.get("content-type", "nothing").partition(";")[0].strip()
             if kind != _STREAM:
                 return f"{UNSTREAMED}: it answers with {kind}"
@@ -128,7 +130,7 @@ class Server:
                 stream.read(line, loop.time())
                 characters += len(line)
                 if stream.error is not None:
-                    return f"it says in its stream: {stream.error}"
+                    return f"it says in its stream: {self._error_in(line)}"
                 if characters > _MOST_CHARACTERS:
                     return f"its answer has more than {_MOST_CHARACTERS} characters"
         return None if stream.ended else "it closed the stream before the end of its answer"
@@ -142,22 +144,30 @@ class Server:
         return f"it broke the connection ({_innermost(error)})"
 
     def _without_key(self, text: str) -> str:
-        return text.replace(self._key, "…") if self._key else text
+        """Return a text without the key. Do this before a text is cut, or a part of the key may stay."""
+        if not self._key:
+            return text
+        return text.replace(self._key, "…").replace(json.dumps(self._key)[1:-1], "…")
 
+    def _error_in(self, line: str) -> str:
+        """Return what a line of a stream says was wrong, without the key."""
+        stream = Stream()
+        stream.read(self._without_key(line), 0.0)
+        return stream.error or "an error without a message"
 
-async def _reason_of(response: httpx2.Response) -> str:
-    """Return the message of an answer that is an error, in one line."""
-    found = bytearray()
-    async for part in response.aiter_bytes():
-        found += part
-        if len(found) > _MOST_CHARACTERS:
-            break
-    text = found.decode("utf-8", "replace")
-    try:
-        said = message_of(parse_json(text))
-    except ValueError:
-        said = ""
-    return said or one_line(text)[:_LONGEST_REASON] or "no reason"
+    async def _reason_of(self, response: httpx2.Response) -> str:
+        """Return the message of an answer that is an error, in one line and without the key."""
+        found = bytearray()
+        async for part in response.aiter_bytes():
+            found += part
+            if len(found) > _MOST_CHARACTERS:
+                break
+        text = self._without_key(found.decode("utf-8", "replace"))
+        try:
+            said = message_of(parse_json(text))
+        except ValueError:
+            said = ""
+        return said or one_line(text) or "no reason"
 
 
 def _innermost(error: BaseException) -> str:

@@ -59,3 +59,9 @@ def test_a_dry_run_says_how_much_is_sent_at_most():
     assert [limits.most(load) for load in asked.loads] == [24 + 10 + 1, 48 + 32 + 8]
     assert found.requests == most_requests(asked) == 2 * 2 * (35 + 88)
     assert (found.segments, found.seconds) == (8, 80)
+
+
+@pytest.mark.parametrize("name", ["model", "messages", "stream", "stream_options", "max_tokens", "temperature"])
+def test_a_field_that_the_study_sets_itself_is_refused(name):
+    with pytest.raises(StudyError, match=f"the study sets {name} itself; leave it out"):
+        study(body=f'{{"{name}": 1}}')

@@ -129,6 +129,12 @@ def test_a_server_that_takes_no_pictures_is_refused():
         )
 
 
+def test_pruning_may_leave_a_single_token_of_a_picture():
+    with FakeServer() as dense, FakeServer(kept=1) as pruned:
+        assert opened(study(dense=dense.url, pruned=pruned.url))[1].prompt_tokens == 11
+        assert "seems to ignore pictures" in refused(study(dense=pruned.url, pruned=dense.url))
+
+
 def test_a_server_that_ignores_pictures_is_refused():
     with FakeServer() as dense, FakeServer(fault="ignores") as pruned:
         said = refused(study(dense=dense.url, pruned=pruned.url))

@@ -1,6 +1,7 @@
 """The client of one server, on loopback."""
 
 import asyncio
+import json
 import os
 import socket
 
@@ -120,6 +121,32 @@ def test_the_key_is_sent_and_never_stands_in_an_error():
         reply = ask(server.url, key="sk-secret")
         assert server.requests[0][1]["authorization"] == "Bearer sk-secret"
     assert reply.error == "HTTP 401: no luck with Bearer …"
+
+
+@pytest.mark.parametrize("before", [100, 185, 195, 498, 990])
+@pytest.mark.parametrize("form", ["text", "json", "stream", "no event"])
+def test_no_part_of_the_key_stays_where_a_message_is_cut(before, form):
+    key = "sk-" + "0123456789" * 4
+    said = "x" * before + key + "y" * 2000
+    data = {"json": json.dumps({"error": said}), "stream": f'data: {{"error": "{said}"}}\n\n'}.get(form, said)
+    if form == "no event":
+        data = f"data: {'x' * (before % 80)}{key}\n\n"
+    streams = form in ("stream", "no event")
+    kind = "text/event-stream" if streams else "text/plain"
+
+    async def main() -> Reply:
+        answer = httpx2.Response(200 if streams else 500, text=data, headers={"content-type": kind})
+        async with Server("http://host", key, 5.0, httpx2.MockTransport(lambda _: answer)) as server:
+            return await server.ask(BODY)
+
+    error = str(asyncio.run(main()).error)
+    assert "sk-" not in error and "0123" not in error and len(error) <= 200
+
+
+@pytest.mark.parametrize("url", ["http://1.2.3.999", "http://ü..de", "http://[v1.a]"])
+def test_an_address_that_is_not_valid_is_named(url):
+    with pytest.raises(ConnectionError, match="its address is not valid .*; start it, or correct its address"):
+        models(url)
 
 
 def test_a_proxy_of_the_environment_is_not_used(monkeypatch):
