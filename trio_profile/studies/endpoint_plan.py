@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,10 +16,13 @@ from trio_profile.reading import parse_json
 from trio_profile.records.endpoint_study import EndpointStudy, Load
 from trio_profile.records.requests import ARMS, Arm, Test
 from trio_profile.stats.orders import balanced_orders
+from trio_profile.traffic.pictures import Pictures
 from trio_profile.traffic.segment import Limits
 
 CONCURRENCY = (1, 2, 4, 8, 16, 32)
 """The loads of a study that names none."""
+MOST_PICTURES = 20_000
+"""The most pictures of a segment. All are made before it begins, and stay in memory."""
 _FIELDS = {"messages", "stream", "stream_options", "model", "max_tokens", "temperature"}
 """Fields of a request that a study sets itself."""
 
@@ -75,13 +79,21 @@ def prepare(study: EndpointStudy) -> EndpointStudy:
         closed = () if study.rates else CONCURRENCY
     if not closed and not study.rates:
         raise StudyError("there is no load: give --concurrency, --rate or both")
-    return study.model_copy(update={**addresses, "concurrency": closed})
+    found = study.model_copy(update={**addresses, "concurrency": closed})
+    for load in found.loads:
+        if (most := limits_of(found).most(load)) > MOST_PICTURES:
+            raise StudyError(
+                f"{load.name} needs {most} pictures in a segment, and at most {MOST_PICTURES} are kept ready; ask for "
+                "fewer --requests or --seconds, or a lower --rate"
+            )
+    return found
 
 
 def planned_pairs(study: EndpointStudy) -> Iterator[PlannedPair]:
     """Yield the pairs in the order of measurement.
 
-    Each round has all loads in an order of its own. At each load, dense comes first in half of the rounds.
+    Each round has all loads in an order of its own. At each load, dense comes first in half of the
+    rounds; with an odd number of rounds, one arm comes first once more.
     """
     both = Part("dense"), Part("pruned")
     tests: list[_Test] = [("pruning", load, both) for load in study.loads]
@@ -113,12 +125,17 @@ def most_requests(study: EndpointStudy) -> int:
 
 
 def most_seconds(study: EndpointStudy) -> float:
-    """Return how long the segments may take: each warms up and is measured, and waits for its last answers."""
+    """Return how long the segments may take: each warms up and is measured.
+
+    The last answers are left out: each segment may wait for them up to the timeout.
+    """
     return sum(2 * 2 * study.segment_seconds for _ in planned_pairs(study))
 
 
 def preview(study: EndpointStudy, watch: Watch = ignore) -> EndpointsPreview:  # noqa: ARG001
-    """Return what the study would send at most. Nothing is sent."""
+    """Return what the study would send at most. Nothing is sent. Raises StudyError if --pictures has too few."""
+    if study.pictures is not None:
+        Pictures(Path(study.pictures), study.prompt, frames=study.frames, needed=most_requests(study))
     return EndpointsPreview(
         environment=host.without_torch(),
         study=study,

@@ -1,8 +1,8 @@
 """Pictures for requests, no two alike, so that no cache can answer.
 
 Drawn pictures are the pocket model's scenes: each number has its own (inputs/pocket/scenes.py). Pictures of a directory
-are used again and again, each time cut out at another place: all cut-outs of a study have lost the same few pixels at
-their edges. A cut-out that equals an earlier one is left out.
+are used again and again, each time cut out at another place. Every cut-out is the same number of pixels smaller than
+its picture. A cut-out that equals an earlier one is left out.
 """
 
 import io
@@ -29,7 +29,7 @@ _QUALITY = 90
 _MOST_LOST = 0.125
 """The largest share of a picture's shorter side that may be cut off."""
 _SPARE = 1.25
-"""So many times the needed cut-outs are planned: some may be equal, and an interrupted study needs further ones."""
+"""Plan 1.25 times as many cut-outs as needed: equal ones are skipped, and an interrupted study needs more."""
 _SEEDS = 1 << 40
 """Seeds of drawn pictures lie this far apart for two seeds of a study."""
 

@@ -3,8 +3,8 @@
 The segment warms up until its times are stable. Then it is measured, until enough requests have ended or the time is
 over. After that nothing more is sent, and the segment ends when the last answer has come.
 
-In a closed loop the measured part begins and ends with an answer, and holds a multiple of the requests under way. So the
-throughput is right for a server that answers requests in batches, too.
+In a closed loop the measured part begins and ends with an answer, and holds a multiple of the requests under way. So
+the throughput is right for a server that answers requests in batches, too.
 
     closed loop   some requests are always under way: each answer is followed by the next request
     open loop     requests arrive at random times (a Poisson process), whether or not earlier ones have been answered
@@ -34,7 +34,7 @@ STABLE = 0.1
 EACH = 4
 """The least number of measured requests for each request under way of a closed loop."""
 MOST_FAILURES = 8
-"""A segment is broken off after so many failures in a row, or after twice as many as requests are under way."""
+"""A segment is broken off after max(this, 2 × concurrency) failures in a row."""
 _DEVIATIONS = 6
 """A random number of arrivals is taken to exceed its mean by at most this many standard deviations."""
 _LAG_EVERY = 0.05
@@ -108,7 +108,8 @@ async def run_segment(
     ask: sends one request.
     bodies: the number of the picture and the fields of each request.
     number: of the segment.
-    seed: of the arrivals. Two segments with one seed have the same arrivals.
+    seed: of the arrivals. Two segments with one seed have the same arrivals; their warm-ups may end at
+        different ones.
     """
     run = _Run(ask, bodies, load, limits, number)
     cpu, wall = time.process_time(), time.perf_counter()
@@ -139,7 +140,7 @@ class _Run:
         self.lags: list[float] = []
 
     async def watch_lag(self) -> None:
-        """Take down how late the event loop is, again and again."""
+        """Record every 50 ms how late the event loop is."""
         while True:
             due = self._loop.time() + _LAG_EVERY
             await asyncio.sleep(_LAG_EVERY)

@@ -1,4 +1,4 @@
-"""What comes of a request: a streamed answer, line by line, with its text, its end and its numbers of tokens."""
+"""The streamed answer to a request, line by line: its text, its end and its numbers of tokens."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

@@ -65,3 +65,14 @@ def test_a_dry_run_says_how_much_is_sent_at_most():
 def test_a_field_that_the_study_sets_itself_is_refused(name):
     with pytest.raises(StudyError, match=f"the study sets {name} itself; leave it out"):
         study(body=f'{{"{name}": 1}}')
+
+
+def test_a_load_with_too_many_pictures_is_refused():
+    with pytest.raises(StudyError, match=r"10000 requests a second needs \d+ pictures in a segment, and at most 20000"):
+        study(concurrency=(), rates=(10_000.0,))
+    assert study(concurrency=(1024,)).loads
+
+
+def test_a_dry_run_checks_the_pictures(tmp_path):
+    with pytest.raises(StudyError, match="cannot be read: No such file"):
+        preview(study(pictures=str(tmp_path / "nowhere")))

@@ -90,9 +90,7 @@ class Batches:
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 7, 16])
-@pytest.mark.parametrize(
-    ("requests", "seconds"), [(100, 1000.0), (10_000, 1.0), (10_000, 5.3), (10_000, 0.1)], ids=str
-)
+@pytest.mark.parametrize(("requests", "seconds"), [(100, 1000.0), (10_000, 1.0), (10_000, 5.3), (10_000, 0.1)], ids=str)
 def test_a_server_that_answers_in_batches_has_its_own_throughput(at_once, requests, seconds):
     """The window may end by the number of requests, or by the clock. So may the warm-up."""
     found = run(Batches(0.319), closed(at_once), requests=requests, seconds=seconds)

@@ -145,7 +145,7 @@ def test_no_part_of_the_key_stays_where_a_message_is_cut(before, form):
 
 @pytest.mark.parametrize("url", ["http://1.2.3.999", "http://ü..de", "http://[v1.a]"])
 def test_an_address_that_is_not_valid_is_named(url):
-    with pytest.raises(ConnectionError, match="its address is not valid .*; start it, or correct its address"):
+    with pytest.raises(ConnectionError, match=r"its address is not valid .*; start it, or correct its address"):
         models(url)
 
 
