@@ -218,14 +218,14 @@ def _client(load: Load, pairs: Sequence[tuple[Segment, Segment]], found: Asked) 
     return ClientAtLoad(
         load=load,
         cpu_share=max(segment.cpu_share for segment, _ in own),
-        cpu_ms=max(segment.cpu_share * _length_ms(requests) / len(requests) for segment, requests in own),
+        cpu_ms=max((one.cpu_share * _length_ms(asked) / len(asked) for one, asked in own if asked), default=0.0),
         lag_ms=max(segment.lag_ms for segment, _ in own),
         delay_ms=max(delay_ms([one for one in requests if one.measured]) for _, requests in own),
     )
 
 
 def _length_ms(requests: Sequence[Request]) -> float:
-    """Return how long a segment was."""
+    """Return how long a segment was, from its requests. There is at least one."""
     return max(one.end_ms for one in requests)
 
 

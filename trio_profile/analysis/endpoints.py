@@ -95,7 +95,7 @@ class ClientAtLoad(Record):
     """The client in its worst segment under one load.
 
     cpu_share: CPU time of the client / time.
-    cpu_ms: CPU time of the client for each request.
+    cpu_ms: CPU time of the client for each request; 0 if there was none.
     lag_ms: how late its event loop was, the 99th percentile.
     delay_ms: how late requests were sent, the 99th percentile.
     """

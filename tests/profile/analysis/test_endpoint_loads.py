@@ -8,6 +8,7 @@ from tests.profile.documents import asked_of, endpoints_document, segment_with
 from tests.profile.fake_servers import study
 from trio_profile.analysis.endpoint_loads import break_even, document_of, values_of
 from trio_profile.records.endpoint_study import Load
+from trio_profile.records.requests import ARMS
 
 ONE = Load(loop="closed", value=1)
 
@@ -83,6 +84,23 @@ def test_a_quantity_of_one_round_alone_has_no_gain():
     pairs = [segment_with(asked, number, arm, ONE, 1.0) for number, arm in enumerate(("dense", "pruned"))]
     (at,) = document_of(asked, asked_of(asked, pairs)).loads
     assert (at.rounds, at.gains, at.dense.throughput) == (1, {}, None)
+
+
+def test_a_segment_without_requests_is_reported_like_any_other():
+    """A low rate has segments in which nothing arrives."""
+    asked = study(concurrency=(1,), rounds=2)
+    pairs = [
+        segment_with(asked, 2 * number + place, arm, ONE, 2.0, round=number)
+        for number in range(2)
+        for place, arm in enumerate(ARMS)
+    ]
+    one_empty = [(segment, requests if segment.number else []) for segment, requests in pairs]
+    document = document_of(asked, asked_of(asked, one_empty))
+    assert document.loads[0].dense.requests == 20
+    assert document.clients[0].cpu_ms >= 0
+    document = document_of(asked, asked_of(asked, [(segment, []) for segment, _ in pairs]))
+    assert (document.loads[0].dense.requests, document.clients[0].cpu_ms) == (0, 0)
+    assert any("0 measured requests" in doubt.sentence for doubt in document.doubts)
 
 
 def ratios_at(values: list[float]) -> list[list[float]]:
