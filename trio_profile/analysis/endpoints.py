@@ -61,9 +61,9 @@ class AtLoad(Record):
 class LoadBreakEven(Record):
     """The load at which pruning stops paying in one quantity, or begins to.
 
-    status: `crossing` if the fitted line crosses 1, at `load`; `always` if pruning is better along the whole fitted
-        line, by more than the noise; `never` if it is worse along it; `inconclusive` if the noise allows more than one of
-        these, or if a load contradicts the fit. The interval of a single load may still contain 1.
+    status: `crossing` if the fitted line crosses 1, at `load`; `always` if pruning is better along the fitted
+        line, by more than the noise; `never` if it is worse along it; `inconclusive` if the noise allows more than one
+        of these, or if a load contradicts the fit. The interval of a single load may still contain 1.
     pays: on which side of the crossing pruning is better.
     load: of the crossing, in requests under way (closed loop) or requests per second (open loop).
     ci95: its interval, limited to the loads that were measured. An inconclusive result has it too: there it says where

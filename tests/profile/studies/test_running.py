@@ -236,7 +236,7 @@ def test_an_interruption_leaves_the_document_of_the_finished_pairs(tmp_path, mon
 @pytest.mark.parametrize("segments", [0, 1])
 def test_an_error_without_a_finished_pair_stays_as_it_is(segments, tmp_path, monkeypatch):
     study = asks_a_part(monkeypatch, segments, StudyError("it fails"))
-    with pytest.raises(StudyError, match="^it fails$"):
+    with pytest.raises(StudyError, match=r"^it fails$"):
         running.run(study, tmp_path)
     assert not (tmp_path / "report.html").exists()
 
