@@ -165,8 +165,8 @@ def per_second(value: float) -> str:
 
 
 def load(value: float) -> str:
-    """A concurrency or an arrival rate with at most three digits: 6.4231 → `6.42`, 32 → `32`."""
-    return f"{value:.3g}"
+    """A concurrency or an arrival rate: 6.4231 → `6.42`, 32 → `32`. Whole numbers from 1000 on have all digits."""
+    return f"{value:.0f}" if value >= 999.5 else f"{value:.3g}"
 
 
 def load_within(value: float, bounds: Sequence[float]) -> str:

@@ -36,6 +36,7 @@ Kind = Literal[
     "few requests",
     "one piece",
     "unsteady warm-up",
+    "no steady gain",
 ]
 
 DENSE_MATTERS = 0.05

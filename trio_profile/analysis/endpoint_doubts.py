@@ -6,9 +6,11 @@ import numpy as np
 
 from trio_profile import units
 from trio_profile.analysis.doubt import Doubt, Kind
+from trio_profile.analysis.endpoints import LoadBreakEven, Quantity
 from trio_profile.records.estimate import Estimate
 from trio_profile.records.request_store import Asked
 from trio_profile.records.requests import ARMS, Arm, Request, Segment
+from trio_profile.text import listed
 
 BUSY = 0.7
 """A client that uses more than this share of one CPU is saturated."""
@@ -26,10 +28,13 @@ UNSTEADY = 0.25
 """More segments than this share whose warm-up did not become stable."""
 
 
-def doubts_about(found: Asked, cache: Mapping[Arm, Estimate]) -> Iterator[Doubt]:
+def doubts_about(
+    found: Asked, cache: Mapping[Arm, Estimate], break_evens: Sequence[LoadBreakEven] = ()
+) -> Iterator[Doubt]:
     """Yield the doubts about a study.
 
     cache: for each arm, how much faster a repeated picture is; empty if that was not checked.
+    break_evens: of each loop and quantity.
     """
     segments = [segment for pair in found.pairs() for segment in pair]
     measured = {one.number: [r for r in found.requests[one.number] if r.measured] for one in segments}
@@ -42,6 +47,7 @@ def doubts_about(found: Asked, cache: Mapping[Arm, Estimate]) -> Iterator[Doubt]
     yield from _percentiles(compared, measured)
     yield from _pieces(compared, measured)
     yield from _warm_ups(segments)
+    yield from _contradictions(break_evens)
 
 
 _Requests = Mapping[int, Sequence[Request]]
@@ -190,6 +196,25 @@ def _warm_ups(segments: Sequence[Segment]) -> Iterator[Doubt]:
             share,
             UNSTEADY,
         )
+
+
+def _contradictions(break_evens: Sequence[LoadBreakEven]) -> Iterator[Doubt]:
+    for one in break_evens:
+        if one.against:
+            word = "concurrency" if one.loop == "closed" else "rate"
+            yield _doubt(
+                "no steady gain",
+                f"{_short(one.quantity)} at {word} {listed(map(units.load, one.against))} is on the other side of 1 "
+                "than at the loads around it, so no single load is the break-even",
+                "decide by the table of the loads, or measure more loads",
+                len(one.against),
+                0.0,
+            )
+
+
+def _short(quantity: Quantity) -> str:
+    """Return the name of a quantity in a sentence: `throughput`, `TTFT p95`."""
+    return quantity.removesuffix("_ms").replace("_", " ").replace("ttft", "TTFT")
 
 
 def _doubt(kind: Kind, sentence: str, next_step: str, found: float, threshold: float) -> Doubt:

@@ -28,7 +28,7 @@ from trio_profile.records.endpoint_study import EndpointStudy, Load, Loop
 from trio_profile.records.estimate import Gain, MillisecondsOverRounds, OverRounds, PerSecond
 from trio_profile.records.request_store import Asked
 from trio_profile.records.requests import ARMS, Arm, Request, Segment, ServerFacts
-from trio_profile.stats.crossing import measured_break_even
+from trio_profile.stats.crossing import contradictions, measured_break_even
 from trio_profile.stats.intervals import centre, ratio_interval
 
 _LEAST_ROUNDS = 2
@@ -47,7 +47,10 @@ def document_of(study: EndpointStudy, found: Asked) -> EndpointsDocument:
     for pair in pairs:
         if pair[0].test == "pruning":
             by_load[pair[0].load].append(pair)
-    loads = tuple(_at_load(study, load, by_load[load], found) for load in study.loads if load in by_load)
+    ratios = {load: _ratios(study, by_load[load], found) for load in study.loads if load in by_load}
+    loads = tuple(_at_load(study, load, by_load[load], found, ratios[load]) for load in ratios)
+    break_evens = _break_evens(loads, ratios)
+    checks = _cache_checks(study, pairs, found)
     return EndpointsDocument(
         sessions=tuple(found.sessions),
         environment=found.sessions[0].environment,
@@ -56,10 +59,10 @@ def document_of(study: EndpointStudy, found: Asked) -> EndpointsDocument:
         servers=tuple(found.servers),
         retention=_retention(found.servers),
         loads=loads,
-        break_even=_break_evens(loads, {load: _ratios(study, by_load[load], found) for load in by_load}),
-        cache=(checks := _cache_checks(study, pairs, found)),
-        clients=tuple(_client(load, by_load[load], found) for load in study.loads if load in by_load),
-        doubts=tuple(doubts_about(found, {check.arm: check.speedup for check in checks})),
+        break_even=break_evens,
+        cache=checks,
+        clients=tuple(_client(load, by_load[load], found) for load in ratios),
+        doubts=tuple(doubts_about(found, {check.arm: check.speedup for check in checks}, break_evens)),
     )
 
 
@@ -89,8 +92,14 @@ def values_of(study: EndpointStudy, segment: Segment, requests: Sequence[Request
     return found
 
 
-def _at_load(study: EndpointStudy, load: Load, pairs: Sequence[tuple[Segment, Segment]], found: Asked) -> AtLoad:
-    ratios = _ratios(study, pairs, found)
+def _at_load(
+    study: EndpointStudy,
+    load: Load,
+    pairs: Sequence[tuple[Segment, Segment]],
+    found: Asked,
+    ratios: Mapping[Quantity, list[float]],
+) -> AtLoad:
+    """Return both arms under one load. ratios: of costs, by quantity, one for each round."""
     arms = {arm: _arm(study, [pair[place] for pair in pairs], found) for place, arm in enumerate(ARMS)}
     return AtLoad(
         loop=load.loop,
@@ -168,7 +177,7 @@ def break_even(
     """Return the load at which the ratio of costs, pruned over dense, crosses 1.
 
     The logarithm of the ratio is fitted over the logarithm of the load. The fit never falls if the ratio rises with the
-    load on the whole, and never rises otherwise.
+    load on the whole, and never rises otherwise. It is inconclusive if a load contradicts the fit.
 
     loads: in requests under way, or requests per second.
     ratios: of each load, one for each round.
@@ -177,22 +186,28 @@ def break_even(
     groups = [[[ratio] for ratio in one] for one in ratios]
     heights = np.log([centre(one) for one in groups])
     rises = bool((places - places.mean()) @ (heights - heights.mean()) >= 0)
-    found = measured_break_even(list(places if rises else -places), groups, logarithmic=True)
+    along = list(places if rises else -places)
+    found = measured_break_even(along, groups, logarithmic=True)
+    against = contradictions(along, groups, logarithmic=True)
+
+    def load_at(place: float) -> float:
+        return float(2 ** (place if rises else -place))
 
     def back(ends: tuple[float, float] | None) -> tuple[float, float] | None:
         if ends is None:
             return None
-        low, high = sorted(float(2 ** (end if rises else -end)) for end in ends)
+        low, high = sorted(map(load_at, ends))
         return low, high
 
     return LoadBreakEven(
         quantity=quantity,
         loop=loop,
-        status=found.status,
+        status="inconclusive" if against else found.status,
         pays="below" if rises else "above",
-        load=None if found.retention is None else float(2 ** (found.retention if rises else -found.retention)),
-        ci95=back(found.ci95),
+        load=None if found.retention is None or against else load_at(found.retention),
+        ci95=None if against else back(found.ci95),
         measured=back(found.measured),
+        against=tuple(sorted(map(load_at, against))),
     )
 
 
@@ -218,14 +233,14 @@ def _client(load: Load, pairs: Sequence[tuple[Segment, Segment]], found: Asked) 
     return ClientAtLoad(
         load=load,
         cpu_share=max(segment.cpu_share for segment, _ in own),
-        cpu_ms=max(segment.cpu_share * _length_ms(requests) / len(requests) for segment, requests in own),
+        cpu_ms=max((one.cpu_share * _length_ms(asked) / len(asked) for one, asked in own if asked), default=0.0),
         lag_ms=max(segment.lag_ms for segment, _ in own),
         delay_ms=max(delay_ms([one for one in requests if one.measured]) for _, requests in own),
     )
 
 
 def _length_ms(requests: Sequence[Request]) -> float:
-    """Return how long a segment was."""
+    """Return how long a segment was, from its requests. There is at least one."""
     return max(one.end_ms for one in requests)
 
 

@@ -61,13 +61,16 @@ class AtLoad(Record):
 class LoadBreakEven(Record):
     """The load at which pruning stops paying in one quantity, or begins to.
 
-    status: `crossing` if the fitted line crosses 1, at `load`; `always` if pruning is better at all loads that were
-        measured; `never` if it is better at none; `inconclusive` if the noise allows more than one of these.
+    status: `crossing` if the fitted line crosses 1, at `load`; `always` if pruning is better along the fitted
+        line, by more than the noise; `never` if it is worse along it; `inconclusive` if the noise allows more than one
+        of these, or if a load contradicts the fit. The interval of a single load may still contain 1.
     pays: on which side of the crossing pruning is better.
     load: of the crossing, in requests under way (closed loop) or requests per second (open loop).
     ci95: its interval, limited to the loads that were measured. An inconclusive result has it too: there it says where
-        a crossing may lie, if there is one.
+        a crossing may lie, if there is one. None if a load contradicts the fit.
     measured: the lowest and the highest load.
+    against: loads whose own interval lies on the other side of 1 than the fit. There the gain crosses 1 more than once,
+        so no single load is the break-even.
     """
 
     quantity: Quantity
@@ -77,6 +80,7 @@ class LoadBreakEven(Record):
     load: float | None = None
     ci95: tuple[float, float] | None = None
     measured: tuple[float, float] | None = None
+    against: tuple[float, ...] = ()
 
 
 class CacheCheck(Record):
@@ -95,7 +99,7 @@ class ClientAtLoad(Record):
     """The client in its worst segment under one load.
 
     cpu_share: CPU time of the client / time.
-    cpu_ms: CPU time of the client for each request.
+    cpu_ms: CPU time of the client for each request; 0 if there was none.
     lag_ms: how late its event loop was, the 99th percentile.
     delay_ms: how late requests were sent, the 99th percentile.
     """

@@ -142,7 +142,7 @@ def recommendation(document: EndpointsDocument) -> Iterator[str]:
         others = [one for one in known.values() if one.quantity != main.quantity and _contradicts(one, main)]
         for words in dict.fromkeys(map(pays, others)):
             names = listed([in_words(one.quantity) for one in others if pays(one) == words])
-            yield f"Otherwise in {names}: there pruning {words}."
+            yield f"For {names} the answer differs: pruning {words}."
 
 
 def _advice(found: LoadBreakEven) -> str:
@@ -154,6 +154,9 @@ def _advice(found: LoadBreakEven) -> str:
     if found.status == "never":
         return f"Do not use pruning here: it is worse in {name} at {where}."
     if found.status == "crossing" and found.ci95 is not None:
+        if found.ci95[0] <= ends[0] if found.pays == "below" else found.ci95[1] >= ends[1]:
+            end = "lowest" if found.pays == "below" else "highest"
+            return f"Measure longer, or other loads: the interval of the break-even in {name} reaches the {end} load."
         safe = found.ci95[0] if found.pays == "below" else found.ci95[1]
         limit = units.load(floor(safe) if found.loop == "closed" and found.pays == "below" else safe)
         side = "up to" if found.pays == "below" else "from"

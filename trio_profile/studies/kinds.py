@@ -57,6 +57,8 @@ class Kind:
     file: the file that the study writes to its directory.
     unfinished: the file of an unfinished study, from which the same command goes on; empty if `file` is this file, and
         if the study begins anew.
+    so_far: the function that makes the document of an unfinished study: `so_far(study, directory)`. It raises
+        MeasurementError if the directory does not hold enough. Empty if there is none.
     defaults: the fields of Study with another default than Study's own.
     several: the fields of Study that may hold more than one value: `methods`, `retentions`, `questions`.
     preview: the function of its dry run: `preview(study, watch)` returns a Preview. Empty if it has none.
@@ -77,6 +79,7 @@ class Kind:
     fields: tuple[str, ...] = ()
     file: str = MEASUREMENTS
     unfinished: str = ""
+    so_far: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     several: tuple[str, ...] = ("methods", "retentions")
     study: str = "trio_profile.records.study:Study"
@@ -97,7 +100,7 @@ class Kind:
         """Whether it runs a model. An audit does not."""
         return "model" in self.options
 
-    def load(self, part: Literal["study", "runner", "document", "report", "preview", "prepare"]) -> Any:
+    def load(self, part: Literal["study", "runner", "document", "report", "preview", "prepare", "so_far"]) -> Any:
         """Import and return the function or class that a field names.
 
         Raises StudyError if the extra that it needs is not installed.
@@ -182,6 +185,7 @@ KINDS: dict[str, Kind] = {
             report="trio_profile.findings.endpoints:report",
             file=DOCUMENTS["endpoints"],
             unfinished=REQUESTS,
+            so_far="trio_profile.studies.kept_pairs:document_so_far",
             rows="loads",
             extra="endpoints",
             defaults={"new_tokens": 16},

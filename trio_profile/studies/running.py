@@ -7,7 +7,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from trio_profile.errors import StoreError
+from trio_profile.errors import ProfileError, StoreError
 from trio_profile.findings.blocks import Report
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
@@ -50,7 +50,8 @@ def run(study: AnyStudy, out: Path | None = None, *, resume: bool = True, watch:
     resume: continue the study in `out`. False refuses a directory that holds a study.
     watch: called with each step.
     Raises StoreError if the directory holds another study, or if another process writes to it. Other errors are those
-    of the kind's runner. After an error, finished cells stay in `out`.
+    of the kind's runner. After an error, finished cells stay in `out`. If the kind can show an unfinished study, its
+    document and its page are written before the error leaves, and the error names the page.
     """
     kind = find(study.verb)
     out = Path(kind.out) if out is None and kind.out else out
@@ -65,9 +66,23 @@ def run(study: AnyStudy, out: Path | None = None, *, resume: bool = True, watch:
             _refuse_others(out, kind)
             kind.load("runner")(study, out, watch)
         elif not _is_finished(study, kind, out):
-            write_document(out / kind.file, kind.load("runner")(study, out, watch))
+            write_document(out / kind.file, _measure(study, kind, out, watch))
             write_whole(out / STUDY, to_toml(study, asked.fields_of(kind)))
         return write_report(read(out), out)
+
+
+def _measure(study: AnyStudy, kind: Kind, out: Path, watch: Watch) -> Any:
+    """Return the document of a study. Before an error leaves, write the document and the page of what is finished."""
+    try:
+        return kind.load("runner")(study, out, watch)
+    except (ProfileError, KeyboardInterrupt) as error:
+        with suppress(ProfileError):  # nothing is finished, or nothing can be written: the first error says more
+            if kind.so_far:
+                write_document(out / kind.file, kind.load("so_far")(study, out))
+                write_report(read(out), out)
+                if isinstance(error, ProfileError):
+                    error.args = (f"{error}; {out / REPORT} shows the finished pairs",)
+        raise
 
 
 def read(directory: Path) -> Finished:

@@ -8,6 +8,7 @@ from tests.profile.documents import asked_of, endpoints_document, segment_with
 from tests.profile.fake_servers import study
 from trio_profile.analysis.endpoint_loads import break_even, document_of, values_of
 from trio_profile.records.endpoint_study import Load
+from trio_profile.records.requests import ARMS
 
 ONE = Load(loop="closed", value=1)
 
@@ -85,6 +86,23 @@ def test_a_quantity_of_one_round_alone_has_no_gain():
     assert (at.rounds, at.gains, at.dense.throughput) == (1, {}, None)
 
 
+def test_a_segment_without_requests_is_reported_like_any_other():
+    """A low rate has segments in which nothing arrives."""
+    asked = study(concurrency=(1,), rounds=2)
+    pairs = [
+        segment_with(asked, 2 * number + place, arm, ONE, 2.0, round=number)
+        for number in range(2)
+        for place, arm in enumerate(ARMS)
+    ]
+    one_empty = [(segment, requests if segment.number else []) for segment, requests in pairs]
+    document = document_of(asked, asked_of(asked, one_empty))
+    assert document.loads[0].dense.requests == 20
+    assert document.clients[0].cpu_ms >= 0
+    document = document_of(asked, asked_of(asked, [(segment, []) for segment, _ in pairs]))
+    assert (document.loads[0].dense.requests, document.clients[0].cpu_ms) == (0, 0)
+    assert any("0 measured requests" in doubt.sentence for doubt in document.doubts)
+
+
 def ratios_at(values: list[float]) -> list[list[float]]:
     """Three rounds around each ratio."""
     return [[0.99 * value, value, 1.01 * value] for value in values]
@@ -117,6 +135,32 @@ def test_a_ratio_on_one_side_of_1_is_never_crossed(values, status):
 def test_noise_that_hides_the_crossing_is_inconclusive():
     found = break_even("throughput", "closed", (1, 2, 4), [[0.5, 1.9]] * 3)
     assert found.status == "inconclusive"
+
+
+def test_a_gain_that_crosses_1_twice_has_no_break_even():
+    """At 1 pruning costs 10 %, which one fit from 1 to 27 would hide."""
+    ratios = ratios_at([1.1, 0.6, 0.6, 0.6, 0.7, 1.1])
+    found = break_even("throughput", "closed", (1, 2, 4, 8, 16, 32), ratios)
+    assert (found.status, found.against, found.load, found.ci95) == ("inconclusive", (1.0,), None, None)
+    backwards = break_even("throughput", "closed", (1, 2, 4, 8), ratios_at([1.2, 0.5, 0.5, 0.7]))
+    assert backwards.against == () and backwards.pays == "above"
+
+
+def test_a_load_that_contradicts_the_fit_is_doubted():
+    asked = study(concurrency=(1, 2, 4, 8, 16, 32), rounds=3)
+    gains = (1 / 1.1, 1 / 0.6, 1 / 0.6, 1 / 0.6, 1 / 0.7, 1 / 1.1)
+    pairs = [
+        segment_with(asked, 12 * round + 2 * place + pruned, ARMS[pruned], load, rate, round=round)
+        for round, spread in enumerate((0.99, 1.0, 1.01))
+        for place, load in enumerate(asked.loads)
+        for pruned, rate in enumerate((1.0, gains[place] * spread))
+    ]
+    doubts = document_of(asked, asked_of(asked, pairs)).doubts
+    found = next(doubt for doubt in doubts if doubt.kind == "no steady gain")
+    assert found.sentence.startswith(
+        "throughput at concurrency 1 is on the other side of 1 than at the loads around it"
+    )
+    assert found.found == 1
 
 
 def test_vllm_s_pull_request_51221_breaks_even_between_1_and_2():

@@ -48,6 +48,13 @@ def test_each_outcome_has_its_advice():
     ]
 
 
+def test_an_interval_that_was_cut_off_is_no_advice():
+    low = advice(status="crossing", load=1.3, ci95=(1.0, 1.86))
+    high = advice(status="crossing", load=6.0, ci95=(5.0, 8.0), pays="above")
+    assert low[0].startswith("Measure longer, or other loads: ") and low[0].endswith("reaches the lowest load.")
+    assert high[0].endswith("reaches the highest load.")
+
+
 def test_quantities_that_disagree_are_said_together():
     both = [
         LoadBreakEven(quantity=name, loop="closed", status="never", measured=(1, 8))
@@ -55,8 +62,8 @@ def test_quantities_that_disagree_are_said_together():
     ]
     main = LoadBreakEven(quantity="throughput", loop="closed", status="always", measured=(1, 8))
     assert list(recommendation(with_break_evens(main, *both)))[1] == (
-        "Otherwise in the median TTFT and the 95th percentile of TTFT: "
-        "there pruning pays at no concurrency measured, 1 to 8."
+        "For the median TTFT and the 95th percentile of TTFT the answer differs: "
+        "pruning pays at no concurrency measured, 1 to 8."
     )
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from trio_profile.stats.crossing import exact_break_even, measured_break_even
+from trio_profile.stats.crossing import contradictions, exact_break_even, measured_break_even
 
 X = (0.2, 0.4, 0.6, 0.8)
 
@@ -129,3 +129,13 @@ def test_the_interval_contains_the_truth_as_often_as_it_says(ratios: str):
         held += found.ci95[0] <= 0.5 <= found.ci95[1]
     # 200 trials know a coverage of 95 % to ±3 %.
     assert held / trials >= 0.92
+
+
+def test_a_retention_on_the_other_side_of_1_than_the_fit_contradicts_it():
+    fit_below = noisy([1.1, 0.6, 0.6, 1.1])
+    assert contradictions(X, fit_below) == contradictions(X, fit_below, logarithmic=True) == (X[0],)
+    assert contradictions(X, noisy([0.9, 1.4, 1.4, 0.9])) == (X[3],)
+    for steady in ([0.5, 0.8, 1.2, 1.6], [1.6, 1.5, 1.4, 1.3], [0.5, 0.6, 0.7, 0.8]):
+        assert contradictions(X, noisy(steady)) == ()
+    assert contradictions(X, [[[1.02, 0.97, 1.05, 1.01, 0.98, 1.04]], *noisy([0.6, 0.7, 0.8])]) == ()
+    assert contradictions((), []) == ()

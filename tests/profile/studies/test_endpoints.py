@@ -264,7 +264,7 @@ def test_a_server_that_fails_under_load_keeps_what_was_measured(asked_small, tmp
         assert f"the pruned server {pruned.url} fails at concurrency" in said
         assert "HTTP 503: no luck with no key; finished segments are kept, and the same command goes on" in said
         segments = [line for line in _lines(out) if line["record"] == "segment"]
-        assert segments and not (out / "endpoints.json").exists()
+        assert segments and not (out / "study.toml").exists()
         pruned.fault, dense.models, pruned.models = "", ("other",), ("other",)
         assert "asked 'fake'; choose another --out" in complaint(capsys, *arguments)
         dense.models = pruned.models = ("fake",)
