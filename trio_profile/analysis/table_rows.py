@@ -30,7 +30,8 @@ Value = str | int | float | bool | None
 Flat = dict[str, Value]
 """A row: the value of each column."""
 
-_OF_THE_STUDY = ("model", "device", "dtype", "attention", "batch", "new_tokens", "seed")
+OF_THE_STUDY = ("model", "device", "dtype", "attention", "batch", "new_tokens", "seed")
+"""The columns that say what was asked. They are the same in every row."""
 
 
 def rows_of(document: Document, entries: str = "") -> list[Flat]:
@@ -189,7 +190,7 @@ def _evaluated(document: Evaluation) -> list[Flat]:
 
 
 def _of_study(study: Study) -> Flat:
-    return {name: getattr(study, name) for name in _OF_THE_STUDY}
+    return {name: getattr(study, name) for name in OF_THE_STUDY}
 
 
 def _doubts(doubts: Sequence[Doubt], cell: CellSummary, options: Any) -> str:

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from trio_profile.studies.logs import LOGGERS
+
 OUTPUT = "Output"
 """The last panel of a verb's help."""
 
@@ -41,4 +43,15 @@ MARKDOWN = Annotated[
     bool, typer.Option("--markdown", help="Print Markdown, for an issue or a pull request.", rich_help_panel=OUTPUT)
 ]
 LATEX = Annotated[bool, typer.Option("--latex", help="Print LaTeX, for a paper.", rich_help_panel=OUTPUT)]
+LOG = Annotated[
+    str | None,
+    typer.Option(
+        "--log",
+        metavar="LOGGER",
+        help=f"Also log the study, its numbers and its page to this logger: {', '.join(LOGGERS)}. "
+        "It needs the extra of the same name.",
+        rich_help_panel=OUTPUT,
+        show_default=False,
+    ),
+]
 DIRECTORY = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="A directory that holds a study (--out).")]

@@ -13,8 +13,10 @@ from typing import Annotated, Any, Literal
 import typer
 
 from trio_profile import units
-from trio_profile.cli.common_options import DRY_RUN, JSON, LATEX, MARKDOWN, OUTPUT, RESUME, STUDY_FILE
+from trio_profile.cli.common_options import DRY_RUN, JSON, LATEX, LOG, MARKDOWN, OUTPUT, RESUME, STUDY_FILE
 from trio_profile.cli.values import absolute, assignments, comma_list, name_or_path, one_or_more
+from trio_profile.cli.worker_options import ENGINE, OF_RAY
+from trio_profile.records.files import MEASUREMENTS
 from trio_profile.studies.kinds import FIELDS, Kind
 
 MODEL, METHOD, INPUT, CLAIM, SAMPLING = "Model", "Method", "Input", "Claim", "Sampling"
@@ -195,7 +197,7 @@ OPTIONS: dict[str, Option] = {
         int,
         "How many fresh processes measure each cell, one after another. They share `--seconds`. The interval covers "
         "the spread between them.",
-        "4 if the model loads in 20 seconds, otherwise 1",
+        "4 if the model loads in 20 seconds, otherwise 1; with workers 4",
         minimum=1,
     ),
     "precision": Option(
@@ -241,9 +243,11 @@ def parameters(kind: Kind) -> list[Parameter]:
     """The parameters of a kind's verb: the options that it takes, then those of every verb."""
     taken = [_parameter(name, kind) for name in OPTIONS if name in kind.options]
     directory = Path(kind.out) if kind.out else None
-    common = {"study": (STUDY_FILE, None), "out": (_out(kind), directory), "resume": (RESUME, True)}
+    common = {"study": (STUDY_FILE, None), "out": (_out(kind), directory), "resume": (RESUME, True), "log": (LOG, None)}
     common |= {name: (type_, False) for name, type_ in (("dry_run", DRY_RUN), ("json", JSON))}
     common |= {name: (type_, False) for name, type_ in (("markdown", MARKDOWN), ("latex", LATEX))}
+    if kind.file == MEASUREMENTS:
+        common |= {"engine": (ENGINE, None), **OF_RAY}
     return taken + [keyword(name, type_, default) for name, (type_, default) in common.items()]
 
 

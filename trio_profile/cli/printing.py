@@ -62,11 +62,18 @@ def show(
 
 
 def show_study(
-    finished: "Finished", form: Form, directory: Path | None = None, *, everything: bool = False, **display: Any
+    finished: "Finished",
+    form: Form,
+    directory: Path | None = None,
+    *,
+    everything: bool = False,
+    logged: str = "",
+    **display: Any,
 ) -> None:
     """Print a study in one form.
 
     directory: where it is kept; None if it is not kept.
+    logged: one line that says where it was logged.
     display: how the report is drawn, such as unit="flops" for the kind `flops`.
     """
     from trio_profile.studies import running
@@ -82,6 +89,17 @@ def show_study(
     )
     if form == "terminal" and finished.document.report:
         write(f"\nreport: {finished.document.report}")
+    if form == "terminal" and logged:
+        write(logged)
+
+
+def log(name: str | None, finished: "Finished", directory: Path) -> str:
+    """Log a study, and return one line about it. Empty if no logger is named. Raises LogError."""
+    if name is None:
+        return ""
+    from trio_profile.studies import logs
+
+    return logs.log(name, finished, directory)
 
 
 def listed(**parts: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.options import CLAIM, JSON, LATEX, MARKDOWN, OUTPUT
+from trio_profile.cli.options import CLAIM, JSON, LATEX, LOG, MARKDOWN, OUTPUT
 
 DIRECTORIES = Annotated[
     list[Path],
@@ -39,6 +39,7 @@ def command(
     directories: DIRECTORIES,
     out: OUT = None,
     claims: CLAIMS = None,
+    log: LOG = None,
     json: JSON = False,
     markdown: MARKDOWN = False,
     latex: LATEX = False,
@@ -51,13 +52,20 @@ def command(
     if len(directories) > 1:
         if claims is not None:
             raise typer.BadParameter("--claims goes with one study: name one directory")
+        if log is not None:
+            raise typer.BadParameter("--log goes with one study: name one directory")
         _several(directories, out, form)
         return
     from trio_profile.studies import running
 
+    if log is not None:
+        from trio_profile.studies import logs
+
+        running.read(directories[0])  # a directory without a study is refused before a server is asked
+        logs.require(log)
     found = running.write_report_again(directories[0], out, claims)
     printing.warn(found.warnings)
-    printing.show_study(found, form, directories[0])
+    printing.show_study(found, form, directories[0], logged=printing.log(log, found, directories[0]))
 
 
 def _several(directories: list[Path], out: Path | None, form: printing.Form) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trio_profile.cli import options, printing
+from trio_profile.cli import engines, options, printing
 from trio_profile.cli.exits import Interrupted
 from trio_profile.cli.progress import progress
 from trio_profile.studies.kinds import Kind, find
@@ -37,7 +37,7 @@ def described(command: Callable[..., None], kind: Kind, extra: Sequence[Paramete
 
 
 def run(kind: Kind, given: dict[str, Any]) -> Any:
-    """Run a study and print it. Returns its document, or None after a dry run.
+    """Run a study and print it. Returns its document, or None if nothing was measured here.
 
     given: the options of the verb, by name.
     """
@@ -45,10 +45,17 @@ def run(kind: Kind, given: dict[str, Any]) -> Any:
     if given["dry_run"]:
         _dry_run(kind, given, form)
         return None
+    if given["log"] is not None and given["out"] is None:
+        raise typer.BadParameter(f"--log {given['log']} takes the study from its directory: name one with --out")
+    engines.require_ray(given)
+    if given.get("engine") == "workers":
+        engines.write_for_workers(_study(kind, given), given)
+        return None
     finished = _finished(kind, given)
     printing.warn(finished.warnings)
+    logged = printing.log(given["log"], finished, given["out"])
     display = {name: given[name] for name in options.DISPLAY if given.get(name) is not None}
-    printing.show_study(finished, form, given["out"], **display)
+    printing.show_study(finished, form, given["out"], logged=logged, **display)
     return finished.document
 
 
@@ -65,14 +72,18 @@ def _dry_run(kind: Kind, given: dict[str, Any], form: printing.Form) -> None:
 
 
 def _finished(kind: Kind, given: dict[str, Any]) -> "Finished":
-    """The study after it has run. Raises Interrupted on Ctrl-C."""
-    out = given["out"]
+    """The study after it has run. Raises Interrupted on Ctrl-C, and LogError before it runs if it cannot be logged."""
+    out, logger = given["out"], given["log"]
     try:
         with progress() as watch:
             study = _study(kind, given)
-            from trio_profile.studies import running
+            from trio_profile.studies import logs, running
 
-            return running.run(study, out, resume=given["resume"], watch=watch)
+            if logger is not None:
+                logs.require(logger)
+            if given.get("engine") != "ray":
+                return running.run(study, out, resume=given["resume"], watch=watch)
+        return engines.run_on_ray(study, given)
     except KeyboardInterrupt as error:
         raise Interrupted(kept=out is not None and kind.goes_on) from error
 

@@ -11,13 +11,14 @@ from typing import Annotated, get_args
 
 import typer
 
-from trio_profile.cli import audit, check, env, export, gate, glossary, methods, models, report, show, study_verbs
+from trio_profile.cli import audit, check, env, export, gate, glossary, methods, models, report, show, study_verbs, work
 from trio_profile.cli.words import ExplainedCommand
 from trio_profile.studies.kinds import KINDS, Group
 
 VERBS: dict[Group, tuple[ModuleType, ...]] = {
     "Judge": (check, gate, audit),
     "Look": (show, report, export, methods, models, env, glossary),
+    "Run": (work,),
 }
 """Verbs that have a file each, by their heading in the help."""
 
@@ -26,11 +27,11 @@ def commands() -> Iterator[tuple[str, Group, Callable[..., None]]]:
     """Every verb with its heading and its function, in the order of the help."""
     for group in get_args(Group):
         files = {module.__name__.rpartition(".")[2]: module for module in VERBS.get(group, ())}
-        for name, module in files.items():
-            yield name, group, module.command
         for kind in KINDS.values():
             if kind.group == group and kind.name not in files:
                 yield kind.name, group, study_verbs.build(kind)
+        for name, module in files.items():
+            yield name, group, module.command
 
 
 app = typer.Typer(

@@ -11,6 +11,7 @@ from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings import recommendation
 from trio_profile.findings.blocks import Entry, Page, Report, Table, Terms
 from trio_profile.findings.definitions import ALLOCATORS, WAIT_POLICIES
+from trio_profile.records.run import Run
 from trio_profile.records.schema import Environment, Session, Study
 
 _Item = tuple[str, str | None]
@@ -56,6 +57,7 @@ def study_page(document: SweepDocument | Comparison | Ablation) -> Page:
             Terms("Asked", _present(_study(document)), detail=True),
             Terms("Measured on", _present(_environment(document.environment)), detail=True),
             sessions_table(document.sessions),
+            *([runs_table(document.runs, document.sessions)] if document.runs else []),
         ],
     )
 
@@ -116,22 +118,45 @@ def sessions_table(sessions: Sequence[Session], caption: str = "Sessions") -> Ta
     differing = [name for name in _VERSIONS if len({getattr(one.environment, name) for one in sessions}) > 1]
     if len({one.version for one in sessions}) > 1:
         differing.insert(0, "trio-profile")
-    columns = ["session", "started", "host", "commit", *differing, "CPU time of others", "command"]
+    engines = any(one.engine for one in sessions)
+    more = ["engine", "cores that it kept busy"] if engines else []
+    columns = ["session", "started", "host", "commit", *differing, "CPU time of others", *more, "command"]
     rows = [
-        [Entry(text or "–") for text in (units.exact(number), *_session(one, differing))]
+        [Entry(text or "–") for text in (units.exact(number), *_session(one, differing, engines))]
         for number, one in enumerate(sessions, start=1)
     ]
     return Table(caption, columns, rows, prose=True, detail=True)
 
 
-def _session(session: Session, differing: Sequence[str]) -> list[str | None]:
+def runs_table(runs: Sequence[Run], sessions: Sequence[Session]) -> Table:
+    """Which worker measured which block, and where."""
+    hosts = {session.id: session.environment.hostname for session in sessions}
+    columns = ("block", "what", "worker", "host", "time", "attempt", "given up")
+    rows = [
+        [
+            Entry(run.block),
+            Entry("counts" if run.number == 0 else f"times, process {run.number}"),
+            Entry(run.worker),
+            Entry(hosts.get(run.session, "–")),
+            Entry(units.duration(run.seconds)),
+            Entry(units.exact(run.attempt)),
+            Entry(run.failed or "–"),
+        ]
+        for run in runs
+    ]
+    return Table("Which worker measured which block", columns, rows, prose=True, detail=True)
+
+
+def _session(session: Session, differing: Sequence[str], engines: bool) -> list[str | None]:
     where = session.environment
+    cores = None if session.engine_cores is None else units.plain(round(session.engine_cores, 2))
     return [
         units.moment(session.started) if session.started else None,
         where.hostname,
         where.commit,
         *(session.version if name == "trio-profile" else getattr(where, name) for name in differing),
         None if session.busy is None else units.percent(session.busy, 0),
+        *([session.engine, cores] if engines else []),
         session.command,
     ]
 

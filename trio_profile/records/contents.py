@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from trio_profile.errors import StoreError
 from trio_profile.records.record import VERSION, Version
+from trio_profile.records.run import Run
 from trio_profile.records.schema import (
     Cell,
     Dense,
@@ -27,6 +28,7 @@ class Contents:
     dense: the dense model's quantities; None if they are not measured yet.
     picture: the picture whose kept tokens the cells have; None in old files, and before the first cell is counted.
     cells: one record for each cell that was begun, by the id of the cell.
+    runs: the finished runs of blocks, if several workers measured the study; otherwise empty.
     dropped: one sentence for each line that could not be read.
     """
 
@@ -36,7 +38,14 @@ class Contents:
     dense: Dense | None = None
     picture: Picture | None = None
     cells: dict[str, Measurement] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+    _ids: set[str] = field(init=False, repr=False)
+    _kinds: list[Environment] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._ids = {session.id for session in self.sessions}
+        self._kinds = [session.environment for session in self.sessions]
 
     @property
     def environment(self) -> Environment:
@@ -59,6 +68,7 @@ class Contents:
             case Session():
                 self._require_new(record)
                 self.sessions.append(record)
+                self._ids.add(record.id)
             case Dense():
                 self._require_session("dense", record.session)
                 self.dense = record
@@ -75,16 +85,18 @@ class Contents:
                 self._add_timing(record.cell, Timing(**{name: getattr(record, name) for name in Timing.model_fields}))
 
     def _require_new(self, session: Session) -> None:
-        if session.id in {earlier.id for earlier in self.sessions}:
+        if session.id in self._ids:
             raise StoreError(f"session.id: {session.id!r} is an earlier session")
-        compared = [session.environment.compared_with(earlier.environment) for earlier in self.sessions]
+        if any(session.environment.identity == kind.identity for kind in self._kinds):
+            return  # a study of many workers has thousands of sessions
+        compared = [session.environment.compared_with(kind) for kind in self._kinds]
         if any(now != before for now, before in compared):
             raise StoreError(f"session.environment: {session.id!r} ran on another kind of machine than the first one")
+        self._kinds.append(session.environment)
 
     def _require_session(self, record: str, *ids: str) -> None:
-        known = {session.id for session in self.sessions}
         for session in ids:
-            if session not in known:
+            if session not in self._ids:
                 raise StoreError(f"{record}.session: {session!r} is no session of this file")
 
     def _require_answers(self, measurement: Measurement) -> None:

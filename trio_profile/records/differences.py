@@ -9,8 +9,11 @@ from trio_profile.errors import StoreError
 from trio_profile.records.session import Environment, FileDigest, Session
 from trio_profile.records.study import Study
 
+OTHER_OUT = "choose another --out"
+"""The way out of most differences."""
 
-def require_same(what: str, stored: dict, given: dict, directory: Path) -> None:
+
+def require_same(what: str, stored: dict, given: dict, directory: Path, way_out: str = OTHER_OUT) -> None:
     """Raise StoreError if what a directory holds differs from what is given now. The message names the fields.
 
     what: `study` or `environment`.
@@ -19,13 +22,15 @@ def require_same(what: str, stored: dict, given: dict, directory: Path) -> None:
         _difference(name, stored.get(name), value) for name, value in given.items() if stored.get(name) != value
     ]
     if differences:
-        raise StoreError(f"{directory} holds another {what}: {'; '.join(differences)}; choose another --out")
+        raise StoreError(f"{directory} holds another {what}: {'; '.join(differences)}; {way_out}")
 
 
-def require_same_environment(sessions: Sequence[Session], given: Environment, directory: Path) -> None:
+def require_same_environment(
+    sessions: Sequence[Session], given: Environment, directory: Path, way_out: str = OTHER_OUT
+) -> None:
     """Raise StoreError if a session ran on another kind of machine. What an old session lacks is not compared."""
     for session in sessions:
-        require_same("environment", *session.environment.compared_with(given), directory)
+        require_same("environment", *session.environment.compared_with(given), directory, way_out)
 
 
 def require_same_inputs(

@@ -9,6 +9,7 @@ from pydantic import ValidationError, model_validator
 from trio_profile.errors import StoreError
 from trio_profile.reading import parse_json, read_bytes
 from trio_profile.records.record import FORMAT, VERSION, Record, Version, first_problem
+from trio_profile.records.run import Run
 from trio_profile.records.session import Environment, Session
 from trio_profile.records.study import Study
 from trio_profile.records.versions import is_newer_minor
@@ -40,10 +41,12 @@ class StudyDocument(Document):
 
     environment: the machine of the first session.
     study: what was asked.
+    runs: the runs of blocks, if several workers measured the study; otherwise empty.
     """
 
     environment: Environment
     study: Study
+    runs: tuple[Run, ...] = ()
 
     @model_validator(mode="before")
     @classmethod

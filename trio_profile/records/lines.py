@@ -8,10 +8,11 @@ from pydantic import ValidationError
 from trio_profile.errors import StoreError
 from trio_profile.reading import parse_json
 from trio_profile.records.record import FORMAT, Record, first_problem
+from trio_profile.records.run import Run
 from trio_profile.records.schema import Dense, Header, Measurement, Picture, Session, TimingLine
 from trio_profile.records.versions import is_newer_minor
 
-Line = Header | Session | Dense | Picture | Measurement | TimingLine
+Line = Header | Session | Dense | Picture | Measurement | TimingLine | Run
 RECORDS: dict[str, type[Line]] = {
     "header": Header,
     "session": Session,
@@ -19,6 +20,7 @@ RECORDS: dict[str, type[Line]] = {
     "picture": Picture,
     "measurement": Measurement,
     "timing": TimingLine,
+    "run": Run,
 }
 _BEGINNING = b'{"record":"header"'
 """How the header line of every store begins."""

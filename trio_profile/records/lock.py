@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,10 @@ LOCK = ".lock"
 HOLDER = ".lock.json"
 """Who holds the lock."""
 _DESCRIPTORS: list[int] = []
+
+
+class LockedError(StoreError):
+    """Another process has locked a file."""
 
 
 class Holder(Record):
@@ -39,21 +43,34 @@ class Holder(Record):
 
 @contextmanager
 def lock_directory(directory: Path) -> Iterator[None]:
-    """Lock a directory against other processes. Raises StoreError, naming the process that has locked it."""
+    """Lock a directory against other processes. Raises LockedError, naming the process that has locked it."""
+    with lock_file(directory / LOCK, lambda: f"another process is writing to {directory}{_named(directory)}"):
+        try:
+            holder = Holder(host=socket.gethostname(), pid=os.getpid(), since=datetime.now(UTC))
+            write_whole(directory / HOLDER, holder.model_dump_json() + "\n")
+            yield
+        finally:
+            with suppress(OSError):
+                (directory / HOLDER).unlink(missing_ok=True)
+
+
+@contextmanager
+def lock_file(path: Path, taken: Callable[[], str]) -> Iterator[None]:
+    """Lock a file against other processes. It is made if it is missing, and stays.
+
+    taken: says who has locked it, for the LockedError that is raised then.
+    Raises StoreError if the file cannot be locked for another reason.
+    """
     try:
-        descriptor = _lock(directory / LOCK)
+        descriptor = _lock(path)
     except BlockingIOError as error:
-        raise StoreError(f"another process is writing to {directory}{_named(directory)}: wait for it to end") from error
+        raise LockedError(f"{taken()}: wait for it to end") from error
     except OSError as error:
-        raise cannot_write(directory, error) from error
+        raise cannot_write(path.parent, error) from error
     _DESCRIPTORS.append(descriptor)
     try:
-        holder = Holder(host=socket.gethostname(), pid=os.getpid(), since=datetime.now(UTC))
-        write_whole(directory / HOLDER, holder.model_dump_json() + "\n")
         yield
     finally:
-        with suppress(OSError):
-            (directory / HOLDER).unlink(missing_ok=True)
         _DESCRIPTORS.remove(descriptor)
         os.close(descriptor)
 

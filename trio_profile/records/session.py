@@ -82,6 +82,8 @@ class Session(Record):
     processes: the number of processes among which this session divides the time of a cell.
     load_seconds: time that the process needed to import the libraries and to load the model.
     busy: share of all CPUs' time that other processes used at the start, 0 to 1; None if the system does not say it.
+    engine: the program that started this process on a cluster, such as `ray 2.60.0`; empty if there was none.
+    engine_cores: how many cores the engine's own processes kept busy while the model loaded; None without an engine.
     version: version of trio-profile.
     inputs: the digests of the files that were measured, by name: `model/config.json`, `image`, `questions`.
     """
@@ -95,5 +97,7 @@ class Session(Record):
     processes: OneOrMore = 1
     load_seconds: Annotated[float, Field(ge=0)] = 0.0
     busy: Annotated[float, Field(ge=0)] | None = None
+    engine: str = ""
+    engine_cores: Annotated[float, Field(ge=0)] | None = None
     version: str = ""
     inputs: dict[str, FileDigest] = Field(default_factory=dict)

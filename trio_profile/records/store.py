@@ -20,6 +20,7 @@ from trio_profile.records.lines import HeaderError, Line, LineReader, is_cut_off
 from trio_profile.records.schema import Dense, Environment, Header, Measurement, Picture, Session, Study, TimingLine
 from trio_profile.records.session import FileDigest
 from trio_profile.records.versions import is_newer_minor, is_older
+from trio_profile.records.workers import is_for_workers, read_workers, worker_files
 from trio_profile.records.writing import append_line, cannot_write, make_directory, require_regular, write_whole
 
 _L = TypeVar("_L", bound=Line)
@@ -44,15 +45,21 @@ class Store:
         Raises StoreError if something else has the name of the file, or if it cannot be read.
         """
         require_regular(self.path)
-        return self.path.exists() and _holds_records(self._bytes())
+        if not self.path.exists():
+            return bool(worker_files(self.directory))
+        return _holds_records(self._bytes())
 
     def read(self) -> Contents:
         """Read all complete records. The last record of a cell replaces its earlier ones.
+
+        If several workers measured the study, their files are read as one store.
 
         Raises StoreError if there is no store, if the file is not a store, or if its major version is another one.
         """
         require_regular(self.path)
         if not self.path.exists():
+            if files := worker_files(self.directory):
+                return read_workers(files, self.directory)
             raise StoreError(
                 f"{self.directory} holds no {MEASUREMENTS}: name a directory of `sweep`, `compare` or `ablate`"
             )
@@ -94,6 +101,8 @@ class Store:
         Raises StoreError if the study, the environment or a file that is measured differs (it names what differs), or
         if nothing can be written.
         """
+        if is_for_workers(self.directory):
+            raise StoreError(f"workers measure the study in {self.directory}: run `trio-profile work {self.directory}`")
         make_directory(self.directory)
         header = Header(study=study)
         if self.exists():

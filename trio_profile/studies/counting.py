@@ -70,16 +70,20 @@ def count(workload: Workload, planned: PlannedCell, study: Study) -> Counts:
     }
 
 
-def memory_failure(cell: Cell, error: Exception) -> Measurement:
-    """Return the record of a cell that ran out of memory. Any other error is raised again."""
+def failure_of(cell: Cell, error: Exception, *, keep_faults: bool = False) -> Measurement:
+    """Return the record of a cell that ran out of memory. Any other error is raised again.
+
+    keep_faults: other errors become the record of a failed cell too.
+    """
     out_of_memory = isinstance(error, torch.OutOfMemoryError | MemoryError) or any(
         message in str(error) for message in _OUT_OF_MEMORY_ON_CPU
     )
-    if not out_of_memory:
+    if not out_of_memory and not keep_faults:
         raise error
-    if torch.cuda.is_available():
+    if out_of_memory and torch.cuda.is_available():
         torch.cuda.empty_cache()
-    return Measurement(cell=cell, status="failed", reason=f"out of memory: {first_line(error)}"[:300])
+    name = "out of memory" if out_of_memory else type(error).__name__
+    return Measurement(cell=cell, status="failed", reason=f"{name}: {first_line(error)}"[:300])
 
 
 def _count_memory_and_launches(workload: Workload, method: Method | None) -> Counts:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -65,28 +65,37 @@ def measure(study: Study, directory: Path, command: str, skip: frozenset[str], w
         "directory": str(directory),
         "command": command,
         "skip": sorted(skip),
-        "threads": sys.modules["torch"].get_num_threads() if "torch" in sys.modules else None,
     }
-    with _process() as process:
-        assert process.stdin is not None and process.stdout is not None
-        # Writing fails if the process has ended. Its exit code then says why.
-        with suppress(OSError):
-            process.stdin.write(json.dumps(request) + "\n")
-            process.stdin.flush()
-        for line in process.stdout:
-            answer = json.loads(line)
-            if "step" in answer:
-                watch(Step(*answer["step"]))
-            elif "error" in answer:
-                raise _error(answer)
-            else:
-                return
-        raise MeasurementError(f"the measuring process {_end(process.wait())}; what was measured before is kept")
+    with start() as process:
+        for answer in ask(process, "session", request):
+            watch(Step(*answer["step"]))
+
+
+def ask(process: "subprocess.Popen[str]", task: str, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Send a request to a process that has just started, and yield its answers until it is done.
+
+    task: `session` measures one session of a study, `worker` is one process of a worker.
+    Raises the error that the process met, and MeasurementError if it is killed.
+    """
+    assert process.stdin is not None and process.stdout is not None
+    threads = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else None
+    # Writing fails if the process has ended. Its exit code then says why.
+    with suppress(OSError):
+        process.stdin.write(json.dumps({**request, "task": task, "threads": threads}) + "\n")
+        process.stdin.flush()
+    for line in process.stdout:
+        answer = json.loads(line)
+        if "error" in answer:
+            raise _error(answer)
+        if "done" in answer:
+            return
+        yield answer
+    raise MeasurementError(f"the measuring process {_end(process.wait())}; what was measured before is kept")
 
 
 @contextmanager
-def _process() -> Iterator["subprocess.Popen[str]"]:
-    """Start the process, and end it with everything that it started."""
+def start() -> Iterator["subprocess.Popen[str]"]:
+    """Start a process that waits for a request, and end it with everything that it started."""
     process = subprocess.Popen(
         # -P: Python does not put the working directory before the path of this process, which follows as an argument.
         [sys.executable, "-P", "-c", _START, json.dumps(sys.path)],
@@ -105,11 +114,16 @@ def _process() -> Iterator["subprocess.Popen[str]"]:
         with suppress(OSError):
             if process.stdin is not None:
                 process.stdin.close()
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        kill(process)
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    """End a process that `start` has started, with everything that it started itself."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _end(code: int) -> str:
@@ -168,17 +182,9 @@ def answer_request() -> None:
     try:
         import torch
 
-        from trio_profile.studies.measuring import measure as measure_here
-
-        if request["threads"] is not None and request["threads"] != torch.get_num_threads():
-            torch.set_num_threads(request["threads"])
-        measure_here(
-            Study.model_validate(request["study"]),
-            Path(request["directory"]),
-            lambda step: say({"step": [step.text, step.done, step.total]}),
-            command=request["command"],
-            skip=frozenset(request["skip"]),
-        )
+        if (threads := request.pop("threads")) is not None and threads != torch.get_num_threads():
+            torch.set_num_threads(threads)
+        _TASKS[request.pop("task")](request, say)
     except Exception as error:
         if os.environ.get("TRIO_PROFILE_TRACEBACK") and not isinstance(error, ProfileError):
             import traceback
@@ -187,6 +193,32 @@ def answer_request() -> None:
         say(_described(error))
     else:
         say({"done": True})
+
+
+def _measure_session(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
+    from trio_profile.studies.measuring import measure as measure_here
+
+    measure_here(
+        Study.model_validate(request["study"]),
+        Path(request["directory"]),
+        _told(say),
+        command=request["command"],
+        skip=frozenset(request["skip"]),
+    )
+
+
+def _work(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
+    from trio_profile.studies import worker
+
+    study, directory = Study.model_validate(request.pop("study")), Path(request.pop("directory"))
+    worker.work(worker.Asked(study, directory, **request), _told(say), say)
+
+
+def _told(say: Callable[[dict[str, Any]], None]) -> Watch:
+    return lambda step: say({"step": [step.text, step.done, step.total]})
+
+
+_TASKS = {"session": _measure_session, "worker": _work}
 
 
 def _end_with(stream: IO[str]) -> None:

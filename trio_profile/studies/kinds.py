@@ -23,7 +23,7 @@ FIELDS = {
 }
 """The options of the command line whose field of Study has another name."""
 
-Group = Literal["Measure", "Explain", "Judge", "Paper", "Look"]
+Group = Literal["Measure", "Explain", "Judge", "Paper", "Look", "Run"]
 """The headings in the help of the command line."""
 
 MODEL = ("model", "layers", "option", "device", "dtype", "attention", "seed", "pixels")
@@ -40,8 +40,8 @@ class Kind:
     name: name of the kind, and of its verb on the command line.
     group: the heading under which the help lists it.
     summary: its help. The first line says what it does.
-    options: its options, by their names on the command line. Every kind also has `study`, `out`, `resume`, `dry_run`
-        and `json`.
+    options: its options, by their names on the command line. Every kind also has `study`, `out`, `resume`, `log`,
+        `dry_run` and `json`.
     runner: the function that measures: `run(study, directory, watch)`. It returns the document. The runner of a kind
         that is measured cell by cell writes its cells to `directory` instead.
     document: the class of the document. For a kind that is measured cell by cell: the function that makes the document

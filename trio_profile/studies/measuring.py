@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from trio_core.errors import TrioError
 from trio_profile.errors import StoreError
@@ -21,7 +22,7 @@ from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Dense, Measurement, Picture, Study, TimingLine
 from trio_profile.records.store import Store
 from trio_profile.studies import sessions
-from trio_profile.studies.counting import count, measure_dense, memory_failure
+from trio_profile.studies.counting import count, failure_of, measure_dense
 from trio_profile.studies.duration import Pace, import_seconds
 from trio_profile.studies.kinds import find
 from trio_profile.studies.plan import Plan, PlannedCell, resolve
@@ -103,6 +104,7 @@ class Setup:
     least_pairs: the least number of pairs of each cell.
     pace: the seconds that the dense model needs.
     reference: the dense model's answers; None if there are no questions, or if every cell has answered them.
+    keep_faults: whether a cell whose method raises is recorded as failed. Otherwise the error is raised.
     """
 
     study: Study
@@ -116,6 +118,7 @@ class Setup:
     least_pairs: int
     pace: Pace
     reference: fidelity.Reference | None
+    keep_faults: bool = False
 
     def parts(self, cells: Sequence[PlannedCell]) -> dict[str, Parts]:
         """Return the expected seconds of each cell in this session by part: its counts, its questions, its pairs."""
@@ -146,7 +149,8 @@ def measure_block(
     A cell that runs out of memory, or that its method refuses, does not stop the others.
 
     settled_ms: the dense prefill of an earlier block in this process; None if this is the first.
-    Raises a TrioError if a method refuses a cell and refusals are not recorded.
+    Raises a TrioError if a method refuses a cell and refusals are not recorded. Any other error of a method is raised
+    too, unless the setup keeps faults.
     """
     counted = [planned for planned in block if planned.cell.id in setup.counted]
     for planned in block:
@@ -155,14 +159,12 @@ def measure_block(
         try:
             yield _count(setup, planned, steps)
             counted.append(planned)
-        except TrioError as error:
-            if not find(setup.study.verb).keep_refusals:
-                raise
+        except Exception as error:
             steps.finish(planned)
-            yield Measurement(cell=planned.cell, status="refused", reason=str(error))
-        except (MemoryError, RuntimeError) as error:
-            steps.finish(planned)
-            yield memory_failure(planned.cell, error)
+            if isinstance(error, TrioError) and find(setup.study.verb).keep_refusals:
+                yield Measurement(cell=planned.cell, status="refused", reason=str(error))
+            else:
+                yield _failure(setup, planned, error)
     if setup.only_counts:
         for planned in counted:
             steps.finish(planned)
@@ -216,16 +218,27 @@ def _time(
                 pairs=times.pairs,
                 stopped=times.stopped,
             )
-    except (MemoryError, RuntimeError) as error:
+    except Exception as error:
         # It is unknown which of several cells ran out of memory, so each is measured alone.
         left = [planned for index, planned in enumerate(cells) if index not in finished]
-        failure = memory_failure(left[0].cell, error)
+        failure = _failure(setup, left[0], error)
         if len(left) == 1:
             steps.finish(left[0])
             yield failure
             return
         for planned in left:
             yield from _time(setup, [planned], steps, settled_ms)
+
+
+def _failure(setup: Setup, planned: PlannedCell, error: Exception) -> Measurement:
+    """Return the record of a cell that failed. Raises the error if it is not to be recorded.
+
+    If the dense model does not run either, the fault is not the cell's, and the dense model's error is raised.
+    """
+    failure = failure_of(planned.cell, error, keep_faults=setup.keep_faults)
+    if setup.keep_faults:
+        latency.run(setup.workload, setup.clock)
+    return failure
 
 
 def _blocks(study: Study, cells: Sequence[PlannedCell]) -> Iterator[list[PlannedCell]]:
@@ -238,35 +251,61 @@ def _blocks(study: Study, cells: Sequence[PlannedCell]) -> Iterator[list[Planned
         yield list(block)
 
 
+@dataclass(frozen=True)
+class Warm:
+    """A model that has run, in a process that may measure now.
+
+    reference: the dense model's answers; None if there are no questions, or if this process asks none.
+    """
+
+    plan: Plan
+    clock: Clock
+    pace: Pace
+    reference: fidelity.Reference | None
+
+    def setup(self, **fields: Any) -> Setup:
+        """Return the setup of some cells. fields: those of `Setup` that are not known yet."""
+        return Setup(
+            study=self.plan.study,
+            workload=self.plan.workload,
+            clock=self.clock,
+            pace=self.pace,
+            reference=self.reference,
+            **fields,
+        )
+
+
+def warm_up(plan: Plan, clock: Clock | None, watch: Watch, *, asks: bool) -> Warm:
+    """Run the model twice. asks: whether the dense model also answers all questions."""
+    study, workload = plan.study, plan.workload
+    clock = clock or clock_for(workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
+    watch(Step("warming up"))
+    latency.run(workload, clock)
+    generation = _seconds(lambda: latency.run(workload, clock))
+    start = time.perf_counter()
+    reference = _reference(study, workload, watch) if asks else None
+    questions = time.perf_counter() - start if asks else 0.0
+    pace = Pace(generation=generation, count=COUNT_OVER_GENERATION * generation, questions=questions)
+    return Warm(plan, clock, pace, reference)
+
+
 def _prepare(plan: Plan, cells: Sequence[PlannedCell], contents: Contents, clock: Clock | None, watch: Watch) -> Setup:
     """Warm the model up, and ask the dense model all questions if a cell has not answered them yet.
 
     cells: those that this session measures.
     """
-    study, workload = plan.study, plan.workload
-    clock = clock or clock_for(workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
+    study = plan.study
     counted = frozenset(planned.cell.id for planned in cells if sessions.is_counted(contents, planned.cell))
-    watch(Step("warming up"))
-    latency.run(workload, clock)
-    generation = _seconds(lambda: latency.run(workload, clock))
-    reference, questions = None, 0.0
-    if contents.dense is None or any(planned.cell.id not in counted for planned in cells):
-        _require_same_questions(study, workload, contents)
-        start = time.perf_counter()
-        reference = _reference(study, workload, watch)
-        questions = time.perf_counter() - start
-    return Setup(
-        study,
-        workload,
-        clock,
-        contents.sessions[-1].id,
-        study.seed + len(contents.sessions) - 1,
-        counted,
-        sessions.only_counts(study, contents, [planned.cell for planned in cells]),
-        sessions.seconds_by_cell(study, contents, [planned.cell for planned in cells]),
-        sessions.least_pairs(contents.sessions[-1].processes),
-        Pace(generation=generation, count=COUNT_OVER_GENERATION * generation, questions=questions),
-        reference,
+    asks = contents.dense is None or any(planned.cell.id not in counted for planned in cells)
+    if asks:
+        _require_same_questions(study, plan.workload, contents)
+    return warm_up(plan, clock, watch, asks=asks).setup(
+        session=contents.sessions[-1].id,
+        seed=study.seed + len(contents.sessions) - 1,
+        counted=counted,
+        only_counts=sessions.only_counts(study, contents, [planned.cell for planned in cells]),
+        seconds=sessions.seconds_by_cell(study, contents, [planned.cell for planned in cells]),
+        least_pairs=sessions.least_pairs(contents.sessions[-1].processes),
     )
 
 

@@ -1,7 +1,7 @@
 """Run, read and report a study of any kind. Nothing here imports torch before a study runs."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
@@ -13,10 +13,11 @@ from trio_profile.progress import Watch, ignore
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
 from trio_profile.records.documents import read_document, write_document
 from trio_profile.records.files import ANSWERS, MEASUREMENTS, REPORT, STUDY, TRACE
-from trio_profile.records.lock import HOLDER, LOCK, lock_directory
+from trio_profile.records.lock import HOLDER, LOCK, LockedError, lock_directory
 from trio_profile.records.store import Store, to_toml
 from trio_profile.records.study import Study
 from trio_profile.records.targets import require_writable
+from trio_profile.records.workers import worker_files
 from trio_profile.records.writing import make_directory, require_regular, write_whole
 from trio_profile.render import html
 from trio_profile.render.signature import require_ours
@@ -77,7 +78,8 @@ def read(directory: Path) -> Finished:
     if file == MEASUREMENTS:
         contents = Store(directory).read()
         kind = find(contents.study.verb)
-        return Finished(kind, kind.load("document")(contents), tuple(contents.dropped))
+        document = kind.load("document")(contents).model_copy(update={"runs": tuple(contents.runs)})
+        return Finished(kind, document, tuple(contents.dropped))
     kind = next(kind for kind in KINDS.values() if kind.file == file)
     return Finished(kind, read_document(directory / kind.file, kind.load("document")))
 
@@ -95,6 +97,16 @@ def write_report_again(directory: Path, out: Path | None = None, claims: str | N
         return _write_page(replace(read(directory), claims=claims), out)
     with lock_directory(directory):
         return _write_page(replace(read(directory), claims=claims), directory / REPORT)
+
+
+def write_report_if_free(directory: Path) -> Path:
+    """Write the page of a finished study, unless another process is writing it. Return its path.
+
+    Raises StoreError if it cannot be written.
+    """
+    with suppress(LockedError), lock_directory(directory):
+        write_report(read(directory), directory)
+    return directory / REPORT
 
 
 def findings(finished: Finished, **display: Any) -> Report:
@@ -144,7 +156,8 @@ def _study_files(directory: Path) -> list[str]:
     files = dict.fromkeys(kind.file for kind in KINDS.values())
     for name in files:
         require_regular(directory / name)
-    return [name for name in files if (directory / name).is_file() and (directory / name).stat().st_size]
+    found = [name for name in files if (directory / name).is_file() and (directory / name).stat().st_size]
+    return found or [MEASUREMENTS] * bool(worker_files(directory))
 
 
 def _is_unfinished(out: Path, kind: Kind) -> bool:

@@ -11,13 +11,14 @@ from math import ceil
 from pathlib import Path
 
 from trio_profile import units
-from trio_profile.errors import MeasurementError
+from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.inputs.host import command_line
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Cell, Study
 from trio_profile.records.store import Store
 from trio_profile.records.study import PROCESSES
+from trio_profile.records.workers import is_for_workers
 from trio_profile.stats.stopping import LEAST_SAMPLES
 from trio_profile.studies import fresh
 
@@ -40,6 +41,8 @@ def run(study: Study, directory: Path, watch: Watch = ignore) -> Contents:
         from trio_profile.inputs.environment import collect
 
         return store.require(study, collect(study.device, fresh=uses_fresh_processes(study)), input_digests(study))
+    if is_for_workers(directory):
+        raise StoreError(f"workers measure the study in {directory}: run `trio-profile work {directory}`")
     if not uses_fresh_processes(study):
         from trio_profile.studies.measuring import measure
 

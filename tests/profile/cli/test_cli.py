@@ -15,6 +15,7 @@ GROUPS = {
     "Judge": ["check", "gate", "audit"],
     "Paper": ["ablate", "theory"],
     "Look": ["show", "report", "export", "methods", "models", "env", "glossary"],
+    "Run": ["work"],
 }
 
 
@@ -93,6 +94,10 @@ def test_an_argument_that_is_missing_names_the_help(capsys):
         (["ablate", "--pixels", "few,many"], "--pixels 'few,many' is not a comma list of numbers"),
         (["sweep", "--batch", "0"], "batch = 0"),
         (["report", "nowhere"], "nowhere does not exist"),
+        (["report", "nowhere", "--log", "mlflow"], "nowhere does not exist"),
+        (["report", "one", "two", "--log", "mlflow"], "--log goes with one study: name one directory"),
+        (["sweep", "--log", "nosuch"], "--log nosuch: there is no such logger; choose mlflow"),
+        (["flops", "--log", "mlflow"], "--log mlflow takes the study from its directory: name one with --out"),
         (["audit", "trio-2062"], "claims 'trio-2062' are not built in"),
         (["audit", "nowhere.yaml"], "nowhere.yaml is no file"),
         (["env", "--device", "cuda:7"], "cuda:7"),

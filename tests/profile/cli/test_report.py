@@ -92,3 +92,12 @@ def test_claims_beside_several_studies_are_refused(kept, tmp_path, capsys):
     assert "--claims goes with one study" in complaint(
         capsys, "report", kept, tmp_path / "other", "--claims", "trio-2026"
     )
+
+
+def test_a_kept_study_is_logged_to_mlflow_once(kept, tmp_path, capsys, monkeypatch):
+    pytest.importorskip("mlflow", reason="the extra `mlflow` is not installed")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    for what in ("is logged as", "was logged before, as"):
+        assert run(["report", str(kept), "--log", "mlflow"]) == 0
+        assert capsys.readouterr().out.splitlines()[-1].startswith(f"mlflow: the study {what} run ")
+    assert document(capsys, "report", kept, "--log", "mlflow")["study"]["verb"] == "sweep"

@@ -13,11 +13,14 @@ from tests.profile.command import complaint, document
 from trio_core.methods.method import registry
 from trio_profile.cli import options, run, study_verbs
 from trio_profile.cli.verbs import app
+from trio_profile.cli.worker_options import OF_RAY, WORKERS
+from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.record import VERSION
 from trio_profile.studies.kinds import KINDS
+from trio_profile.studies.logs import LOGGERS, Logger
 
 pytestmark = pytest.mark.usefixtures("without_fvcore")
-COMMON = ("--study", "--out", "--resume", "--dry-run", "--json", "--markdown", "--latex")
+COMMON = ("--study", "--out", "--resume", "--log", "--dry-run", "--json", "--markdown", "--latex")
 VERBS: dict[str, Any] = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
 CALLED: dict[str, Any] = {command.name or "": command.callback for command in app.registered_commands}
 OTHERS = list(zip(KINDS, [*list(KINDS)[1:], next(iter(KINDS))], strict=True))
@@ -53,8 +56,9 @@ def test_a_verb_takes_the_options_of_its_kind(kind):
     verb = seen(kind)
     assert set(KINDS[kind].options) <= set(verb)
     assert set(verb) - set(KINDS[kind].options) <= {
-        *("study", "out", "resume", "dry_run", "json", "markdown", "latex"),
+        *("study", "out", "resume", "log", "dry_run", "json", "markdown", "latex"),
         *(("new", "strict") if kind == "audit" else ()),
+        *(("engine", *OF_RAY) if KINDS[kind].file == MEASUREMENTS else ()),
     }
 
 
@@ -71,7 +75,7 @@ def test_an_option_of_two_verbs_has_one_name_one_type_and_one_help():
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_option_has_a_help_and_a_panel(kind):
     panels = [one.rich_help_panel for one in VERBS[kind].params if one.name != "help" and one.opts[0].startswith("-")]
-    known = [options.MODEL, options.METHOD, options.INPUT, options.CLAIM, options.SAMPLING, options.OUTPUT]
+    known = [options.MODEL, options.METHOD, options.INPUT, options.CLAIM, options.SAMPLING, options.OUTPUT, WORKERS]
     assert all(option.help for option in seen(kind).values())
     assert set(panels) <= set(known)
     if kind != "audit":  # its own options come after those of every verb
@@ -187,6 +191,48 @@ def test_an_extra_that_is_missing_is_named(capsys, monkeypatch):
     said = complaint(capsys, "eval", "--tasks", "pope")
     assert "eval needs the extra 'eval'" in said
     assert "pip install 'trio-profile[eval]'" in said
+
+
+@pytest.fixture
+def logger(tmp_path, monkeypatch):
+    """A function that makes the logger `mine`, whose module has this text."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(LOGGERS, "mine", Logger("mine", "my_logger", "mine"))
+    return (tmp_path / "my_logger.py").write_text
+
+
+def test_a_study_is_logged_and_the_document_stays_alone_on_standard_output(swept, sweep_arguments, logger, capsys):
+    logger("print('banner')\ndef check(): ...\ndef send(entry): return f'mine: {entry.params[\"verb\"]} is logged'")
+    out, printed = swept
+    assert document(capsys, *sweep_arguments, "--out", out, "--log", "mine")["report"]
+    assert run([*sweep_arguments, "--out", str(out), "--log", "mine"]) == 0
+    assert capsys.readouterr().out == f"{printed}mine: sweep is logged\n"
+
+
+def test_what_cannot_be_logged_is_not_measured(logger, tmp_path, capsys):
+    logger("def check(): raise OSError('the server is gone')")
+    said = complaint(capsys, "flops", "--device", "cpu", "--out", tmp_path / "out", "--log", "mine")
+    assert said == "trio-profile: error: --log mine: the server is gone"
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_was_measured_is_kept_if_it_cannot_be_logged(logger, tmp_path, capsys):
+    logger("def check(): ...\ndef send(entry): raise OSError('the server is gone')")
+    out = tmp_path / "out"
+    said = complaint(capsys, "flops", "--device", "cpu", "--out", out, "--log", "mine")
+    assert said.endswith(f"the server is gone; the study is kept, and `trio-profile report {out} --log mine` logs it")
+    assert document(capsys, "report", out)["study"]["verb"] == "flops"
+
+
+def test_a_missing_logger_is_named_before_anything_is_measured(tmp_path, capsys, monkeypatch):
+    (tmp_path / "mlflow.py").write_text("raise ModuleNotFoundError(\"No module named 'mlflow'\")\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    said = complaint(capsys, "sweep", "--out", tmp_path / "out", "--log", "mlflow")
+    assert said == (
+        "trio-profile: error: --log mlflow needs the extra 'mlflow' (No module named 'mlflow'): "
+        "pip install 'trio-profile[mlflow]'"
+    )
+    assert not (tmp_path / "out").exists()
 
 
 def test_options_on_the_line_override_the_study_file(checkpoint, tmp_path, capsys):

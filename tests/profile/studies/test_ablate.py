@@ -179,9 +179,18 @@ def test_the_verb_prints_a_document_or_tables_and_is_rebuilt(tiny_study: Study, 
     line += ["--cell-seconds", "0.01", "--precision", "0.5", "--out", str(out)]
     assert run([*line, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert {"format", "version", "sessions", "environment", "study", "dense", "groups", "doubts", "report"} == set(
-        document
-    )
+    assert {
+        "format",
+        "version",
+        "sessions",
+        "environment",
+        "study",
+        "dense",
+        "groups",
+        "doubts",
+        "report",
+        "runs",
+    } == set(document)
     assert [[row["variant"] for row in group["rows"]] for group in document["groups"]] == [["tail", "autograd"]]
     tail, autograd = document["groups"][0]["rows"]
     assert tail["default"] and not autograd["default"] and autograd["options"] == {"saliency": "autograd"}

@@ -6,7 +6,7 @@ import torch
 from tests.profile.studying import plan
 from trio_profile.inputs.workload import build
 from trio_profile.records.schema import Cell, Measurement
-from trio_profile.studies.counting import count, measure_dense, memory_failure
+from trio_profile.studies.counting import count, failure_of, measure_dense
 
 CELL = Cell(method="trio", retention=0.4)
 
@@ -44,11 +44,11 @@ def test_a_cell_tells_that_other_code_ran_than_was_asked_for(tiny_study):
     ],
 )
 def test_a_cell_without_memory_is_recorded_with_the_reason_in_one_line(error):
-    found = memory_failure(CELL, error)
+    found = failure_of(CELL, error)
     assert (found.cell, found.status) == (CELL, "failed")
     assert str(found.reason).startswith("out of memory: ") and "\n" not in str(found.reason)
 
 
 def test_any_other_error_is_raised_again():
     with pytest.raises(RuntimeError, match="shapes differ"):
-        memory_failure(CELL, RuntimeError("shapes differ"))
+        failure_of(CELL, RuntimeError("shapes differ"))

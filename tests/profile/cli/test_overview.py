@@ -1,0 +1,53 @@
+import io
+
+import pytest
+
+from trio_profile.cli import run
+from trio_profile.cli.overview import live, summary, table
+from trio_profile.studies import work
+from trio_profile.studies.overview import Overview, WorkerState
+
+STATE = Overview(
+    workers=(WorkerState("a", "node1", "at-0.33.1", 2, 3), WorkerState("b", "node2", "", 0, 1)),
+    measured=4,
+    given_up=1,
+    left=7,
+    seconds_left=125.0,
+    refused=("node3: another GPU",),
+)
+
+
+def test_the_state_in_one_line():
+    assert summary(STATE) == (
+        "4 of 12 runs measured, 1 given up, 1 worker at work, about 2 min 05 s left, not used: node3: another GPU"
+    )
+
+
+def test_the_table_names_each_worker_and_its_run():
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=120)
+    console.print(table(STATE))
+    text = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    assert [line.split("│")[1:-1] for line in text.splitlines() if "node" in line and "│" in line] == [
+        [" a      ", " node1 ", " at-0.33.1 ", " 2       ", " 3        "],
+        [" b      ", " node2 ", " –         ", "         ", " 1        "],
+    ]
+
+
+def test_without_a_terminal_a_line_is_said(capsys):
+    with live() as show:
+        show(STATE)
+    assert capsys.readouterr().err.startswith("trio-profile: 4 of 12 runs measured")
+
+
+def test_the_status_of_a_study_is_printed(tiny_study, tmp_path, capsys):
+    work.prepare(tiny_study.model_copy(update={"processes": 2}), tmp_path)
+    assert run(["work", str(tmp_path), "--status"]) == 0
+    assert "0 of 7 runs measured" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("option", "value"), [("--address", "auto"), ("--cores", "2"), ("--attempts", "1")])
+def test_an_option_of_ray_needs_ray(option, value, tmp_path, capsys):
+    assert run(["sweep", "--out", str(tmp_path), option, value]) == 2
+    assert f"{option} needs --engine ray" in capsys.readouterr().err

@@ -1,0 +1,256 @@
+"""Which runs a worker may claim, and in which order."""
+
+import heapq
+import math
+import os
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from tests.profile.examples import environment, measurement, study
+from trio_profile.errors import StoreError
+from trio_profile.records.leases import Attempt, Leases
+from trio_profile.records.run import DENSE, Run, RunKey
+from trio_profile.records.schema import Session
+from trio_profile.records.workers import Ended, Measured, WorkerFile, agree
+from trio_profile.studies.board import Board, Claim
+
+ASKED = study(methods=("trio", "random"), retentions=(0.11, 0.33))
+
+
+class Workers:
+    """Workers on one directory. They finish their runs at once."""
+
+    def __init__(self, directory, processes: int = 2):
+        self.directory, self.processes = directory, processes
+
+    def board(self, name: str) -> Board:
+        return Board(ASKED, self.directory, Leases(self.directory, name), self.processes)
+
+    def finish(self, name: str, claim: Claim, failed: str | None = None, lines: Sequence[Measured] = ()) -> None:
+        file, session = WorkerFile(self.directory, name), f"session-{name}"
+        file.open(ASKED, Session(id=session, environment=environment()))
+        run = Run(
+            block=claim.key.block,
+            number=claim.key.number,
+            attempt=claim.attempt,
+            worker=name,
+            session=session,
+            failed=failed,
+        )
+        file.append(lines, run)
+
+
+@pytest.fixture
+def workers(tmp_path) -> Workers:
+    return Workers(tmp_path)
+
+
+def test_the_dense_model_comes_first_then_the_longest_block(workers):
+    board = workers.board("one")
+    claimed = [board.claim("count") for _ in range(4)]
+    assert [claim and claim.key for claim in claimed] == [
+        RunKey(DENSE, 0),
+        RunKey("at-0.33", 0),
+        RunKey("at-0.11", 0),
+        None,
+    ]
+
+
+def test_a_block_is_timed_after_it_is_counted_and_once_in_a_process(workers):
+    board = workers.board("one")
+    assert board.claim("time") is None
+    while (claim := board.claim("count")) is not None:
+        workers.finish("one", claim)
+    timed, names = set[str](), []
+    while (claim := board.claim("time", timed)) is not None:
+        timed.add(claim.key.block)
+        names.append(str(claim.key))
+        workers.finish("one", claim)
+    assert names == ["at-0.33.1", "at-0.11.1"]
+    assert not board.is_finished and board.is_free("time")
+    while (claim := board.claim("time")) is not None:
+        workers.finish("one", claim)
+    board.look()
+    assert board.is_finished
+
+
+def test_a_study_of_one_process_is_counted_and_timed_in_it(tmp_path):
+    workers = Workers(tmp_path, processes=1)
+    board = workers.board("one")
+    assert board.claim("count") is None
+    keys = [claim.key for claim in iter(lambda: board.claim("time"), None)]
+    assert keys == [RunKey(DENSE, 0), RunKey("at-0.33", 1), RunKey("at-0.11", 1)]
+
+
+def test_two_workers_never_have_the_same_run(workers):
+    one, two = workers.board("one"), workers.board("two")
+    claims = [board.claim("count") for board in (one, two, one, two)]
+    assert sorted(str(claim.key) for claim in claims if claim) == ["at-0.11.0", "at-0.33.0", "dense.0"]
+
+
+def test_a_run_that_was_finished_a_moment_ago_is_not_claimed_again(workers):
+    one, two = workers.board("one"), workers.board("two")
+    claim = one.claim("count")
+    looked = two.look
+
+    def finished_after_the_look() -> None:
+        looked()
+        if claim.key not in one.done:
+            workers.finish("one", claim)
+            one.leases.give_back(str(claim.key), claim.attempt)
+            one.done.add(claim.key)
+
+    two.look = finished_after_the_look
+    other = two.claim("count")
+    assert other is not None and other.key != claim.key
+    assert str(claim.key) not in two.leases.attempts({str(claim.key)})
+
+
+def test_a_run_goes_back_three_times_and_is_then_given_up(workers):
+    board = workers.board("one")
+    for attempt in (1, 2, 3):
+        claim = board.claim("count")
+        assert claim == Claim(RunKey(DENSE, 0), attempt, is_last=attempt == 3)
+        board.leases.fail(str(claim.key), claim.attempt, f"fault {attempt}")
+    claim = board.claim("count")
+    assert claim == Claim(RunKey(DENSE, 0), 4, True, "given up after 3 attempts; the last one, by one: fault 3")
+    # It is recorded, and later measured again: its attempts are counted anew.
+    workers.finish("one", claim, failed=claim.given_up)
+    board.leases.give_back(str(claim.key), 4)
+    again = workers.board("two")
+    assert again.retry() == 1
+    again = workers.board("two")
+    assert again.claim("count") == Claim(RunKey(DENSE, 0), 5)
+
+
+def test_the_run_of_a_silent_worker_goes_to_another(workers):
+    one, two = workers.board("one"), workers.board("two")
+    lost = one.claim("count")
+    assert lost is not None
+    path = one.leases.directory / f"{lost.key}.1"
+    os.utime(path, (path.stat().st_mtime - 100,) * 2)
+    assert two.claim("count") == Claim(lost.key, 2)
+    workers.finish("one", lost)  # it was only slow
+    two.look()
+    assert lost.key in two.done
+
+
+def test_a_lost_worker_is_no_failure_but_ten_of_them_are(workers):
+    board = workers.board("one")
+    for attempt in range(1, 11):
+        claim = board.claim("count")
+        assert claim == Claim(RunKey(DENSE, 0), attempt)
+        board.leases.expire(str(claim.key), attempt)
+    claim = board.claim("count")
+    assert claim is not None
+    assert claim.given_up == "given up after 10 attempts; the last one, by one: it stopped without a word"
+
+
+def test_a_run_in_which_a_cell_failed_can_be_measured_again(workers):
+    board = workers.board("one")
+    while (claim := board.claim("count")) is not None:
+        failed = measurement("trio", 0.33).model_copy(update={"status": "failed", "timings": (), "session": ""})
+        workers.finish("one", claim, lines=[failed] if claim.key.block == "at-0.33" else [])
+        board.leases.give_back(str(claim.key), claim.attempt)
+    while (claim := board.claim("time")) is not None:
+        workers.finish("one", claim)
+        board.leases.give_back(str(claim.key), claim.attempt)
+    board.look()
+    assert board.is_finished
+    assert workers.board("two").retry() == 3
+    again = workers.board("two")
+    assert again.claim("count") == Claim(RunKey("at-0.33", 0), 2)
+    workers.finish("two", Claim(RunKey("at-0.33", 0), 2))
+    # Its times are measured again too: those before left the cell out.
+    assert [again.claim("time"), again.claim("time")] == [Claim(RunKey("at-0.33", n), 2) for n in (1, 2)]
+
+
+def test_a_run_that_failed_here_comes_last(workers):
+    board = workers.board("one")
+    claimed = [board.claim("count", failed_here=("dense.0", "at-0.33.0")) for _ in range(3)]
+    assert [str(claim.key) for claim in claimed if claim] == ["at-0.11.0", "dense.0", "at-0.33.0"]
+
+
+def test_times_of_a_block_whose_counts_were_given_up_are_given_up_too(workers):
+    board = workers.board("one")
+    while (claim := board.claim("count")) is not None:
+        workers.finish("one", claim, failed="given up: no memory" if claim.key.block == "at-0.33" else None)
+    claim = board.claim("time")
+    assert claim is not None
+    assert (str(claim.key), claim.given_up) == ("at-0.33.1", "given up: no memory")
+
+
+def test_a_run_on_another_kind_of_machine_is_not_done(workers, tmp_path):
+    board = workers.board("one")
+    first = Session(id="first", environment=environment(device_name="another GPU"))
+    assert agree(tmp_path, first) == first
+    claim = board.claim("count")
+    workers.finish("one", claim)
+    board.look()
+    assert board.done == set()
+
+
+def test_a_file_of_another_study_is_refused(workers, tmp_path):
+    other = study(retentions=(0.5,))
+    WorkerFile(tmp_path, "z").open(other, Session(id="s", environment=environment()))
+    with pytest.raises(StoreError, match=r"measurements-z\.jsonl is of another study than .*study\.toml"):
+        workers.board("one").look()
+
+
+class FakeLeases:
+    """Leases in memory, on a clock that the test moves."""
+
+    def __init__(self, seconds: float = 60.0):
+        self.seconds, self.time = seconds, 0.0
+        self.held: dict[str, tuple[int, float, bool]] = {}
+
+    def retried(self) -> dict[str, int]:
+        return {}
+
+    def attempts(self, among) -> dict[str, Attempt]:
+        found = {run: held for run, held in self.held.items() if run in among}
+        return {run: Attempt(number, self.time - since, failed) for run, (number, since, failed) in found.items()}
+
+    def claim(self, run: str, attempt: int) -> bool:
+        self.held[run] = attempt, math.inf, False
+        return True
+
+    def give_back(self, run: str, attempt: int) -> None:
+        del self.held[run], attempt
+
+    def fail(self, run: str) -> None:
+        self.held[run] = self.held[run][0], 0.0, True
+
+
+class Simulated(Board):
+    """A board whose workers tell it at once what they have finished."""
+
+    def look(self) -> None:
+        pass
+
+
+def test_ten_thousand_blocks_on_256_workers_take_hardly_longer_than_their_work(tmp_path):
+    """2 % of the attempts fail. The ideal is all work, repeated work included, over all workers."""
+    draw = random.Random(5)
+    retentions = tuple(number / 10_001 for number in range(1, 10_001))
+    leases = FakeLeases()
+    board = Simulated(study(retentions=retentions), tmp_path, leases, processes=1)  # pyright: ignore[reportArgumentType]
+    seconds = {name: 20 + 40 * cells[0].retention + draw.expovariate(0.2) for name, cells in board.cells.items()}
+    seconds[DENSE] = 5.0
+    idle, busy, worked = 256, [], 0.0
+    while not board.is_finished:
+        while idle and (claim := board.claim("time")) is not None:
+            idle, length = idle - 1, seconds[claim.key.block]
+            worked += length
+            heapq.heappush(busy, (leases.time + length, str(claim.key), claim.key))
+        leases.time, name, key = heapq.heappop(busy)
+        idle += 1
+        if draw.random() < 0.02:
+            leases.fail(name)
+        else:
+            run = Run(block=key.block, number=key.number, attempt=1, worker="w", session="s")
+            board.finish(Ended(run, frozenset(), has_failures=False))
+            leases.give_back(name, 1)
+    assert leases.time <= 1.05 * worked / 256

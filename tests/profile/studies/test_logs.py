@@ -1,0 +1,94 @@
+"""Loggers in a process of their own. The loggers here are small modules, so no test needs MLflow."""
+
+import pytest
+
+from tests.profile.documents import KEPT
+from trio_profile.errors import LogError
+from trio_profile.studies import logs, running
+from trio_profile.studies.kinds import KINDS
+from trio_profile.studies.logs import LOGGERS, Logger
+
+GOOD = """
+import sys
+from pathlib import Path
+print("a banner")
+print("another one", file=sys.stderr)
+def check(): ...
+def send(entry): return f"{entry.name} with {len(entry.points)} points and {sorted(Path(p).name for p in entry.files)}"
+"""
+
+
+@pytest.fixture
+def logger(tmp_path, monkeypatch):
+    """A function that makes a logger called `mine` from the text of its module."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def make(text: str) -> None:
+        (tmp_path / "my_logger.py").write_text(text)
+        monkeypatch.setitem(LOGGERS, "mine", Logger("mine", "my_logger", "extra-of-mine"))
+
+    return make
+
+
+@pytest.fixture
+def kept(tmp_path):
+    directory = tmp_path / "kept"
+    directory.mkdir()
+    KEPT["theory"](directory)
+    return directory, running.write_report(running.read(directory), directory)
+
+
+def test_what_a_logger_prints_is_not_in_its_answer(logger, kept, capfd):
+    logger(GOOD)
+    directory, finished = kept
+    logs.require("mine")
+    points = len(logs.entry_of(finished, directory).points)
+    assert logs.log("mine", finished, directory) == (
+        f"theory kept with {points} points and ['report.html', 'theory.json']"
+    )
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_failure_says_how_to_log_later(logger, kept):
+    logger(GOOD.replace("return", "raise ValueError('no\\nspace left') #"))
+    directory, finished = kept
+    with pytest.raises(LogError) as raised:
+        logs.log("mine", finished, directory)
+    assert str(raised.value) == (
+        f"--log mine: no; the study is kept, and `trio-profile report {directory} --log mine` logs it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "import no_such_library",
+            r"needs the extra 'extra-of-mine' \(No module named 'no_such_library'\): pip install",
+        ),
+        ("import os\ndef check(): os._exit(9)", "its process ended with exit code 9"),
+        ("import time\ndef check(): time.sleep(60)", "no answer in 2 seconds; check its server, or leave --log out"),
+        ("def check(): raise SystemExit(3)", "its process ended with exit code 3"),
+    ],
+)
+def test_a_logger_that_cannot_be_used_is_one_line(text, says, logger, monkeypatch):
+    monkeypatch.setattr(logs, "CHECK_SECONDS", 2)
+    logger(text)
+    with pytest.raises(LogError, match=f"--log mine:? {says}"):
+        logs.require("mine")
+
+
+def test_an_unknown_logger_names_the_known_ones():
+    with pytest.raises(LogError, match="--log nosuch: there is no such logger; choose mlflow"):
+        logs.find("nosuch")
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_an_entry_of_every_kind_has_its_digest_and_its_files(kind, tmp_path):
+    KEPT[kind](tmp_path)
+    finished = running.write_report(running.read(tmp_path), tmp_path)
+    entry = logs.entry_of(finished, tmp_path)
+    assert {KINDS[kind].file, "report.html"} <= {path.rpartition("/")[2] for path in entry.files}
+    assert len(entry.digest) == 64 and entry.params["verb"] == kind
+    assert entry.digest == logs.entry_of(running.read(tmp_path), tmp_path).digest
+    assert all(isinstance(text, str) for text in {**entry.params, **entry.facts}.values())

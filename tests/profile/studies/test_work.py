@@ -1,0 +1,312 @@
+"""Workers: several of them measure one study, some die, and the study is that of one command."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from tests.profile.command import complaint
+from tests.profile.examples import environment
+from trio_profile.cli import run as run_command
+from trio_profile.errors import MeasurementError, StoreError
+from trio_profile.progress import ignore
+from trio_profile.records.contents import Contents
+from trio_profile.records.leases import LEASES, Leases
+from trio_profile.records.lock import lock_file
+from trio_profile.records.run import Run
+from trio_profile.records.schema import Session, Study
+from trio_profile.records.store import Store, to_toml
+from trio_profile.records.workers import WorkerFile
+from trio_profile.studies import fresh, running, sweep, work
+from trio_profile.studies.work import Terms
+from trio_profile.studies.worker import Asked
+
+CLOCKED = {"session", "timings", "energy", "distinct_ratios"}
+"""Fields that are not exact."""
+BROKEN = """
+import os
+from trio_core.methods.random import Random
+
+class Broken(Random):
+    def select(self, view):
+        {fault}
+"""
+RAISES = 'raise RuntimeError("this method\\nis broken")'
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick(without_fvcore):
+    """No trace by fvcore."""
+
+
+@pytest.fixture
+def study(tiny_study: Study) -> Study:
+    return tiny_study.model_copy(update={"processes": 2, "methods": ("trio", "random"), "fidelity_inputs": 2})
+
+
+def exact(found: Contents) -> tuple[object, dict[str, object]]:
+    """Everything that does not depend on a clock."""
+    assert found.dense is not None
+    cells = {name: cell.model_dump(exclude=CLOCKED) for name, cell in found.cells.items()}
+    return found.dense.model_dump(exclude=CLOCKED), dict(sorted(cells.items()))
+
+
+def started(directory: Path, name: str, **environment: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "trio_profile", "work", str(directory), "--name", name, "--lease-seconds", "3"]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
+    )
+
+
+def wait_for(condition, seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def holders(directory: Path) -> set[str]:
+    """The workers that hold a lease or held one."""
+    leases = [path for path in (directory / LEASES).glob("*.[0-9]") if path.name.rpartition(".")[2].isdecimal()]
+    return {path.read_text() for path in leases}
+
+
+def test_four_workers_of_which_two_are_killed_measure_the_study_of_one_command(study, tmp_path):
+    out = tmp_path / "out"
+    assert work.prepare(study, out) == 1 + 2 + 2 * 2
+    workers = {name: started(out, name) for name in ("a", "b", "c", "d")}
+    try:
+        wait_for(lambda: {"a", "b"} <= holders(out) or len(holders(out)) >= 2)
+        for name in sorted(holders(out))[:2]:
+            os.kill(workers.pop(name).pid, signal.SIGKILL)
+        for process in workers.values():
+            told, complaints = process.communicate(timeout=240)
+            assert process.returncode == 0, complaints
+            assert told.startswith("7 runs measured\n")
+    finally:
+        for process in workers.values():
+            process.kill()
+    found = Store(out).read()
+    assert found.dropped == []
+    assert len(found.runs) == 7
+    assert all(len(cell.timings) == 2 for cell in found.measurements)
+    for cell in found.measurements:
+        assert len({timing.session for timing in cell.timings}) == 2
+    assert (out / "report.html").is_file()
+    assert exact(found) == exact(sweep.run(study, tmp_path / "local"))
+    # The command that made the study reads it, and measures nothing again.
+    assert sweep.run(study, out).runs == found.runs
+    page = running.findings(running.read(out))
+    captions = [getattr(block, "caption", "") for page in page.pages for block in page.blocks]
+    assert "Which worker measured which block" in captions
+
+
+def test_the_last_attempt_measures_all_cells_but_those_whose_method_raises(study, tmp_path, monkeypatch):
+    (tmp_path / "broken_method.py").write_text(BROKEN.format(fault=RAISES))
+    monkeypatch.syspath_prepend(tmp_path)
+    out, methods = tmp_path / "out", ("broken_method:Broken", "random")
+    work.prepare(study.model_copy(update={"methods": methods, "retentions": (0.4,), "processes": 1}), out)
+    found = work.work(out, Terms("a", most_attempts=2))
+    broken, random = sorted(found.measurements, key=lambda cell: cell.cell.method)
+    assert (broken.status, broken.reason) == ("failed", "RuntimeError: this method")
+    assert (random.status, len(random.timings)) == ("done", 1)
+    assert [(str(run.key), run.attempt, run.failed) for run in found.runs] == [
+        ("dense.0", 1, None),
+        ("at-0.4.1", 2, None),
+    ]
+
+
+def test_a_run_that_ends_its_process_is_given_up_with_its_reason(study, tmp_path, monkeypatch, capsys):
+    (tmp_path / "broken_method.py").write_text(BROKEN.format(fault="os.abort()"))
+    monkeypatch.syspath_prepend(tmp_path)
+    out, fields = tmp_path / "out", {"methods": ("broken_method:Broken",), "retentions": (0.4,), "processes": 1}
+    work.prepare(study.model_copy(update=fields), out)
+    assert run_command(["work", str(out), "--name", "a", "--attempts", "1"]) == 0
+    assert "1 run measured, 1 given up, 1 cell failed (--retry measures them again)" in capsys.readouterr().out
+    found = Store(out).read()
+    (cell,) = found.measurements
+    assert cell.status == "failed"
+    assert cell.reason is not None
+    assert cell.reason.startswith(
+        "given up after 1 attempt; the last one, by a: the measuring process was killed by SIGA"
+    )
+    assert [run.attempt for run in found.runs] == [1, 2]
+    # Mended, it is measured again.
+    (tmp_path / "broken_method.py").write_text("from trio_core.methods.random import Random as Broken")
+    (cell,) = work.work(out, Terms("b", retry=True)).measurements
+    assert (cell.status, cell.reason) == ("done", None)
+
+
+class FakeProcess:
+    """A process that claims a run and then is silent until it is killed."""
+
+    def __init__(self):
+        self.was_killed = threading.Event()
+
+    pid = 0
+
+    def answers(self, *_asked):
+        yield {"claimed": "dense.0", "attempt": 1}
+        assert self.was_killed.wait(30)
+        raise MeasurementError("the measuring process was killed by SIGKILL")
+
+
+def test_a_run_that_hangs_is_ended_and_goes_back(study, tmp_path, monkeypatch):
+    process = FakeProcess()
+    monkeypatch.setattr(fresh, "kill", lambda _: process.was_killed.set())
+    monkeypatch.setattr(fresh, "start", lambda: nullcontext(process))
+    monkeypatch.setattr(fresh, "ask", process.answers)
+    leases = Leases(tmp_path, "a", 60)
+    assert leases.claim("dense.0", 1)
+    hung = work._Process(study, tmp_path, Terms("a", limit_seconds=0.1), leases, ignore)
+    hung.run("count", 2)
+    assert hung.failed == {"dense.0": "it showed no progress for 0.1 s"}
+    assert leases.attempts({"dense.0"})["dense.0"].failed
+    assert leases.reason("dense.0", 1) == "a: it showed no progress for 0.1 s"
+
+
+def test_ctrl_c_gives_the_run_back_at_once(study, tmp_path, monkeypatch):
+    def answers(*_asked):
+        yield {"claimed": "dense.0", "attempt": 1}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fresh, "start", lambda: nullcontext(FakeProcess()))
+    monkeypatch.setattr(fresh, "ask", answers)
+    leases = Leases(tmp_path, "a", 60)
+    assert leases.claim("dense.0", 1)
+    with pytest.raises(KeyboardInterrupt):
+        work._Process(study, tmp_path, Terms("a"), leases, ignore).run("count", 2)
+    assert leases.attempts({"dense.0"}) == {}
+
+
+def test_a_process_that_hangs_while_it_loads_is_ended(study, tmp_path, monkeypatch):
+    process = FakeProcess()
+    monkeypatch.setattr(fresh, "kill", lambda _: process.was_killed.set())
+
+    def answers(*_asked):
+        assert process.was_killed.wait(30)
+        raise MeasurementError("the measuring process was killed by SIGKILL")
+        yield
+
+    monkeypatch.setattr(fresh, "start", lambda: nullcontext(process))
+    monkeypatch.setattr(fresh, "ask", answers)
+    hung = work._Process(study, tmp_path, Terms("a", limit_seconds=0.1), Leases(tmp_path, "a"), ignore)
+    with pytest.raises(MeasurementError, match=r"^a process could not begin: it showed no progress for 0\.1 s$"):
+        hung.run("count", 2)
+
+
+def test_a_full_disk_blames_no_run(study, tmp_path, monkeypatch):
+    def answers(*_asked):
+        yield {"claimed": "dense.0", "attempt": 1}
+        raise StoreError("cannot write: No space left on device; free some space")
+
+    monkeypatch.setattr(fresh, "start", lambda: nullcontext(FakeProcess()))
+    monkeypatch.setattr(fresh, "ask", answers)
+    leases = Leases(tmp_path, "a", 60)
+    assert leases.claim("dense.0", 1)
+    with pytest.raises(StoreError, match="No space left"):
+        work._Process(study, tmp_path, Terms("a"), leases, ignore).run("count", 2)
+    assert leases.attempts({"dense.0"}) == {}
+
+
+def test_a_worker_on_which_every_run_fails_stops(study, tmp_path, monkeypatch):
+    """Its machine may be at fault. It tries three different runs, and the other workers still have attempts."""
+    claimed: list[str] = []
+
+    def answers(_process, _task, request):
+        board = Asked(**{**request, "study": study, "directory": tmp_path}).board()
+        claim = board.claim(request["phase"], failed_here=request["failed_here"])
+        assert claim is not None
+        claimed.append(str(claim.key))
+        yield {"claimed": str(claim.key), "attempt": claim.attempt}
+        raise RuntimeError("no kernel image is available")
+
+    monkeypatch.setattr(fresh, "start", lambda: nullcontext(FakeProcess()))
+    monkeypatch.setattr(fresh, "ask", answers)
+    work.prepare(study, tmp_path)
+    with pytest.raises(MeasurementError, match=r"^3 runs in a row failed on this worker \(dense\.0: no kernel image"):
+        work.work(tmp_path, Terms("a"))
+    assert claimed == ["dense.0", "at-0.8.0", "at-0.4.0"]
+
+
+def test_an_error_outside_of_a_run_is_told_and_blames_no_run(study, tmp_path, monkeypatch):
+    def answers(*_asked):
+        raise StoreError("another kind of machine")
+        yield
+
+    monkeypatch.setattr(fresh, "start", lambda: nullcontext(FakeProcess()))
+    monkeypatch.setattr(fresh, "ask", answers)
+    work.prepare(study, tmp_path)
+    with pytest.raises(StoreError, match="another kind of machine"):
+        work.work(tmp_path, Terms("a"))
+    assert list((tmp_path / LEASES).glob("*.1*")) == []
+
+
+def test_wrong_directories_are_refused_in_one_line(study, tmp_path, capsys):
+    assert "holds no study.toml" in complaint(capsys, "work", tmp_path)
+    sweep_of_one = tmp_path / "one"
+    sweep_of_one.mkdir()
+    (sweep_of_one / "study.toml").write_text(to_toml(Study()))
+    (sweep_of_one / "measurements.jsonl").touch()
+    assert "so one command measures it: run `trio-profile sweep`" in complaint(capsys, "work", sweep_of_one)
+    (tmp_path / "study.toml").write_text(to_toml(Study(verb="flops", retentions=(0.4,)), {"verb", "retentions"}))
+    assert "of kind 'flops': workers measure sweep, compare, ablate" in complaint(capsys, "work", tmp_path)
+    (tmp_path / "study.toml").write_text(to_toml(Study()))
+    assert "worker 'a b': a name has up to 80 letters" in complaint(capsys, "work", tmp_path, "--name", "a b")
+
+
+def test_the_study_is_written_for_workers_and_no_other_command_measures_it(checkpoint, tmp_path, capsys):
+    arguments = ["sweep", "--model", str(checkpoint), "--retention", "0.4", "--out", str(tmp_path / "out")]
+    assert run_command([*arguments, "--engine", "workers"]) == 0
+    told = capsys.readouterr().out
+    assert "holds a study of 6 runs" in told
+    assert f"trio-profile work {tmp_path / 'out'}" in told
+    assert run_command([*arguments, "--engine", "workers"]) == 0
+    capsys.readouterr()
+    assert "holds another study: gamma (1.0 there, 2.0 here)" in complaint(
+        capsys, *arguments, "--gamma", "2", "--engine", "workers"
+    )
+
+
+def test_a_study_for_workers_is_measured_by_no_other_command(study, tmp_path):
+    work.prepare(study, tmp_path)
+    for _ in ("before a worker begins", "and after"):
+        with pytest.raises(StoreError, match=r"^workers measure the study in .*: run `trio-profile work "):
+            sweep.run(study, tmp_path)
+        WorkerFile(tmp_path, "a").open(study, Session(id="s", environment=environment()))
+    (tmp_path / "measurements.jsonl").touch()
+    with pytest.raises(StoreError, match=r"holds measurements\.jsonl, so one command measures it"):
+        WorkerFile(tmp_path, "a").append([], Run(block="dense", number=0, attempt=1, worker="a", session="s"))
+
+
+def test_a_worker_that_is_told_to_end_gives_its_run_back(study, tmp_path):
+    """Slurm and Kubernetes tell it with SIGTERM."""
+    work.prepare(study, tmp_path)
+    process = started(tmp_path, "a")
+    try:
+        wait_for(lambda: holders(tmp_path))
+        process.terminate()
+        _, complaints = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert complaints.splitlines()[-1].endswith(
+            "interrupted; what was measured is kept, and the same command goes on"
+        )
+        assert holders(tmp_path) == set()
+    finally:
+        process.kill()
+
+
+def test_two_workers_have_two_names(study, tmp_path):
+    work.prepare(study, tmp_path / "out")
+
+    with (
+        lock_file(tmp_path / "out" / ".lock-a", lambda: "taken"),
+        pytest.raises(StoreError, match="another worker is called 'a'"),
+    ):
+        work.work(tmp_path / "out", Terms("a"))

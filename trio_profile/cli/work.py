@@ -1,0 +1,82 @@
+"""`trio-profile work`: measure a study together with other workers."""
+
+import signal
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trio_profile.cli import worker_options
+from trio_profile.cli.common_options import DIRECTORY
+from trio_profile.cli.exits import Interrupted
+from trio_profile.cli.progress import progress
+
+if TYPE_CHECKING:
+    from trio_profile.studies.board import Board
+
+
+def command(
+    directory: DIRECTORY,
+    name: Annotated[
+        str,
+        typer.Option(
+            "--name",
+            help="Name of this worker, and of its file: letters, digits, hyphens and underscores. Default: host and "
+            "process.",
+            rich_help_panel=worker_options.WORKERS,
+            show_default=False,
+        ),
+    ] = "",
+    limit_seconds: worker_options.LIMIT = None,
+    lease_seconds: worker_options.LEASE = None,
+    attempts: worker_options.ATTEMPTS = None,
+    retry: worker_options.RETRY = False,
+    status: Annotated[
+        bool,
+        typer.Option(
+            "--status",
+            help="Measure nothing. Print which worker measures what, and how many runs are left.",
+            rich_help_panel=worker_options.WORKERS,
+        ),
+    ] = False,
+) -> None:
+    """Measure a study together with other workers, on any machine that sees its directory.
+
+    `trio-profile sweep --engine workers --out DIRECTORY` writes the study; so do `compare` and `ablate`. A worker
+    claims a block of cells at a time, and ends when no block is left. It may be killed and started again at any time.
+    """
+    from trio_profile import units
+    from trio_profile.cli import printing
+    from trio_profile.studies import running, work
+
+    given = {"limit_seconds": limit_seconds, "lease_seconds": lease_seconds, "attempts": attempts, "retry": retry}
+    terms = worker_options.terms(given, name=name)
+    if status:
+        _print_status(work.board_of(directory, terms))
+        return
+    # Slurm and Kubernetes end a worker so. The run that it measures then goes back at once.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with progress() as watch:
+            contents = work.work(directory, terms, watch)
+    except KeyboardInterrupt as error:
+        raise Interrupted(kept=True) from error
+    printing.warn(contents.dropped)
+    path = running.write_report_if_free(directory)
+    given_up = sum(run.failed is not None for run in contents.runs)
+    failed = sum(cell.reason is not None and cell.status != "refused" for cell in contents.cells.values())
+    told = [f"{units.number_of(len(contents.runs) - given_up, 'run')} measured"]
+    told += [f"{given_up} given up"] if given_up else []
+    told += [f"{units.number_of(failed, 'cell')} failed (--retry measures them again)"] if failed else []
+    print(", ".join(told))
+    print(f"trio-profile show {directory} prints the tables; the report is {path}")
+
+
+def _print_status(board: "Board") -> None:
+    """Print which worker measures what."""
+    from rich.console import Console
+
+    from trio_profile.cli.overview import table
+    from trio_profile.studies.overview import overview
+
+    board.look()
+    Console().print(table(overview(board)))

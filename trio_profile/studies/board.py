@@ -1,0 +1,204 @@
+"""Which runs of a study are done, which are being measured, and which a worker may claim next."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from trio_profile import units
+from trio_profile.errors import StoreError
+from trio_profile.records.files import STUDY
+from trio_profile.records.leases import Attempt, Leases
+from trio_profile.records.run import DENSE, Run, RunKey, blocks_of, runs_of
+from trio_profile.records.schema import Session, Study
+from trio_profile.records.workers import Ended, ProgressReader, first_session, is_like, worker_files
+
+Phase = Literal["count", "time"]
+"""What a process does: it counts cells and asks questions, or it times cells. Both change what times it measures."""
+PHASES: tuple[Phase, ...] = get_args(Phase)
+MOST_ATTEMPTS = 3
+"""After so many attempts that failed, a run is given up."""
+MOST_LOST = 10
+"""After so many attempts in all, a run is given up too: it may be the reason why its workers were lost."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A run that this worker may measure.
+
+    key: which run.
+    attempt: how often it was begun, this time included.
+    is_last: whether it is given up if this attempt fails too.
+    given_up: why it is given up now; None if it is to be measured.
+    """
+
+    key: RunKey
+    attempt: int
+    is_last: bool = False
+    given_up: str | None = None
+
+
+class Board:
+    """The runs of one study.
+
+    study: what is measured.
+    directory: of the study.
+    leases: of this worker.
+    processes: how many processes time each cell.
+    most_attempts: after so many attempts that failed, a run is given up.
+
+    What `look` has seen so far:
+    todo: the runs that are left, by their names, longest first.
+    done: the runs that are measured or given up. given_up: those that were given up.
+    with_failures: the runs that were given up, or in which a cell failed.
+    counted: the ids of the cells whose exact quantities are known.
+    finished: how many runs each worker has ended. hosts: its machine.
+    spent: how many runs were measured, and their seconds: of those that count, and of those that time.
+    """
+
+    def __init__(
+        self, study: Study, directory: Path, leases: Leases, processes: int, most_attempts: int = MOST_ATTEMPTS
+    ) -> None:
+        self.study, self.directory, self.leases = study, directory, leases
+        self.processes, self.most_attempts = processes, most_attempts
+        self.cells = blocks_of(study)
+        self.todo = {str(key): key for key in sorted(runs_of(study, processes), key=self._longest_first)}
+        self.done: set[RunKey] = set()
+        self.given_up: dict[RunKey, Run] = {}
+        self.finished = Counter[str]()
+        self.hosts: dict[str, str] = {}
+        self.spent: dict[bool, tuple[int, float]] = {}
+        self.counted: set[str] = set()
+        self.with_failures: set[RunKey] = set()
+        self._last: dict[RunKey, int] = {}
+        self._retried = leases.retried()
+        self._first: Session | None = None
+        self._readers: dict[Path, ProgressReader] = {}
+        self._headers: dict[bytes, tuple[Study | None, bool]] = {}
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every run is measured or given up, as far as `look` has seen."""
+        return not self.todo
+
+    def look(self) -> None:
+        """Read what the workers have finished since the last look.
+
+        What ran on another kind of machine than the first session does not count.
+        Raises StoreError if a file is of another study.
+        """
+        for path in worker_files(self.directory):
+            reader = self._readers.setdefault(path, ProgressReader(path, headers=self._headers))
+            seen, had_begun = len(reader.ends), reader.study is not None
+            reader.read()
+            if not had_begun and reader.study not in (None, self.study):
+                raise StoreError(f"{path} is of another study than {self.directory / STUDY}: move one of them away")
+            for end in reader.ends[seen:]:
+                self._tally(end.run, reader)
+                if self._is_like_the_first(end.run, reader):
+                    self.finish(end)
+
+    def finish(self, end: Ended) -> None:
+        """Note that a run is measured or given up."""
+        run = end.run
+        self._last[run.key] = max(run.attempt, self._last.get(run.key, 0))
+        if run.attempt <= self._retried.get(str(run.key), 0):
+            return
+        if run.failed is None:
+            self.given_up.pop(run.key, None)
+        elif run.key not in self.done:
+            self.given_up[run.key] = run
+        if end.has_failures or run.failed is not None:
+            self.with_failures.add(run.key)
+        self.counted |= end.counted
+        self.done.add(run.key)
+        self.todo.pop(str(run.key), None)
+
+    def retry(self) -> int:
+        """Let workers that begin after this measure all runs again that were given up, or in which a cell failed.
+
+        If a block is counted again, it is timed again too: the cells that had failed have no times.
+        Return the number of these runs.
+        """
+        self.look()
+        counted_again = {key.block for key in self.with_failures if key.number == 0 and key.block != DENSE}
+        again = self.with_failures | {key for key in self.done if key.block in counted_again}
+        for key in again:
+            self.leases.retry(str(key), self._last[key])
+        return len(again)
+
+    def phase(self, key: RunKey) -> Phase:
+        """What a process does that measures this run."""
+        return "count" if key.number == 0 and self.processes > 1 else "time"
+
+    def claim(self, phase: Phase, timed: Collection[str] = (), failed_here: Collection[str] = ()) -> Claim | None:
+        """Claim the longest run that is free and whose counts are known. None if there is none.
+
+        timed: names of blocks that this process has timed already. Another process must time them again.
+        failed_here: names of runs that failed on this worker. They are claimed if nothing else is free.
+        """
+        self.look()
+        attempts = self.leases.attempts(self.todo)
+        for name, key in sorted(self.todo.items(), key=lambda run: run[0] in failed_here):  # else the order stays
+            if key.block in timed or not self._is_free(key, phase, attempts):
+                continue
+            last = attempts.get(name, Attempt(0, 0.0, failed=False))
+            so_far = max(last.number, self._retried.get(name, 0))
+            if not self.leases.claim(name, so_far + 1):
+                continue
+            self.look()  # its worker may have finished it, and removed the lease, after we looked
+            if key not in self.done:
+                return self._claim(key, so_far, last.failures)
+            self.leases.give_back(name, so_far + 1)
+        return None
+
+    def _claim(self, key: RunKey, so_far: int, failures: int) -> Claim:
+        """Return the claim of a run whose lease is ours.
+
+        so_far: how often it was begun before. failures: how many of these attempts have failed.
+        """
+        begun = so_far - self._retried.get(str(key), 0)
+        counts = self.given_up.get(RunKey(key.block, 0)) if key.number > 0 else None
+        if counts is not None:
+            reason = counts.failed
+        elif failures >= self.most_attempts or begun >= max(MOST_LOST, self.most_attempts):
+            attempts = units.number_of(begun, "attempt")
+            reason = f"given up after {attempts}; the last one, by {self.leases.reason(str(key), so_far)}"
+        else:
+            reason = None
+        return Claim(key, so_far + 1, failures + 1 >= self.most_attempts, reason)
+
+    def is_free(self, phase: Phase) -> bool:
+        """Whether a worker could claim anything now."""
+        attempts = self.leases.attempts(self.todo)
+        return any(self._is_free(key, phase, attempts) for key in self.todo.values())
+
+    def _is_free(self, key: RunKey, phase: Phase, attempts: Mapping[str, Attempt]) -> bool:
+        last = attempts.get(str(key))
+        is_held = last is not None and last.is_held(self.leases.seconds)
+        return self.phase(key) == phase and self._is_ready(key) and not is_held
+
+    def _is_ready(self, key: RunKey) -> bool:
+        """Whether its cells are counted, if it only times them."""
+        return key.number == 0 or self.processes == 1 or RunKey(key.block, 0) in self.done
+
+    def _tally(self, run: Run, reader: ProgressReader) -> None:
+        self.finished[run.worker] += 1
+        if run.session in reader.sessions:
+            self.hosts[run.worker] = reader.sessions[run.session].environment.hostname
+        if run.failed is None:
+            number, seconds = self.spent.get(run.number == 0, (0, 0.0))
+            self.spent[run.number == 0] = number + 1, seconds + run.seconds
+
+    def _is_like_the_first(self, run: Run, reader: ProgressReader) -> bool:
+        """Return whether a run is on the same kind of machine as the first session."""
+        if self._first is None:
+            self._first = first_session(self.directory)
+        session = reader.sessions.get(run.session)
+        return session is not None and (self._first is None or is_like(session, self._first))
+
+    def _longest_first(self, key: RunKey) -> tuple[bool, int, float, str]:
+        cells = self.cells.get(key.block, [])
+        longest = max((cell.retention for cell in cells), default=0.0)
+        return key.block != DENSE, -len(cells), -longest, str(key)

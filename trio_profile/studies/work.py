@@ -1,0 +1,274 @@
+"""A worker: it measures runs of a study that other workers measure too, until none is left.
+
+The worker itself measures nothing. It starts one process after another (`worker.py`), renews the lease of the run that
+a process is at, and ends a process that takes too long. It is safe to kill at any time.
+"""
+
+import errno
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trio_profile import units
+from trio_profile.errors import MeasurementError, StoreError
+from trio_profile.inputs.host import command_line
+from trio_profile.progress import Step, Watch, ignore
+from trio_profile.records.contents import Contents
+from trio_profile.records.differences import require_same
+from trio_profile.records.files import MEASUREMENTS, STUDY
+from trio_profile.records.leases import LEASES, SECONDS, Leases
+from trio_profile.records.lock import lock_directory, lock_file
+from trio_profile.records.run import runs_of
+from trio_profile.records.schema import Study
+from trio_profile.records.store import Store, to_toml
+from trio_profile.records.study import PROCESSES
+from trio_profile.records.workers import worker_file, worker_files
+from trio_profile.records.writing import make_directory, write_whole
+from trio_profile.studies import asked, fresh
+from trio_profile.studies.board import MOST_ATTEMPTS, PHASES, Board, Phase
+from trio_profile.studies.kinds import KINDS, find
+
+LIMIT_SECONDS = 3600.0
+"""A process that shows no progress for so long is taken for hung."""
+PAUSE_SECONDS = 1.0
+"""How long a worker waits before it looks again for a run that it can claim."""
+MOST_FAILING = 3
+"""A worker stops after so many different runs in a row have failed on it: the fault may be its machine."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a worker works.
+
+    name: of its file; letters, digits, hyphens and underscores. Empty: host and process number.
+    lease_seconds: how long a lease lasts without being renewed.
+    limit_seconds: a process that shows no progress for so long is taken for hung and ended; its run goes back.
+    most_attempts: after so many attempts that failed, a run is given up, and its cells are recorded as failed.
+    retry: measure the runs again that were given up before.
+    engine: the program that starts the worker, such as `ray 2.60.0`; empty for none.
+    """
+
+    name: str = ""
+    lease_seconds: float = SECONDS
+    limit_seconds: float = LIMIT_SECONDS
+    most_attempts: int = MOST_ATTEMPTS
+    retry: bool = False
+    engine: str = ""
+
+    @property
+    def worker(self) -> str:
+        """The worker's name."""
+        return self.name or re.sub(r"[^A-Za-z0-9_-]", "-", f"{socket.gethostname()}-{os.getpid()}")
+
+
+def work(
+    directory: Path,
+    terms: Terms | None = None,
+    watch: Watch = ignore,
+    *,
+    stopped: Callable[[], bool] = lambda: False,
+    command: str = "",
+) -> Contents:
+    """Measure runs of the study in a directory until none is left. Return what all workers measured.
+
+    A run whose process dies, fails or hangs goes back, and any worker may claim it again. This worker waits while
+    others measure the last runs, because one of them may die.
+
+    stopped: whether the worker is to end now. It gives its run back and raises KeyboardInterrupt, as after Ctrl-C.
+    command: the command line that the user gave; empty for that of this process.
+    Raises StoreError if the directory holds no study for workers, if another worker has the same name, or if this
+    machine is unlike that of the first session. Raises MeasurementError if runs keep failing on this worker.
+    """
+    terms = terms or Terms()
+    study = study_for_workers(directory)
+    worker_file(directory, terms.worker)  # refuses a name that no file should have
+    fresh.require_known_methods(study)
+    with lock_file(directory / f".lock-{terms.worker}", lambda: f"another worker is called {terms.worker!r}"):
+        if terms.retry:
+            board_of(directory, terms).retry()
+        board = board_of(directory, terms)
+        for run, attempt in board.leases.mine():
+            board.leases.expire(run, attempt)
+        failing: dict[str, str] = {}
+        while True:
+            board.look()
+            if board.is_finished:
+                break
+            if stopped():
+                raise KeyboardInterrupt
+            phase: Phase | None = next((phase for phase in PHASES if board.is_free(phase)), None)
+            if phase is None:
+                watch(Step(f"other workers measure the last {units.number_of(len(board.todo), 'run')}"))
+                time.sleep(PAUSE_SECONDS)
+                continue
+            process = _Process(study, directory, terms, board.leases, watch, tuple(failing), stopped, command)
+            process.run(phase, board.processes)
+            if process.measured:
+                failing.clear()
+            failing |= process.failed
+            if len(failing) >= MOST_FAILING:
+                told = "; ".join(f"{run}: {reason}" for run, reason in failing.items())
+                raise MeasurementError(
+                    f"{len(failing)} runs in a row failed on this worker ({told}): mend the cause, or record the "
+                    "failures with --attempts 1"
+                )
+    return Store(directory).read()
+
+
+def board_of(directory: Path, terms: Terms) -> Board:
+    """Return the runs of the study in a directory, as a worker with these terms sees them.
+
+    Raises StoreError if the directory holds no study for workers, or for a name that no file should have.
+    """
+    study = study_for_workers(directory)
+    worker_file(directory, terms.worker)  # refuses a name that no file should have
+    leases = Leases(directory, terms.worker, terms.lease_seconds)
+    return Board(study, directory, leases, study.processes or PROCESSES, terms.most_attempts)
+
+
+def prepare(study: Study, directory: Path, *, resume: bool = True) -> int:
+    """Write a study for workers into a directory, which is made if it is missing. Return the number of its runs.
+
+    resume: whether the directory may hold this study already.
+    Raises StoreError if the directory holds another study, or one that is measured by one command.
+    """
+    make_directory(directory)
+    fresh.require_known_methods(study)
+    with lock_directory(directory):
+        if (directory / MEASUREMENTS).exists() or (directory / STUDY).exists() or worker_files(directory):
+            if not resume:
+                raise StoreError(f"{directory} holds a study already, and --no-resume was given; choose another --out")
+            require_same("study", study_for_workers(directory).model_dump(), study.model_dump(), directory)
+        else:
+            write_whole(directory / STUDY, to_toml(study))
+        make_directory(directory / LEASES)
+    return len(runs_of(study, study.processes or PROCESSES))
+
+
+def study_for_workers(directory: Path) -> Study:
+    """Return the study in a directory, if workers can measure it.
+
+    Raises StoreError or StudyError with the way to such a study.
+    """
+    if not (directory / STUDY).is_file():
+        raise StoreError(
+            f"{directory} holds no {STUDY}: make one with `trio-profile sweep … --engine workers --out DIR`"
+        )
+    study = asked.stored(directory / STUDY)
+    if find(study.verb).file != MEASUREMENTS:
+        names = ", ".join(kind.name for kind in KINDS.values() if kind.file == MEASUREMENTS)
+        raise StoreError(f"{directory} holds a study of kind {study.verb!r}: workers measure {names}")
+    if (directory / MEASUREMENTS).exists():
+        raise StoreError(
+            f"{directory} holds {MEASUREMENTS}, so one command measures it: run `trio-profile {study.verb}`"
+        )
+    return study
+
+
+@dataclass
+class _Process:
+    """One process of a worker, and the lease of the run that it measures.
+
+    failed_here: names of runs that failed on this worker. They are claimed if nothing else is free.
+    stopped, command: as in `work`.
+    claimed: the run, and which attempt it is; None between two runs.
+    measured: how many runs the process has measured.
+    failed: why runs failed, by their names.
+    """
+
+    study: Study
+    directory: Path
+    terms: Terms
+    leases: Leases
+    watch: Watch
+    failed_here: tuple[str, ...] = ()
+    stopped: Callable[[], bool] = lambda: False
+    command: str = ""
+    claimed: tuple[str, int] | None = None
+    measured: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    _heard: float = field(default_factory=time.monotonic)
+    _too_long: bool = False
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def run(self, phase: Phase, processes: int) -> None:
+        """Run the process until it finds nothing to claim, or until a run fails.
+
+        An error outside of a run is raised: it would meet every run. So is an error of the directory, such as a full
+        disk: the run goes back, and nobody is to blame.
+        """
+        request = {
+            "study": self.study.model_dump(mode="json"),
+            "directory": str(self.directory),
+            "worker": self.terms.worker,
+            "phase": phase,
+            "processes": processes,
+            "lease_seconds": self.terms.lease_seconds,
+            "most_attempts": self.terms.most_attempts,
+            "failed_here": self.failed_here,
+            "command": self.command or command_line(),
+            "engine": self.terms.engine,
+        }
+        try:
+            with fresh.start() as process:
+                keeper = threading.Thread(target=self._keep, args=(lambda: fresh.kill(process),), daemon=True)
+                keeper.start()
+                try:
+                    for answer in fresh.ask(process, "worker", request):
+                        self._heed(answer)
+                finally:
+                    self._ended.set()
+                    keeper.join()
+        except (KeyboardInterrupt, SystemExit, StoreError):
+            self._give_back()
+            raise
+        except Exception as error:  # whatever it is, the run goes back with it
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                self._give_back()
+                raise
+            if self.stopped():
+                self._give_back()
+                raise KeyboardInterrupt from error
+            self._fail(error)
+
+    def _heed(self, answer: dict[str, object]) -> None:
+        if "claimed" in answer:
+            self.claimed = str(answer["claimed"]), int(str(answer["attempt"]))
+        elif "finished" in answer:
+            self.claimed, self.measured = None, self.measured + bool(answer["was_measured"])
+        else:
+            self.watch(Step(*answer["step"]))  # pyright: ignore[reportGeneralTypeIssues]
+        self._heard = time.monotonic()
+
+    def _give_back(self) -> None:
+        """Give the run back. Nobody is to blame."""
+        for run, attempt in self.leases.mine():
+            self.leases.give_back(run, attempt)
+
+    def _fail(self, error: Exception) -> None:
+        """Give the run back, with the reason. Raises the error if no run was claimed."""
+        limit = f"it showed no progress for {units.duration(self.terms.limit_seconds)}"
+        reason = limit if self._too_long else " ".join(str(error).split())[:300]
+        mine = self.leases.mine()
+        if not mine and self._too_long:
+            raise MeasurementError(f"a process could not begin: {reason}") from error
+        if not mine:
+            raise error
+        for run, attempt in mine:
+            self.leases.fail(run, attempt, reason)
+            self.failed[run] = reason
+
+    def _keep(self, kill: Callable[[], None]) -> None:
+        """Renew the lease while a run is measured, and end a process that hangs: it shows no progress for too long."""
+        while not self._ended.wait(min(self.terms.lease_seconds / 4, 1.0)):
+            self._too_long = time.monotonic() - self._heard > self.terms.limit_seconds
+            if self._too_long or self.stopped():
+                kill()
+                return
+            if (claimed := self.claimed) is not None:
+                self.leases.renew(*claimed)
