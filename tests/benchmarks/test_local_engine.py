@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from itertools import groupby
+from statistics import median
 from typing import Any
 
 import pytest

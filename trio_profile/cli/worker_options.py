@@ -7,85 +7,75 @@ import typer
 WORKERS = "Workers"
 """The panel of these options."""
 
+
+def _option(name: str, text: str, **more: Any) -> Any:
+    """An option of these verbs. text: its help, with its default."""
+    return typer.Option(name, help=text, rich_help_panel=WORKERS, show_default=False, **more)
+
+
 ENGINE = Annotated[
     Literal["local", "workers", "ray"] | None,
-    typer.Option(
+    _option(
         "--engine",
-        help="Who measures. local: this command. workers: this command only writes the study, and any number of "
+        "Who measures. local: this command. workers: this command only writes the study, and any number of "
         "`trio-profile work DIRECTORY` measure it, on any machine that sees --out. ray: workers on a Ray cluster whose "
         "nodes see --out. Default: local.",
-        rich_help_panel=WORKERS,
-        show_default=False,
     ),
 ]
 ADDRESS = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--address",
-        help="Ray: the cluster's HOST:PORT, or auto for the one of this machine. Default: auto.",
-        rich_help_panel=WORKERS,
-        show_default=False,
+        "Ray: the cluster's HOST:PORT, or auto for the one of this machine. Default: auto.",
     ),
 ]
 MOST_WORKERS = Annotated[
     int | None,
-    typer.Option(
+    _option(
         "--workers",
+        "Ray: the most workers at a time. Default: one for each device.",
         min=1,
-        help="Ray: the most workers at a time. Default: one for each device.",
-        rich_help_panel=WORKERS,
-        show_default=False,
     ),
 ]
 CORES = Annotated[
     int | None,
-    typer.Option(
+    _option(
         "--cores",
-        min=1,
-        help="Ray: CPU cores that a worker has for itself. Default: those of the smallest node; on CUDA, its share for "
+        "Ray: CPU cores that a worker has for itself. Default: those of the smallest node; on CUDA, its share for "
         "each GPU.",
-        rich_help_panel=WORKERS,
-        show_default=False,
+        min=1,
     ),
 ]
 MEMORY = Annotated[
     float | None,
-    typer.Option(
+    _option(
         "--memory",
+        "Ray: GiB of main memory to reserve for a worker. Default: none.",
         min=0.0,
-        help="Ray: GiB of main memory to reserve for a worker. Default: none.",
-        rich_help_panel=WORKERS,
-        show_default=False,
     ),
 ]
 LIMIT = Annotated[
     float | None,
-    typer.Option(
+    _option(
         "--limit-seconds",
+        "Seconds without progress after which a process is taken for hung, and its run goes back. Default: 3600.",
         min=1,
-        help="Seconds without progress after which a process is taken for hung, and its run goes back. Default: 3600.",
-        rich_help_panel=WORKERS,
-        show_default=False,
     ),
 ]
 LEASE = Annotated[
     float | None,
-    typer.Option(
+    _option(
         "--lease-seconds",
+        "Seconds after which a silent worker is taken for dead. Default: 60.",
         min=1,
-        help="Seconds after which a silent worker is taken for dead. Default: 60.",
-        rich_help_panel=WORKERS,
-        show_default=False,
     ),
 ]
 ATTEMPTS = Annotated[
     int | None,
-    typer.Option(
+    _option(
         "--attempts",
+        "Failed attempts after which a run is given up. Default: 3.",
         min=1,
-        help="Failed attempts after which a run is given up. Default: 3.",
-        rich_help_panel=WORKERS,
-        show_default=False,
     ),
 ]
 RETRY = Annotated[

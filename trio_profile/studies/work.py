@@ -87,7 +87,6 @@ def work(
     terms = terms or Terms()
     study = study_for_workers(directory)
     worker_file(directory, terms.worker)  # refuses a name that no file should have
-    fresh.require_known_methods(study)
     with lock_file(directory / f".lock-{terms.worker}", lambda: f"another worker is called {terms.worker!r}"):
         if terms.retry:
             board_of(directory, terms).retry()
