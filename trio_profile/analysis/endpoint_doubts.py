@@ -1,15 +1,17 @@
-"""Doubts about a study of servers: a busy client, requests that waited, unequal answers, caches, failures."""
+"""Doubts about a study of servers: a busy client, requests that waited, unequal answers, caches, failures, overload."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
 from trio_profile import units
 from trio_profile.analysis.doubt import Doubt, Kind
 from trio_profile.analysis.endpoints import LoadBreakEven, Quantity
+from trio_profile.records.endpoint_study import EndpointStudy
 from trio_profile.records.estimate import Estimate
 from trio_profile.records.request_store import Asked
-from trio_profile.records.requests import ARMS, Arm, Request, Segment
+from trio_profile.records.requests import ARMS, Arm, Request, Segment, ServerFacts
 from trio_profile.text import listed
 
 BUSY = 0.7
@@ -22,6 +24,8 @@ CACHED = 0.1
 """A prompt contains text that all requests share. More cached tokens than this share are not only text."""
 FAILED = 0.01
 """More failed requests than this share."""
+ENDED = 0.9
+"""A server at its limit: in the open loop, requests that end / requests that arrive at the same time."""
 FEWEST = {"95th": 20, "99th": 100}
 """A percentile of fewer requests in a segment is one of the largest values."""
 UNSTEADY = 0.25
@@ -29,25 +33,28 @@ UNSTEADY = 0.25
 
 
 def doubts_about(
-    found: Asked, cache: Mapping[Arm, Estimate], break_evens: Sequence[LoadBreakEven] = ()
+    study: EndpointStudy, found: Asked, cache: Mapping[Arm, Estimate], break_evens: Sequence[LoadBreakEven] = ()
 ) -> Iterator[Doubt]:
-    """Yield the doubts about a study.
+    """Yield the doubts about a study of which a pair is finished.
 
     cache: for each arm, how much faster a repeated picture is; empty if that was not checked.
     break_evens: of each loop and quantity.
     """
-    segments = [segment for pair in found.pairs() for segment in pair]
+    pairs = found.pairs()
+    segments = [segment for pair in pairs for segment in pair]
     measured = {one.number: [r for r in found.requests[one.number] if r.measured] for one in segments}
     yield from _client(segments, measured)
     yield from _failures(segments, measured)
     compared = [segment for segment in segments if segment.test == "pruning"]
     yield from _lengths(compared, measured)
-    yield from _prompts(compared, measured)
+    yield from _prompts(compared, measured, found.servers)
+    yield from _overload(compared, found.requests)
     yield from _caches(compared, measured, cache)
     yield from _percentiles(compared, measured)
     yield from _pieces(compared, measured)
     yield from _warm_ups(segments)
     yield from _contradictions(break_evens)
+    yield from _unfinished(study.pairs - len(pairs), study.pairs)
 
 
 _Requests = Mapping[int, Sequence[Request]]
@@ -87,16 +94,17 @@ def _failures(segments: Sequence[Segment], measured: _Requests) -> Iterator[Doub
     for arm in ARMS:
         own = [one for segment in segments if segment.arm == arm for one in measured[segment.number]]
         errors = [one.error for one in own if one.error is not None]
-        if own and len(errors) / len(own) > FAILED:
-            common = max(set(errors), key=errors.count)
-            yield _doubt(
-                "failed requests",
-                f"{units.exact(len(errors))} of {units.number_of(len(own), 'request')} to the {arm} server failed, "
-                f"most often: {common}",
-                "look into the log of the server, or measure lower loads",
-                len(errors) / len(own),
-                FAILED,
-            )
+        if not errors:
+            continue
+        share, common = len(errors) / len(own), max(set(errors), key=errors.count)
+        yield _doubt(
+            "failed requests" if share > FAILED else "failures left out",
+            f"{units.exact(len(errors))} of {units.number_of(len(own), 'request')} to the {arm} server failed, most "
+            f"often: {common}. Times are those of the other requests, so high percentiles may be too low",
+            "look into the log of the server, or measure lower loads",
+            share,
+            FAILED if share > FAILED else 0.0,
+        )
 
 
 def _lengths(segments: Sequence[Segment], measured: _Requests) -> Iterator[Doubt]:
@@ -112,8 +120,18 @@ def _lengths(segments: Sequence[Segment], measured: _Requests) -> Iterator[Doubt
         )
 
 
-def _prompts(segments: Sequence[Segment], measured: _Requests) -> Iterator[Doubt]:
+def _prompts(segments: Sequence[Segment], measured: _Requests, servers: Sequence[ServerFacts]) -> Iterator[Doubt]:
+    """Doubts that the pruned server prunes.
+
+    A mean depends on the pictures, so the means may differ although nothing was pruned. The requests that open a
+    session show one picture to both servers.
+    """
+    if not segments:
+        return
+    opening = {one.arm: one.prompt_tokens for one in servers if one.prompt_tokens is not None}
     dense, pruned = (_mean(segments, measured, arm, "prompt_tokens") for arm in ARMS)
+    if len(opening) == len(ARMS) and opening["pruned"] >= opening["dense"]:
+        dense, pruned = opening["dense"], opening["pruned"]
     if dense is None or pruned is None:
         yield _doubt(
             "prompt length",
@@ -131,6 +149,24 @@ def _prompts(segments: Sequence[Segment], measured: _Requests) -> Iterator[Doubt
             pruned / dense,
             1.0,
         )
+
+
+def _overload(segments: Sequence[Segment], requests: _Requests) -> Iterator[Doubt]:
+    """Doubts that a server keeps up with the requests that arrive."""
+    loads = dict.fromkeys(one.load for one in segments if one.load.loop == "open")
+    for load, arm in product(loads, ARMS):
+        own = [one for one in segments if one.load == load and one.arm == arm]
+        arrived = sum(request.measured for one in own for request in requests[one.number])
+        ended = sum(one.start_ms < request.end_ms <= one.end_ms for one in own for request in requests[one.number])
+        if arrived and ended / arrived < ENDED:
+            yield _doubt(
+                "overload",
+                f"at {load.name} the {arm} server answers {units.percent(ended / arrived, 0)} of what arrives, so its "
+                "queue grows, and its times depend on how long a segment is",
+                "compare times at lower rates; the throughput here is the most that the server can do",
+                ended / arrived,
+                ENDED,
+            )
 
 
 def _caches(segments: Sequence[Segment], measured: _Requests, cache: Mapping[Arm, Estimate]) -> Iterator[Doubt]:
@@ -157,7 +193,9 @@ def _caches(segments: Sequence[Segment], measured: _Requests, cache: Mapping[Arm
 
 
 def _percentiles(segments: Sequence[Segment], measured: _Requests) -> Iterator[Doubt]:
-    fewest = min(len(measured[one.number]) for one in segments) if segments else 0
+    if not segments:
+        return
+    fewest = min(len(measured[one.number]) for one in segments)
     short = [name for name, least in FEWEST.items() if fewest < least]
     if short:
         yield _doubt(
@@ -204,12 +242,24 @@ def _contradictions(break_evens: Sequence[LoadBreakEven]) -> Iterator[Doubt]:
             word = "concurrency" if one.loop == "closed" else "rate"
             yield _doubt(
                 "no steady gain",
-                f"{_short(one.quantity)} at {word} {listed(map(units.load, one.against))} is on the other side of 1 "
+                f"{_short(one.quantity)} at {word} {listed([units.load(load) for load in one.against])} is on the other side of 1 "
                 "than at the loads around it, so no single load is the break-even",
                 "decide by the table of the loads, or measure more loads",
                 len(one.against),
                 0.0,
             )
+
+
+def _unfinished(left: int, planned: int) -> Iterator[Doubt]:
+    if left > 0:
+        yield _doubt(
+            "unfinished",
+            f"{units.exact(left)} of {units.number_of(planned, 'pair')} of segments {'is' if left == 1 else 'are'} not "
+            "measured yet",
+            "give the same command again: it measures those that are missing",
+            left,
+            0.0,
+        )
 
 
 def _short(quantity: Quantity) -> str:
@@ -234,6 +284,12 @@ def delay_ms(requests: Sequence[Request]) -> float:
 
 def _mean(segments: Sequence[Segment], measured: _Requests, arm: Arm, name: str) -> float | None:
     """The mean of a field over the measured requests of one arm; None if no request has it."""
-    own = (getattr(one, name) for segment in segments if segment.arm == arm for one in measured[segment.number])
-    known = [value for value in own if value is not None]
+    return mean_of(
+        [getattr(one, name) for segment in segments if segment.arm == arm for one in measured[segment.number]]
+    )
+
+
+def mean_of(values: Sequence[int | None]) -> float | None:
+    """The mean of the values that are known; None if none is."""
+    known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from trio_profile.analysis.endpoint_doubts import delay_ms, doubts_about
+from trio_profile.analysis.endpoint_doubts import delay_ms, doubts_about, mean_of
 from trio_profile.analysis.endpoints import (
     BREAK_EVENS,
     QUANTITIES,
@@ -58,11 +58,12 @@ def document_of(study: EndpointStudy, found: Asked) -> EndpointsDocument:
         model=found.servers[0].model if found.servers else study.model or "",
         servers=tuple(found.servers),
         retention=_retention(found.servers),
+        pairs_left=study.pairs - len(pairs),
         loads=loads,
         break_even=break_evens,
         cache=checks,
         clients=tuple(_client(load, by_load[load], found) for load in ratios),
-        doubts=tuple(doubts_about(found, {check.arm: check.speedup for check in checks}, break_evens)),
+        doubts=tuple(doubts_about(study, found, {check.arm: check.speedup for check in checks}, break_evens)),
     )
 
 
@@ -124,8 +125,8 @@ def _arm(study: EndpointStudy, segments: Sequence[Segment], found: Asked) -> Arm
     return ArmAtLoad(
         requests=len(requests),
         errors=sum(one.error is not None for one in requests),
-        prompt_tokens=_mean([one.prompt_tokens for one in requests]),
-        output_tokens=_mean([one.output_tokens for one in requests]),
+        prompt_tokens=mean_of([one.prompt_tokens for one in requests]),
+        output_tokens=mean_of([one.output_tokens for one in requests]),
         **estimates,  # pyright: ignore[reportArgumentType] - each name has its class
     )
 
@@ -245,7 +246,10 @@ def _length_ms(requests: Sequence[Request]) -> float:
 
 
 def _retention(servers: Sequence[ServerFacts]) -> float | None:
-    """Return the share of the picture's tokens that stay, from the prompts with and without a picture."""
+    """Return the share of a picture's tokens that stay, from the prompts that opened the last session.
+
+    They show one picture to both servers.
+    """
     visual: dict[Arm, int] = {}
     for facts in servers:
         if facts.prompt_tokens is not None and facts.text_tokens is not None:
@@ -253,8 +257,3 @@ def _retention(servers: Sequence[ServerFacts]) -> float | None:
     if set(visual) != set(ARMS) or not 0 < visual["pruned"] < visual["dense"]:
         return None
     return visual["pruned"] / visual["dense"]
-
-
-def _mean(values: Sequence[int | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None

@@ -118,8 +118,9 @@ class EndpointsDocument(Document):
     study: what was asked.
     model: the model that the servers were asked for.
     servers: what each server says of itself, session by session.
-    retention: share of the picture's tokens that stay in the prompt, as the servers report their prompts; None if they
-        do not, or if they report none fewer.
+    retention: share of a picture's tokens that stay in the prompt, as the servers report it for the picture that opened
+        the last session; None if they do not report it, or if none is missing.
+    pairs_left: pairs of segments that are not measured yet.
     loads: both arms under each load.
     break_even: by loop and quantity.
     cache: whether a cache answers; empty if that was not checked.
@@ -132,6 +133,7 @@ class EndpointsDocument(Document):
     model: str
     servers: tuple[ServerFacts, ...]
     retention: float | None = None
+    pairs_left: int = 0
     loads: tuple[AtLoad, ...]
     break_even: tuple[LoadBreakEven, ...]
     cache: tuple[CacheCheck, ...] = ()

@@ -53,7 +53,10 @@ def badge(document: EndpointsDocument) -> Confidence | None:
         return Confidence("low", f"the study is doubted: {', '.join(serious)}")
     if kinds:
         return Confidence("medium", f"the study is doubted: {', '.join(kinds)}")
-    return Confidence("high", f"{units.number_of(document.study.rounds, 'round')} agree, and nothing is doubted")
+    rounds = f"{units.number_of(document.study.rounds, 'round')}, and nothing is doubted"
+    if document.break_even and all(one.status == "inconclusive" for one in document.break_even):
+        return Confidence("medium", f"{rounds}, but the noise allows more than one answer")
+    return Confidence("high", rounds)
 
 
 def findings_page(document: EndpointsDocument) -> Page:
@@ -164,6 +167,11 @@ def _advice(found: LoadBreakEven) -> str:
             f"Use pruning {side} a {word} of {limit}, and the dense model "
             f"{'above' if found.pays == 'below' else 'below'} it, as far as {name} decides."
         )
+    if found.against:
+        turns = listed([units.load(one) for one in found.against])
+        return (
+            f"Decide load by load: the gain in {name} does not rise or fall steadily. It turns at a {word} of {turns}."
+        )
     return f"Measure longer: these rounds do not say whether pruning pays in {name}."
 
 
@@ -208,7 +216,7 @@ def _prompts(document: EndpointsDocument) -> Iterator[str]:
     if dense and pruned:
         means = [units.plain(round(sum(arm) / len(arm), 1)) for arm in (dense, pruned)]
         share = document.retention
-        kept = "" if share is None else f"; {units.percent(share)} of the picture's tokens stay"
+        kept = "" if share is None else f"; of a picture's tokens {units.percent(share)} stay"
         yield f"A prompt has {means[0]} tokens dense and {means[1]} pruned, as the servers report it{kept}."
 
 

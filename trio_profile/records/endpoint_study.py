@@ -86,6 +86,11 @@ class EndpointStudy(Record):
         closed = [Load(loop="closed", value=value) for value in sorted(set(self.concurrency or ()))]
         return (*closed, *(Load(loop="open", value=value) for value in sorted(set(self.rates))))
 
+    @property
+    def pairs(self) -> int:
+        """The number of pairs of segments. A test of the cache has one pair for each arm in a round."""
+        return self.rounds * (len(self.loads) + (2 if self.check_cache else 0))
+
 
 AnyStudy = Study | EndpointStudy
 """What a kind of study measures: a model, or servers."""

@@ -36,7 +36,8 @@ class ServerFacts(Record):
     model: the model that is asked.
     software: its header `Server`; empty if it sends none.
     text_tokens: tokens of a prompt without a picture, as the server reports them; None if it does not.
-    prompt_tokens: tokens of the first prompt with a picture, as the server reports them; None if it does not.
+    prompt_tokens: tokens of this prompt with a picture, as the server reports them; None if it does not. Both servers
+        are shown the same picture.
     """
 
     record: Literal["server"] = "server"
@@ -63,7 +64,7 @@ class Request(Record):
 
     segment: number of its segment.
     measured: whether it counts; requests of the warm-up and of the end of a segment do not.
-    picture: number of its picture. Two requests of a study have two pictures, except in a test of the cache.
+    picture: number of its picture. Two of these requests have two pictures, except in a test of the cache.
     due_ms: when it was due. closed loop: when the request before it ended. open loop: when it arrived.
     sent_ms: when the client began to send it.
     first_ms: when the first token came; None without a token.

@@ -84,7 +84,7 @@ def prepare(study: EndpointStudy) -> EndpointStudy:
         if (most := limits_of(found).most(load)) > MOST_PICTURES:
             raise StudyError(
                 f"{load.name} needs {most} pictures in a segment, and at most {MOST_PICTURES} are kept ready; ask for "
-                "fewer --requests or --seconds, or a lower --rate"
+                f"fewer --requests{'' if load.loop == 'closed' else ' or --seconds, or a lower --rate'}"
             )
     return found
 
@@ -129,7 +129,7 @@ def most_seconds(study: EndpointStudy) -> float:
 
     The last answers are left out: each segment may wait for them up to the timeout.
     """
-    return sum(2 * 2 * study.segment_seconds for _ in planned_pairs(study))
+    return study.pairs * 2 * 2 * study.segment_seconds
 
 
 def preview(study: EndpointStudy, watch: Watch = ignore) -> EndpointsPreview:  # noqa: ARG001
@@ -139,7 +139,7 @@ def preview(study: EndpointStudy, watch: Watch = ignore) -> EndpointsPreview:  #
     return EndpointsPreview(
         environment=host.without_torch(),
         study=study,
-        segments=2 * sum(1 for _ in planned_pairs(study)),
+        segments=2 * study.pairs,
         requests=most_requests(study),
         seconds=ceil(most_seconds(study)),
     )

@@ -71,7 +71,8 @@ async def _measure(study: EndpointStudy, store: RequestStore, left: list[Planned
         }
         watch(Step("opening the servers"))
         arms = await open_arms(study, servers)
-        facts = [await try_arm(arm, pictures.take()) for arm in arms.values()]
+        shown = pictures.take()
+        facts = [await try_arm(arm, shown) for arm in arms.values()]
         _require_one_model(store, facts)
         store.begin()
         store.add(facts)

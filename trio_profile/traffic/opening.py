@@ -1,6 +1,7 @@
 """Open the servers of a study: which model they have, and whether they stream, take pictures and answer at all.
 
-Each server gets two requests: one with text alone and one with a picture.
+Each server gets two requests: one with text alone and one with a picture. Both servers get the same picture, so the
+numbers of tokens that they report can be compared.
 """
 
 from collections.abc import Iterator, Mapping

@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import re
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Any
 
@@ -16,7 +17,7 @@ from trio_profile.reading import parse_json
 from trio_profile.text import first_line, one_line
 from trio_profile.traffic.stream import Body, Reply, Stream, message_of
 
-_MOST_CHARACTERS = 8_000_000
+_MOST_BYTES = 8_000_000
 """A longer answer has failed."""
 _LONGEST_REASON = 200
 _VERSIONED = re.compile(r"/v\d+$")
@@ -100,6 +101,8 @@ class Server:
             error = f"no answer within {self._timeout:g} s"
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as fault:
             error = self._reason(fault, seen)
+        if "software" in seen:
+            seen["software"] = self._without_key(seen["software"])
         return Reply(
             sent=sent,
             first=stream.first,
@@ -114,7 +117,7 @@ class Server:
 
         seen: gets the status and the software of the server.
         """
-        loop, characters = asyncio.get_running_loop(), 0
+        loop = asyncio.get_running_loop()
         headers = {"Content-Type": "application/json", "Accept": _STREAM}
         url = f"{self._base}/chat/completions"
         async with self._client.stream("POST", url, content=content, headers=headers) as response:
@@ -126,13 +129,12 @@ class Server:
             kind = response.headers.get("content-type", "nothing").partition(";")[0].strip()
             if kind != _STREAM:
                 return f"{UNSTREAMED}: it answers with {kind}"
-            async for line in response.aiter_lines():
+            async for line in _lines(response):
+                if line is None:
+                    return f"its answer has more than {_MOST_BYTES} bytes"
                 stream.read(line, loop.time())
-                characters += len(line)
                 if stream.error is not None:
                     return f"it says in its stream: {self._error_in(line)}"
-                if characters > _MOST_CHARACTERS:
-                    return f"its answer has more than {_MOST_CHARACTERS} characters"
         return None if stream.ended else "it closed the stream before the end of its answer"
 
     def _reason(self, error: BaseException, seen: dict[str, Any] | None = None) -> str:
@@ -160,7 +162,7 @@ class Server:
         found = bytearray()
         async for part in response.aiter_bytes():
             found += part
-            if len(found) > _MOST_CHARACTERS:
+            if len(found) > _MOST_BYTES:
                 break
         text = self._without_key(found.decode("utf-8", "replace"))
         try:
@@ -168,6 +170,20 @@ class Server:
         except ValueError:
             said = ""
         return said or one_line(text) or "no reason"
+
+
+async def _lines(response: httpx2.Response) -> AsyncIterator[str | None]:
+    """Yield the lines of an answer; None at its end if it is too long. No more than that is kept in memory."""
+    rest, read = b"", 0
+    async for part in response.aiter_bytes():
+        read += len(part)
+        if read > _MOST_BYTES:
+            yield None
+            return
+        *whole, rest = (rest + part).split(b"\n")
+        for line in whole:
+            yield line.decode("utf-8", "replace").rstrip("\r")
+    yield rest.decode("utf-8", "replace").rstrip("\r")
 
 
 def _innermost(error: BaseException) -> str:

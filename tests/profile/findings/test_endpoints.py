@@ -48,6 +48,12 @@ def test_each_outcome_has_its_advice():
     ]
 
 
+def test_a_gain_that_is_not_steady_is_decided_load_by_load():
+    assert advice(status="inconclusive", against=(1.0,)) == [
+        "Decide load by load: the gain in throughput does not rise or fall steadily. It turns at a concurrency of 1."
+    ]
+
+
 def test_an_interval_that_was_cut_off_is_no_advice():
     low = advice(status="crossing", load=1.3, ci95=(1.0, 1.86))
     high = advice(status="crossing", load=6.0, ci95=(5.0, 8.0), pays="above")
@@ -71,7 +77,7 @@ def test_the_findings_name_break_even_gains_prompts_and_failures():
     said = sentences(report(endpoints_document()))
     assert any(line.startswith("Pruning pays in throughput up to a concurrency of 5.47 [") for line in said)
     assert (
-        "A prompt has 74 tokens dense and 26 pruned, as the servers report it; 25.0 % of the picture's tokens stay."
+        "A prompt has 74 tokens dense and 26 pruned, as the servers report it; of a picture's tokens 25.0 % stay."
         in said
     )
     assert "600 requests measured; none failed." in said
@@ -109,3 +115,11 @@ def test_a_serious_doubt_lowers_the_confidence():
         confidence = report(document.model_copy(update={"doubts": doubts})).confidence
         levels.append(confidence and confidence.level)
     assert levels == ["low", "medium", "high"]
+
+
+def test_an_inconclusive_study_has_no_high_confidence():
+    found = LoadBreakEven(quantity="throughput", loop="closed", status="inconclusive", measured=(1, 8))
+    document = with_break_evens(found).model_copy(update={"doubts": ()})
+    confidence = report(document).confidence
+    assert confidence is not None and confidence.level == "medium"
+    assert confidence.why == "3 rounds, and nothing is doubted, but the noise allows more than one answer"

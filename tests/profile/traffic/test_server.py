@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import socket
+from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
@@ -147,6 +148,52 @@ def test_no_part_of_the_key_stays_where_a_message_is_cut(before, form):
 def test_an_address_that_is_not_valid_is_named(url):
     with pytest.raises(ConnectionError, match=r"its address is not valid .*; start it, or correct its address"):
         models(url)
+
+
+def test_no_line_of_a_stream_is_kept_without_end():
+    sent = 0
+
+    async def parts() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while True:
+            sent += 1_000_000
+            yield b"x" * 1_000_000
+
+    async def main() -> Reply:
+        answer = httpx2.Response(200, content=parts(), headers={"content-type": "text/event-stream"})
+        async with Server("http://host", None, 10.0, httpx2.MockTransport(lambda _: answer)) as server:
+            return await server.ask(BODY)
+
+    assert asyncio.run(main()).error == "its answer has more than 8000000 bytes"
+    assert sent < 10_000_000
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_lines_may_be_sent_in_any_pieces(end):
+    """A character of two bytes is cut in half, too."""
+    events = [{"choices": [{"delta": {"content": "é"}}]}, {"choices": [{"delta": {}, "finish_reason": "stop"}]}]
+    text = b"".join(b"data: " + json.dumps(one, ensure_ascii=False).encode() + end + end for one in events)
+
+    async def parts() -> AsyncIterator[bytes]:
+        for place in range(len(text)):
+            yield text[place : place + 1]
+
+    async def main() -> Reply:
+        answer = httpx2.Response(200, content=parts(), headers={"content-type": "text/event-stream"})
+        async with Server("http://host", None, 10.0, httpx2.MockTransport(lambda _: answer)) as server:
+            return await server.ask(BODY)
+
+    reply = asyncio.run(main())
+    assert reply.error is None and reply.stream is not None and reply.stream.pieces == 1
+
+
+def test_a_server_that_repeats_the_key_in_its_name_does_not_keep_it():
+    async def main() -> Reply:
+        answer = httpx2.Response(500, headers={"server": "proxy sk-secret"})
+        async with Server("http://host", "sk-secret", 5.0, httpx2.MockTransport(lambda _: answer)) as server:
+            return await server.ask(BODY)
+
+    assert asyncio.run(main()).software == "proxy …"
 
 
 def test_a_proxy_of_the_environment_is_not_used(monkeypatch):
