@@ -240,9 +240,10 @@ def _contradictions(break_evens: Sequence[LoadBreakEven]) -> Iterator[Doubt]:
     for one in break_evens:
         if one.against:
             word = "concurrency" if one.loop == "closed" else "rate"
+            turns = listed([units.load(load) for load in one.against])
             yield _doubt(
                 "no steady gain",
-                f"{_short(one.quantity)} at {word} {listed([units.load(load) for load in one.against])} is on the other side of 1 "
+                f"{_short(one.quantity)} at {word} {turns} is on the other side of 1 "
                 "than at the loads around it, so no single load is the break-even",
                 "decide by the table of the loads, or measure more loads",
                 len(one.against),
