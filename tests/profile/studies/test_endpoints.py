@@ -232,14 +232,13 @@ def test_a_study_is_measured_kept_and_read_again(studied, capsys):
 
 
 def test_every_request_has_a_picture_of_its_own(studied):
-    """Apart from the first one: it opens the session, and both servers get it."""
+    """Apart from the one that opens the session: both servers get it."""
     urls = [
         part["image_url"]["url"]
         for body in studied.bodies
         for part in body["messages"][0]["content"]
         if part["type"] == "image_url"
     ]
-    assert urls[0] == urls[1]
     assert len(urls) - 1 == len(set(urls)) > 30
 
 
