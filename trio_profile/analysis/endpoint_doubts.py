@@ -8,6 +8,7 @@ import numpy as np
 from trio_profile import units
 from trio_profile.analysis.doubt import Doubt, Kind
 from trio_profile.analysis.endpoints import LoadBreakEven, Quantity
+from trio_profile.analysis.request_means import delay_ms, mean_of
 from trio_profile.records.endpoint_study import EndpointStudy
 from trio_profile.records.estimate import Estimate
 from trio_profile.records.request_store import Asked
@@ -123,15 +124,15 @@ def _lengths(segments: Sequence[Segment], measured: _Requests) -> Iterator[Doubt
 def _prompts(segments: Sequence[Segment], measured: _Requests, servers: Sequence[ServerFacts]) -> Iterator[Doubt]:
     """Doubts that the pruned server prunes.
 
-    A mean depends on the pictures, so the means may differ although nothing was pruned. The requests that open a
-    session show one picture to both servers.
+    The requests that open a session show one picture to both servers. Means are over different pictures, so they count
+    only if a server did not report the first prompt.
     """
     if not segments:
         return
-    opening = {one.arm: one.prompt_tokens for one in servers if one.prompt_tokens is not None}
-    dense, pruned = (_mean(segments, measured, arm, "prompt_tokens") for arm in ARMS)
-    if len(opening) == len(ARMS) and opening["pruned"] >= opening["dense"]:
-        dense, pruned = opening["dense"], opening["pruned"]
+    opening = {one.arm: one.prompt_tokens for one in servers}
+    dense, pruned = (opening.get(arm) for arm in ARMS)
+    if dense is None or pruned is None:
+        dense, pruned = (_mean(segments, measured, arm, "prompt_tokens") for arm in ARMS)
     if dense is None or pruned is None:
         yield _doubt(
             "prompt length",
@@ -195,12 +196,12 @@ def _caches(segments: Sequence[Segment], measured: _Requests, cache: Mapping[Arm
 def _percentiles(segments: Sequence[Segment], measured: _Requests) -> Iterator[Doubt]:
     if not segments:
         return
-    fewest = min(len(measured[one.number]) for one in segments)
+    fewest = min(sum(r.error is None for r in measured[one.number]) for one in segments)
     short = [name for name, least in FEWEST.items() if fewest < least]
     if short:
         yield _doubt(
             "few requests",
-            f"a segment has {units.number_of(fewest, 'measured request')}, so its {' and '.join(short)} percentile is "
+            f"a segment has {units.number_of(fewest, 'answered request')}, so its {' and '.join(short)} percentile is "
             "one of its largest values",
             "raise --requests and --seconds",
             fewest,
@@ -243,8 +244,8 @@ def _contradictions(break_evens: Sequence[LoadBreakEven]) -> Iterator[Doubt]:
             turns = listed([units.load(load) for load in one.against])
             yield _doubt(
                 "no steady gain",
-                f"{_short(one.quantity)} at {word} {turns} is on the other side of 1 "
-                "than at the loads around it, so no single load is the break-even",
+                f"the gain in {_short(one.quantity)} at {word} {turns} is on the other side of 1 than the fitted line, "
+                "so no single load is the break-even",
                 "decide by the table of the loads, or measure more loads",
                 len(one.against),
                 0.0,
@@ -278,19 +279,8 @@ def _ttft(requests: Sequence[Request]) -> float:
     return float(np.median(times)) or float("inf") if times else float("inf")
 
 
-def delay_ms(requests: Sequence[Request]) -> float:
-    """How late requests were sent, in milliseconds: the 99th percentile."""
-    return float(np.quantile([one.sent_ms - one.due_ms for one in requests], 0.99)) if requests else 0.0
-
-
 def _mean(segments: Sequence[Segment], measured: _Requests, arm: Arm, name: str) -> float | None:
     """The mean of a field over the measured requests of one arm; None if no request has it."""
     return mean_of(
         [getattr(one, name) for segment in segments if segment.arm == arm for one in measured[segment.number]]
     )
-
-
-def mean_of(values: Sequence[int | None]) -> float | None:
-    """The mean of the values that are known; None if none is."""
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None

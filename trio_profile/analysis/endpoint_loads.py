@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from trio_profile.analysis.endpoint_doubts import delay_ms, doubts_about, mean_of
+from trio_profile.analysis.endpoint_doubts import doubts_about
 from trio_profile.analysis.endpoints import (
     BREAK_EVENS,
     QUANTITIES,
@@ -23,6 +23,7 @@ from trio_profile.analysis.endpoints import (
     LoadBreakEven,
     Quantity,
 )
+from trio_profile.analysis.request_means import delay_ms, mean_of
 from trio_profile.errors import MeasurementError
 from trio_profile.records.endpoint_study import EndpointStudy, Load, Loop
 from trio_profile.records.estimate import Gain, MillisecondsOverRounds, OverRounds, PerSecond
@@ -153,9 +154,13 @@ def _ratios(
 
 
 def _over_rounds(kind: type[_Over], values: Sequence[float]) -> _Over:
-    """Return the value over rounds, of a class of its own, with its interval."""
+    """Return the value over rounds, of a class of its own, with its interval. No value is negative.
+
+    It is the geometric mean, or the mean if a round has 0.
+    """
     groups = [[value] for value in values]
-    return kind(value=centre(groups), ci95=ratio_interval(groups), samples=len(values))
+    low, high = ratio_interval(groups)
+    return kind(value=centre(groups), ci95=(max(low, 0.0), high), samples=len(values))
 
 
 def _break_evens(
@@ -194,7 +199,7 @@ def break_even(
     def load_at(place: float) -> float:
         return float(2 ** (place if rises else -place))
 
-    def back(ends: tuple[float, float] | None) -> tuple[float, float] | None:
+    def as_loads(ends: tuple[float, float] | None) -> tuple[float, float] | None:
         if ends is None:
             return None
         low, high = sorted(map(load_at, ends))
@@ -206,8 +211,8 @@ def break_even(
         status="inconclusive" if against else found.status,
         pays="below" if rises else "above",
         load=None if found.retention is None or against else load_at(found.retention),
-        ci95=None if against else back(found.ci95),
-        measured=back(found.measured),
+        ci95=None if against else as_loads(found.ci95),
+        measured=as_loads(found.measured),
         against=tuple(sorted(map(load_at, against))),
     )
 

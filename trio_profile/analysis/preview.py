@@ -87,7 +87,7 @@ class EndpointsPreview(Document):
 
     segments: the number of segments.
     requests: the most requests that they send.
-    seconds: the longest time that they take, apart from the last answers of each.
+    seconds: the longest time that they take, apart from late answers and from making the pictures.
     """
 
     environment: Environment

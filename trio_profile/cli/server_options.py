@@ -69,7 +69,7 @@ SERVER_OPTIONS: dict[str, Option] = {
         SAMPLING, int, "Measured requests of a segment; at least 4 for each one that is under way.", "100"
     ),
     "segment_seconds": Option(
-        SAMPLING, float, "Measure a segment for at most this many seconds.", "60", names=("--seconds",)
+        SAMPLING, float, "Warm up for at most this many seconds, and measure for as many.", "60", names=("--seconds",)
     ),
     "timeout_seconds": Option(
         SAMPLING, float, "A request that takes longer than this many seconds has failed.", "120", names=("--timeout",)

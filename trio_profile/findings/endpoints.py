@@ -1,7 +1,6 @@
 """The report of a study of servers: whether pruning pays, up to which load, and what each arm does."""
 
 from collections.abc import Callable, Iterator, Sequence
-from math import floor
 
 from trio_profile import units
 from trio_profile.analysis.endpoints import (
@@ -10,19 +9,18 @@ from trio_profile.analysis.endpoints import (
     ArmAtLoad,
     AtLoad,
     EndpointsDocument,
-    LoadBreakEven,
     Quantity,
 )
 from trio_profile.findings import endpoint_charts
 from trio_profile.findings.blocks import Block, Confidence, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.doubts import PUBLISHED, blocks_of
-from trio_profile.findings.endpoint_words import HEADS, NAMES, in_words, load_words, loops_of, pays, sentence
+from trio_profile.findings.endpoint_advice import main_break_evens, recommendation
+from trio_profile.findings.endpoint_words import HEADS, NAMES, load_words, loops_of, pays, sentence
 from trio_profile.findings.entries import NOTHING, tone
 from trio_profile.findings.study_page import sessions_table
 from trio_profile.records.endpoint_study import Loop
 from trio_profile.records.estimate import Gain, OverRounds
 from trio_profile.records.requests import ARMS
-from trio_profile.text import listed
 
 _SERIOUS = ("client saturated", "queueing at the client", "failed requests", "unequal answers", "prefix cache")
 """The kinds of doubt under which a gain may be wrong by more than its interval."""
@@ -53,8 +51,8 @@ def badge(document: EndpointsDocument) -> Confidence | None:
         return Confidence("low", f"the study is doubted: {', '.join(serious)}")
     if kinds:
         return Confidence("medium", f"the study is doubted: {', '.join(kinds)}")
-    rounds = f"{units.number_of(document.study.rounds, 'round')}, and nothing is doubted"
-    if document.break_even and all(one.status == "inconclusive" for one in document.break_even):
+    rounds = f"{units.number_of(min(one.rounds for one in document.loads), 'round')}, and nothing is doubted"
+    if any(one.status == "inconclusive" for one in main_break_evens(document)):
         return Confidence("medium", f"{rounds}, but the noise allows more than one answer")
     return Confidence("high", rounds)
 
@@ -89,8 +87,9 @@ def loads_page(document: EndpointsDocument) -> Page:
         "loads",
         "Load by load",
         "Throughput counts answered requests. The time to the first token begins when a request was due: in the open "
-        "loop when it arrived, in the closed loop when the request before it had ended. So a wait in the client "
-        "counts. A percentile is computed within a segment, and the value is the geometric mean over the rounds.",
+        "loop when it arrived, in the closed loop when the answer before it was received. So a wait in the client "
+        "counts. A percentile is computed within a segment. The value is the geometric mean over the rounds, or the "
+        "mean if a round has 0.",
         blocks,
     )
 
@@ -131,57 +130,6 @@ def study_page(document: EndpointsDocument) -> Page:
             sessions_table(document.sessions),
         ],
     )
-
-
-def recommendation(document: EndpointsDocument) -> Iterator[str]:
-    """What to do, in one or two sentences."""
-    for loop in loops_of(document):
-        known = {one.quantity: one for one in document.break_even if one.loop == loop}
-        # Below its limit, a server of the open loop answers as many requests as arrive.
-        main = known.get("goodput") or known.get("throughput" if loop == "closed" else "ttft_p95_ms")
-        if main is None:
-            continue
-        yield _advice(main)
-        others = [one for one in known.values() if one.quantity != main.quantity and _contradicts(one, main)]
-        for words in dict.fromkeys(map(pays, others)):
-            names = listed([in_words(one.quantity) for one in others if pays(one) == words])
-            yield f"For {names} the answer differs: pruning {words}."
-
-
-def _advice(found: LoadBreakEven) -> str:
-    name, word = in_words(found.quantity), load_words(found.loop)
-    ends = found.measured or (0.0, 0.0)
-    where = f"a {word} of {units.load(ends[0])}" if ends[0] == ends[1] else f"every {word} that was measured"
-    if found.status == "always":
-        return f"Use pruning: it is better in {name} at {where}."
-    if found.status == "never":
-        return f"Do not use pruning here: it is worse in {name} at {where}."
-    if found.status == "crossing" and found.ci95 is not None:
-        if found.ci95[0] <= ends[0] if found.pays == "below" else found.ci95[1] >= ends[1]:
-            end = "lowest" if found.pays == "below" else "highest"
-            return f"Measure longer, or other loads: the interval of the break-even in {name} reaches the {end} load."
-        safe = found.ci95[0] if found.pays == "below" else found.ci95[1]
-        limit = units.load(floor(safe) if found.loop == "closed" and found.pays == "below" else safe)
-        side = "up to" if found.pays == "below" else "from"
-        return (
-            f"Use pruning {side} a {word} of {limit}, and the dense model "
-            f"{'above' if found.pays == 'below' else 'below'} it, as far as {name} decides."
-        )
-    if found.against:
-        turns = listed([units.load(one) for one in found.against])
-        return (
-            f"Decide load by load: the gain in {name} does not rise or fall steadily. It turns at a {word} of {turns}."
-        )
-    return f"Measure longer: these rounds do not say whether pruning pays in {name}."
-
-
-def _contradicts(one: LoadBreakEven, main: LoadBreakEven) -> bool:
-    """Whether two quantities measurably say different things at some load."""
-    if "inconclusive" in (one.status, main.status):
-        return False
-    if one.ci95 is None or main.ci95 is None:
-        return one.status != main.status
-    return one.pays != main.pays or one.ci95[0] > main.ci95[1] or one.ci95[1] < main.ci95[0]
 
 
 def _found(document: EndpointsDocument) -> Iterator[str]:

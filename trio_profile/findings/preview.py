@@ -38,8 +38,8 @@ def _of_servers(document: EndpointsPreview) -> Report:
         f"{units.number_of(document.segments, 'segment')} send at most {units.number_of(document.requests, 'request')} "
         f"to {study.dense}{f' and {study.pruned}' if study.pruned else ''}. Each session begins with four more, which "
         "are not measured.",
-        f"They take at most {units.duration(document.seconds)}. Each segment may wait "
-        f"{units.duration(study.timeout_seconds)} longer for answers that are late.",
+        f"They take at most {units.duration(document.seconds)}. Making the pictures comes on top, and each segment may "
+        f"wait up to three times {units.duration(study.timeout_seconds)} longer for answers that are late.",
     ]
     page = Page("preview", "Planned segments", "Nothing was sent.", [Sentences("", lines)])
     return Report("Dry run of endpoints", study.model or study.dense, [], [page])

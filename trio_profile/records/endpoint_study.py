@@ -45,7 +45,8 @@ class EndpointStudy(Record):
     rates: the loads of the open loop: requests per second.
     rounds: how often each load is measured, dense and pruned.
     requests: measured requests of one segment. A segment of a closed loop has at least 4 for each request under way.
-    segment_seconds: a segment is measured for at most this time.
+    segment_seconds: the longest time of a warm-up, and of a measured part. A closed loop then waits for answers under
+        way.
     timeout_seconds: a request that takes longer has failed.
     new_tokens: the most tokens that an answer may have.
     pictures: a directory of pictures. None: drawn pictures.

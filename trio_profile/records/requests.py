@@ -65,7 +65,7 @@ class Request(Record):
     segment: number of its segment.
     measured: whether it counts; requests of the warm-up and of the end of a segment do not.
     picture: number of its picture. Two of these requests have two pictures, except in a test of the cache.
-    due_ms: when it was due. closed loop: when the request before it ended. open loop: when it arrived.
+    due_ms: when it was due. closed loop: when the answer before it was received. open loop: when it arrived.
     sent_ms: when the client began to send it.
     first_ms: when the first token came; None without a token.
     end_ms: when the answer ended, or the request failed.

@@ -89,7 +89,7 @@ def address_of(listener: socket.socket) -> str:
 
 
 class Server(uvicorn.Server):
-    """A server that answers with the served model. It writes nothing to standard error."""
+    """A server that answers with the served model. uvicorn logs nothing."""
 
     def __init__(self, served: Served):
         self.served = served

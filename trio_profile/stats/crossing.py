@@ -69,9 +69,9 @@ def contradictions(
 def _fitted(
     retentions: Sequence[float], ratios: Sequence[Groups], machine: float = 0.0, *, logarithmic: bool
 ) -> tuple[Line, Line, Line, Line]:
-    """Return the sorted retentions, and the fit, the medians and the ends of their intervals, each less 1.
+    """Return the sorted retentions, and the fit, the medians and the ends of their intervals, each minus 1.
 
-    The ends are [2, retentions]. Logarithms are not lessened, because that of 1 is 0.
+    The ends are [2, retentions]. With `logarithmic` they are the logarithms themselves, because that of 1 is 0.
     """
     order = np.argsort(retentions)
     groups = [ratios[i] for i in order]

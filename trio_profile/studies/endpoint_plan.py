@@ -16,14 +16,15 @@ from trio_profile.reading import parse_json
 from trio_profile.records.endpoint_study import EndpointStudy, Load
 from trio_profile.records.requests import ARMS, Arm, Test
 from trio_profile.stats.orders import balanced_orders
+from trio_profile.traffic.address import is_same
 from trio_profile.traffic.pictures import Pictures
 from trio_profile.traffic.segment import Limits
 
 CONCURRENCY = (1, 2, 4, 8, 16, 32)
 """The loads of a study that names none."""
 MOST_PICTURES = 20_000
-"""The most pictures of a segment. All are made before it begins, and stay in memory."""
-_FIELDS = {"messages", "stream", "stream_options", "model", "max_tokens", "temperature"}
+"""The most pictures, or frames of videos, of a segment. All are made before it begins, and stay in memory."""
+_FIELDS = {"messages", "stream", "stream_options", "model", "max_tokens", "max_completion_tokens", "temperature"}
 """Fields of a request that a study sets itself."""
 
 
@@ -67,7 +68,7 @@ def prepare(study: EndpointStudy) -> EndpointStudy:
     for name, text in (("body", study.body), ("pruned_body", study.pruned_body)):
         if text is not None:
             _require_fields(f"--{name.replace('_', '-')}", text)
-    if addresses["pruned"] in (None, addresses["dense"]):
+    if addresses["pruned"] is None or is_same(study.dense, addresses["pruned"]):
         addresses["pruned"] = None
         if not study.pruned_body or parse_json(study.pruned_body) == {}:
             raise StudyError(
@@ -81,10 +82,13 @@ def prepare(study: EndpointStudy) -> EndpointStudy:
         raise StudyError("there is no load: give --concurrency, --rate or both")
     found = study.model_copy(update={**addresses, "concurrency": closed})
     for load in found.loads:
-        if (most := limits_of(found).most(load)) > MOST_PICTURES:
+        if (most := limits_of(found).most(load) * study.frames) > MOST_PICTURES:
+            ways = ["--requests", *(["--frames"] if study.frames > 1 else [])]
+            ways += ["--seconds"] if load.loop == "open" else []
             raise StudyError(
-                f"{load.name} needs {most} pictures in a segment, and at most {MOST_PICTURES} are kept ready; ask for "
-                f"fewer --requests{'' if load.loop == 'closed' else ' or --seconds, or a lower --rate'}"
+                f"{load.name} needs {most} {'pictures' if study.frames == 1 else 'frames'} in a segment, and at most "
+                f"{MOST_PICTURES} are kept ready; ask for less: {', '.join(ways)}"
+                f"{' or --rate' if load.loop == 'open' else ' or --concurrency'}"
             )
     return found
 
@@ -127,7 +131,8 @@ def most_requests(study: EndpointStudy) -> int:
 def most_seconds(study: EndpointStudy) -> float:
     """Return how long the segments may take: each warms up and is measured.
 
-    The last answers are left out: each segment may wait for them up to the timeout.
+    Late answers are left out: a segment may wait for them at the end of the warm-up, of the measured part and of the
+    segment, each time up to the timeout. Making the pictures is left out too.
     """
     return study.pairs * 2 * 2 * study.segment_seconds
 

@@ -177,6 +177,9 @@ def _key(variable: str | None) -> str | None:
         raise StudyError(
             f"--key-variable {variable}: this environment variable is empty; set it to the key of the server"
         )
-    if not key.isascii() or not key.isprintable():
-        raise StudyError(f"--key-variable {variable}: its value is no key: it has characters that no header can hold")
+    if not key.isascii() or not key.isprintable() or key != key.strip():
+        raise StudyError(
+            f"--key-variable {variable}: its value is no key: a header cannot hold its characters, or it has spaces "
+            "around it; set it to the key of the server"
+        )
     return key

@@ -12,15 +12,14 @@ from trio_profile.reading import parse_json
 from trio_profile.records.endpoint_study import EndpointStudy
 from trio_profile.records.requests import Arm, ServerFacts
 from trio_profile.traffic.pictures import Shown
-from trio_profile.traffic.server import START, UNREACHABLE, UNSTREAMED, WANTS_KEY, Server
+from trio_profile.traffic.server import REDIRECTED, START, UNREACHABLE, UNSTREAMED, WANTS_KEY, Server
 from trio_profile.traffic.stream import Body, Reply
 
 _WAYS_OUT = {
     401: WANTS_KEY,
     403: WANTS_KEY,
     404: "give the base address of the server, such as http://localhost:8000, and the name of a model that it has",
-    307: "give the address to which it redirects",
-    308: "give the address to which it redirects",
+    **dict.fromkeys((301, 302, 303, 307, 308), REDIRECTED),
     429: "the server refuses so many requests; ask for less",
 }
 _A_FEW = 4
@@ -151,4 +150,4 @@ def _fields(text: str | None) -> Body:
 
 
 def _prompt_tokens(reply: Reply) -> int | None:
-    return None if reply.error is not None or reply.stream is None else reply.stream.prompt_tokens
+    return None if reply.error is not None else reply.stream.prompt_tokens

@@ -30,6 +30,8 @@ _MOST_LOST = 0.125
 """The largest share of a picture's shorter side that may be cut off."""
 _SPARE = 1.25
 """Plan 1.25 times as many cut-outs as needed: equal ones are skipped, and an interrupted study needs more."""
+_MOST_CHARACTERS = 8_000_000_000
+"""Pictures that are ready may have this many characters together."""
 _SEEDS = 1 << 40
 """Seeds of drawn pictures lie this far apart for two seeds of a study."""
 
@@ -80,9 +82,19 @@ class Pictures:
         self._lost = self._cut_off(ceil(_SPARE * needed)) if directory is not None else 0
 
     def prepare(self, number: int) -> None:
-        """Make pictures until so many are ready. Raises StudyError if there are not enough."""
+        """Make pictures until so many are ready.
+
+        Raises StudyError if there are not enough, or if they need too much memory.
+        """
+        held = sum(len(shown.url) for shown in self._ready)
         while len(self._ready) < number:
             self._ready.append(self._make())
+            held += len(self._ready[-1].url)
+            if held > _MOST_CHARACTERS:
+                raise StudyError(
+                    f"{number} pictures of a segment need more than {_MOST_CHARACTERS // 10**9} GB; ask for fewer "
+                    "--requests or --seconds, lower loads, or smaller pictures"
+                )
 
     @property
     def next_number(self) -> int:

@@ -1,7 +1,7 @@
 """One segment: requests to one server under one load, in a closed or an open loop.
 
-The segment warms up until its times are stable. Then it is measured, until enough requests have ended or the time is
-over. After that nothing more is sent, and the segment ends when the last answer has come.
+The segment warms up until its times are stable (warm_up.py). Then it is measured, until enough requests have ended or
+the time is over. After that nothing more is sent, and the segment ends when the last answer has come.
 
 In a closed loop the measured part begins and ends with an answer, and holds a multiple of the requests under way. So
 the throughput is right for a server that answers requests in batches, too.
@@ -22,15 +22,9 @@ import numpy as np
 
 from trio_profile.records.endpoint_study import MOST_AT_ONCE, Load
 from trio_profile.records.requests import Request
-from trio_profile.stats.intervals import median
 from trio_profile.traffic.stream import Ask, Body, Reply
+from trio_profile.traffic.warm_up import MOST_WINDOWS, agree, keeps_up, window_of, window_seconds
 
-LEAST_WINDOW = 4
-"""The warm-up compares windows of this many requests, or of as many as are under way."""
-MOST_WINDOWS = 6
-"""The warm-up ends after so many windows, stable or not."""
-STABLE = 0.1
-"""The warm-up is stable if the medians of two neighbouring windows differ by at most this share."""
 EACH = 4
 """The least number of measured requests for each request under way of a closed loop."""
 MOST_FAILURES = 8
@@ -46,7 +40,8 @@ class Limits:
     """When a segment ends.
 
     requests: measured requests.
-    seconds: the longest time of the warm-up, and of the measured part.
+    seconds: the longest time of the warm-up, and of the measured part. A closed loop then waits for answers that are
+        under way.
     """
 
     requests: int
@@ -68,18 +63,13 @@ class Limits:
         return warm_up + self.measured(load)
 
 
-def window_of(load: Load) -> int:
-    """The number of requests in a window of the warm-up."""
-    return max(load.at_once, LEAST_WINDOW)
-
-
 @dataclass
 class Measured:
-    """What came of a segment. Times are in milliseconds since it began.
+    """The requests of one segment, and its measured part. Times are in milliseconds since the segment began.
 
     requests: all of its requests, in the order in which they ended.
     start_ms, end_ms: the measured part.
-    failure: why it was broken off; None if it was not.
+    failure: why it was broken off, or why no measured request was answered; None if neither is so.
     The other fields are those of `records.requests.Segment`.
     """
 
@@ -103,13 +93,12 @@ async def run_segment(
     number: int = 0,
     seed: str = "0",
 ) -> Measured:
-    """Send requests under one load, and return what came of them.
+    """Send requests under one load, and return them with their answers.
 
     ask: sends one request.
     bodies: the number of the picture and the fields of each request.
     number: of the segment.
-    seed: of the arrivals. Two segments with one seed have the same arrivals; their warm-ups may end at
-        different ones.
+    seed: of the arrivals. Two segments with one seed have the same arrivals; their warm-ups may end at different ones.
     """
     run = _Run(ask, bodies, load, limits, number)
     cpu, wall = time.process_time(), time.perf_counter()
@@ -118,9 +107,12 @@ async def run_segment(
         await (run.closed_loop() if load.loop == "closed" else run.open_loop(seed))
     finally:
         watching.cancel()
-        run.release()
+        run.cancel_timers()
     found = run.found
     found.lag_ms = float(np.quantile(run.lags, 0.99)) if run.lags else 0.0
+    errors = [one.error for one in found.requests if one.measured]
+    if found.failure is None and errors and None not in errors:
+        found.failure = errors[-1]
     found.cpu_share = (time.process_time() - cpu) / max(time.perf_counter() - wall, 1e-9)
     return found
 
@@ -134,8 +126,9 @@ class _Run:
         self._began = self._loop.time()
         self._over = asyncio.Event()
         self._measuring, self._counted, self._failures = False, 0, 0
-        self._warm, self._late = False, False
-        self._deadlines = [self._loop.call_later(limits.seconds, self._end_warm_up)]
+        self._warm_up_expired, self._time_is_over = False, False
+        self._timers = [self._loop.call_later(limits.seconds, self._end_warm_up)]
+        self._arrived, self._looks = 0, [(0, 0)]
         self.found = Measured()
         self.lags: list[float] = []
 
@@ -146,10 +139,10 @@ class _Run:
             await asyncio.sleep(_LAG_EVERY)
             self.lags.append(1000 * (self._loop.time() - due))
 
-    def release(self) -> None:
-        """Forget the deadlines."""
-        for deadline in self._deadlines:
-            deadline.cancel()
+    def cancel_timers(self) -> None:
+        """Cancel the timers that end the warm-up and the measured part."""
+        for timer in self._timers:
+            timer.cancel()
 
     async def closed_loop(self) -> None:
         """Keep a fixed number of requests under way."""
@@ -163,6 +156,9 @@ class _Run:
     async def open_loop(self, seed: str) -> None:
         """Send requests as they arrive. Beyond MOST_AT_ONCE an arrival waits, which shows as a late sending."""
         draw = random.Random(seed)
+        window = window_seconds(self._load, self._limits.seconds)
+        places = range(1, int(self._limits.seconds / window) + 1)
+        self._timers += [self._loop.call_later(place * window, self._see_window) for place in places]
         free = asyncio.Semaphore(MOST_AT_ONCE)
         under_way: set[asyncio.Task[None]] = set()
 
@@ -199,6 +195,7 @@ class _Run:
 
     def _count_arrival(self) -> bool:
         """Return whether an arrival of the open loop is measured. The last one ends the measured part."""
+        self._arrived += 1
         if not self._measuring or self._over.is_set():
             return False
         self._counted += 1
@@ -217,7 +214,7 @@ class _Run:
             await _cancel(tasks)
 
     async def _send(self, due: float, asked: tuple[int, Body], counts: bool | None = None) -> None:
-        """Send one request and take down what came of it.
+        """Send one request, and record its answer or its error.
 
         asked: the number of the picture and the fields of the request.
         counts: whether it is measured; None if that depends on when it ends.
@@ -230,10 +227,8 @@ class _Run:
         self._failures = self._failures + 1 if reply.error is not None else 0
         if self._failures >= max(MOST_FAILURES, 2 * self._load.at_once):
             self._break_off(str(reply.error))
-        elif not self._measuring and self._warm:
-            self._begin_measuring()
-        elif not self._measuring:
-            self._see_warm_up()
+        elif closed and not self._measuring:
+            self._see_answers()
         elif closed and measured:
             self._count_end()
 
@@ -243,24 +238,30 @@ class _Run:
         self.found.end_ms = self._ms(self._loop.time())
         if self._counted >= self._limits.measured(self._load):
             self._stop("requests")
-        elif self._late and self._counted % self._load.at_once == 0:
+        elif self._time_is_over and self._counted % self._load.at_once == 0:
             self._stop("seconds")
 
-    def _see_warm_up(self) -> None:
-        """Begin to measure if the times of the last two windows agree."""
+    def _see_answers(self) -> None:
+        """Begin to measure a closed loop if the times of its last two windows agree, or if the time is over."""
         ended, window = self.found.requests, window_of(self._load)
         windows, rest = divmod(len(ended), window)
-        if rest or windows < 2:
+        if not rest and windows >= 2:
+            self.found.steady = agree(ended[-2 * window : -window], ended[-window:])
+        if self._warm_up_expired or self.found.steady or windows >= MOST_WINDOWS:
+            self._begin_measuring()
+
+    def _see_window(self) -> None:
+        """Begin to measure an open loop if its server keeps up."""
+        if self._measuring:
             return
-        times = [one.total_ms for one in ended[-2 * window :]]
-        before, now = median(times[:window]), median(times[window:])
-        self.found.steady = abs(now - before) <= STABLE * before
-        if self.found.steady or windows >= MOST_WINDOWS:
+        self._looks.append((self._arrived, len(self.found.requests)))
+        self.found.steady = keeps_up(self._looks, self.found.requests)
+        if self.found.steady:
             self._begin_measuring()
 
     def _end_warm_up(self) -> None:
         """End the warm-up because the time is over. A closed loop is measured from the next answer on."""
-        self._warm = True
+        self._warm_up_expired = True
         if self._load.loop == "open":
             self._begin_measuring()
 
@@ -268,14 +269,14 @@ class _Run:
         if self._measuring:
             return
         self._measuring = True
-        self._deadlines.append(self._loop.call_later(self._limits.seconds, self._run_out))
+        self._timers.append(self._loop.call_later(self._limits.seconds, self._run_out))
         self.found.warm_ups = len(self.found.requests)
         self.found.start_ms = self.found.end_ms = self._ms(self._loop.time())
 
     def _run_out(self) -> None:
         """End the measured part because the time is over. A closed loop waits for a multiple of those under way."""
-        self._late = True
-        if self._load.loop == "open" or (self._counted and self._counted % self._load.at_once == 0):
+        self._time_is_over = True
+        if self._load.loop == "open":
             self._stop("seconds")
 
     def _stop(self, why: Literal["requests", "seconds"]) -> None:
@@ -293,7 +294,6 @@ class _Run:
             raise _BrokenOff
 
     def _record(self, picture: int, due: float, reply: Reply, measured: bool) -> Request:
-        stream = reply.stream
         return Request(
             segment=self._number,
             measured=measured,
@@ -302,10 +302,10 @@ class _Run:
             sent_ms=self._ms(reply.sent),
             first_ms=None if reply.first is None else self._ms(reply.first),
             end_ms=self._ms(reply.end),
-            prompt_tokens=stream.prompt_tokens if stream else None,
-            output_tokens=stream.output_tokens if stream else None,
-            cached_tokens=stream.cached_tokens if stream else None,
-            pieces=stream.pieces if stream else 0,
+            prompt_tokens=reply.stream.prompt_tokens,
+            output_tokens=reply.stream.output_tokens,
+            cached_tokens=reply.stream.cached_tokens,
+            pieces=reply.stream.pieces,
             status=reply.status,
             error=reply.error,
         )

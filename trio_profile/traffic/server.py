@@ -4,9 +4,9 @@ Nothing is sent to another address: redirects are not followed, and no proxy of 
 """
 
 import asyncio
+import errno
 import json
 import os
-import re
 from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Any
@@ -15,25 +15,20 @@ import httpx2
 
 from trio_profile.reading import parse_json
 from trio_profile.text import first_line, one_line
+from trio_profile.traffic.address import base_of
 from trio_profile.traffic.stream import Body, Reply, Stream, message_of
 
 _MOST_BYTES = 8_000_000
 """A longer answer has failed."""
 _LONGEST_REASON = 200
-_VERSIONED = re.compile(r"/v\d+$")
 _STREAM = "text/event-stream"
 UNREACHABLE = "it cannot be reached"
 UNSTREAMED = "it does not stream"
 """How two of the reasons begin for which a request has failed."""
 START = "start it, or correct its address"
 WANTS_KEY = "give its key with --key-variable NAME"
-"""Two ways out."""
-
-
-def base_of(url: str) -> str:
-    """Return the address below which the endpoints are: `http://host:8000` → `http://host:8000/v1`."""
-    url = url.rstrip("/")
-    return url if _VERSIONED.search(url) else f"{url}/v1"
+REDIRECTED = "give the address to which it redirects"
+"""Three ways out."""
 
 
 class Server:
@@ -72,20 +67,27 @@ class Server:
     async def models(self) -> tuple[str, ...]:
         """Return the names of the models that the server lists; empty if it does not say.
 
-        Raises ConnectionError, with the reason and the way out, if the server cannot be reached or asks for a key.
+        Raises ConnectionError, with the reason and the way out, if the server cannot be reached, does not answer in
+        time, redirects, asks for a key or has a fault.
         """
         try:
-            async with asyncio.timeout(self._timeout):
-                response = await self._client.get(f"{self._base}/models")
+            async with asyncio.timeout(self._timeout), self._client.stream("GET", f"{self._base}/models") as response:
                 if response.status_code in (401, 403):
                     raise ConnectionError(f"HTTP {response.status_code}: {WANTS_KEY}")
-                listed = parse_json(response.content)["data"] if response.is_success else []
+                if response.is_redirect:
+                    raise ConnectionError(f"{self._redirect(response)}; {REDIRECTED}")
+                if response.is_server_error:
+                    reason = one_line(await self._reason_of(response))[:_LONGEST_REASON]
+                    raise ConnectionError(f"HTTP {response.status_code}: {reason}; look into its log")
+                listed = parse_json(await _content(response))["data"] if response.is_success else []
                 return tuple(one["id"] for one in listed if isinstance(one["id"], str))
+        except TimeoutError as error:
+            raise ConnectionError(f"it does not answer within {self._timeout:g} s; {START}") from error
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol) as error:
             raise ConnectionError(f"{self._reason(error)}; {START}") from error
         except httpx2.InvalidURL as error:
             raise ConnectionError(f"its address is not valid ({first_line(error)}); {START}") from error
-        except (httpx2.HTTPError, TimeoutError, ValueError, KeyError, TypeError):
+        except (httpx2.HTTPError, ValueError, KeyError, TypeError):
             return ()
 
     async def ask(self, body: Body) -> Reply:
@@ -95,7 +97,7 @@ class Server:
         sent, error = loop.time(), None
         try:
             async with asyncio.timeout(self._timeout):
-                content = json.dumps(body, ensure_ascii=False).encode()
+                content = json.dumps(body).encode()
                 error = await self._read(content, stream, seen)
         except TimeoutError:
             error = f"no answer within {self._timeout:g} s"
@@ -123,7 +125,7 @@ class Server:
         async with self._client.stream("POST", url, content=content, headers=headers) as response:
             seen.update(status=response.status_code, software=response.headers.get("server", ""))
             if response.is_redirect:
-                return f"it redirects to {response.headers.get('location', 'nowhere')}, which is not followed"
+                return f"{self._redirect(response)}, which is not followed"
             if not response.is_success:
                 return f"HTTP {response.status_code}: {await self._reason_of(response)}"
             kind = response.headers.get("content-type", "nothing").partition(";")[0].strip()
@@ -139,11 +141,16 @@ class Server:
 
     def _reason(self, error: BaseException, seen: dict[str, Any] | None = None) -> str:
         """Return why a request failed, in one line."""
+        if getattr(_cause(error), "errno", None) in (errno.EMFILE, errno.ENFILE):
+            return "this client may open no more connections; raise its limit (ulimit -n)"
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
             return f"{UNREACHABLE} ({_innermost(error)})"
         if isinstance(error, httpx2.RemoteProtocolError | httpx2.ReadError) and seen:
             return "it closed the stream before the end of its answer"
         return f"it broke the connection ({_innermost(error)})"
+
+    def _redirect(self, response: httpx2.Response) -> str:
+        return f"it redirects to {self._without_key(response.headers.get('location', 'nowhere'))}"
 
     def _without_key(self, text: str) -> str:
         """Return a text without the key. Do this before a text is cut, or a part of the key may stay."""
@@ -159,17 +166,22 @@ class Server:
 
     async def _reason_of(self, response: httpx2.Response) -> str:
         """Return the message of an answer that is an error, in one line and without the key."""
-        found = bytearray()
-        async for part in response.aiter_bytes():
-            found += part
-            if len(found) > _MOST_BYTES:
-                break
-        text = self._without_key(found.decode("utf-8", "replace"))
+        text = self._without_key((await _content(response)).decode("utf-8", "replace"))
         try:
             said = message_of(parse_json(text))
         except ValueError:
             said = ""
         return said or one_line(text) or "no reason"
+
+
+async def _content(response: httpx2.Response) -> bytes:
+    """Return an answer; of a very long one the beginning."""
+    found = bytearray()
+    async for part in response.aiter_bytes():
+        found += part
+        if len(found) > _MOST_BYTES:
+            break
+    return bytes(found)
 
 
 async def _lines(response: httpx2.Response) -> AsyncIterator[str | None]:
@@ -186,10 +198,16 @@ async def _lines(response: httpx2.Response) -> AsyncIterator[str | None]:
     yield rest.decode("utf-8", "replace").rstrip("\r")
 
 
-def _innermost(error: BaseException) -> str:
-    """Return the message of the error that led to this one, such as `Connection refused`."""
+def _cause(error: BaseException) -> BaseException:
+    """Return the error that led to this one."""
     while (cause := error.__cause__ or error.__context__) is not None and not isinstance(cause, asyncio.CancelledError):
         error = cause
+    return error
+
+
+def _innermost(error: BaseException) -> str:
+    """Return the message of the error that led to this one, such as `Connection refused`."""
+    error = _cause(error)
     if isinstance(error, OSError) and error.errno is not None:
         return os.strerror(error.errno) if error.errno > 0 else str(error.strerror)
     return first_line(error)

@@ -1,7 +1,7 @@
 """The streamed answer to a request, line by line: its text, its end and its numbers of tokens."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from trio_profile.reading import parse_json
@@ -87,12 +87,12 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reply:
-    """What came of one request. Times are those of the event loop, in seconds.
+    """The answer to one request, or why it failed. Times are those of the event loop, in seconds.
 
     sent: when the client began to send.
     first: when the first token came; None without one.
     end: when the answer ended or the request failed.
-    stream: the answer; None if none began.
+    stream: the answer, as far as it came.
     status: the HTTP status; None without an answer.
     error: why the request failed, in one line; None if it did not.
     software: the header `Server`.
@@ -101,14 +101,14 @@ class Reply:
     sent: float
     end: float
     first: float | None = None
-    stream: Stream | None = None
+    stream: Stream = field(default_factory=Stream)
     status: int | None = None
     error: str | None = None
     software: str = ""
 
 
 Ask = Callable[[Body], Awaitable[Reply]]
-"""A function that sends one request and returns what came of it."""
+"""A function that sends one request and returns its answer, or why it failed."""
 
 
 def message_of(answer: Any) -> str:

@@ -44,8 +44,6 @@ def test_a_quiet_study_is_not_doubted():
             "requests leave the client late, by 9",
         ),
         ({"output_tokens": 8}, "unequal answers", "an answer has 16 tokens dense and 8 pruned, on average"),
-        ({"prompt_tokens": 74}, "prompt length", "nothing was pruned, or the server reports the prompt before pruning"),
-        ({"prompt_tokens": None}, "prompt length", "a server does not report the tokens of its prompts"),
         (
             {"cached_tokens": 20},
             "prefix cache",
@@ -68,7 +66,7 @@ def test_a_fault_is_doubted_with_its_number_and_a_next_step(faults, kind, says):
 
 def test_few_requests_are_doubted_with_the_percentile_that_suffers():
     (found,) = (one for one in doubts(many=0) if one.kind == "few requests")
-    assert "20 measured requests, so its 99th percentile" in found.sentence
+    assert "20 answered requests, so its 99th percentile" in found.sentence
 
 
 def test_a_repeated_picture_that_is_faster_shows_a_cache():
@@ -101,6 +99,27 @@ def test_equal_prompts_at_the_opening_are_doubted_though_the_means_differ():
     held.servers = [facts.model_copy(update={"prompt_tokens": 74}) for facts in held.servers]
     (found,) = (one for one in doubts_about(asked, held, {}) if one.kind == "prompt length")
     assert "the pruned server reports 74 prompt tokens, and the dense one 74" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("tokens", "says"),
+    [
+        (74, "nothing was pruned, or the server reports the prompt before pruning"),
+        (None, "a server does not report the tokens of its prompts"),
+    ],
+)
+def test_means_of_prompts_count_if_a_server_did_not_report_the_first_one(tokens, says):
+    asked = study(concurrency=(4,), rounds=2)
+    held = asked_of(
+        asked, [segment_with(asked, n, ARMS[n % 2], LOAD, 2.0, round=n // 2, prompt_tokens=tokens) for n in range(4)]
+    )
+    held.servers = [facts.model_copy(update={"prompt_tokens": None}) for facts in held.servers]
+    (found,) = (one for one in doubts_about(asked, held, {}) if one.kind == "prompt length")
+    assert says in found.sentence
+
+
+def test_larger_pictures_in_the_pruned_requests_are_no_doubt_if_the_opening_was_pruned():
+    assert "prompt length" not in {one.kind for one in doubts(prompt_tokens=90)}
 
 
 def test_a_study_with_tests_of_the_cache_alone_says_nothing_about_prompts():

@@ -100,7 +100,7 @@ def test_a_segment_without_requests_is_reported_like_any_other():
     assert document.clients[0].cpu_ms >= 0
     document = document_of(asked, asked_of(asked, [(segment, []) for segment, _ in pairs]))
     assert (document.loads[0].dense.requests, document.clients[0].cpu_ms) == (0, 0)
-    assert any("0 measured requests" in doubt.sentence for doubt in document.doubts)
+    assert any("0 answered requests" in doubt.sentence for doubt in document.doubts)
 
 
 def ratios_at(values: list[float]) -> list[list[float]]:
@@ -158,7 +158,7 @@ def test_a_load_that_contradicts_the_fit_is_doubted():
     doubts = document_of(asked, asked_of(asked, pairs)).doubts
     found = next(doubt for doubt in doubts if doubt.kind == "no steady gain")
     assert found.sentence.startswith(
-        "throughput at concurrency 1 is on the other side of 1 than at the loads around it"
+        "the gain in throughput at concurrency 1 is on the other side of 1 than the fitted line"
     )
     assert found.found == 1
 

@@ -5,72 +5,17 @@ from tests.profile.reading import rows, sentences, table
 from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.endpoints import EndpointsDocument, LoadBreakEven
 from trio_profile.findings.blocks import Chart, Sentences
-from trio_profile.findings.endpoints import recommendation, report
+from trio_profile.findings.endpoints import report
 
 
 def with_break_evens(*found: LoadBreakEven) -> EndpointsDocument:
     return endpoints_document().model_copy(update={"break_even": found})
 
 
-def advice(**fields) -> list[str]:
-    """The recommendation for one break-even in throughput."""
-    one = LoadBreakEven(**{"quantity": "throughput", "loop": "closed", "measured": (1, 8), **fields})
-    return list(recommendation(with_break_evens(one)))
-
-
 def test_the_recommendation_comes_first():
     first = report(endpoints_document()).pages[0].blocks[0]
     assert isinstance(first, Sentences) and first.heading == "Recommendation"
-    assert first.lines[0] == (
-        "Use pruning up to a concurrency of 5, and the dense model above it, as far as goodput decides."
-    )
-
-
-def test_each_outcome_has_its_advice():
-    assert advice(status="always") == [
-        "Use pruning: it is better in throughput at every concurrency that was measured."
-    ]
-    assert advice(status="never") == [
-        "Do not use pruning here: it is worse in throughput at every concurrency that was measured."
-    ]
-    assert advice(status="crossing", load=3.0, ci95=(2.5, 3.6), pays="above") == [
-        "Use pruning from a concurrency of 3.6, and the dense model below it, as far as throughput decides."
-    ]
-    assert advice(status="never", measured=(4, 4)) == [
-        "Do not use pruning here: it is worse in throughput at a concurrency of 4."
-    ]
-    rate = {"quantity": "ttft_p95_ms", "loop": "open", "measured": (1, 8)}
-    assert advice(**rate, status="always") == [
-        "Use pruning: it is better in the 95th percentile of TTFT at every rate that was measured."
-    ]
-    assert advice(status="inconclusive", ci95=(1, 8)) == [
-        "Measure longer: these rounds do not say whether pruning pays in throughput."
-    ]
-
-
-def test_a_gain_that_is_not_steady_is_decided_load_by_load():
-    assert advice(status="inconclusive", against=(1.0,)) == [
-        "Decide load by load: the gain in throughput does not rise or fall steadily. It turns at a concurrency of 1."
-    ]
-
-
-def test_an_interval_that_was_cut_off_is_no_advice():
-    low = advice(status="crossing", load=1.3, ci95=(1.0, 1.86))
-    high = advice(status="crossing", load=6.0, ci95=(5.0, 8.0), pays="above")
-    assert low[0].startswith("Measure longer, or other loads: ") and low[0].endswith("reaches the lowest load.")
-    assert high[0].endswith("reaches the highest load.")
-
-
-def test_quantities_that_disagree_are_said_together():
-    both = [
-        LoadBreakEven(quantity=name, loop="closed", status="never", measured=(1, 8))
-        for name in ("ttft_p50_ms", "ttft_p95_ms")
-    ]
-    main = LoadBreakEven(quantity="throughput", loop="closed", status="always", measured=(1, 8))
-    assert list(recommendation(with_break_evens(main, *both)))[1] == (
-        "For the median TTFT and the 95th percentile of TTFT the answer differs: "
-        "pruning pays at no concurrency measured, 1 to 8."
-    )
+    assert first.lines[0] == ("Use pruning up to a concurrency of 5, and the dense model above it, judged by goodput.")
 
 
 def test_the_findings_name_break_even_gains_prompts_and_failures():

@@ -24,7 +24,7 @@ def test_a_study_without_loads_has_those_of_the_closed_loop():
 
 def test_a_slash_at_the_end_does_not_make_another_server():
     with pytest.raises(StudyError, match="dense and pruned are the same server"):
-        prepare(EndpointStudy(dense="http://a/", pruned="http://a"))
+        prepare(EndpointStudy(dense="http://a/", pruned="http://A/v1"))
     assert prepare(EndpointStudy(dense="http://a/", pruned="http://b/")).pruned == "http://b"
 
 
@@ -61,7 +61,9 @@ def test_a_dry_run_says_how_much_is_sent_at_most():
     assert (found.segments, found.seconds) == (8, 80)
 
 
-@pytest.mark.parametrize("name", ["model", "messages", "stream", "stream_options", "max_tokens", "temperature"])
+@pytest.mark.parametrize(
+    "name", ["model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature"]
+)
 def test_a_field_that_the_study_sets_itself_is_refused(name):
     with pytest.raises(StudyError, match=f"the study sets {name} itself; leave it out"):
         study(body=f'{{"{name}": 1}}')
@@ -71,6 +73,8 @@ def test_a_load_with_too_many_pictures_is_refused():
     with pytest.raises(StudyError, match=r"10000 requests a second needs \d+ pictures in a segment, and at most 20000"):
         study(concurrency=(), rates=(10_000.0,))
     assert study(concurrency=(1024,)).loads
+    with pytest.raises(StudyError, match=r"200 requests a second needs \d+ frames in a segment, .* --frames"):
+        study(concurrency=(), rates=(200.0,), frames=64)
 
 
 def test_a_dry_run_checks_the_pictures(tmp_path):

@@ -31,6 +31,12 @@ def test_drawn_pictures_are_all_different_and_each_has_a_question():
     assert opened(shown[0]).size == (192, 192)
 
 
+def test_pictures_that_need_too_much_memory_are_refused(monkeypatch):
+    monkeypatch.setattr("trio_profile.traffic.pictures._MOST_CHARACTERS", 20_000)
+    with pytest.raises(StudyError, match="100 pictures of a segment need more than 0 GB; ask for fewer"):
+        Pictures(None, None).prepare(100)
+
+
 def test_a_number_and_a_seed_draw_the_same_picture_again():
     first = [Pictures(None, None, seed=3, first=5).take() for _ in range(2)]
     assert first[0] == first[1] and first[0].number == 5

@@ -4,13 +4,15 @@ import asyncio
 from itertools import count
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.profile.fake_servers import Queue, virtual
 from trio_profile.errors import StudyError
 from trio_profile.records.endpoint_study import Load
-from trio_profile.traffic.segment import EACH, MOST_WINDOWS, Limits, Measured, run_segment, window_of
+from trio_profile.traffic.segment import EACH, Limits, Measured, run_segment
 from trio_profile.traffic.stream import Body, Reply, Stream
+from trio_profile.traffic.warm_up import MOST_WINDOWS, window_of
 
 
 def run(queue: Any, load: Load, *, requests: int = 40, seconds: float = 1000.0, seed: str = "0") -> Measured:
@@ -100,7 +102,7 @@ def test_a_server_that_answers_in_batches_has_its_own_throughput(at_once, reques
 
 def test_a_warm_up_that_ends_by_the_clock_is_followed_by_whole_requests():
     found = run(Queue(0.0, 1.0), closed(1), requests=4, seconds=2.5)
-    assert (found.start_ms, found.end_ms) == (pytest.approx(3000), pytest.approx(5000))
+    assert (found.start_ms, found.end_ms) == (pytest.approx(3000), pytest.approx(6000))
     assert throughput(found) == pytest.approx(1.0)
 
 
@@ -122,6 +124,33 @@ def test_an_open_loop_sends_at_its_rate_whether_or_not_answers_come():
     slow = run(Queue(1.0, 0.0), Load(loop="open", value=5), requests=60, seconds=30)
     waits = [one.ttft_ms for one in slow.requests if one.measured]
     assert max(waits) > 10_000  # the queue grows: arrivals do not wait for answers
+
+
+class Sharing:
+    """A server that works on all requests at once: a request takes `base_s`, and `each_s` for each one under way."""
+
+    def __init__(self, base_s: float, each_s: float) -> None:
+        self.base_s, self.each_s, self.under_way = base_s, each_s, 0
+
+    async def ask(self, body: Body) -> Reply:  # noqa: ARG002
+        loop, self.under_way = asyncio.get_running_loop(), self.under_way + 1
+        sent = loop.time()
+        await asyncio.sleep(self.base_s + self.each_s * self.under_way)
+        self.under_way -= 1
+        return Reply(sent=sent, first=loop.time(), end=loop.time(), stream=Stream(ended=True), status=200)
+
+
+def test_an_open_loop_is_measured_when_its_server_keeps_up():
+    """At 40 a second 69 requests are under way, and a new one takes 0.5 s + 70 × 17.5 ms = 1.725 s. The first one takes
+    about 0.5 s."""
+    load = Load(loop="open", value=40)
+    segments = [run(Sharing(0.5, 0.0175), load, requests=400, seconds=60.0, seed=str(seed)) for seed in range(5)]
+    times = [np.median([one.total_ms for one in found.requests if one.measured]) for found in segments]
+    assert np.mean(times) == pytest.approx(1725, rel=0.05)
+    ended = [sum(found.start_ms < one.end_ms <= found.end_ms for one in found.requests) for found in segments]
+    spans = [found.end_ms - found.start_ms for found in segments]
+    assert 1000 * sum(ended) / sum(spans) == pytest.approx(40, rel=0.05)
+    assert sum(found.steady for found in segments) >= 4
 
 
 def test_two_segments_with_one_seed_have_the_same_arrivals():
@@ -146,8 +175,34 @@ def test_failures_in_a_row_break_a_segment_off(load):
     assert len(queue.bodies) < 60
 
 
+@pytest.mark.parametrize("load", [closed(1), closed(2), Load(loop="open", value=0.2)])
+def test_a_server_that_hangs_is_no_measurement(load):
+    """So few requests time out in a segment that they are no row of failures."""
+
+    class Hangs(Queue):
+        async def ask(self, body):
+            if len(self.bodies) < 6:
+                return await super().ask(body)
+            await asyncio.sleep(120)
+            now = asyncio.get_running_loop().time()
+            return Reply(sent=now - 120, end=now, error="no answer within 120 s")
+
+    assert run(Hangs(0.1, 0.1), load, requests=50, seconds=60).failure == "no answer within 120 s"
+
+
+def test_time_that_ends_during_an_answer_does_not_favour_slow_servers():
+    """Few answers of varying length fit in a segment. Throughput is n answers / the time from answer 0 to answer n."""
+
+    def exponential(seed: int) -> Measured:
+        return run(Queue(10.0, 0.0, exponential=True, seed=seed), closed(1), requests=1000, seconds=60.0)
+
+    segments = [exponential(seed) for seed in range(150)]
+    answers = sum(one.measured for found in segments for one in found.requests)
+    assert answers / sum(found.end_ms - found.start_ms for found in segments) == pytest.approx(1e-4, rel=0.08)
+
+
 @pytest.mark.parametrize("load", [closed(2), Load(loop="open", value=3)])
-def test_single_failures_are_taken_down(load):
+def test_single_failures_are_recorded(load):
     found = run(Queue(0.1, 0.1, fails=lambda number: number % 5 == 0), load, requests=50)
     assert found.failure is None
     errors = [one for one in found.requests if one.error is not None]

@@ -1,6 +1,7 @@
 """The client of one server, on loopback."""
 
 import asyncio
+import errno
 import json
 import os
 import socket
@@ -10,7 +11,7 @@ import httpx2
 import pytest
 
 from tests.profile.fake_servers import FakeServer
-from trio_profile.traffic.server import Server, base_of
+from trio_profile.traffic.server import Server
 from trio_profile.traffic.stream import Body, Reply
 
 BODY: Body = {"messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]}
@@ -54,20 +55,6 @@ def test_the_models_are_those_that_the_server_lists():
 
 
 @pytest.mark.parametrize(
-    ("url", "base"),
-    [
-        ("http://host", "http://host/v1"),
-        ("http://host:8000/", "http://host:8000/v1"),
-        ("http://host/v1/", "http://host/v1"),
-        ("http://host/v3", "http://host/v3"),
-        ("http://host/models", "http://host/models/v1"),
-    ],
-)
-def test_the_version_is_added_to_an_address_without_one(url, base):
-    assert base_of(url) == base
-
-
-@pytest.mark.parametrize(
     ("fault", "says"),
     [
         ("status 404", "HTTP 404: no luck with no key"),
@@ -107,14 +94,48 @@ def test_a_server_without_a_list_of_models_says_nothing():
     assert asyncio.run(main("http://none")) == asyncio.run(main("http://page")) == ()
 
 
-def test_a_server_that_asks_for_a_key_says_so():
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (httpx2.Response(401, json={"error": "who?"}), "HTTP 401: give its key with --key-variable NAME"),
+        (httpx2.Response(500, json={"error": "no\nmemory"}), "HTTP 500: no memory; look into its log"),
+        (
+            httpx2.Response(301, headers={"location": "http://other"}),
+            "it redirects to http://other; give the address to which it redirects",
+        ),
+    ],
+)
+def test_a_server_that_does_not_list_its_models_says_why(answer, says):
     async def main() -> None:
-        transport = httpx2.MockTransport(lambda _: httpx2.Response(401, json={"error": "who?"}))
-        async with Server("http://host", None, 1.0, transport) as server:
+        async with Server("http://host", None, 1.0, httpx2.MockTransport(lambda _: answer)) as server:
             await server.models()
 
-    with pytest.raises(ConnectionError, match="HTTP 401: give its key with --key-variable NAME"):
+    with pytest.raises(ConnectionError, match=f"^{says}$"):
         asyncio.run(main())
+
+
+def test_a_host_that_never_answers_is_named_with_the_time():
+    async def silent(request: httpx2.Request) -> httpx2.Response:
+        await asyncio.sleep(60)
+        return httpx2.Response(200)
+
+    async def main() -> None:
+        async with Server("http://host", None, 0.1, httpx2.MockTransport(silent)) as server:
+            await server.models()
+
+    with pytest.raises(ConnectionError, match=r"^it does not answer within 0\.1 s; start it, or correct its address$"):
+        asyncio.run(main())
+
+
+def test_a_client_without_free_files_blames_itself():
+    def full(request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("no", request=request) from OSError(errno.EMFILE, "Too many open files")
+
+    async def main() -> Reply:
+        async with Server("http://host", None, 1.0, httpx2.MockTransport(full)) as server:
+            return await server.ask(BODY)
+
+    assert asyncio.run(main()).error == "this client may open no more connections; raise its limit (ulimit -n)"
 
 
 def test_the_key_is_sent_and_never_stands_in_an_error():
