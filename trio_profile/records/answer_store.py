@@ -7,11 +7,10 @@ it was asking. If the last line is cut off, the reader drops it, and the questio
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trio_profile.errors import StoreError
 from trio_profile.records.answers import AnsweredQuestion, RefusedCell
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
 from trio_profile.records.files import ANSWERS
-from trio_profile.records.lines import LineReader, content_of
+from trio_profile.records.lines import read_whole
 from trio_profile.records.record import Record
 from trio_profile.records.schema import Header, Session, Study
 from trio_profile.records.writing import append_line, cannot_write, write_whole
@@ -77,8 +76,7 @@ class AnswerStore:
         self.found = Answered()
         self._path = None if directory is None else directory / ANSWERS
         if self._path is not None and directory is not None:
-            data = content_of(self._path)
-            stored = self._read(data) if data else None
+            stored = read_whole(self._path, RECORDS, self.found.add)
             if stored is not None and self.found.questions:
                 require_same("study", stored.model_dump(), study.model_dump(), directory)
                 require_same_environment(self.found.sessions, session.environment, directory)
@@ -101,22 +99,3 @@ class AnswerStore:
             raise cannot_write(
                 self._path, error, "finished questions are kept, and the same command goes on"
             ) from error
-
-    def _read(self, data: bytes) -> Study:
-        """Read all complete lines, and return the study that they belong to. Raises StoreError if this is no store."""
-        reader, stored = LineReader(RECORDS), None
-        for number, line in enumerate(data.split(b"\n"), start=1):
-            try:
-                record = reader.parse(line) if line.strip() else None
-            except StoreError as error:
-                if stored is not None:  # a line that was cut off
-                    continue
-                raise StoreError(f"{self._path}, line {number}: {error}; choose another --out") from error
-            if isinstance(record, Header):
-                stored = record.study
-            self.found.add(record)
-        if stored is None:
-            raise StoreError(f"{self._path} has no header, so nothing says what was asked; choose another --out")
-        if reader.newer:
-            raise StoreError(f"{self._path} has a newer format: upgrade trio-profile, or choose another --out")
-        return stored

@@ -1,6 +1,6 @@
 """The lines of `measurements.jsonl`, `answers.jsonl` and `requests.jsonl`: from the text of one line to its record."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,35 @@ class LineReader:
             raise HeaderError(str(error)) from error
 
 
-def content_of(path: Path) -> bytes:
+def read_whole(path: Path, records: Mapping[str, type[Record]], add: Callable[[Record], None]) -> Any:
+    """Read a store whose header comes first, and return its study; None if the file is missing or empty.
+
+    records: as in `LineReader`.
+    add: called with each record, in order. A line that was cut off is left out.
+    Raises StoreError if the file is no store, has a newer format, or cannot be read.
+    """
+    data = _content_of(path)
+    if not data:
+        return None
+    reader, study = LineReader(records), None
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        try:
+            record = reader.parse(line) if line.strip() else None
+        except StoreError as error:
+            if study is not None:  # a line that was cut off
+                continue
+            raise StoreError(f"{path}, line {number}: {error}; choose another --out") from error
+        if record is not None:
+            study = record.study if record.record == "header" else study
+            add(record)
+    if study is None:
+        raise StoreError(f"{path} has no header, so nothing says what was asked; choose another --out")
+    if reader.newer:
+        raise StoreError(f"{path} has a newer format: upgrade trio-profile, or choose another --out")
+    return study
+
+
+def _content_of(path: Path) -> bytes:
     """Return the content of a store; empty if the file is missing or holds only the beginning of a header.
 
     Raises StoreError if the file cannot be read.

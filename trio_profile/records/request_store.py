@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trio_profile.errors import StoreError
 from trio_profile.records.differences import require_same, require_same_environment
 from trio_profile.records.endpoint_study import EndpointStudy
 from trio_profile.records.files import REQUESTS
-from trio_profile.records.lines import LineReader, content_of
+from trio_profile.records.lines import read_whole
 from trio_profile.records.record import Record
 from trio_profile.records.requests import PicturesUsed, Request, RequestHeader, Segment, ServerFacts
 from trio_profile.records.session import Session
@@ -106,8 +105,7 @@ class RequestStore:
         self.found = Asked()
         self._path = None if directory is None else directory / REQUESTS
         if self._path is not None and directory is not None:
-            data = content_of(self._path)
-            stored = self._read(data) if data else None
+            stored = read_whole(self._path, RECORDS, self.found.add)
             if stored is not None and (self.found.segments or stored == study):
                 require_same("study", stored.model_dump(), study.model_dump(), directory)
                 require_same_environment(self.found.sessions, session.environment, directory)
@@ -154,25 +152,6 @@ class RequestStore:
             append_line(self._path, "\n".join(map(_line, records)).encode())
         except OSError as error:
             raise cannot_write(self._path, error, "finished segments are kept, and the same command goes on") from error
-
-    def _read(self, data: bytes) -> EndpointStudy:
-        """Read all complete lines, and return the study that they belong to. Raises StoreError if this is no store."""
-        reader, stored = LineReader(RECORDS), None
-        for number, line in enumerate(data.split(b"\n"), start=1):
-            try:
-                record = reader.parse(line) if line.strip() else None
-            except StoreError as error:
-                if stored is not None:  # a line that was cut off
-                    continue
-                raise StoreError(f"{self._path}, line {number}: {error}; choose another --out") from error
-            if isinstance(record, RequestHeader):
-                stored = record.study
-            self.found.add(record)
-        if stored is None:
-            raise StoreError(f"{self._path} has no header, so nothing says what was asked; choose another --out")
-        if reader.newer:
-            raise StoreError(f"{self._path} has a newer format: upgrade trio-profile, or choose another --out")
-        return stored
 
 
 def _line(record: RequestLine) -> str:
