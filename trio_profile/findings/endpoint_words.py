@@ -2,6 +2,7 @@
 
 from trio_profile import units
 from trio_profile.analysis.endpoints import EndpointsDocument, LoadBreakEven, Quantity
+from trio_profile.findings.break_even import possible
 from trio_profile.records.endpoint_study import Loop
 
 NAMES: dict[Quantity, str] = {
@@ -64,14 +65,8 @@ def pays(found: LoadBreakEven, of_what: str = "") -> str:
 
 
 def _possible(found: LoadBreakEven) -> str:
-    """Where an inconclusive break-even may lie. Empty if it may lie anywhere, and if nothing is known."""
-    if found.ci95 is None or found.measured is None:
-        return ""
-    if found.ci95[0] > found.measured[0]:
-        return f"; break-even may lie above {units.load(found.ci95[0])}"
-    if found.ci95[1] < found.measured[1]:
-        return f"; break-even may lie below {units.load(found.ci95[1])}"
-    return ""
+    where = possible(found.ci95, found.measured, units.load)
+    return f"; {where}" if where else ""
 
 
 def _cut_off(found: LoadBreakEven) -> str:

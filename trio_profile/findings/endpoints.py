@@ -16,10 +16,10 @@ from trio_profile.findings.blocks import Block, Confidence, Entry, Page, Report,
 from trio_profile.findings.doubts import PUBLISHED, blocks_of
 from trio_profile.findings.endpoint_advice import main_break_evens, recommendation
 from trio_profile.findings.endpoint_words import HEADS, NAMES, load_words, loops_of, pays, sentence
-from trio_profile.findings.entries import NOTHING, tone
+from trio_profile.findings.entries import NOTHING, speedup
 from trio_profile.findings.study_page import sessions_table
 from trio_profile.records.endpoint_study import Loop
-from trio_profile.records.estimate import Gain, OverRounds
+from trio_profile.records.estimate import OverRounds
 from trio_profile.records.requests import ARMS
 
 _SERIOUS = ("client saturated", "queueing at the client", "failed requests", "unequal answers", "prefix cache")
@@ -178,7 +178,7 @@ def gain_table(at: Sequence[AtLoad]) -> Table:
     """The gains under each load of one loop."""
     quantities: list[Quantity] = [name for name in QUANTITIES if any(name in one.gains for one in at)]
     rows = [
-        [Entry(units.load(one.load), order=one.load), *(_gain(one.gains.get(name)) for name in quantities)]
+        [Entry(units.load(one.load), order=one.load), *(speedup(one.gains.get(name)) for name in quantities)]
         for one in at
     ]
     caption = f"Gain of pruning by {load_words(at[0].loop)}"
@@ -232,13 +232,6 @@ def _arm_row(at: AtLoad, name: str, arm: ArmAtLoad, quantities: Sequence[Quantit
         Entry(units.exact(arm.requests)),
         Entry(units.exact(arm.errors), tone="loss" if arm.errors else ""),
     ]
-
-
-def _gain(found: Gain | None) -> Entry:
-    if found is None:
-        return NOTHING
-    text, note = units.times(found.value, found.ci95), units.interval(found.ci95)
-    return Entry(text, note=note, tone=tone(found.ci95, 1), order=found.value)
 
 
 def _value(found: OverRounds | None) -> Entry:
