@@ -19,7 +19,7 @@ GROUPS = {
 }
 
 
-SERVERS = ("endpoints", "--dense", "http://127.0.0.1:9", "--pruned", "http://127.0.0.1:9/v1")
+SERVERS = ("endpoints", "--dense", "http://127.0.0.1:9", "--pruned", "http://127.0.0.1:8")
 """Two servers that are not there."""
 
 
