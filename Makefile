@@ -7,7 +7,7 @@ TORCH  ?= pinned
 JOBS   ?= auto
 BIN    := .venv/bin
 STAMP  := .venv/.installed-$(TORCH)
-ALL    := .[run,gate,export,mlflow,ray,docs,dev]
+ALL    := .[run,gate,export,endpoints,mlflow,ray,serve,docs,dev]
 
 .PHONY: install sweep test check bench docs format clean
 

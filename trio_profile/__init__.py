@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trio_profile.analysis.ablate import Ablation
     from trio_profile.analysis.compare import Comparison
+    from trio_profile.analysis.endpoints import EndpointsDocument
     from trio_profile.analysis.evaluation import Evaluation
     from trio_profile.analysis.flops import FlopsDocument
     from trio_profile.analysis.layers import LayersDocument
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from trio_profile.analysis.theory import TheoryDocument
     from trio_profile.audit.document import AuditDocument
 
-__all__ = ["ablate", "audit_paper", "compare", "evaluate", "flops", "layers", "read", "sweep", "theory"]
+__all__ = ["ablate", "audit_paper", "compare", "endpoints", "evaluate", "flops", "layers", "read", "sweep", "theory"]
 
 
 def sweep(out: str | Path | None = None, **fields: Any) -> "SweepDocument":
@@ -58,6 +59,16 @@ def evaluate(out: str | Path | None = None, **fields: Any) -> "Evaluation":
     The other arguments and the errors are those of `sweep`.
     """
     return _run("eval", out, fields)
+
+
+def endpoints(out: str | Path | None = None, **fields: Any) -> "EndpointsDocument":
+    """Compare a dense server with a pruned one under load.
+
+    out: directory of the study. None: `runs/endpoints`. Segments that are finished there are not measured again.
+    fields: fields of `trio_profile.records.endpoint_study.EndpointStudy`.
+    Raises ProfileError, in one line, if something cannot be measured.
+    """
+    return _run("endpoints", out, fields)
 
 
 def flops(out: str | Path | None = None, **fields: Any) -> "FlopsDocument":

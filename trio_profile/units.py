@@ -159,6 +159,21 @@ def milliseconds(value: float) -> str:
     return f"{_significant(value, 3)} ms"
 
 
+def per_second(value: float) -> str:
+    """A rate with three digits: `6.42 /s`."""
+    return f"{_significant(value, 3)} /s"
+
+
+def load(value: float) -> str:
+    """A concurrency or an arrival rate: 6.4231 → `6.42`, 32 → `32`. Whole numbers from 1000 on have all digits."""
+    return f"{value:.0f}" if value >= 999.5 else f"{value:.3g}"
+
+
+def load_within(value: float, bounds: Sequence[float]) -> str:
+    """A break-even load with its interval: `6.42 [5.9, 7.03]`."""
+    return f"{load(value)} [{', '.join(map(load, bounds))}]"
+
+
 def joules(value: float) -> str:
     """Energy in joules with three digits: `1.25 J`."""
     return f"{_significant(value, 3)} J"

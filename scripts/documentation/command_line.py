@@ -19,8 +19,8 @@ TOP = """# Command line
 
 This page is made from the program itself by `scripts/reference`. `trio-profile VERB --help` prints the same.
 
-Every verb but `export` prints tables on standard output. `--json` prints one JSON document instead. Progress, warnings
-and errors go to standard error.
+Every verb but `export` and `serve` prints tables on standard output. `--json` prints one JSON document instead.
+Progress, warnings and errors go to standard error.
 """
 VALUES = {int: "N", float: "NUMBER", str: "TEXT", Path: "PATH"}
 """What stands behind an option for the value of each type."""

@@ -4,6 +4,7 @@ layers_document()      a prefill of four layers, with a stage after the second
 layers_at(0.1, 0.5)    the same at several retentions
 evaluation()           the dense model and three cells on three tasks
 theory_document()      one stage, ten questions
+endpoints_document()   two servers at four loads, with a break-even between 4 and 8
 swept()                a sweep in four processes
 with_tokens(sweep)     the same sweep with a photograph of 576 tokens
 keep(DIR, study, cells)  keeps cells in the sessions that they name
@@ -15,6 +16,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from shutil import copy
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -23,6 +25,8 @@ from tests.profile import examples
 from tests.profile.studying import make
 from trio_profile.analysis import theory
 from trio_profile.analysis.attribution import Part, attribute
+from trio_profile.analysis.endpoint_loads import document_of
+from trio_profile.analysis.endpoints import EndpointsDocument
 from trio_profile.analysis.evaluation import (
     Benchmark,
     BenchmarkScore,
@@ -48,8 +52,11 @@ from trio_profile.analysis.layers import (
 from trio_profile.analysis.sweep import SweepDocument, summarise
 from trio_profile.analysis.theory import TheoryDocument
 from trio_profile.records.documents import write_document
+from trio_profile.records.endpoint_study import EndpointStudy, Load
 from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.record import Record
+from trio_profile.records.request_store import Asked
+from trio_profile.records.requests import ARMS, Arm, Request, Segment, ServerFacts
 from trio_profile.records.schema import (
     Cell,
     Environment,
@@ -61,6 +68,7 @@ from trio_profile.records.schema import (
     TokenGrid,
 )
 from trio_profile.records.store import Store
+from trio_profile.studies.endpoint_plan import prepare
 from trio_profile.studies.kinds import KINDS
 
 REPORTS = Path(__file__).parents[2] / "reports"
@@ -382,6 +390,80 @@ def with_tokens(found: SweepDocument) -> SweepDocument:
     return found.model_copy(update={"tokens": TokenMaps(picture=photograph(), cells=tuple(cells))})
 
 
+# --- endpoints -------------------------------------------------------------------------------------------------------
+
+
+def segment_with(
+    asked: EndpointStudy, number: int, arm: Arm, load: Load, rate: float, *, round: int = 0, **fields: Any
+) -> tuple[Segment, list[Request]]:
+    """A segment that answers `rate` requests per second, with twenty measured requests.
+
+    fields: of its requests, or of the segment.
+    """
+    names = set(Request.model_fields)
+    own = {name: value for name, value in fields.items() if name not in names}
+    given = {name: value for name, value in fields.items() if name in names}
+    gap = 1000 / rate
+    requests = [
+        Request(
+            **{
+                "segment": number,
+                "measured": True,
+                "picture": 20 * number + place,
+                "due_ms": gap * place,
+                "sent_ms": gap * place,
+                "first_ms": gap * place + gap / 2,
+                "end_ms": gap * (place + 1),
+                "prompt_tokens": 74 if arm == "dense" else 26,
+                "output_tokens": asked.new_tokens,
+                "pieces": 4,
+                "status": 200,
+                **given,
+            }
+        )
+        for place in range(20)
+    ]
+    whole = {"repeated": False, "place": 0, "start_ms": 0.0, "end_ms": 20 * gap, "warm_ups": 8, "steady": True}
+    segment = Segment(
+        **{"number": number, "arm": arm, "load": load, "round": round, "stopped": "requests", **whole, **own}
+    )
+    return segment, requests
+
+
+def asked_of(asked: EndpointStudy, segments: Iterable[tuple[Segment, Sequence[Request]]]) -> Asked:
+    """Segments as a store holds them."""
+    found = Asked(sessions=[examples.session()])
+    for arm, tokens in (("dense", 74), ("pruned", 26)):
+        found.add(ServerFacts(arm=arm, model="fake", software="fake/1", text_tokens=10, prompt_tokens=tokens))
+    for segment, requests in segments:
+        for record in (*requests, segment.model_copy(update={"session": examples.SESSION})):
+            found.add(record)
+    return found
+
+
+def endpoints_document() -> EndpointsDocument:
+    """Two servers at four loads and a rate, three rounds. Pruning stops paying between 4 and 8."""
+    asked = prepare(
+        EndpointStudy(
+            dense="http://dense",
+            pruned="http://pruned",
+            concurrency=(1, 2, 4, 8),
+            rates=(3.0,),
+            rounds=3,
+            ttft_limit_ms=600,
+            requests=20,
+        )
+    )
+    rates = {"dense": (1.0, 2.0, 3.0, 4.0, 2.5), "pruned": (2.0, 3.5, 3.8, 3.0, 2.9)}
+    segments = [
+        segment_with(asked, 10 * round + 2 * place + number, arm, load, rates[arm][place] * spread, round=round)
+        for round, spread in enumerate((0.97, 1.0, 1.04))
+        for place, load in enumerate(asked.loads)
+        for number, arm in enumerate(ARMS)
+    ]
+    return document_of(asked, asked_of(asked, segments))
+
+
 # --- a kept study of every kind --------------------------------------------------------------------------------------
 
 
@@ -433,5 +515,6 @@ KEPT: dict[str, Callable[[Path], object]] = {
     "audit": lambda directory: copy(REPORTS / "trio-2026" / "audit.json", directory),
     "ablate": _cells("ablate", ablations={"k_pos": {"1": {"k_pos": 1}}}),
     "theory": _document("theory", theory_document),
+    "endpoints": _document("endpoints", endpoints_document),
 }
 """By kind: puts a small study of this kind into a directory."""

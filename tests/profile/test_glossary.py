@@ -30,7 +30,7 @@ def wanted() -> list[str]:
 
 
 def test_there_are_some_fifty_terms():
-    assert 40 <= len(terms()) <= 55
+    assert 40 <= len(terms()) <= 60
 
 
 def test_no_spelling_stands_for_two_terms():
@@ -69,9 +69,8 @@ def test_every_name_that_scripts_rely_on_is_explained(name: str):
 
 
 def test_a_page_is_named_by_its_path_in_the_documentation():
-    assert {term.page for term in terms() if term.page} == {
-        f"explanation/{name}.md" for name in ("break-even", "flops", "paired-ratios", "retention", "saliency")
-    }
+    explained = {f"explanation/{name}.md" for name in ("break-even", "flops", "paired-ratios", "retention", "saliency")}
+    assert {term.page for term in terms() if term.page} == {*explained, "how-to/serving.md"}
 
 
 @pytest.mark.parametrize("spelt", ["break-even", "Break even", "BREAK_EVEN", " break-even ", "break-evens"])

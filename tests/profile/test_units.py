@@ -193,3 +193,7 @@ def test_points_lost_are_a_loss_and_never_minus_zero():
     assert units.points_lost(-0.14, (-0.188, -0.089)) == "14.0 [8.9, 18.8]"
     assert units.points_lost(0.0, (-0.019, 0.0001)) == "0.0 [0.0, 1.9]"
     assert units.points_lost(0.02, (0.01, 0.03)) == "−2.0 [−3.0, −1.0]"
+
+
+def test_a_load_has_three_digits_and_no_exponent():
+    assert [units.load(one) for one in (6.4231, 32, 999.6, 1024, 1250)] == ["6.42", "32", "1000", "1024", "1250"]

@@ -27,6 +27,19 @@ Kind = Literal[
     "sessions",
     "cached",
     "commits",
+    "client saturated",
+    "queueing at the client",
+    "failed requests",
+    "failures left out",
+    "overload",
+    "unfinished",
+    "unequal answers",
+    "prompt length",
+    "prefix cache",
+    "few requests",
+    "one piece",
+    "unsteady warm-up",
+    "no steady gain",
 ]
 
 DENSE_MATTERS = 0.05

@@ -4,8 +4,7 @@ A kind of study names the options that it takes (`Kind.options`). `parameters` m
 `fields` turns what was given on the line into fields of a Study.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,42 +13,12 @@ import typer
 
 from trio_profile import units
 from trio_profile.cli.common_options import DRY_RUN, JSON, LATEX, LOG, MARKDOWN, OUTPUT, RESUME, STUDY_FILE
+from trio_profile.cli.option import CLAIM, INPUT, METHOD, MODEL, PANELS, SAMPLING, Option
+from trio_profile.cli.server_options import SERVER_OPTIONS
 from trio_profile.cli.values import absolute, assignments, comma_list, name_or_path, one_or_more
 from trio_profile.cli.worker_options import ENGINE, OF_RAY
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.studies.kinds import FIELDS, Kind
-
-MODEL, METHOD, INPUT, CLAIM, SAMPLING = "Model", "Method", "Input", "Claim", "Sampling"
-"""Panels of a verb's help, in their order. OUTPUT is the last one."""
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option of the command line.
-
-    panel: the heading under which a verb's help lists it.
-    type: what typer reads.
-    help: one sentence.
-    default: the default of Study, as the help says it. A kind with a default of its own overrides it.
-    empty: what an empty default of a kind means, as the help says it.
-    names: on the command line, the main one first. Empty: made from the option's name.
-    read: makes the field's value from what typer read.
-    minimum: the smallest number that is accepted.
-    metavar: what the help shows for the value.
-    positional: whether it is an argument without a name.
-    """
-
-    panel: str
-    type: Any
-    help: str
-    default: str = ""
-    empty: str = ""
-    names: tuple[str, ...] = ()
-    read: Callable[[Any], Any] | None = None
-    minimum: int | None = None
-    metavar: str | None = None
-    positional: bool = False
-
 
 OPTIONS: dict[str, Option] = {
     "claims": Option(
@@ -59,6 +28,7 @@ OPTIONS: dict[str, Option] = {
         read=name_or_path,
         positional=True,
     ),
+    **SERVER_OPTIONS,
     # Model
     "model": Option(MODEL, str, "A built-in model, a checkpoint directory, or a hub repository.", "pocket"),
     "device": Option(MODEL, str, "cpu or cuda; for flops also meta (any size, no weights).", "cuda if there is one"),
@@ -241,7 +211,8 @@ DISPLAY = ("unit",)
 
 def parameters(kind: Kind) -> list[Parameter]:
     """The parameters of a kind's verb: the options that it takes, then those of every verb."""
-    taken = [_parameter(name, kind) for name in OPTIONS if name in kind.options]
+    names = sorted((name for name in OPTIONS if name in kind.options), key=_place)
+    taken = [_parameter(name, kind) for name in names]
     directory = Path(kind.out) if kind.out else None
     common = {"study": (STUDY_FILE, None), "out": (_out(kind), directory), "resume": (RESUME, True), "log": (LOG, None)}
     common |= {name: (type_, False) for name, type_ in (("dry_run", DRY_RUN), ("json", JSON))}
@@ -249,6 +220,12 @@ def parameters(kind: Kind) -> list[Parameter]:
     if kind.file == MEASUREMENTS:
         common |= {"engine": (ENGINE, None), **OF_RAY}
     return taken + [keyword(name, type_, default) for name, (type_, default) in common.items()]
+
+
+def _place(name: str) -> int:
+    """Where the panel of an option stands in the help. Arguments come first."""
+    option = OPTIONS[name]
+    return -1 if option.positional else PANELS.index(option.panel)
 
 
 def keyword(name: str, type_: Any, default: Any = None) -> Parameter:

@@ -12,7 +12,6 @@ from trio_profile.cli.progress import progress
 from trio_profile.studies.kinds import Kind, find
 
 if TYPE_CHECKING:
-    from trio_profile.records.schema import Study
     from trio_profile.studies.running import Finished
 
 
@@ -61,7 +60,7 @@ def run(kind: Kind, given: dict[str, Any]) -> Any:
 
 def _dry_run(kind: Kind, given: dict[str, Any], form: printing.Form) -> None:
     """Print what the study would measure. Raises BadParameter for a kind that measures nothing."""
-    if not kind.runs_a_model:
+    if not kind.preview:
         raise typer.BadParameter(f"--dry-run: {kind.name} measures nothing; run it without --dry-run")
     with progress() as watch:
         study = _study(kind, given)
@@ -88,7 +87,7 @@ def _finished(kind: Kind, given: dict[str, Any]) -> "Finished":
         raise Interrupted(kept=out is not None and kind.goes_on) from error
 
 
-def _study(kind: Kind, given: dict[str, Any]) -> "Study":
+def _study(kind: Kind, given: dict[str, Any]) -> Any:
     from trio_profile.studies import asked
 
     return asked.make(kind.name, options.fields(given), given["study"])

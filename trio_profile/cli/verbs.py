@@ -11,14 +11,28 @@ from typing import Annotated, get_args
 
 import typer
 
-from trio_profile.cli import audit, check, env, export, gate, glossary, methods, models, report, show, study_verbs, work
+from trio_profile.cli import (
+    audit,
+    check,
+    env,
+    export,
+    gate,
+    glossary,
+    methods,
+    models,
+    report,
+    serve,
+    show,
+    study_verbs,
+    work,
+)
 from trio_profile.cli.words import ExplainedCommand
 from trio_profile.studies.kinds import KINDS, Group
 
 VERBS: dict[Group, tuple[ModuleType, ...]] = {
     "Judge": (check, gate, audit),
     "Look": (show, report, export, methods, models, env, glossary),
-    "Run": (work,),
+    "Run": (work, serve),
 }
 """Verbs that have a file each, by their heading in the help."""
 

@@ -94,9 +94,8 @@ class Terms:
 class Axis:
     """One axis of a chart.
 
-    low, high: its ends. Where they are None, the data decide.
-    suffix: written after each number, as ` %` or `×`.
-    log: logarithmic.
+    low, high: its ends; where they are None, the data decide. suffix: written after each number, as ` %` or `×`.
+    log: logarithmic. ticks: the values with a label on such an axis; empty: the powers of ten.
     names: for an axis of categories, the names of the places 0, 1, 2 …
     digits: decimals of a number in a tooltip.
     """
@@ -108,6 +107,7 @@ class Axis:
     log: bool = False
     names: Sequence[str] = ()
     digits: int = 2
+    ticks: Sequence[float] = ()
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,11 @@
 """Break-even in words: the retention above which pruning costs more than it saves."""
 
+from collections.abc import Callable
+
 from trio_profile import units
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings.blocks import Entry, Table
+from trio_profile.records.estimate import Interval
 from trio_profile.stats.crossing import BreakEven
 
 NAMES = {
@@ -92,13 +95,24 @@ def _end(preposition: str, found: BreakEven, end: int) -> str:
 
 
 def _possible(found: BreakEven) -> str:
-    """Where an inconclusive break-even may lie. Empty if it may lie anywhere, and if nothing is known."""
-    if found.status != "inconclusive" or found.ci95 is None or found.measured is None:
+    if found.status != "inconclusive":
         return ""
-    if found.ci95[0] > found.measured[0]:
-        return f"break-even may lie above {units.percent(found.ci95[0])}"
-    if found.ci95[1] < found.measured[1]:
-        return f"break-even may lie below {units.percent(found.ci95[1])}"
+    return possible(found.ci95, found.measured, units.percent)
+
+
+def possible(ci95: Interval | None, measured: Interval | None, text: Callable[[float], str]) -> str:
+    """Where an inconclusive break-even may lie. Empty if it may lie anywhere, and if nothing is known.
+
+    ci95: where it may lie.
+    measured: the ends of what was measured.
+    text: one of these numbers in words.
+    """
+    if ci95 is None or measured is None:
+        return ""
+    if ci95[0] > measured[0]:
+        return f"break-even may lie above {text(ci95[0])}"
+    if ci95[1] < measured[1]:
+        return f"break-even may lie below {text(ci95[1])}"
     return ""
 
 

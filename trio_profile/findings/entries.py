@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from trio_profile import units
 from trio_profile.analysis.sweep import CellSummary
 from trio_profile.findings.blocks import Entry, Tone
-from trio_profile.records.estimate import Accuracy, Difference, Interval, Measured, Share
+from trio_profile.records.estimate import Accuracy, Difference, Estimate, Interval, Measured, Share
 from trio_profile.records.schema import Cell
 
 NATS_COLUMNS = ("mean KL, nats", "95th percentile", "median KL")
@@ -19,7 +19,7 @@ def tone(bounds: Interval, level: float) -> Tone:
     return "gain" if bounds[0] > level else "loss" if bounds[1] < level else ""
 
 
-def speedup(found: Measured | None) -> Entry:
+def speedup(found: Estimate | None) -> Entry:
     """A speed-up with its interval."""
     if found is None:
         return NOTHING

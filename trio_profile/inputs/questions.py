@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path, PurePath
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -70,21 +70,37 @@ def open_picture(path: str | Path) -> Image.Image:
     MOST_PIXELS, or has 32-bit channels.
     """
     try:
-        with open_regular(Path(path)) as file, warnings.catch_warnings():
+        with open_regular(Path(path)) as file:
+            return read_picture(file, f"image {str(path)!r}")
+    except FileNotFoundError as error:
+        raise StudyError(f"image {str(path)!r} does not exist") from error
+    except OSError as error:
+        raise _unreadable(f"image {str(path)!r}", error) from error
+
+
+def read_picture(file: IO[bytes], name: str) -> Image.Image:
+    """A picture from an open file, as `open_picture` makes it.
+
+    name: of the picture, for the message.
+    Raises StudyError as `open_picture` does.
+    """
+    try:
+        with warnings.catch_warnings():
             # Readers warn of odd EXIF data and the like, which do not change the pixels.
             warnings.simplefilter("ignore")
             picture = Image.open(file, formats=FORMATS)
             _require_size(picture)
             return _eight_bits(ImageOps.exif_transpose(picture)).convert("RGB")
-    except FileNotFoundError as error:
-        raise StudyError(f"image {str(path)!r} does not exist") from error
     except UnidentifiedImageError as error:
-        known = ", ".join(FORMATS)
-        raise StudyError(f"image {str(path)!r} is no picture that can be read; known formats are {known}") from error
+        raise StudyError(f"{name} is no picture that can be read; known formats are {', '.join(FORMATS)}") from error
     # A damaged file may fail anywhere in its format's reader, with any error.
     except Exception as error:
-        why = getattr(error, "strerror", None) or first_line(error)
-        raise StudyError(f"image {str(path)!r} is no picture that can be read: {why}") from error
+        raise _unreadable(name, error) from error
+
+
+def _unreadable(name: str, error: Exception) -> StudyError:
+    why = getattr(error, "strerror", None) or first_line(error)
+    return StudyError(f"{name} is no picture that can be read: {why}")
 
 
 def _require_size(picture: Image.Image) -> None:

@@ -7,15 +7,13 @@ it was asking. If the last line is cut off, the reader drops it, and the questio
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trio_profile.errors import StoreError
-from trio_profile.reading import read_bytes
 from trio_profile.records.answers import AnsweredQuestion, RefusedCell
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
 from trio_profile.records.files import ANSWERS
-from trio_profile.records.lines import LineReader, is_cut_off_header
+from trio_profile.records.lines import read_whole
 from trio_profile.records.record import Record
 from trio_profile.records.schema import Header, Session, Study
-from trio_profile.records.writing import append_line, cannot_write, require_regular, write_whole
+from trio_profile.records.writing import append_line, cannot_write, write_whole
 
 Key = tuple[str, str, int, str]
 """What identifies a question: its task, its split, its number, and the hash of its prompt."""
@@ -78,8 +76,7 @@ class AnswerStore:
         self.found = Answered()
         self._path = None if directory is None else directory / ANSWERS
         if self._path is not None and directory is not None:
-            data = _content(self._path)
-            stored = self._read(data) if data else None
+            stored = read_whole(self._path, RECORDS, self.found.add)
             if stored is not None and self.found.questions:
                 require_same("study", stored.model_dump(), study.model_dump(), directory)
                 require_same_environment(self.found.sessions, session.environment, directory)
@@ -102,32 +99,3 @@ class AnswerStore:
             raise cannot_write(
                 self._path, error, "finished questions are kept, and the same command goes on"
             ) from error
-
-    def _read(self, data: bytes) -> Study:
-        """Read all complete lines, and return the study that they belong to. Raises StoreError if this is no store."""
-        reader, stored = LineReader(RECORDS), None
-        for number, line in enumerate(data.split(b"\n"), start=1):
-            try:
-                record = reader.parse(line) if line.strip() else None
-            except StoreError as error:
-                if stored is not None:  # a line that was cut off
-                    continue
-                raise StoreError(f"{self._path}, line {number}: {error}; choose another --out") from error
-            if isinstance(record, Header):
-                stored = record.study
-            self.found.add(record)
-        if stored is None:
-            raise StoreError(f"{self._path} has no header, so nothing says what was asked; choose another --out")
-        if reader.newer:
-            raise StoreError(f"{self._path} has a newer format: upgrade trio-profile, or choose another --out")
-        return stored
-
-
-def _content(path: Path) -> bytes:
-    """Return the content of a file; empty if it is missing or holds only the beginning of a header."""
-    require_regular(path)
-    try:
-        data = read_bytes(path) if path.exists() else b""
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
-    return b"" if is_cut_off_header(data) else data

@@ -127,3 +127,28 @@ class Count(Estimate):
     """A number of tokens, averaged over questions."""
 
     unit: ClassVar[str] = "tokens"
+
+
+class OverRounds(Estimate):
+    """A value over several rounds: the geometric mean of the rounds' values, with the interval of another study.
+
+    samples: the number of rounds.
+    """
+
+
+class PerSecond(OverRounds):
+    """Requests per second."""
+
+    unit: ClassVar[str] = "/s"
+
+
+class MillisecondsOverRounds(OverRounds):
+    """A duration in milliseconds."""
+
+    unit: ClassVar[str] = "ms"
+
+
+class Gain(OverRounds):
+    """How much better pruning is: above 1 if it is better than dense."""
+
+    unit: ClassVar[str] = "×"

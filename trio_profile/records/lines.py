@@ -1,16 +1,18 @@
-"""The lines of `measurements.jsonl` and `answers.jsonl`: from the text of one line to its record."""
+"""The lines of `measurements.jsonl`, `answers.jsonl` and `requests.jsonl`: from the text of one line to its record."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from trio_profile.errors import StoreError
-from trio_profile.reading import parse_json
+from trio_profile.reading import parse_json, read_bytes
 from trio_profile.records.record import FORMAT, Record, first_problem
 from trio_profile.records.run import Run
 from trio_profile.records.schema import Dense, Header, Measurement, Picture, Session, TimingLine
 from trio_profile.records.versions import is_newer_minor
+from trio_profile.records.writing import require_regular
 
 Line = Header | Session | Dense | Picture | Measurement | TimingLine | Run
 RECORDS: dict[str, type[Line]] = {
@@ -65,6 +67,47 @@ class LineReader:
             self.newer = is_newer_minor(version)
         except StoreError as error:
             raise HeaderError(str(error)) from error
+
+
+def read_whole(path: Path, records: Mapping[str, type[Record]], add: Callable[[Record], None]) -> Any:
+    """Read a store whose header comes first, and return its study; None if the file is missing or empty.
+
+    records: as in `LineReader`.
+    add: called with each record, in order. A line that was cut off is left out.
+    Raises StoreError if the file is no store, has a newer format, or cannot be read.
+    """
+    data = _content_of(path)
+    if not data:
+        return None
+    reader, study = LineReader(records), None
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        try:
+            record = reader.parse(line) if line.strip() else None
+        except StoreError as error:
+            if study is not None:  # a line that was cut off
+                continue
+            raise StoreError(f"{path}, line {number}: {error}; choose another --out") from error
+        if record is not None:
+            study = record.study if record.record == "header" else study
+            add(record)
+    if study is None:
+        raise StoreError(f"{path} has no header, so nothing says what was asked; choose another --out")
+    if reader.newer:
+        raise StoreError(f"{path} has a newer format: upgrade trio-profile, or choose another --out")
+    return study
+
+
+def _content_of(path: Path) -> bytes:
+    """Return the content of a store; empty if the file is missing or holds only the beginning of a header.
+
+    Raises StoreError if the file cannot be read.
+    """
+    require_regular(path)
+    try:
+        data = read_bytes(path) if path.exists() else b""
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+    return b"" if is_cut_off_header(data) else data
 
 
 def is_cut_off_header(data: bytes) -> bool:

@@ -12,6 +12,7 @@ from itertools import accumulate
 from math import isfinite, log10
 from typing import Any
 
+from trio_profile import units
 from trio_profile.findings.blocks import Axis, Chart, Series, Upright, Waterfall
 from trio_profile.render.palette import INK, PALETTE, hex_colour, see_through, symbol
 
@@ -168,6 +169,9 @@ def _axis(axis: Axis) -> dict[str, Any]:
         names = [escape(name) for name in axis.names]
         return {**found, "range": [-0.5, len(names) - 0.5], "tickvals": places, "ticktext": names}
     found["range"] = [_place(axis, axis.low), _place(axis, axis.high)]
+    if axis.log and axis.ticks:
+        text = [units.plain(tick) + escape(axis.suffix) for tick in axis.ticks]
+        return {**found, "type": "log", "tickvals": list(axis.ticks), "ticktext": text}
     if axis.log:
         return {**found, "type": "log", "dtick": 1, "exponentformat": "power", "ticksuffix": escape(axis.suffix)}
     return {**found, "ticksuffix": escape(axis.suffix), "hoverformat": f".{axis.digits}f"}

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from trio_profile.errors import StudyError
 from trio_profile.extras import require_run
 from trio_profile.reading import parse_toml, read_text
+from trio_profile.records.endpoint_study import AnyStudy, EndpointStudy
 from trio_profile.records.record import first_problem
 from trio_profile.records.study import Study
 from trio_profile.studies.kinds import FIELDS, Kind, find
@@ -19,10 +20,10 @@ _MOST_BYTES = 1_000_000
 _OF_EVERY_MODEL = {"verb", "dtype", "device", "seed", "attention"}
 
 
-def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) -> Study:
-    """Return a checked study of a kind.
+def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) -> Any:
+    """Return a checked study of a kind: a Study, or what the kind has in its place (`Kind.study`).
 
-    fields: given fields of Study. They override the file; the defaults of the kind fill the rest.
+    fields: given fields of the study. They override the file; the defaults of the kind fill the rest.
     file: a study.toml of the same kind.
     Raises StudyError if the file cannot be read or is of another kind, if the kind does not take a field, if a value is
     out of range, if there are several values where the kind takes one, or if the kind runs a model and the extra `run`
@@ -36,12 +37,14 @@ def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) ->
         return _ablation_on_tasks(kind, given)
     if given.get("verb", kind.name) != kind.name:
         raise StudyError(f"verb = {given['verb']!r}: this is a study of kind {kind.name!r}; leave verb out")
-    study = _validated({**_defaults(kind, given), **given, "verb": kind.name})
+    study: Any = _validated({**_defaults(kind, given), **given, "verb": kind.name}, kind)
     _refuse_foreign_fields(kind, study)
-    _require_methods(study)
+    if isinstance(study, Study):
+        _require_methods(study)
     if kind.prepare:
         study = kind.load("prepare")(study)
-    _refuse_several(kind, study)
+    if isinstance(study, Study):
+        _refuse_several(kind, study)
     return study
 
 
@@ -75,18 +78,23 @@ def read(file: Path) -> dict[str, Any]:
         raise StudyError(f"study {file} is not TOML: {error}") from error
 
 
-def stored(file: Path) -> Study:
+def stored(file: Path) -> AnyStudy:
     """Return the study that a directory keeps. Raises StudyError, naming the file, if it is not valid."""
     try:
-        return _validated(read(file))
+        fields = read(file)
+        return _validated(fields, find(str(fields.get("verb", "sweep"))))
     except StudyError as error:
         raise StudyError(f"{file}: {error}") from error
 
 
 def fields_of(kind: Kind) -> set[str]:
-    """Return the fields of Study that a kind takes."""
+    """Return the fields of the study that a kind takes."""
     common = _OF_EVERY_MODEL if kind.runs_a_model else {"verb"}
-    return {FIELDS.get(option, option) for option in kind.options} & set(Study.model_fields) | common | {*kind.fields}
+    return (
+        {FIELDS.get(option, option) for option in kind.options} & set(kind.load("study").model_fields)
+        | common
+        | {*kind.fields}
+    )
 
 
 def _read_kind(kind: Kind, file: Path) -> dict[str, Any]:
@@ -114,23 +122,24 @@ def _defaults(kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _validated(fields: dict[str, Any]) -> Study:
+def _validated(fields: dict[str, Any], kind: Kind) -> AnyStudy:
     """Return the study with these fields. Raises StudyError for the first field that is not valid."""
-    if unknown := sorted(set(fields) - set(Study.model_fields)):
-        near = get_close_matches(unknown[0], Study.model_fields, 1)
-        hint = f"; did you mean {near[0]}?" if near else "; see trio_profile/records/study.py"
+    study: type[Study] | type[EndpointStudy] = kind.load("study")
+    if unknown := sorted(set(fields) - set(study.model_fields)):
+        near = get_close_matches(unknown[0], study.model_fields, 1)
+        hint = f"; did you mean {near[0]}?" if near else f"; see {study.__module__.replace('.', '/')}.py"
         raise StudyError(f"{unknown[0]} = {fields[unknown[0]]!r}: a study has no such field{hint}")
     try:
-        return Study(**fields)
+        return study(**fields)
     except ValidationError as error:
         field, message = first_problem(error)
         raise StudyError(f"{field or 'study'} = {error.errors()[0]['input']!r}: {message.lower()}") from error
 
 
-def _refuse_foreign_fields(kind: Kind, study: Study) -> None:
+def _refuse_foreign_fields(kind: Kind, study: AnyStudy) -> None:
     """Raise StudyError if the study sets a field that the kind does not take."""
     known = fields_of(kind)
-    for name, field in Study.model_fields.items():
+    for name, field in type(study).model_fields.items():
         value, default = getattr(study, name), field.get_default(call_default_factory=True)
         if name not in known and value != kind.defaults.get(name, default):
             raise StudyError(f"{name} = {value!r}: a study of kind {kind.name!r} has no such field")

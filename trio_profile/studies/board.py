@@ -139,8 +139,12 @@ class Board:
         failed_here: names of runs that failed on this worker. They are claimed if nothing else is free.
         """
         self.look()
-        attempts = self.leases.attempts(self.todo)
-        for name, key in sorted(self.todo.items(), key=lambda run: run[0] in failed_here):  # else the order stays
+        todo = dict(self.todo)
+        attempts, names = self.leases.attempts(todo), list(todo)
+        if failed_here:
+            names.sort(key=failed_here.__contains__)  # else the order stays
+        for name in names:
+            key = todo[name]
             if key.block in timed or not self._is_free(key, phase, attempts):
                 continue
             last = attempts.get(name, Attempt(0, 0.0, failed=False))

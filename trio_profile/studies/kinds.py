@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from trio_profile.errors import StudyError
-from trio_profile.records.files import ANSWERS, DOCUMENTS, MEASUREMENTS
+from trio_profile.records.files import ANSWERS, DOCUMENTS, MEASUREMENTS, REQUESTS
 
 FIELDS = {
     "method": "methods",
@@ -20,6 +20,11 @@ FIELDS = {
     "asked": "fidelity_inputs",
     "seconds": "cell_seconds",
     "only": "ablations",
+    "dense_url": "dense",
+    "pruned_url": "pruned",
+    "served_model": "model",
+    "rate": "rates",
+    "picture_directory": "pictures",
 }
 """The options of the command line whose field of Study has another name."""
 
@@ -42,6 +47,7 @@ class Kind:
     summary: its help. The first line says what it does.
     options: its options, by their names on the command line. Every kind also has `study`, `out`, `resume`, `log`,
         `dry_run` and `json`.
+    study: the class that says what to measure.
     runner: the function that measures: `run(study, directory, watch)`. It returns the document. The runner of a kind
         that is measured cell by cell writes its cells to `directory` instead.
     document: the class of the document. For a kind that is measured cell by cell: the function that makes the document
@@ -51,9 +57,11 @@ class Kind:
     file: the file that the study writes to its directory.
     unfinished: the file of an unfinished study, from which the same command goes on; empty if `file` is this file, and
         if the study begins anew.
+    so_far: the function that makes the document of an unfinished study: `so_far(study, directory)`. It raises
+        MeasurementError if the directory does not hold enough. Empty if there is none.
     defaults: the fields of Study with another default than Study's own.
     several: the fields of Study that may hold more than one value: `methods`, `retentions`, `questions`.
-    preview: the function of its dry run: `preview(study, watch)` returns a Preview.
+    preview: the function of its dry run: `preview(study, watch)` returns a Preview. Empty if it has none.
     prepare: the function that completes a checked Study, if its defaults depend on the model; otherwise empty.
     keep_refusals: whether a refused cell is recorded and the study continues. Otherwise the whole study is refused.
     out: the default directory; empty if the result is only printed by default.
@@ -71,8 +79,10 @@ class Kind:
     fields: tuple[str, ...] = ()
     file: str = MEASUREMENTS
     unfinished: str = ""
+    so_far: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     several: tuple[str, ...] = ("methods", "retentions")
+    study: str = "trio_profile.records.study:Study"
     preview: str = "trio_profile.studies.preview:preview"
     prepare: str = ""
     keep_refusals: bool = False
@@ -90,7 +100,7 @@ class Kind:
         """Whether it runs a model. An audit does not."""
         return "model" in self.options
 
-    def load(self, part: Literal["runner", "document", "report", "preview", "prepare"]) -> Any:
+    def load(self, part: Literal["study", "runner", "document", "report", "preview", "prepare", "so_far"]) -> Any:
         """Import and return the function or class that a field names.
 
         Raises StudyError if the extra that it needs is not installed.
@@ -159,6 +169,32 @@ KINDS: dict[str, Kind] = {
             keep_refusals=True,
         ),
         Kind(
+            name="endpoints",
+            group="Measure",
+            summary="Compare a dense server with a pruned one under load: up to which concurrency pruning pays.\n\n"
+            "It asks servers that speak OpenAI's chat completions, in turn, with pictures that no request repeats. "
+            "Finished segments are not measured again. This needs the extra `endpoints`.",
+            options=(
+                *("dense_url", "pruned_url", "served_model", "body", "pruned_body", "key_variable", "seed"),
+                *("picture_directory", "frames", "prompt", "new_tokens", "concurrency", "rate", "rounds", "requests"),
+                *("segment_seconds", "timeout_seconds", "ttft_limit_ms", "check_cache"),
+            ),
+            study="trio_profile.records.endpoint_study:EndpointStudy",
+            runner="trio_profile.studies.endpoints:run",
+            document="trio_profile.analysis.endpoints:EndpointsDocument",
+            report="trio_profile.findings.endpoints:report",
+            file=DOCUMENTS["endpoints"],
+            unfinished=REQUESTS,
+            so_far="trio_profile.studies.kept_pairs:document_so_far",
+            rows="loads",
+            extra="endpoints",
+            defaults={"new_tokens": 16},
+            prepare="trio_profile.studies.endpoint_plan:prepare",
+            preview="trio_profile.studies.endpoint_plan:preview",
+            several=(),
+            out="runs/endpoints",
+        ),
+        Kind(
             name="flops",
             group="Explain",
             summary="Reconcile the claimed work of one prefill with the counted work, term by term.\n\n"
@@ -204,6 +240,7 @@ KINDS: dict[str, Kind] = {
             file=DOCUMENTS["audit"],
             rows="claims",
             prepare="trio_profile.studies.audit:prepare",
+            preview="",
             several=(),
         ),
         Kind(

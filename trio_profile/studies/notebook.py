@@ -12,11 +12,12 @@ from trio_profile.studies.kinds import KINDS
 
 _REPORTS = {
     "AuditDocument": "trio_profile.findings.audit:report",
+    "EndpointsDocument": "trio_profile.findings.endpoints:report",
     "GateDocument": "trio_profile.findings.gate:report",
     "Preview": "trio_profile.findings.preview:report",
     "SideBySide": "trio_profile.findings.side_by_side:report",
 }
-"""The reports of documents that are no study of a kind, by the name of the class."""
+"""The reports of documents that are no study of a model, by the name of the class."""
 
 
 def html_of(document: Document) -> str | None:

@@ -96,6 +96,16 @@ def plan_cell(cell: Cell, study: Study, shape: Shape) -> PlannedCell:
     Raises OptionError if no method of the study has an option. Raises RetentionError if no schedule can reach the
     retention.
     """
+    method = method_of(cell, study)
+    prompt = PromptSizes(shape.visual_tokens, shape.text_tokens, shape.text_after)
+    return PlannedCell(cell, method, method.schedule_for(widths(shape), shape.num_layers, prompt))
+
+
+def method_of(cell: Cell, study: Study) -> Method:
+    """Return the method of a cell, with the options of the cell and of the study.
+
+    Raises OptionError if no method of the study has an option, or if an option is out of its range.
+    """
     cls = methods.find(cell.method)
     given = {**study.options, **cell.options}
     if "retention" in given:
@@ -108,9 +118,7 @@ def plan_cell(cell: Cell, study: Study, shape: Shape) -> PlannedCell:
     # In a study of several methods, --layers is only for those that act in the decoder.
     in_decoder = cls.stage is Stage.DECODER or issubclass(cls, Combined)
     layers = study.layers if in_decoder or len(study.methods) == 1 else None
-    method = cls(retention=cell.retention, layers=options.pop("layers", layers), **options)
-    prompt = PromptSizes(shape.visual_tokens, shape.text_tokens, shape.text_after)
-    return PlannedCell(cell, method, method.schedule_for(widths(shape), shape.num_layers, prompt))
+    return cls(retention=cell.retention, layers=options.pop("layers", layers), **options)
 
 
 def widths(shape: Shape) -> LayerShape:

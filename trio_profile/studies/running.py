@@ -7,12 +7,13 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from trio_profile.errors import StoreError
+from trio_profile.errors import ProfileError, StoreError
 from trio_profile.findings.blocks import Report
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
 from trio_profile.records.documents import read_document, write_document
-from trio_profile.records.files import ANSWERS, MEASUREMENTS, REPORT, STUDY, TRACE
+from trio_profile.records.endpoint_study import AnyStudy
+from trio_profile.records.files import ANSWERS, MEASUREMENTS, REPORT, REQUESTS, STUDY, TRACE
 from trio_profile.records.lock import HOLDER, LOCK, LockedError, lock_directory
 from trio_profile.records.store import Store, to_toml
 from trio_profile.records.study import Study
@@ -41,7 +42,7 @@ class Finished:
     claims: str | None = None
 
 
-def run(study: Study, out: Path | None = None, *, resume: bool = True, watch: Watch = ignore) -> Finished:
+def run(study: AnyStudy, out: Path | None = None, *, resume: bool = True, watch: Watch = ignore) -> Finished:
     """Run the part of a study that `out` does not hold yet, and write its report there.
 
     out: a directory; it is made if it is missing. None: the default of the kind. If the kind has no default, nothing is
@@ -49,7 +50,8 @@ def run(study: Study, out: Path | None = None, *, resume: bool = True, watch: Wa
     resume: continue the study in `out`. False refuses a directory that holds a study.
     watch: called with each step.
     Raises StoreError if the directory holds another study, or if another process writes to it. Other errors are those
-    of the kind's runner. After an error, finished cells stay in `out`.
+    of the kind's runner. After an error, finished cells stay in `out`. If the kind can show an unfinished study, its
+    document and its page are written before the error leaves, and the error names the page.
     """
     kind = find(study.verb)
     out = Path(kind.out) if out is None and kind.out else out
@@ -58,15 +60,29 @@ def run(study: Study, out: Path | None = None, *, resume: bool = True, watch: Wa
     if not resume and (_study_files(out) or _is_unfinished(out, kind)):
         raise StoreError(f"{out} holds a study already, and --no-resume was given; choose another --out")
     with _own_directory(out):
-        require_writable(out, (kind.file, STUDY, REPORT, TRACE, ANSWERS))
+        require_writable(out, (kind.file, STUDY, REPORT, TRACE, ANSWERS, REQUESTS))
         require_ours(out / REPORT)  # before anything that takes long
         if kind.file == MEASUREMENTS:
             _refuse_others(out, kind)
             kind.load("runner")(study, out, watch)
         elif not _is_finished(study, kind, out):
-            write_document(out / kind.file, kind.load("runner")(study, out, watch))
+            write_document(out / kind.file, _measure(study, kind, out, watch))
             write_whole(out / STUDY, to_toml(study, asked.fields_of(kind)))
         return write_report(read(out), out)
+
+
+def _measure(study: AnyStudy, kind: Kind, out: Path, watch: Watch) -> Any:
+    """Return the document of a study. Before an error leaves, write the document and the page of what is finished."""
+    try:
+        return kind.load("runner")(study, out, watch)
+    except (ProfileError, KeyboardInterrupt) as error:
+        with suppress(ProfileError):  # nothing is finished, or nothing can be written: the first error says more
+            if kind.so_far:
+                write_document(out / kind.file, kind.load("so_far")(study, out))
+                write_report(read(out), out)
+                if isinstance(error, ProfileError):
+                    error.args = (f"{error}; {out / REPORT} shows the finished pairs",)
+        raise
 
 
 def read(directory: Path) -> Finished:
@@ -173,7 +189,7 @@ def _refuse_others(out: Path, kind: Kind) -> None:
         raise StoreError(f"{out} holds {others[0]}, which is no study of kind {kind.name!r}; choose another --out")
 
 
-def _is_finished(study: Study, kind: Kind, out: Path) -> bool:
+def _is_finished(study: AnyStudy, kind: Kind, out: Path) -> bool:
     """Return whether `out` holds the finished document of this study, measured on the same kind of machine.
 
     A document without a study.toml belongs to an interrupted study.
@@ -191,7 +207,7 @@ def _is_finished(study: Study, kind: Kind, out: Path) -> bool:
             f"{out} holds {kind.file} but no {STUDY}, so nothing says what was asked; choose another --out"
         )
     require_same("study", stored.model_dump(), study.model_dump(), out)
-    if not (finished and kind.runs_a_model):
+    if not (finished and isinstance(study, Study) and kind.runs_a_model):
         return False
     from trio_profile.inputs.digest import input_digests
     from trio_profile.inputs.environment import collect

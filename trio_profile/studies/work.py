@@ -159,7 +159,7 @@ def study_for_workers(directory: Path) -> Study:
             f"{directory} holds no {STUDY}: make one with `trio-profile sweep … --engine workers --out DIR`"
         )
     study = asked.stored(directory / STUDY)
-    if find(study.verb).file != MEASUREMENTS:
+    if not isinstance(study, Study) or find(study.verb).file != MEASUREMENTS:
         names = ", ".join(kind.name for kind in KINDS.values() if kind.file == MEASUREMENTS)
         raise StoreError(f"{directory} holds a study of kind {study.verb!r}: workers measure {names}")
     if (directory / MEASUREMENTS).exists():

@@ -10,13 +10,17 @@ from trio_profile.cli.verbs import commands
 from trio_profile.studies.kinds import KINDS, Group
 
 GROUPS = {
-    "Measure": ["sweep", "compare", "eval"],
+    "Measure": ["sweep", "compare", "eval", "endpoints"],
     "Explain": ["flops", "layers"],
     "Judge": ["check", "gate", "audit"],
     "Paper": ["ablate", "theory"],
     "Look": ["show", "report", "export", "methods", "models", "env", "glossary"],
-    "Run": ["work"],
+    "Run": ["work", "serve"],
 }
+
+
+SERVERS = ("endpoints", "--dense", "http://127.0.0.1:9", "--pruned", "http://127.0.0.1:8")
+"""Two servers that are not there."""
 
 
 def test_the_verbs_stand_in_groups(capsys):
@@ -93,6 +97,26 @@ def test_an_argument_that_is_missing_names_the_help(capsys):
         (["theory", "--pixels", "64,1000000000"], "pixels = (64, 1000000000): the most can be 100000000"),
         (["ablate", "--pixels", "few,many"], "--pixels 'few,many' is not a comma list of numbers"),
         (["sweep", "--batch", "0"], "batch = 0"),
+        (["endpoints"], "no server is named: give --dense URL, and --pruned URL or --pruned-body JSON"),
+        (["endpoints", "--dense", "http://h"], "dense and pruned are the same server with the same requests"),
+        (["endpoints", "--dense", "http://h", "--pruned-body", "{}"], "dense and pruned are the same server"),
+        (["endpoints", "--dense", "h:80", "--pruned", "http://h"], "--dense 'h:80' is no address of a server"),
+        (["endpoints", "--dense", "ftp://h", "--pruned", "http://h"], "--dense 'ftp://h' is no address of a server"),
+        (["endpoints", "--dense", "http://h:99999", "--pruned", "http://h"], "--dense 'http://h:99999' is no address"),
+        (
+            ["endpoints", "--dense", "http://me:secret@h", "--pruned", "http://h"],
+            "--dense to the host h: an address is kept",
+        ),
+        (["endpoints", "--dense", "http://h", "--pruned-body", "{"], "--pruned-body '{' is not JSON"),
+        (["endpoints", "--dense", "http://h", "--pruned-body", "[1]"], "--pruned-body '[1]' is no JSON object"),
+        (["endpoints", "--dense", "http://h", "--pruned-body", '{"stream": false}'], "the study sets stream itself"),
+        ([*SERVERS, "--concurrency", "0"], "concurrency.0 = 0: input should be greater than or equal to 1"),
+        ([*SERVERS, "--concurrency", "many"], "--concurrency 'many' is not a comma list of numbers"),
+        ([*SERVERS, "--rate", "-1"], "rates.0 = -1.0: input should be greater than 0"),
+        ([*SERVERS, "--rounds", "1"], "rounds = 1: input should be greater than or equal to 2"),
+        ([*SERVERS, "--seconds", "nan"], "segment_seconds = nan"),
+        ([*SERVERS, "--pictures", "nowhere"], "nowhere cannot be read: No such file or directory"),
+        ([*SERVERS, "--pictures", "docs"], "docs has no pictures"),
         (["report", "nowhere"], "nowhere does not exist"),
         (["report", "nowhere", "--log", "mlflow"], "nowhere does not exist"),
         (["report", "one", "two", "--log", "mlflow"], "--log goes with one study: name one directory"),
@@ -120,7 +144,7 @@ def test_an_argument_that_is_missing_names_the_help(capsys):
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(arguments, says, tmp_path, capsys):
-    where = ["--out", str(tmp_path / "out")] if arguments[0] == "sweep" else []
+    where = ["--out", str(tmp_path / "out")] if arguments[0] in ("sweep", "endpoints") else []
     assert says in complaint(capsys, *arguments, *where)
     assert not (tmp_path / "out").exists()
 

@@ -4,11 +4,15 @@ import typer
 from trio_profile import units
 from trio_profile.cli import options
 from trio_profile.cli.options import OPTIONS, SPECIAL, default_of, fields
+from trio_profile.records.endpoint_study import EndpointStudy
 from trio_profile.records.schema import Study
 from trio_profile.studies.kinds import FIELDS, KINDS
 
 NOT_FIELDS = {"budget_rule", *options.DISPLAY}
 """Options that fill no field: an option of the methods, and how a report is drawn."""
+
+MODEL_OPTIONS = {name for kind in KINDS.values() if kind.runs_a_model for name in kind.options}
+"""Options that fill a field of Study."""
 
 
 def as_text(value) -> str:
@@ -25,13 +29,14 @@ def test_every_option_of_every_kind_is_declared():
 
 def test_every_option_fills_a_field_of_a_study():
     filled = {options.field_of(name) for name in OPTIONS if name not in NOT_FIELDS}
-    assert filled <= set(Study.model_fields)
+    assert filled <= {*Study.model_fields, *EndpointStudy.model_fields}
 
 
 def test_the_help_says_the_default_of_a_study():
     said = {}
     for name, option in OPTIONS.items():
-        field = Study.model_fields.get(options.field_of(name))
+        study = EndpointStudy if name in KINDS["endpoints"].options and name not in MODEL_OPTIONS else Study
+        field = study.model_fields.get(options.field_of(name))
         default = None if field is None or isinstance(field.default, bool) else field.default
         on_the_machine = name in ("device", "dtype")
         if isinstance(default, str | int | float | tuple) and option.default and not on_the_machine:

@@ -11,9 +11,10 @@ import typer
 from tests.profile import lmms_stand_in
 from tests.profile.command import complaint, document
 from trio_core.methods.method import registry
-from trio_profile.cli import options, run, study_verbs
+from trio_profile.cli import run, study_verbs
+from trio_profile.cli.option import PANELS
 from trio_profile.cli.verbs import app
-from trio_profile.cli.worker_options import OF_RAY, WORKERS
+from trio_profile.cli.worker_options import OF_RAY
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.record import VERSION
 from trio_profile.studies.kinds import KINDS
@@ -75,7 +76,7 @@ def test_an_option_of_two_verbs_has_one_name_one_type_and_one_help():
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_option_has_a_help_and_a_panel(kind):
     panels = [one.rich_help_panel for one in VERBS[kind].params if one.name != "help" and one.opts[0].startswith("-")]
-    known = [options.MODEL, options.METHOD, options.INPUT, options.CLAIM, options.SAMPLING, options.OUTPUT, WORKERS]
+    known = list(PANELS)
     assert all(option.help for option in seen(kind).values())
     assert set(panels) <= set(known)
     if kind != "audit":  # its own options come after those of every verb

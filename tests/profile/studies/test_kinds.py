@@ -9,10 +9,9 @@ from trio_profile.errors import StudyError
 from trio_profile.records.contents import Contents
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.record import Record
-from trio_profile.records.study import Study
 from trio_profile.studies.kinds import KINDS, find
 
-PARTS = ("runner", "document", "report", "prepare")
+PARTS = ("study", "runner", "document", "report", "prepare")
 
 
 @pytest.fixture
@@ -52,7 +51,7 @@ def test_no_two_documents_share_a_file():
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 def test_a_kind_names_options_and_fields_that_exist(kind):
     assert set(kind.options) <= set(OPTIONS)
-    assert {*kind.defaults, *kind.several} <= set(Study.model_fields)
+    assert {*kind.defaults, *kind.several} <= set(kind.load("study").model_fields)
     assert kind.summary.partition("\n")[0].endswith(".")
 
 

@@ -10,17 +10,21 @@ from shutil import copytree, rmtree
 
 import pytest
 
-from tests.profile.documents import KEPT
+from tests.profile.documents import KEPT, segment_with
 from tests.profile.studying import make
 from trio_profile.errors import StoreError, StudyError
 from trio_profile.inputs import host
 from trio_profile.inputs.digest import input_digests
 from trio_profile.records.documents import read_document
+from trio_profile.records.endpoint_study import EndpointStudy
 from trio_profile.records.files import STUDY
 from trio_profile.records.lock import HOLDER, LOCK, lock_descriptors, lock_directory
 from trio_profile.records.record import VERSION
+from trio_profile.records.request_store import RequestStore
+from trio_profile.records.requests import ARMS
 from trio_profile.records.writing import make_directory
-from trio_profile.studies import asked, flops, running
+from trio_profile.studies import asked, endpoints, flops, running
+from trio_profile.studies.endpoint_plan import prepare
 from trio_profile.studies.kinds import KINDS
 
 
@@ -90,7 +94,7 @@ def test_what_is_no_file_in_place_of_a_study_is_refused_at_once(make, tmp_path):
 
 
 def test_an_empty_directory_holds_no_study(tmp_path):
-    with pytest.raises(StoreError, match=r"holds no study: none of measurements\.jsonl, evaluation\.json, flops\.json"):
+    with pytest.raises(StoreError, match=r"none of measurements\.jsonl, evaluation\.json, endpoints\.json"):
         running.read(tmp_path)
     with pytest.raises(StoreError, match="nowhere does not exist"):
         running.read(tmp_path / "nowhere")
@@ -192,6 +196,49 @@ def test_a_directory_that_a_failed_study_made_is_removed(tmp_path, monkeypatch):
     with pytest.raises(StoreError, match="cannot be counted"):
         running.run(make("flops", device="meta"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def asks_a_part(monkeypatch, segments: int, error: BaseException) -> EndpointStudy:
+    """A study of servers that ends with an error after some segments, two for each pair. Nobody is asked."""
+    asked_servers = prepare(EndpointStudy(dense="http://dense", pruned="http://pruned", concurrency=(1, 2), rounds=2))
+
+    def run(study, directory, watch):
+        store = RequestStore(directory, study, host.session(host.without_torch()))
+        store.begin()
+        for number in range(segments):
+            load, arm = study.loads[number // 4], ARMS[number % 2]
+            store.add_segment(*segment_with(study, number, arm, load, 2.0 + number % 2, round=number // 2 % 2))
+        raise error
+
+    monkeypatch.setattr(endpoints, "run", run)
+    return asked_servers
+
+
+def test_an_error_leaves_the_document_and_the_page_of_the_finished_pairs(tmp_path, monkeypatch):
+    study = asks_a_part(monkeypatch, 5, StudyError("the pruned server fails; start it again"))
+    with pytest.raises(StudyError) as caught:
+        running.run(study, tmp_path / "out")
+    page = tmp_path / "out" / "report.html"
+    assert str(caught.value) == f"the pruned server fails; start it again; {page} shows the finished pairs"
+    assert page.is_file() and not (tmp_path / "out" / STUDY).exists()
+    assert [(one.load, one.rounds) for one in running.read(tmp_path / "out").document.loads] == [(1, 2)]
+    with pytest.raises(StudyError, match="shows the finished pairs"):  # the same command goes on
+        running.run(study, tmp_path / "out")
+
+
+def test_an_interruption_leaves_the_document_of_the_finished_pairs(tmp_path, monkeypatch):
+    study = asks_a_part(monkeypatch, 4, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        running.run(study, tmp_path)
+    assert running.read(tmp_path).document.loads[0].rounds == 2
+
+
+@pytest.mark.parametrize("segments", [0, 1])
+def test_an_error_without_a_finished_pair_stays_as_it_is(segments, tmp_path, monkeypatch):
+    study = asks_a_part(monkeypatch, segments, StudyError("it fails"))
+    with pytest.raises(StudyError, match=r"^it fails$"):
+        running.run(study, tmp_path)
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_a_directory_that_cannot_be_made_is_refused_before_anything_is_measured(runs, tmp_path):

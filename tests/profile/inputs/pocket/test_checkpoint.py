@@ -4,17 +4,21 @@ import json
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoProcessor, LlavaForConditionalGeneration
 
+from pocket_training.packing import question_ids
 from pocket_training.recipe import Recipe
 from tests.profile.studying import make
 from trio_core import methods, prune
 from trio_profile.analysis.accuracy import accuracy, by_kind, by_question
 from trio_profile.inputs.builtin import BUILTIN
-from trio_profile.inputs.pocket.checkpoint import VISUAL_TOKENS, config
+from trio_profile.inputs.pocket import grammar
+from trio_profile.inputs.pocket.checkpoint import CHAT_TEMPLATE, VISUAL_TOKENS, VOCABULARY, config
 from trio_profile.inputs.pocket.exam import RECIPE, exam
+from trio_profile.inputs.pocket.scenes import render, scene
 from trio_profile.inputs.workload import ask, build
 from trio_profile.profilers import fidelity
 
@@ -39,6 +43,23 @@ def test_the_checkpoint_is_small_and_keeps_its_recipe(directory: Path):
     known = {field.name: recipe[field.name] for field in fields(Recipe)}
     made = Recipe(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
     assert made == Recipe(seed=made.seed) and recipe["minutes"] is None  # the script's own, whole
+
+
+def test_the_chat_template_makes_the_prompts_of_the_training(directory: Path):
+    processor = AutoProcessor.from_pretrained(directory)
+    assert processor.chat_template.rstrip("\n") == CHAT_TEMPLATE.rstrip("\n")
+    form = {"add_generation_prompt": True, "tokenize": True, "return_dict": True, "return_tensors": "pt"}
+    before = [VOCABULARY[word] for word in ("<s>", "user", ":")]
+    for number in range(3):
+        shown = scene(number)
+        asked = grammar.ask(shown, number + 1, np.random.default_rng(number))
+        content = [{"type": "image", "image": render(shown)}, {"type": "text", "text": asked.text}]
+        inputs = processor.apply_chat_template([{"role": "user", "content": content}], **form)
+        trained = [*before, *[VOCABULARY["<image>"]] * VISUAL_TOKENS, *question_ids(asked)[:-1]]  # without the answer
+        assert inputs["input_ids"].tolist() == [trained]
+        own = ask(processor, [render(shown)], asked.text)
+        assert torch.equal(inputs["input_ids"], own["input_ids"])
+        assert torch.equal(inputs["pixel_values"], own["pixel_values"])
 
 
 def test_the_checkpoint_is_of_a_stock_class_with_this_configuration(directory: Path):

@@ -1,0 +1,152 @@
+"""The records of `endpoints` in requests.jsonl: one line for each request, and one for each finished segment.
+
+Before each segment a line says which pictures are used up. So an interrupted segment does not show its pictures again.
+
+The file begins with a header, and each session adds a line, as in `measurements.jsonl` (records/schema.py). A segment
+is a stretch of time in which one arm, dense or pruned, is asked under one load. Its line follows the lines of its
+requests. Times are in milliseconds since the segment began.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from trio_profile.records.endpoint_study import EndpointStudy, Load
+from trio_profile.records.record import FORMAT, VERSION, Record, Version, ZeroOrMore
+
+Arm = Literal["dense", "pruned"]
+ARMS: tuple[Arm, ...] = ("dense", "pruned")
+Test = Literal["pruning", "cache"]
+"""What a pair of segments compares. pruning: dense with pruned. cache: distinct pictures with one repeated picture."""
+Ms = Annotated[float, Field(ge=0)]
+
+
+class RequestHeader(Record):
+    """The first line of the file: what is asked."""
+
+    record: Literal["header"] = "header"
+    format: Literal["trio-profile"] = FORMAT
+    version: Version = VERSION
+    study: EndpointStudy
+
+
+class ServerFacts(Record):
+    """What a server says of itself when a session begins.
+
+    model: the model that is asked.
+    software: its header `Server`; empty if it sends none.
+    text_tokens: tokens of a prompt without a picture, as the server reports them; None if it does not.
+    prompt_tokens: tokens of this prompt with a picture, as the server reports them; None if it does not. Both servers
+        are shown the same picture.
+    """
+
+    record: Literal["server"] = "server"
+    arm: Arm
+    model: str
+    software: str = ""
+    text_tokens: ZeroOrMore | None = None
+    prompt_tokens: ZeroOrMore | None = None
+    session: str = ""
+
+
+class PicturesUsed(Record):
+    """The pictures that are used up. It is written before a segment, and counts even if the segment is interrupted.
+
+    next: the first number that is free after the segment.
+    """
+
+    record: Literal["pictures"] = "pictures"
+    next: ZeroOrMore
+
+
+class Request(Record):
+    """One request.
+
+    segment: number of its segment.
+    measured: whether it counts; requests of the warm-up and of the end of a segment do not.
+    picture: number of its picture. Two of these requests have two pictures, except in a test of the cache.
+    due_ms: when it was due. closed loop: when the answer before it was received. open loop: when it arrived.
+    sent_ms: when the client began to send it.
+    first_ms: when the first token came; None without a token.
+    end_ms: when the answer ended, or the request failed.
+    prompt_tokens, output_tokens, cached_tokens: as the server reports them; None if it does not.
+    pieces: the pieces in which the text came.
+    status: the HTTP status; None without an answer.
+    error: why it failed, in one line; None if it did not.
+    """
+
+    record: Literal["request"] = "request"
+    segment: ZeroOrMore
+    measured: bool
+    picture: ZeroOrMore
+    due_ms: Ms
+    sent_ms: Ms
+    first_ms: Ms | None = None
+    end_ms: Ms
+    prompt_tokens: ZeroOrMore | None = None
+    output_tokens: ZeroOrMore | None = None
+    cached_tokens: ZeroOrMore | None = None
+    pieces: ZeroOrMore = 0
+    status: int | None = None
+    error: str | None = None
+
+    @property
+    def ttft_ms(self) -> float | None:
+        """The time to the first token since the request was due; None if the request failed."""
+        return None if self.error is not None or self.first_ms is None else self.first_ms - self.due_ms
+
+    @property
+    def total_ms(self) -> float:
+        """The time to the end of the answer since the request was due."""
+        return self.end_ms - self.due_ms
+
+    @property
+    def tpot_ms(self) -> float | None:
+        """The time of each further token; None if the request failed, or if the answer came in one piece."""
+        tokens = self.output_tokens or self.pieces
+        if self.error is not None or self.first_ms is None or tokens < 2 or self.pieces < 2:
+            return None
+        return (self.end_ms - self.first_ms) / (tokens - 1)
+
+
+class Segment(Record):
+    """A finished segment: one arm under one load.
+
+    number: its number in the file; its requests name it.
+    test: what its pair compares.
+    repeated: whether all requests show one picture.
+    round: number of the round, from 0.
+    place: 0 if it is the first segment of its pair, 1 if it is the second.
+    start_ms, end_ms: the measured part of the segment.
+    warm_ups: requests that ended before the measured part.
+    steady: whether the times of the warm-up became stable.
+    stopped: why the measured part ended: enough requests, or no more time.
+    lag_ms: how late the client's event loop was, the 99th percentile.
+    cpu_share: CPU time of the client / time, in the whole segment.
+    session: id of the session.
+    """
+
+    record: Literal["segment"] = "segment"
+    number: ZeroOrMore
+    test: Test = "pruning"
+    arm: Arm
+    repeated: bool = False
+    load: Load
+    round: ZeroOrMore
+    place: Literal[0, 1]
+    start_ms: Ms
+    end_ms: Ms
+    warm_ups: ZeroOrMore
+    steady: bool
+    stopped: Literal["requests", "seconds"]
+    lag_ms: Ms = 0.0
+    cpu_share: Annotated[float, Field(ge=0)] = 0.0
+    session: str = ""
+
+    @property
+    def pair(self) -> tuple[Test, Arm | None, Load, int, str]:
+        """What the two segments of a pair have in common: the test, the load, the round and the session.
+
+        A test of the cache compares two segments of one arm, so the arm belongs to it.
+        """
+        return self.test, self.arm if self.test == "cache" else None, self.load, self.round, self.session
