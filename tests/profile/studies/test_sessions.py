@@ -122,6 +122,7 @@ def test_a_killed_study_leaves_no_process_and_goes_on(tiny_study, tmp_path, monk
         measuring.measure(study, directory, watch, command=command, skip=skip)
 
     monkeypatch.setattr(fresh, "measure", measure_here)  # how it goes on, not in which process
+    monkeypatch.setattr("trio_profile.process._State.keeps_memory", True)  # as in the process that was killed
     found = sweep.run(study, out)
     assert [len(cell.timings) for cell in found.measurements] == [2, 2]
     for cell in kept.measurements:
