@@ -8,7 +8,7 @@ import numpy as np
 from trio_profile import units
 from trio_profile.analysis.doubt import Doubt, Kind
 from trio_profile.analysis.endpoints import LoadBreakEven, Quantity
-from trio_profile.analysis.request_means import delay_ms, mean_of
+from trio_profile.analysis.request_statistics import delay_ms, mean_of
 from trio_profile.records.endpoint_study import EndpointStudy
 from trio_profile.records.estimate import Estimate
 from trio_profile.records.request_store import Asked
@@ -26,7 +26,7 @@ CACHED = 0.1
 FAILED = 0.01
 """More failed requests than this share."""
 ENDED = 0.9
-"""A server at its limit: in the open loop, requests that end / requests that arrive at the same time."""
+"""A server keeps up in the open loop if it ends at least this share of the requests that arrive."""
 FEWEST = {"95th": 20, "99th": 100}
 """A percentile of fewer requests in a segment is one of the largest values."""
 UNSTEADY = 0.25

@@ -23,7 +23,7 @@ from trio_profile.analysis.endpoints import (
     LoadBreakEven,
     Quantity,
 )
-from trio_profile.analysis.request_means import delay_ms, mean_of
+from trio_profile.analysis.request_statistics import delay_ms, mean_of
 from trio_profile.errors import MeasurementError
 from trio_profile.records.endpoint_study import EndpointStudy, Load, Loop
 from trio_profile.records.estimate import Gain, MillisecondsOverRounds, OverRounds, PerSecond

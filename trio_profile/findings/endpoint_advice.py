@@ -50,7 +50,10 @@ def _advice(found: LoadBreakEven) -> str:
 
 
 def _advice_around(found: LoadBreakEven, ci95: tuple[float, float], ends: tuple[float, float]) -> str:
-    """What to do on both sides of a break-even. A side that its interval reaches to the end is not decided."""
+    """What to do on both sides of a break-even.
+
+    If its interval reaches the lowest or the highest load that was measured, nothing is advised on that side.
+    """
     name, word = in_words(found.quantity), load_words(found.loop)
     below, above = ("pruning", "the dense model") if found.pays == "below" else ("the dense model", "pruning")
     whole = found.loop == "closed"

@@ -39,7 +39,7 @@ class Answered:
     questions: dict[Key, AnsweredQuestion] = field(default_factory=dict)
     refused: dict[str, RefusedCell] = field(default_factory=dict)
 
-    def add(self, record: Record | None) -> None:
+    def add(self, record: Record) -> None:
         """Add a record, as it is in the file."""
         match record:
             case Session():

@@ -69,7 +69,7 @@ class Asked:
         whole = [sorted(pair, key=lambda one: (one.arm, one.repeated)) for pair in found.values() if len(pair) == 2]
         return [(first, second) for first, second in whole]
 
-    def add(self, record: Record | None) -> None:
+    def add(self, record: Record) -> None:
         """Add a record, as it is in the file."""
         match record:
             case Session():

@@ -64,7 +64,7 @@ class Request(Record):
 
     segment: number of its segment.
     measured: whether it counts; requests of the warm-up and of the end of a segment do not.
-    picture: number of its picture. Two of these requests have two pictures, except in a test of the cache.
+    picture: number of its picture. No two requests have the same one, except in a test of the cache.
     due_ms: when it was due. closed loop: when the answer before it was received. open loop: when it arrived.
     sent_ms: when the client began to send it.
     first_ms: when the first token came; None without a token.

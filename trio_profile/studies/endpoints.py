@@ -100,10 +100,7 @@ async def _measure_part(
 ) -> None:
     """Measure one segment and keep it."""
     part, limits, number = pair.parts[place], limits_of(study), store.found.next_segment
-    if part.repeated:
-        pictures.prepare(1)
-    else:
-        pictures.prepare(limits.most(pair.load))
+    pictures.prepare(1 if part.repeated else limits.most(pair.load))
     store.use_pictures(pictures.next_number)
     if part.repeated:
         shown = pictures.take()

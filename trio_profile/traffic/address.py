@@ -3,6 +3,8 @@
 import re
 from urllib.parse import urlsplit
 
+_PORTS = {"http": 80, "https": 443}
+"""The ports of addresses that name none."""
 _VERSIONED = re.compile(r"/v\d+$")
 
 
@@ -15,4 +17,5 @@ def base_of(url: str) -> str:
 def is_same(first: str, second: str) -> bool:
     """Return whether two addresses name the same endpoints. Host names are not looked up."""
     one, other = (urlsplit(base_of(url)) for url in (first, second))
-    return (one.scheme, one.netloc.lower(), one.path) == (other.scheme, other.netloc.lower(), other.path)
+    ports = [url.port or _PORTS.get(url.scheme) for url in (one, other)]
+    return ports[0] == ports[1] and (one.scheme, one.hostname, one.path) == (other.scheme, other.hostname, other.path)

@@ -110,10 +110,10 @@ async def run_segment(
         run.cancel_timers()
     found = run.found
     found.lag_ms = float(np.quantile(run.lags, 0.99)) if run.lags else 0.0
+    found.cpu_share = (time.process_time() - cpu) / max(time.perf_counter() - wall, 1e-9)
     errors = [one.error for one in found.requests if one.measured]
     if found.failure is None and errors and None not in errors:
         found.failure = errors[-1]
-    found.cpu_share = (time.process_time() - cpu) / max(time.perf_counter() - wall, 1e-9)
     return found
 
 

@@ -81,9 +81,9 @@ class Server:
                     raise ConnectionError(f"HTTP {response.status_code}: {reason}; look into its log")
                 listed = parse_json(await _content(response))["data"] if response.is_success else []
                 return tuple(one["id"] for one in listed if isinstance(one["id"], str))
-        except TimeoutError as error:
+        except (TimeoutError, httpx2.TimeoutException) as error:
             raise ConnectionError(f"it does not answer within {self._timeout:g} s; {START}") from error
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol) as error:
+        except (httpx2.ConnectError, httpx2.UnsupportedProtocol) as error:
             raise ConnectionError(f"{self._reason(error)}; {START}") from error
         except httpx2.InvalidURL as error:
             raise ConnectionError(f"its address is not valid ({first_line(error)}); {START}") from error

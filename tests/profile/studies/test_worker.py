@@ -50,7 +50,8 @@ def toy_worker(directory: Path, name: str) -> None:
             file = WorkerFile(directory, name)
             file.open(ASKED, Session(id=session, environment=environment()))
             while (claim := board.claim(phase, timed)) is not None:
-                time.sleep(random.uniform(0.0, 0.3) if (directory / KILLING).exists() else 0.0)
+                if (directory / KILLING).exists():
+                    time.sleep(random.uniform(0.0, 0.3))  # what a real worker measures here: kills must fall into it
                 run = Run(
                     block=claim.key.block,
                     number=claim.key.number,

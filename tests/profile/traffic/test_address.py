@@ -24,6 +24,7 @@ def test_the_version_is_added_to_an_address_without_one(url, base):
     [
         ("http://host:8000", "http://HOST:8000/v1/", True),
         ("http://host:8000", "http://host:8001", False),
+        ("https://host:443", "https://host", True),
         ("http://host/a", "http://host/A", False),
         ("http://host", "https://host", False),
     ],

@@ -1,4 +1,4 @@
-"""Means and delays of requests to a server."""
+"""Statistics of requests to a server that both the document and its doubts need."""
 
 from collections.abc import Sequence
 
