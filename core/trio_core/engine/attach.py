@@ -9,7 +9,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from inspect import signature
 from typing import Any, NoReturn, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -53,6 +53,39 @@ class Wrappers:
     compiled: tuple[nn.Module, ...] = ()
 
 
+class _Interruptible:
+    """A model's `forward`, which ends the pass also after a KeyboardInterrupt or a SystemExit.
+
+    torch calls hooks after an `Exception` only, and in compiled code not even then.
+
+    end_pass: forgets the pass.
+    """
+
+    def __init__(self, model: nn.Module, end_pass: Callable[[], None]):
+        self.model = model
+        self.own = vars(model).get("forward")
+        forward = model.forward
+
+        @wraps(forward)
+        def interruptible(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return forward(*args, **kwargs)
+            except BaseException:
+                end_pass()
+                raise
+
+        self.forward = vars(model)["forward"] = interruptible
+
+    def remove(self) -> None:
+        """Take it back, unless somebody put another forward in its place."""
+        if vars(self.model).get("forward") is not self.forward:
+            return
+        if self.own is None:
+            del vars(self.model)["forward"]
+        else:
+            vars(self.model)["forward"] = self.own
+
+
 class Attachment:
     """The state behind one `prune` context."""
 
@@ -91,6 +124,7 @@ class Attachment:
             self._handles.append(layer.register_forward_pre_hook(partial(self.before_layer, index), with_kwargs=True))
         self.guarded.install()
         self._handles.append(self.guarded)
+        self._handles.append(_Interruptible(self.model, self.end_pass))
 
     def close(self) -> None:
         """Take all hooks back. Pruned caches raise from now on."""
@@ -161,20 +195,23 @@ class Attachment:
 
     @_eager
     def check_pass(self, _called: nn.Module, _args: Any, _output: Any) -> None:
-        """Raise if a layer's hook did not run in this forward. Guard the cache that it filled."""
+        """Raise if a layer's hook did not run in this forward."""
         if self.running is None or not self._is_owner():
             return
         self.running.check_complete()
         self.order.end_pass()
-        if isinstance(self.running, Prefill) and self.running.cache is not None:
-            cache.report_full_length(self.running.cache, self.running.frames)
-            cache.guard(self.running.cache, self.running.frames)
 
     @_eager
     def after_model(self, _called: nn.Module, _args: Any, _output: Any) -> None:
         """Forget the pass, also after an error."""
+        self.end_pass()
+
+    def end_pass(self) -> None:
+        """Guard the cache that the pass filled, and forget the pass."""
         if not self._is_owner():
             return
+        if isinstance(self.running, Prefill) and self.running.cache is not None:
+            cache.guard(self.running.cache, self.running.frames)
         self.running = None
         if self.setup.tower is not None:
             self.setup.tower.forget()

@@ -1,9 +1,8 @@
 """A pruned cache: its layers have different lengths, and transformers reads the sequence's from a few of them."""
 
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache
 from typing import Any, NoReturn
-from weakref import ref
 
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
@@ -16,7 +15,7 @@ _GROWING = (DynamicLayer, DynamicSlidingWindowLayer)
 
 def check_cache(cache: Any) -> None:
     """Raise UnsupportedInput for a cache whose layers cannot have lengths of their own."""
-    kinds = [type(layer) for layer in getattr(cache, "layers", ())]
+    kinds = [_own_class(layer) for layer in getattr(cache, "layers", ())]
     kinds += [kind] if (kind := getattr(cache, "layer_class_to_replicate", None)) else []
     other = next((kind for kind in kinds if kind not in _GROWING), None)
     if other is not None or not hasattr(cache, "layers"):
@@ -45,6 +44,11 @@ def check_as_left(cache: Any, frames: dict[int, Frame], num_layers: int) -> int:
     Raises UnsupportedInput where a layer does not hold what the prefill and the steps since left in it.
     """
     length = cache.get_seq_length()
+    if len(cache.layers) < num_layers:
+        raise UnsupportedInput(
+            f"cache with keys of {len(cache.layers)} of {num_layers} layers, as an interrupted forward leaves it: pass "
+            "a new cache"
+        )
     for index, layer in enumerate(cache.layers[:num_layers]):
         expected = length
         if (frame := frames.get(index)) is not None:
@@ -59,103 +63,106 @@ def check_as_left(cache: Any, frames: dict[int, Frame], num_layers: int) -> int:
     return length
 
 
-def report_full_length(cache: Any, frames: dict[int, Frame]) -> None:
-    """Let the cache answer with the sequence's length where the library asks for it, whatever the layer still holds.
+class Filled:
+    """What a prefill left in a cache. The cache and its layers share it.
 
-    The library asks the first layer, the first with full attention and the first with a sliding window, to size masks
-    and to count positions for all layers. What each layer holds is known to the hooks alone.
-    """
-    sliding = [bool(limit) for limit in cache.is_sliding]
-    for index in {0, *(sliding.index(kind) for kind in (True, False) if kind in sliding)}:
-        if index >= len(cache.layers) or (frame := frames.get(index)) is None:
-            continue
-        layer, dropped = cache.layers[index], frame.full_length - frame.index.shape[1]
-        if layer.is_sliding:
-            layer.cumulative_length += dropped
-        else:
-            # By a weak reference: a cache that held itself would stay until the collector comes by.
-            layer.get_seq_length = partial(_length, ref(layer), dropped)
-
-
-def _length(layer: ref[Any], dropped: int) -> int:
-    """The sequence's length, by a layer that holds all of it but `dropped` tokens."""
-    if (alive := layer()) is None:
-        raise UnsupportedInput(
-            "this cache is a copy of one that no longer exists: decode with the cache that was filled"
-        )
-    return held(alive) + dropped if alive.is_initialized else 0
-
-
-class Guarded:
-    """A method of a pruned cache, guarded. A copy of the cache gets a method that refuses: its frames are unknown.
-
-    name: of the method. The guard holds the cache weakly: a cache that held itself would stay until a collection.
+    frames: by decoder layer. closed: whether the context has closed.
     """
 
-    def __init__(self, cache: Any, name: str):
-        self.cache = ref(cache)
-        self.name = name
-
-    def alive(self) -> Any:
-        """The cache. Raises UnsupportedInput where it is gone, so that this guard was taken over by a shallow copy."""
-        if (cache := self.cache()) is None:
-            _refuse_copy()
-        return cache
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., NoReturn]:
-        return _refuse_copy
-
-
-class Regroup(Guarded):
-    """A method that selects, reorders or repeats the cache's samples. It does the same to the samples' frames."""
-
-    def __init__(self, cache: Any, name: str, frames: dict[int, Frame]):
-        super().__init__(cache, name)
+    def __init__(self, frames: dict[int, Frame]):
         self.frames = frames
+        self.closed = False
 
-    def __call__(self, samples_or_times: Any) -> None:
-        """samples_or_times: [B'], indices of the samples to keep, in order; or how often to repeat each sample."""
-        cache = self.alive()
-        getattr(type(cache), self.name)(cache, samples_or_times)
-        moved: dict[int, Frame] = {}
-        for index, frame in self.frames.items():
-            if id(frame) not in moved:
-                repeats = isinstance(samples_or_times, int)
-                moved[id(frame)] = (frame.repeated if repeats else frame.of_samples)(samples_or_times)
-            self.frames[index] = moved[id(frame)]
+    def regroup(self, move: Callable[[Frame], Frame]) -> None:
+        """Move the samples of each frame. Layers share frames; each is moved once."""
+        moved = {id(frame): move(frame) for frame in self.frames.values()}
+        self.frames.update({index: moved[id(frame)] for index, frame in self.frames.items()})
 
 
-class Update(Guarded):
-    """The cache's `update`. Once the context is closed it refuses, until the cache is emptied."""
+@cache
+def _pruned_layer(own: Any) -> Any:
+    """The class that stands in for a layer's own class `own` while the layer belongs to a pruned cache."""
 
-    closed = False
+    class Layer(own):
+        filled: Filled
+        dropped: int
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Add keys and values to a layer. Raises UnsupportedInput outside the context that filled the cache."""
-        cache = self.alive()
-        if self.closed and any(held(layer) for layer in cache.layers):
-            raise UnsupportedInput(
-                "this cache was filled inside a prune() context that is closed, and its layers hold different tokens: "
-                "decode inside the context, or fill a new cache outside"
-            )
-        if self.closed:
-            release(cache)
-        return type(cache).update(cache, *args, **kwargs)
+        def get_seq_length(self) -> int:
+            """The length of the sequence, dropped tokens included, whatever the layer still holds.
+
+            The library asks the first layer, the first with full attention and the first with a sliding window, to
+            size masks and to count positions for all layers. What each layer holds is known to the hooks alone.
+            """
+            return super().get_seq_length() + (self.dropped if self.is_initialized and not self.is_sliding else 0)
+
+        def update(self, *args: Any, **kwargs: Any) -> Any:
+            """Add keys and values. Raises UnsupportedInput outside the context that filled the cache."""
+            if self.filled.closed:
+                raise UnsupportedInput(
+                    "this cache was filled inside a prune() context that is closed, and its layers hold different "
+                    "tokens: decode inside the context, or fill a new cache outside"
+                )
+            return super().update(*args, **kwargs)
+
+        def reset(self) -> None:
+            super().reset()
+            if not held(self):  # transformers 5.17 keeps the length
+                _restore(self)
+
+        __reduce_ex__ = _refuse
+
+    return Layer
+
+
+@cache
+def _pruned_cache(own: Any) -> Any:
+    """The class that stands in for a pruned cache's own class `own`. The frames follow the cache's samples."""
+
+    class Cache(own):
+        filled: Filled
+
+        def reorder_cache(self, beam_idx: Any) -> None:
+            super().reorder_cache(beam_idx)
+            self.filled.regroup(lambda frame: frame.of_samples(beam_idx))
+
+        def batch_select_indices(self, indices: Any) -> None:
+            super().batch_select_indices(indices)
+            self.filled.regroup(lambda frame: frame.of_samples(indices))
+
+        def batch_repeat_interleave(self, repeats: int) -> None:
+            super().batch_repeat_interleave(repeats)
+            self.filled.regroup(lambda frame: frame.repeated(repeats))
+
+        def reset(self) -> None:
+            super().reset()
+            if not any(held(layer) for layer in self.layers):
+                _restore(self)
+
+        __iter__ = __reduce_ex__ = _refuse
+
+    return Cache
+
+
+def _refuse(*_args: Any) -> NoReturn:
+    """Refuse what copies or rebuilds a pruned cache: copy, pickle, torch.save, `DynamicCache(cache)`."""
+    raise UnsupportedInput(
+        "a copy of a cache that prune() filled, or one that is rebuilt from its keys and values, does not tell which "
+        "tokens each layer holds: decode with the cache itself, inside the context that filled it"
+    )
 
 
 def guard(cache: Any, frames: dict[int, Frame]) -> None:
-    """Let the frames follow a pruned cache whose samples move, and let its copies refuse."""
-    if frames:
-        cache.update = Update(cache, "update")
-        for name in ("reorder_cache", "batch_select_indices", "batch_repeat_interleave"):
-            setattr(cache, name, Regroup(cache, name, frames))
-
-
-def release(cache: Any) -> None:
-    """Take the guards off a cache that was emptied after its context had closed."""
-    for name, value in list(vars(cache).items()):
-        if isinstance(value, Guarded):
-            del vars(cache)[name]
+    """Make a cache that a prefill filled a pruned one: it follows its samples, and it refuses what would be wrong."""
+    if not frames:
+        return
+    filled = Filled(frames)
+    for index, layer in enumerate(cache.layers):
+        frame = frames.get(index)
+        dropped = frame.full_length - frame.index.shape[1] if frame else 0
+        _stand_in(layer, _pruned_layer, filled=filled, dropped=dropped)
+        if layer.is_sliding:
+            layer.cumulative_length += dropped
+    _stand_in(cache, _pruned_cache, filled=filled)
 
 
 def close(caches: Iterable[Any]) -> None:
@@ -163,10 +170,24 @@ def close(caches: Iterable[Any]) -> None:
 
     Outside, nothing cuts masks and positions to what each layer holds, and the logits would be wrong without an error.
     """
-    for cache in caches:
-        if isinstance(update := vars(cache).get("update"), Update):
-            update.closed = True
+    for pruned in caches:
+        if "filled" in vars(pruned):
+            pruned.filled.closed = True
 
 
-def _refuse_copy(*_args: Any, **_kwargs: Any) -> NoReturn:
-    raise UnsupportedInput("this cache is a copy of one that prune() filled: decode with the cache that was filled")
+def _own_class(part: Any) -> type:
+    """The class of a cache or a layer, in the library's words."""
+    return type(part).__bases__[0] if "filled" in vars(part) else type(part)
+
+
+def _stand_in(part: Any, pruned: Callable[[type], Any], **facts: Any) -> None:
+    """Let a pruned class stand in for the class of a cache or a layer, and set its facts."""
+    part.__class__ = pruned(_own_class(part))
+    vars(part).update(facts)
+
+
+def _restore(part: Any) -> None:
+    """Give a cache or a layer that was emptied its own class back."""
+    part.__class__ = _own_class(part)
+    for name in ("filled", "dropped"):
+        vars(part).pop(name, None)

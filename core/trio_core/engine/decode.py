@@ -39,7 +39,15 @@ class Decode(Pass):
                     f"{name} behind a prompt that is cached already: a later picture is not pruned; pass the whole "
                     "conversation at once"
                 )
-        return cls(setup, frames, check_as_left(inputs["past_key_values"], frames, setup.num_layers))
+        cached = check_as_left(inputs["past_key_values"], frames, setup.num_layers)
+        mask, ids = inputs.get("attention_mask"), inputs.get("input_ids")
+        new = ids if ids is not None else inputs["inputs_embeds"]
+        if isinstance(mask, Tensor) and mask.ndim == 2 and mask.shape[1] != cached + new.shape[1]:
+            raise UnsupportedInput(
+                f"attention_mask of {mask.shape[1]} tokens for a cache of {cached} and {new.shape[1]} new ones: pass a "
+                "mask of all tokens, and a cache that was not rebuilt from a pruned one"
+            )
+        return cls(setup, frames, cached)
 
     def enter(self, index: int, layer: nn.Module, hidden: HiddenBSD, kwargs: Kwargs) -> tuple[LeftBSD, Kwargs]:
         """The step's own tokens, and masks and positions cut to what layer `index` holds."""

@@ -5,9 +5,13 @@ Refusals name the thing, its value and the way out, in one line.
 
 import copy
 import gc
+import pickle
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from inspect import signature
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, ClassVar
 
 import pytest
@@ -17,6 +21,7 @@ from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, PreTrained
 
 from tests.core import tiny
 from tests.core.methods.test_methods import BUILT_IN
+from tests.core.support import bench
 from tests.core.tiny import BY_HAND
 from trio_core import (
     OptionError,
@@ -123,6 +128,43 @@ def test_nothing_stays_after_an_exception_in_a_layer(untouched):
         assert len(trace.stages) == len(LAYERS)
     with torch.no_grad(), prune(model, method):
         assert torch.equal(model(**one).logits, again)
+
+
+PLACES = ("model.vision_tower", "model.multi_modal_projector", "model.language_model.layers.4", "lm_head")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
+@pytest.mark.parametrize("method", ["random", "visionzip"])
+def test_nothing_stays_after_an_interruption(method, error):
+    """torch calls `always_call` hooks for an `Exception` only."""
+    model, one, other = tiny.model("llava"), tiny.sample("llava"), tiny.sample("llava", seed=1)
+    before = snapshot(model)
+    with torch.no_grad(), prune(model, method, retention=0.5):
+        expected = model(**other).logits
+    with torch.no_grad(), prune(model, method, retention=0.5):
+        for place in PLACES:
+            for call in (partial(model, **one), partial(model.generate, **one, max_new_tokens=2)):
+                with bench.interrupted(model.get_submodule(place), error):
+                    call()
+                for past_the_hooks in (model.model, model.forward):
+                    with pytest.raises(UnsupportedInput, match="called past the hooks of the model"):
+                        past_the_hooks(**other)
+                assert torch.equal(model(**other).logits, expected)
+    assert same(before, snapshot(model))
+
+
+def test_the_models_own_forward_comes_back_unless_another_took_its_place():
+    model, one = bench.model(), tiny.sample("llava")
+    own = model.forward
+    model.forward = mine = lambda *args, **kwargs: own(*args, **kwargs)
+    model.forward.__signature__ = signature(own)
+    with prune(model, "grid", retention=0.5):
+        model(**one)
+    assert model.forward is mine
+    with prune(model, "grid", retention=0.5):
+        model.forward = other = lambda *args, **kwargs: own(*args, **kwargs)
+        model(**one)
+    assert model.forward is other
 
 
 def test_nothing_stays_after_an_exception_in_the_block(untouched):
@@ -431,8 +473,24 @@ WORD = torch.tensor([[5]])
 
 def test_a_copied_cache_is_refused(pruned_cache):
     model, cache = pruned_cache
-    with pytest.raises(UnsupportedInput, match="is not as this context's prefill left it"):
-        model(input_ids=WORD, past_key_values=copy.deepcopy(cache))
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps, ForkingPickler.dumps, list, tuple, DynamicCache):
+        with pytest.raises(UnsupportedInput, match=r"^a copy of a cache .*: decode with the cache itself") as caught:
+            copied(cache)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(UnsupportedInput, match="a copy of a cache"):
+        copy.deepcopy(cache.layers)
+    model(input_ids=WORD, past_key_values=cache)
+
+
+def test_layers_of_a_pruned_cache_in_another_one_are_refused(pruned_cache):
+    model, cache = pruned_cache
+    other = DynamicCache()
+    for layers in (cache.layers, cache.layers[4:]):
+        other.layers = layers
+        with pytest.raises(
+            UnsupportedInput, match=r"is not as this context's prefill left it|with keys of 2 of 6 layers"
+        ):
+            model(input_ids=WORD, past_key_values=other)
     model(input_ids=WORD, past_key_values=cache)
 
 
@@ -478,14 +536,6 @@ def test_a_cache_goes_when_its_last_user_does():
         gc.enable()
 
 
-def test_a_copy_of_a_cache_that_is_gone_is_refused():
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    with torch.no_grad(), prune(model, "divprune", retention=0.4):
-        copied = copy.deepcopy(model(**one).past_key_values)
-        with pytest.raises(UnsupportedInput, match="a copy of one that no longer exists: decode with the cache"):
-            model(input_ids=WORD, past_key_values=copied)
-
-
 def test_a_cache_that_was_reset_is_filled_anew(pruned_cache):
     tiny.needs(5, 18, "a cache that was reset keeps its length")
     model, cache = pruned_cache
@@ -494,6 +544,19 @@ def test_a_cache_that_was_reset_is_filled_anew(pruned_cache):
     model(**tiny.sample("llava"), past_key_values=cache)
     assert [layer.keys.shape[-2] for layer in cache.layers] == lengths
     model(input_ids=WORD, past_key_values=cache)
+
+
+def test_a_cache_that_was_reset_takes_a_prompt_without_a_picture():
+    tiny.needs(5, 18, "a cache that was reset keeps its length")
+    model, cache, words = tiny.model("llava"), DynamicCache(), torch.arange(1, 20)[None]
+    with torch.no_grad():
+        expected = model(input_ids=WORD, past_key_values=model(input_ids=words).past_key_values).logits
+        with prune(model, "divprune", retention=0.5):
+            model(**tiny.sample("llava"), past_key_values=cache)
+            cache.reset()
+            model(input_ids=words, past_key_values=cache)
+            assert torch.equal(model(input_ids=WORD, past_key_values=cache).logits, expected)
+        assert type(cache) is DynamicCache
 
 
 # --- a method of the user's own, in the model ------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """Caches: their kinds, and what happens to one that was filled in a context."""
 
 import copy
+import io
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,7 +13,7 @@ from transformers.cache_utils import Cache, Fp8QuantizedLayer, QuantizedLayer
 from tests.core import tiny
 from tests.core.support import bench
 from tests.core.support.rows import Group
-from trio_core import prune
+from trio_core import methods, prune
 from trio_core.methods.grid import Grid
 from trio_core.models.adapter import families
 
@@ -195,6 +197,84 @@ def copy_outside() -> str:
         copied = copy.deepcopy(cache)
     step(model, copied, 11, past, rows=2)
     raise AssertionError("not refused")
+
+
+def as_saved(cache: Any) -> Any:
+    buffer = io.BytesIO()
+    torch.save(cache, buffer)
+    return torch.load(buffer, weights_only=False)
+
+
+def with_its_layers(cache: Any) -> Any:
+    other = DynamicCache()
+    other.layers = cache.layers
+    return other
+
+
+def decoded(rebuild: Callable[[Any], Any], method: Any = bench.METHOD, *, inside: bool) -> str:
+    """Rebuild a pruned cache and decode with the other one."""
+    model = bench.model()
+    with prune(model, method):
+        cache, past = filled(model, bench.sample())
+        if inside:
+            step(model, rebuild(cache), 11, past)
+    step(model, rebuild(cache), 11, past)
+    raise AssertionError("not refused")
+
+
+@GROUP.refused("`DynamicCache(list(cache))` inside the context")
+def rebuilt() -> str:
+    return decoded(lambda cache: DynamicCache(list(cache)), inside=True)
+
+
+@GROUP.refused("`DynamicCache(list(cache))` outside the context")
+def rebuilt_outside() -> str:
+    return decoded(lambda cache: DynamicCache(list(cache)), inside=False)
+
+
+@GROUP.refused("`torch.save(cache)`, and `torch.load` of it decodes")
+def saved() -> str:
+    return decoded(as_saved, inside=True)
+
+
+@GROUP.refused("Another `DynamicCache` gets the layers of a cache that was filled inside, and decodes inside")
+def moved() -> str:
+    return decoded(with_its_layers, inside=True)
+
+
+@GROUP.refused("Another `DynamicCache` gets the layers of a cache that was filled inside, and decodes outside")
+def moved_outside() -> str:
+    return decoded(with_its_layers, inside=False)
+
+
+@GROUP.refused(
+    "Another `DynamicCache` gets the keys and values that DivPrune shortened in every layer; it decodes inside"
+)
+def refilled() -> str:
+    method = methods.find("divprune")(retention=0.5)
+    return decoded(lambda cache: DynamicCache([(one.keys, one.values) for one in cache.layers]), method, inside=True)
+
+
+@GROUP.refused("A forward is interrupted (`KeyboardInterrupt`) in layer 4, and its half-filled cache decodes")
+def half_filled() -> str:
+    model, cache = bench.model(), DynamicCache()
+    with prune(model, bench.METHOD):
+        with bench.interrupted(model.get_submodule("model.language_model.layers.3")):
+            bench.forward(model, bench.sample(), past_key_values=cache)
+        step(model, cache, 11, bench.sample()["input_ids"].shape[1])
+    raise AssertionError("not refused")
+
+
+@GROUP.works("`cache.reset()` outside the context, then `DynamicCache(list(cache))` of a dense prompt in it")
+def reset_outside() -> str:
+    model, one = bench.model(), bench.sample()
+    with prune(model, bench.METHOD) as trace:
+        cache, past = filled(model, one)
+    cache.reset()
+    bench.forward(model, one, past_key_values=cache)
+    dense = step(model, filled(model, one)[0], 11, past)
+    assert torch.equal(step(model, DynamicCache(list(cache)), 11, past), dense)
+    return f"{bench.dropped(trace)} inside; outside the logits are those of a new dense cache."
 
 
 @GROUP.works("`cache.reset()` of a cache that DivPrune shortened in every layer, then another prompt in it")

@@ -100,6 +100,26 @@ def inner_directly() -> str:
     raise AssertionError("not refused")
 
 
+@GROUP.refused("`KeyboardInterrupt` in the vision tower; then `model.model(...)` is called with another prompt")
+def interrupted_in_tower() -> str:
+    model = bench.model()
+    with prune(model, bench.METHOD):
+        with bench.interrupted(model.get_submodule("model.vision_tower")):
+            bench.forward(model, bench.sample())
+        bench.forward(model.get_submodule("model"), bench.sample(seed=1))
+    raise AssertionError("not refused")
+
+
+@GROUP.works("`KeyboardInterrupt` in a decoder layer; then the model is called again in the same context")
+def interrupted_in_layer() -> str:
+    model, one = bench.model(), bench.sample()
+    with prune(model, bench.METHOD) as trace:
+        with bench.interrupted(model.get_submodule("model.language_model.layers.2")):
+            bench.forward(model, bench.sample(seed=1))
+        logits = bench.forward(model, one).logits
+    return bench.prefill_is_right(trace, one, logits)
+
+
 @GROUP.refused("Another model that shares the decoder is called")
 def shared_decoder() -> str:
     model, other, one = bench.model(), bench.model(), bench.sample()
