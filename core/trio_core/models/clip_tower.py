@@ -71,7 +71,7 @@ class ClipTower(Tower):
             grid=(side, patches // side),
             places=to_device(places, hidden_CSD.device).split(visual_tokens),
             project=self.project,
-            attend_last=attend_last if "last_key" in recorded else None,
+            attend_last=attend_last,
         )
 
 

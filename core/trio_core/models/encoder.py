@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from trio_core.errors import UnsupportedInput
+from trio_core.errors import UnsupportedInput, UnsupportedModel
 from trio_core.tensors import to_device
 
 
@@ -88,6 +88,8 @@ class Tower(ABC):
     def __init__(self) -> None:
         self.recorded: dict[str, Any] = {}
         """What the tower's modules put out in this forward of the model, by a name of ours."""
+        self.names: set[str] = set()
+        """What the hooks of a whole tower record."""
 
     @abstractmethod
     def listen(self) -> list[Any]:
@@ -98,10 +100,16 @@ class Tower(ABC):
 
         visual_tokens: for each sample of the batch, how many it has.
 
-        Raises UnsupportedInput where no picture went through the tower in this forward.
+        Raises UnsupportedInput where no picture went through the tower in this forward, and UnsupportedModel where a
+        module ran without its hooks.
         """
         if not self.recorded:
             raise UnsupportedInput("no picture went through the vision tower: pass pixel_values with the prompt")
+        if missing := self.names - self.recorded.keys():
+            raise UnsupportedModel(
+                f"the vision tower ran code that was compiled without prune()'s hooks, so its {sorted(missing)[0]!r} "
+                "is not known: compile it in the context of one prune(), or not at all"
+            )
         encoder = self.make_encoder(self.recorded, visual_tokens)
         self.forget()
         return encoder
@@ -116,6 +124,7 @@ class Tower(ABC):
 
     def recorder(self, name: str) -> Callable[..., None]:
         """A forward hook that records a module's output under `name`."""
+        self.names.add(name)
 
         def record(_module: nn.Module, _args: Any, output: Any) -> None:
             self.recorded[name] = output[0] if isinstance(output, tuple) else output

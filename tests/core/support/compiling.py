@@ -9,7 +9,7 @@ from transformers import LlavaForConditionalGeneration, PreTrainedModel
 
 from tests.core.support import bench
 from tests.core.support.rows import Group
-from trio_core import Trio, prune
+from trio_core import Trio, methods, prune
 from trio_core.models import toy
 from trio_core.models.llava import Llava
 
@@ -153,3 +153,37 @@ def forward_inside() -> str:
 @GROUP.works("`layer.compile()` of each decoder layer inside the context")
 def layers_inside() -> str:
     return compiled(layers, inside=True)
+
+
+def tower_layers_compiled(*, inside: bool) -> str:
+    """`compiled` by a method that looks into the tower, on a tower whose layers are compiled one by one."""
+    model, one = bench.model(), bench.sample("small")
+    method = methods.find("visionzip")(retention=0.5)
+    with prune(model, method) as trace:
+        plain = bench.forward(model, one).logits
+    kept = bench.kept(trace)
+    if not inside:
+        tower_layers(model)
+        bench.forward(model, one)
+    with prune(model, method) as trace:
+        if inside:
+            tower_layers(model)
+        logits = bench.forward(model, one).logits
+    assert bench.near(logits[0], plain[0]), "the logits are not the eager tower's"
+    assert bench.kept(trace) == kept, "the eager tower keeps other tokens"
+    return f"{bench.dropped(trace, (0,))}; the logits and the kept tokens are the eager tower's."
+
+
+def tower_layers(model: PreTrainedModel) -> None:
+    for layer in model.get_submodule("model.vision_tower.encoder").layers:
+        layer.compile(**COMPILE)
+
+
+@GROUP.refused("`layer.compile()` of each layer of the vision tower, run before the context; VisionZip looks into it")
+def tower_layers_before() -> str:
+    return tower_layers_compiled(inside=False)
+
+
+@GROUP.works("`layer.compile()` of each layer of the vision tower inside the context; VisionZip looks into it")
+def tower_layers_inside() -> str:
+    return tower_layers_compiled(inside=True)
