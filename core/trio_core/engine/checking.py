@@ -1,12 +1,13 @@
 """The trial of a model that no file knows: is pruning right on it?
 
-The trial needs no picture: words are embedded at the placeholders. `prune` is an argument, because `prune` itself runs
-the trial before it touches such a model.
+It has a random picture where we can make one for the class. Else words are embedded at the placeholders. `prune` is an
+argument, because `prune` itself runs the trial before it touches such a model.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -17,7 +18,8 @@ from transformers import PreTrainedModel
 from trio_core.errors import UnsupportedModel
 from trio_core.methods.method import Method
 from trio_core.models import adapter_for
-from trio_core.models.adapter import Adapter
+from trio_core.models.adapter import DEEPSTACK, Adapter
+from trio_core.models.picture import random_picture
 
 Prune = Callable[..., AbstractContextManager[Any]]
 
@@ -26,6 +28,12 @@ BEFORE, PICTURE, AFTER = 4, 12, 8
 PROMPTS = 3
 STEPS = 3
 """Tokens to generate."""
+DECODER_ARGUMENTS = {
+    *("input_ids", "inputs_embeds", "attention_mask", "position_ids", "past_key_values", "use_cache", "cache_position"),
+    *("output_attentions", "output_hidden_states", "output_router_logits", "return_dict", "args", "kwargs"),
+    *DEEPSTACK,
+}
+"""What a decoder may take: what every decoder has, and DeepStack's features."""
 
 _checks: WeakKeyDictionary[PreTrainedModel, dict[str, "Check"]] = WeakKeyDictionary()
 """What was seen of a model, by its attention."""
@@ -41,6 +49,7 @@ class Check:
     generates: whether each decode step's logits are those of the pruned prompt with the new tokens behind it.
     faults: what failed, a line each.
     apart: the faults that concern only methods that take a layer apart (`Method.needs_layer_parts`).
+    picture: whether the prompt had a picture.
     """
 
     identical: bool | None
@@ -49,6 +58,7 @@ class Check:
     generates: bool | None
     faults: tuple[str, ...]
     apart: tuple[str, ...] = ()
+    picture: bool = False
 
 
 def self_check(model: PreTrainedModel, prune: Prune) -> Check:
@@ -76,19 +86,22 @@ def self_check(model: PreTrainedModel, prune: Prune) -> Check:
         faults.append(
             f"decoding gives logits that differ from a longer prompt's by {generated:.1g} of the largest logit"
         )
+    if trial.picture is None and (unknown := trial.untried_arguments()):
+        faults.append(f"its decoder takes {unknown[0]!r}, and we could not make a picture to try it with")
     concerning_all, saliency = len(faults), ask(trial.saliency)
     for seed in range(1, PROMPTS):
-        if saliency is None or (saliency[0] <= trial.tolerance and saliency[1]):
+        if saliency is None or (saliency[0] <= trial.scores_tolerance and saliency[1]):
             break
         trial = _Trial(model, prune, seed)
         saliency = ask(trial.saliency)
     difference, same_kept = saliency or (None, None)
-    if difference is not None and not difference <= trial.tolerance:
+    if difference is not None and not difference <= trial.scores_tolerance:
         faults.append(f"saliency by `tail` differs from `autograd` by {difference:.1g} of the largest score")
     if same_kept is False:
         faults.append("saliency by `tail` and by `autograd` keep different tokens")
     generates = None if generated is None else generated <= 10 * trial.tolerance
-    return Check(identical, difference, same_kept, generates, tuple(faults), tuple(faults[concerning_all:]))
+    apart = tuple(faults[concerning_all:])
+    return Check(identical, difference, same_kept, generates, tuple(faults), apart, trial.picture is not None)
 
 
 def check_unknown(adapter: Adapter, method: Method, prune: Prune) -> None:
@@ -119,19 +132,43 @@ class _Trial:
         self.model, self.prune, self.adapter = model, prune, adapter_for(model)
         half = model.dtype.itemsize < 4
         self.tolerance = 0.1 if half else 1e-5
+        # The slope of the loss is a difference of probabilities. Where the model is sure, half of its digits cancel.
+        self.scores_tolerance = max(self.tolerance, torch.finfo(model.dtype).eps ** 0.5)
         placeholders = self.adapter.placeholder_ids()
         vocabulary = torch.arange(1, model.config.get_text_config().vocab_size)
         vocabulary = vocabulary[~torch.isin(vocabulary, torch.tensor(placeholders))]
         drawn = torch.randperm(len(vocabulary), generator=torch.Generator().manual_seed(seed))
         self.words = vocabulary[drawn[: BEFORE + PICTURE + AFTER]][None].to(model.device)
-        self.prompt = self.words.clone()
-        self.prompt[:, BEFORE : BEFORE + PICTURE] = placeholders[0]
+        self.picture, self.prompt = None, self._prompt(PICTURE)
+        if not self.adapter.known:
+            self.picture = random_picture(model, self._runs, seed)
+            self.prompt = self._prompt(self.picture[1] if self.picture else PICTURE)
         depth = len(self.adapter.layers)
         self.stages = {"retention": 0.5, "layers": (1, depth // 2) if depth > 3 else (1,)}
 
+    def _prompt(self, visual_tokens: int) -> Tensor:
+        """[1, S]: words, placeholders, words."""
+        before, _, after = self.words.split([BEFORE, PICTURE, AFTER], dim=1)
+        return torch.cat([before, before.new_full((1, visual_tokens), self.adapter.placeholder_ids()[0]), after], dim=1)
+
+    def _runs(self, picture: dict[str, Tensor], visual_tokens: int) -> None:
+        self.picture = picture, visual_tokens
+        with torch.no_grad():
+            self.model(**self.inputs(self._prompt(visual_tokens)))
+
+    def untried_arguments(self) -> list[str]:
+        """What the decoder takes that only a picture brings, as far as we do not know it."""
+        return [name for name in signature(self.adapter.decoder.forward).parameters if name not in DECODER_ARGUMENTS]
+
     @contextmanager
     def words_for_the_picture(self) -> Iterator[None]:
-        """Words are embedded where the prompt has placeholders: each place its own, as in a picture."""
+        """Words are embedded where the prompt has placeholders: each place its own, as in a picture.
+
+        A prompt with a picture stays as it is.
+        """
+        if self.picture is not None:
+            yield
+            return
 
         def exchange(_module: torch.nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             given = self.words.shape[1]
@@ -147,9 +184,13 @@ class _Trial:
 
     def inputs(self, ids: Tensor) -> dict[str, Tensor]:
         """The model's arguments for the prompt with new tokens behind it."""
+        picture = {} if self.picture is None else self.picture[0]
+        if picture and "mm_token_type_ids" in signature(self.model.forward).parameters:
+            picture = {**picture, "mm_token_type_ids": (ids == self.adapter.placeholder_ids()[0]).int()}
         return {
             "input_ids": ids,
             "attention_mask": torch.ones_like(ids),
+            **picture,
             **self.adapter.extra_inputs(ids, self.prompt.shape[1]),
         }
 
@@ -183,7 +224,7 @@ class _Trial:
             if by_tail != by_autograd:
                 # From this stage on the two runs see different tokens. A difference between tied tokens is no fault.
                 doubtful = oracle[list(by_tail ^ by_autograd)] - oracle[list(by_autograd)].min()
-                return worst, bool((doubtful.abs() <= self.tolerance * largest).all())
+                return worst, bool((doubtful.abs() <= self.scores_tolerance * largest).all())
         return worst, True
 
     def generate(self) -> float:

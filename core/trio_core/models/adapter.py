@@ -26,6 +26,11 @@ by_processor: dict[str, type["Adapter"]] = {}
 """The adapter of each processor class that an adapter names, by the class's name."""
 
 
+DEEPSTACK_PAIRS = (("visual_pos_masks", "deepstack_visual_embeds"), ("vision_mask", "deepstack_features"))
+"""The decoder's arguments for DeepStack, by where they stand and what they add: Qwen3-VL's and Granite 4 Vision's."""
+DEEPSTACK = tuple(name for pair in DEEPSTACK_PAIRS for name in pair)
+
+
 class Adapter(ToyFamily):
     """A family's model as pruning sees it.
 
@@ -208,8 +213,15 @@ class Adapter(ToyFamily):
         kwargs: the decoder's keyword arguments. The features are popped from it.
         Returns, by the index of a layer, what to add to its input: [B, S, D] over the full sequence, zero at text.
         """
-        visual, features = kwargs.pop("visual_pos_masks", None), kwargs.pop("deepstack_visual_embeds", None)
+        given = [(kwargs.pop(mask, None), kwargs.pop(features, None)) for mask, features in DEEPSTACK_PAIRS]
+        visual, features = next(((mask, values) for mask, values in given if values is not None), (None, None))
+        if visual is None or features is None:
+            return {}
+        if not isinstance(features, dict):  # Qwen3-VL's list begins with what is added behind the first layer
+            features = dict(enumerate(features, start=1))
+        inputs = kwargs["inputs_embeds"]
+        places = visual.view(inputs.shape[:2])
         return {
-            index: torch.zeros_like(kwargs["inputs_embeds"]).index_put((visual,), feature.to(kwargs["inputs_embeds"]))
-            for index, feature in enumerate(features or (), start=1)
+            index: torch.zeros_like(inputs).index_put((places,), feature.to(inputs))
+            for index, feature in features.items()
         }

@@ -7,6 +7,7 @@ from transformers import PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
 from trio_core.models.adapter import Adapter, adapters
+from trio_core.tensors import HiddenBSD, LogitsBPV
 
 
 class Generic(Adapter):
@@ -44,6 +45,10 @@ class Generic(Adapter):
             if any(child is words for child in module.children()):
                 return cast(nn.Module, module)
         raise self._without("it has no input embeddings")
+
+    def head(self, normed: HiddenBSD) -> LogitsBPV:
+        """The head, and Granite's scale of the logits: [B, P, D] → [B, P, V]."""
+        return super().head(normed) / (getattr(self.model.config.get_text_config(), "logits_scaling", None) or 1)
 
     def _without(self, what: str) -> UnsupportedModel:
         return UnsupportedModel(

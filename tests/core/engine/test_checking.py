@@ -5,6 +5,7 @@ import weakref
 
 import pytest
 import torch
+import transformers
 from transformers import (
     CLIPVisionConfig,
     CohereConfig,
@@ -37,7 +38,7 @@ from trio_core.engine import checking
 from trio_core.engine.checking import self_check
 from trio_core.methods.fastv import FastV
 from trio_core.methods.grid import Grid
-from trio_core.models import adapter_for, toy
+from trio_core.models import adapter, adapter_for, toy
 from trio_core.models.adapter import Adapter, adapters
 from trio_core.models.generic import Generic
 
@@ -89,6 +90,108 @@ def test_an_unknown_class_that_passes_is_pruned_with_its_picture():
 def test_deepstack_needs_no_file_of_its_own(monkeypatch):
     monkeypatch.delitem(adapters, "Qwen3VLForConditionalGeneration")
     check("qwen3_vl", tiny.model("qwen3_vl"), [tiny.sample("qwen3_vl")])
+
+
+def granite_vision():
+    """Features of three of the tower's layers enter at decoder layers 1 and 3, and spatial ones at four layers."""
+    name = "Granite4VisionForConditionalGeneration"
+    if not hasattr(transformers, name):
+        pytest.skip(f"this transformers has no {name}")
+    scales = {"logits_scaling": 2.0, "embedding_multiplier": 2.0, "residual_multiplier": 0.5}
+    config = transformers.Granite4VisionConfig(
+        vision_config=CLIPVisionConfig(**{**toy.VISION, "hidden_size": 64}),
+        text_config={**toy.TEXT, **scales, "attention_multiplier": 0.3},
+        image_token_index=tiny.IMAGE,
+        image_grid_pinpoints=toy.PINPOINTS,
+        downsample_rate="1/2",
+        deepstack_layer_map=[[0, 0], [1, 2]],
+        spatial_target_layers=[1, 3, 4, 5],
+        qformer_config={
+            "model_type": "blip_2_qformer",
+            "num_hidden_layers": 1,
+            "intermediate_size": 48,
+            "cross_attention_frequency": 1,
+            "max_position_embeddings": 64,
+        },
+    )
+    return unknown(getattr(transformers, name), config)
+
+
+class TestAPictureInTheTrial:
+    def test_granite_adds_its_features_to_kept_tokens(self):
+        model = granite_vision()
+        seen = self_check(model, prune)
+        assert seen.picture
+        assert seen.faults == ()
+        trial = checking._Trial(model, prune)
+        assert trial.picture is not None
+        ids = torch.tensor([[3, 1, 4, *[tiny.IMAGE] * trial.picture[1], *range(20, 29)]])
+        check("llava", model, [trial.inputs(ids)])
+
+    @staticmethod
+    def refused(model, says):
+        with pytest.raises(UnsupportedModel, match=says) as caught, prune(model, "grid", retention=0.5):
+            pass
+        assert "\n" not in str(caught.value)
+
+    def test_features_by_names_that_we_do_not_know_are_refused(self, monkeypatch):
+        monkeypatch.setattr(adapter, "DEEPSTACK_PAIRS", adapter.DEEPSTACK_PAIRS[:1])
+        self.refused(
+            granite_vision(), "Granite4Vision.* is not known, and a test of pruning it failed: generate breaks"
+        )
+
+    def test_without_a_picture_arguments_that_we_do_not_know_are_refused(self, monkeypatch):
+        monkeypatch.setattr(checking, "random_picture", lambda *_: None)
+        monkeypatch.setattr(checking, "DECODER_ARGUMENTS", checking.DECODER_ARGUMENTS - {"vision_mask"})
+        self.refused(
+            granite_vision(), "its decoder takes 'vision_mask', and we could not make a picture to try it with"
+        )
+
+    @pytest.mark.parametrize(
+        ("family", "inputs"),
+        [
+            ("llava", {"pixel_values"}),
+            ("llava_next", {"pixel_values", "image_sizes"}),
+            ("idefics3", {"pixel_values"}),
+            ("qwen2_5_vl", {"pixel_values", "image_grid_thw"}),
+            ("qwen3_vl", {"pixel_values", "image_grid_thw"}),
+        ],
+    )
+    def test_pictures_of_each_form_are_found(self, family, inputs, monkeypatch):
+        model = tiny.model(family)
+        monkeypatch.delitem(adapters, type(model).__name__)
+        trial = checking._Trial(model, prune)
+        assert trial.picture is not None
+        assert trial.picture[0].keys() == inputs
+        assert self_check(model, prune).faults == ()
+
+    def test_a_known_class_needs_none(self):
+        assert not self_check(tiny.model("llava"), prune).picture
+
+    def test_a_class_whose_pictures_we_cannot_make_is_tried_with_words(self):
+        model = vip_llava()
+        model.model.get_image_features = None
+        seen = self_check(model, prune)
+        assert not seen.picture
+        assert seen.faults == ()
+
+
+@pytest.mark.parametrize("difference", [2e-4, 2e-3])
+def test_rounding_where_the_model_is_sure_is_no_fault(monkeypatch, difference):
+    """LightOnOCR's tail and autograd differ by up to 2e-4 of the largest score, in double precision by 5e-6."""
+    monkeypatch.setattr(checking._Trial, "saliency", lambda _: (difference, True))
+    assert len(self_check(tiny.model("llava"), prune).faults) == (difference > 1e-3)
+
+
+def test_lighton_ocr_passes_with_a_picture():
+    config = transformers.LightOnOcrConfig(
+        vision_config={**toy.VISION, "model_type": "pixtral", "head_dim": 16},
+        text_config={**toy.TEXT, "model_type": "qwen3", "head_dim": 8},
+        image_token_id=tiny.IMAGE,
+    )
+    seen = self_check(unknown(transformers.LightOnOcrForConditionalGeneration, config), prune)
+    assert seen.picture
+    assert seen.faults == ()
 
 
 def test_it_is_tried_once_and_not_kept_alive(monkeypatch):
