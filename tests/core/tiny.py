@@ -4,7 +4,8 @@ The families make both themselves (`Adapter.toy`, `Adapter.toy_sample`). The wei
 each token's hidden state is its own. LLaVA-1.5's toy has as many keys as queries, the others have grouped keys.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 
 import pytest
@@ -54,6 +55,23 @@ def model(family: str, attention: str | None = None) -> PreTrainedModel:
     adapter = families[NAMES[family]]
     with torch.inference_mode(False):  # the first caller may be in inference mode, and later ones need gradients
         return adapter.toy(attention or adapter.toy_attention[-1], seed=len(family))
+
+
+@contextmanager
+def interrupted(module: torch.nn.Module, error: type[BaseException] = KeyboardInterrupt) -> Iterator[None]:
+    """The block ends with `error`, which a module raises where its output is ready."""
+
+    def interrupt(*_: object) -> None:
+        raise error
+
+    handle = module.register_forward_hook(interrupt)
+    try:
+        yield
+    except error:
+        return
+    finally:
+        handle.remove()
+    raise AssertionError("not interrupted")
 
 
 # --- inputs ----------------------------------------------------------------------------------------------------------

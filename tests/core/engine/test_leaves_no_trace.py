@@ -21,7 +21,6 @@ from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, PreTrained
 
 from tests.core import tiny
 from tests.core.methods.test_methods import BUILT_IN
-from tests.core.support import bench
 from tests.core.tiny import BY_HAND
 from trio_core import (
     OptionError,
@@ -144,7 +143,7 @@ def test_nothing_stays_after_an_interruption(method, error):
     with torch.no_grad(), prune(model, method, retention=0.5):
         for place in PLACES:
             for call in (partial(model, **one), partial(model.generate, **one, max_new_tokens=2)):
-                with bench.interrupted(model.get_submodule(place), error):
+                with tiny.interrupted(model.get_submodule(place), error):
                     call()
                 for past_the_hooks in (model.model, model.forward):
                     with pytest.raises(UnsupportedInput, match="called past the hooks of the model"):
@@ -154,7 +153,7 @@ def test_nothing_stays_after_an_interruption(method, error):
 
 
 def test_the_models_own_forward_comes_back_unless_another_took_its_place():
-    model, one = bench.model(), tiny.sample("llava")
+    model, one = copy.deepcopy(tiny.model("llava")), tiny.sample("llava")
     own = model.forward
     model.forward = mine = lambda *args, **kwargs: own(*args, **kwargs)
     model.forward.__signature__ = signature(own)

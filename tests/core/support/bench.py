@@ -4,13 +4,12 @@ Each check returns the sentence that its row shows.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from tests.core import reference, tiny
@@ -46,23 +45,6 @@ def forward(caller: Callable[..., Any], inputs: Inputs, **options: Any) -> Any:
     """One forward without gradients."""
     with torch.no_grad():
         return caller(**inputs, **options)
-
-
-@contextmanager
-def interrupted(module: nn.Module, error: type[BaseException] = KeyboardInterrupt) -> Iterator[None]:
-    """The block ends with `error`, which a module raises where its output is ready."""
-
-    def interrupt(*_: Any) -> None:
-        raise error
-
-    handle = module.register_forward_hook(interrupt)
-    try:
-        yield
-    except error:
-        return
-    finally:
-        handle.remove()
-    raise AssertionError("not interrupted")
 
 
 @cache

@@ -259,7 +259,7 @@ def refilled() -> str:
 def half_filled() -> str:
     model, cache = bench.model(), DynamicCache()
     with prune(model, bench.METHOD):
-        with bench.interrupted(model.get_submodule("model.language_model.layers.3")):
+        with tiny.interrupted(model.get_submodule("model.language_model.layers.3")):
             bench.forward(model, bench.sample(), past_key_values=cache)
         step(model, cache, 11, bench.sample()["input_ids"].shape[1])
     raise AssertionError("not refused")

@@ -104,7 +104,7 @@ def inner_directly() -> str:
 def interrupted_in_tower() -> str:
     model = bench.model()
     with prune(model, bench.METHOD):
-        with bench.interrupted(model.get_submodule("model.vision_tower")):
+        with tiny.interrupted(model.get_submodule("model.vision_tower")):
             bench.forward(model, bench.sample())
         bench.forward(model.get_submodule("model"), bench.sample(seed=1))
     raise AssertionError("not refused")
@@ -114,7 +114,7 @@ def interrupted_in_tower() -> str:
 def interrupted_in_layer() -> str:
     model, one = bench.model(), bench.sample()
     with prune(model, bench.METHOD) as trace:
-        with bench.interrupted(model.get_submodule("model.language_model.layers.2")):
+        with tiny.interrupted(model.get_submodule("model.language_model.layers.2")):
             bench.forward(model, bench.sample(seed=1))
         logits = bench.forward(model, one).logits
     return bench.prefill_is_right(trace, one, logits)
