@@ -28,7 +28,6 @@ from trio_core.engine.prefill import Prefill
 from trio_core.engine.prompt import check_run, read_prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.rules.cost import PromptSizes
-from trio_core.rules.norm import forget_factors
 from trio_core.rules.schedule import Schedule
 from trio_core.trace import Trace
 
@@ -74,8 +73,7 @@ class Attachment:
         self._parameters = list(signature(self.model.forward).parameters)
 
     def open(self, wrappers: Wrappers) -> None:
-        """Register all hooks. What is remembered of the model's norms is forgotten."""
-        forget_factors()
+        """Register all hooks."""
         adapter = self.setup.adapter
         for entry in (self.model, *wrappers.entries):
             self._handles.append(entry.register_forward_pre_hook(self.before_model, with_kwargs=True))
