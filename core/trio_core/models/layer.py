@@ -8,11 +8,12 @@ was replaced. `beside_its_parts` finds them.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 import transformers
 from torch import Tensor, nn
 from torch.nn.modules import module as all_modules
@@ -31,6 +32,8 @@ _HOOKS = {
     "_backward_hooks": "a backward hook",
 }
 """Where torch keeps the hooks of a module; with `_global` in front, those of all modules."""
+_DIFFERENTIABLE = ("torch.nn.", "transformers.", "peft.")
+"""Where the modules of an FFN come from whose gradients need no check one by one."""
 _LIBRARY = str(Path(transformers.__file__).parent)
 
 
@@ -84,7 +87,9 @@ def beside_its_parts(layer: nn.Module, *, known: bool = True) -> str | None:
 
 def feed_forward(norm: nn.Module, ffn: nn.Module, rows: Tensor) -> Tensor:
     """[B, P, D], the output of the FFN for the rows before its norm. Raises UnsupportedModel if it has no gradient."""
-    return check_gradient("the FFN of the probed layer", rows, ffn(norm(rows)))
+    foreign = not all(type(module).__module__.startswith(_DIFFERENTIABLE) for module in ffn.modules())
+    with watched_gradients(ffn) if foreign and not torch.compiler.is_compiling() else nullcontext():
+        return check_gradient("the FFN of the probed layer", rows, ffn(norm(rows)))
 
 
 @contextmanager

@@ -143,9 +143,7 @@ def test_a_hook_that_is_added_later_is_heeded():
     for layer in model.model.language_model.layers:
         layer.self_attn.k_proj.register_forward_hook(lambda _module, _args, output: 3 * output)
     assert widest_difference(model, inputs, **COMPILED) < 1e-5
-    assert (
-        "self_attn.k_proj has a forward hook, so a few rows are not enough; 'autograd'" in notes(model, inputs)[0]
-    )
+    assert "self_attn.k_proj has a forward hook, so a few rows are not enough; 'autograd'" in notes(model, inputs)[0]
 
 
 def test_a_compiler_that_fails_is_asked_once_for_each_model(monkeypatch):

@@ -1,14 +1,13 @@
 """Hooks and replaced forwards inside a decoder layer.
 
-The oracle is a model without hooks whose weights do the same, where there is one; else `saliency="autograd"`, which runs
-the whole layer with everything that hangs on it.
+The oracle is a model without hooks whose weights do the same, where there is one. Elsewhere it is
+`saliency="autograd"`, which runs the whole layer with everything that hangs on it.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils.flop_counter import FlopCounterMode
@@ -173,10 +172,12 @@ for _name in ("fastv", "fitprune", "dart", "pact"):
 def mixed_queries() -> str:
     """The oracle is the model's own map of attention."""
     model, _ = changed(
-        lambda layer: layer.self_attn.q_proj.register_forward_hook(
-            lambda _module, _args, output: output - output.mean(1, keepdim=True)
+        lambda layer: (
+            layer.self_attn.q_proj.register_forward_hook(
+                lambda _module, _args, output: output - output.mean(1, keepdim=True)
+            )
+            and None
         )
-        and None
     )
     one = bench.sample()
     attention = bench.forward(model, one, output_attentions=True).attentions[1][0].mean(dim=0)[-1]
