@@ -19,6 +19,7 @@ from trio_core.methods.method import Method
 from trio_core.methods.view import Signal
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
+from trio_core.models.split import check_whole
 from trio_core.rules.schedule import check_layers
 from trio_core.trace import Trace
 
@@ -74,7 +75,8 @@ def check_prunable(model: nn.Module, method: Method) -> None:
 def unwrap(model: nn.Module) -> tuple[PreTrainedModel, Wrappers]:
     """The transformers model inside PEFT's and torch.compile's wrappers, and the wrappers to watch.
 
-    Raises UnsupportedModel for anything else, and for a model that `model.compile()` made skip its hooks.
+    Raises UnsupportedModel for anything else, for a model that is split over processes, and for one that
+    `model.compile()` made skip its hooks.
     """
     entries: list[nn.Module] = []
     compiled: list[nn.Module] = []
@@ -91,6 +93,7 @@ def unwrap(model: nn.Module) -> tuple[PreTrainedModel, Wrappers]:
                 f"{type(model).__name__} is no transformers model: pass the model itself, or PEFT's or torch.compile's "
                 "wrapper of it"
             )
+    check_whole(inside)
     if getattr(inside, "_compiled_call_impl", None) is not None:
         raise UnsupportedModel(
             f"{type(inside).__name__} was compiled as a whole (model.compile()), and such code skips hooks, so that "

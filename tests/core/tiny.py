@@ -209,7 +209,7 @@ def toy_view(
         tuple(pictures),
         {
             Signal.LAYERS: calls,
-            Signal.READOUT: Readout(NoNorm(), lambda hidden: hidden @ head, NoNorm),
+            Signal.READOUT: Readout(NoNorm(), lambda hidden: hidden @ head),
             Signal.ENCODER: encoder,
             Signal.EMBEDDINGS: embeddings,
             Signal.NORM: lambda hidden: 3 * hidden,

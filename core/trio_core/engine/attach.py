@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import nn
+from torch import distributed, nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from trio_core.engine import cache
@@ -27,8 +27,8 @@ from trio_core.engine.passes import Pass, Setup
 from trio_core.engine.prefill import Prefill
 from trio_core.engine.prompt import check_run, read_prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
+from trio_core.models.split import check_whole
 from trio_core.rules.cost import PromptSizes
-from trio_core.rules.norm import forget_factors
 from trio_core.rules.schedule import Schedule
 from trio_core.trace import Trace
 
@@ -107,8 +107,7 @@ class Attachment:
         self._parameters = list(signature(self.model.forward).parameters)
 
     def open(self, wrappers: Wrappers) -> None:
-        """Register all hooks. What is remembered of the model's norms is forgotten."""
-        forget_factors()
+        """Register all hooks."""
         adapter = self.setup.adapter
         for entry in (self.model, *wrappers.entries):
             self._handles.append(entry.register_forward_pre_hook(self.before_model, with_kwargs=True))
@@ -243,6 +242,8 @@ class Attachment:
 
     def _prefill(self, inputs: dict[str, Any]) -> Prefill:
         self.order.settle(wait=True)
+        if distributed.is_available() and distributed.is_initialized():
+            check_whole(self.model)  # it may have been split inside the context
         prompt = read_prompt(self.setup, inputs, self._schedule)
         notes = self.notes if prompt.pictures else ("no visual tokens in the prompt: it ran dense", *self.notes)
         tokens = tuple(len(picture.rows) for picture in prompt.pictures)

@@ -1,6 +1,7 @@
 """A prefill: at each stage the method selects, its selection is checked, and the tokens that it drops leave."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from contextvars import Context
 from dataclasses import replace
 from functools import partial
@@ -16,6 +17,7 @@ from trio_core.engine.passes import Kwargs, Pass, Setup
 from trio_core.engine.prompt import Prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.methods.view import Embeddings, Picture, Selection, Signal, View, last_rows
+from trio_core.models.layer import watched_gradients
 from trio_core.rules.attention import LayerCall
 from trio_core.spans import span
 from trio_core.tensors import HiddenBSD, LeftBSD, differentiable
@@ -209,8 +211,8 @@ class Prefill(Pass):
         mask = mask.to(hidden.device) if isinstance(mask, Tensor) else mask
         rotary = tuple(part.to(hidden.device) for part in kwargs["position_embeddings"])
         plain = {**kwargs, "past_key_values": None, "use_cache": False}
-        parts = partial(adapter.attention_layer, layer)
-        return LayerCall(hidden, partial(_run, layer, plain), parts, rotary, mask, adapter.causal)
+        parts, beside = partial(adapter.attention_layer, layer), partial(adapter.beside_its_parts, layer)
+        return LayerCall(hidden, partial(_run, layer, plain), parts, rotary, mask, adapter.causal, beside)
 
 
 class _NoGradient(torch.autograd.Function):
@@ -256,7 +258,10 @@ def _on_picture(merged: Callable[[], tuple[Tensor, ...]], pictures: Sequence[Pic
 
 
 def _run(layer: nn.Module, kwargs: Kwargs, hidden: HiddenBSD) -> HiddenBSD:
-    """The output of a decoder layer, differentiable with respect to `hidden`."""
+    """The output of a decoder layer, differentiable with respect to `hidden`.
+
+    Raises UnsupportedModel where a module inside it gives no gradient.
+    """
     mask = kwargs.get("attention_mask")
     forward_only = isinstance(mask, BlockMask) and (hidden.device.type == "cpu" or mask.kv_indices.is_inference())
     if forward_only and hidden.requires_grad:
@@ -266,7 +271,8 @@ def _run(layer: nn.Module, kwargs: Kwargs, hidden: HiddenBSD) -> HiddenBSD:
         )
     # In an empty context: transformers collects attentions by a context variable, and would collect these too.
     given = {name: differentiable(value) for name, value in kwargs.items()}
-    output = Context().run(layer.forward, hidden, **given)
+    with watched_gradients(layer) if hidden.requires_grad else nullcontext():
+        output = Context().run(layer.forward, hidden, **given)
     return output[0] if isinstance(output, tuple) else output
 
 

@@ -131,7 +131,7 @@ class PruneVid(Method):
         normed = layer.norm(call.hidden)
         keys, kept, scores = layer.key(normed), [], []
         for sample in view.samples:
-            query = layer.query(normed[sample.index, sample.text_rows][None])[0]
+            query = layer.query_at(normed[sample.index][None], sample.text_rows[None])[0]
             scores.append(text_attention(query, keys[sample.index], view.valid[sample.index])[sample.rows])
             kept.append(top_k(scores[-1], sample.budget))
         return Selection(tuple(kept), tuple(scores))

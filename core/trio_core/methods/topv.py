@@ -72,11 +72,12 @@ class TopV(Method):
     def select(self, view: View) -> Selection:
         """Score each sample's visual tokens by their contribution to the layer that has just run."""
         source_BSD = view.probed("current").hidden
-        norm = view.probed("next").attention().norm
+        target_BSD = view.probed("next").attention().norm(view.hidden)
         scores, kept = [], []
         for sample in view.samples:
             places = raster(sample.picture.number, sample.picture.schedule.visual_tokens)
-            cost = costs(source_BSD[sample.index, sample.rows], norm(sample.features), places, self._weights)
+            source, target = (stream[sample.index, sample.rows] for stream in (source_BSD, target_BSD))
+            cost = costs(source, target, places, self._weights)
             scores.append(contribution(cost, self.temperature, self.iterations))
             kept.append(recover(scores[-1], sample.budget, self.recovered))
         return Selection(tuple(kept), tuple(scores))

@@ -50,8 +50,9 @@ class Trio(Method):
     nms: whether duplicates are suppressed. False keeps the highest scores.
     saliency: how the scores are computed. All ways give the same scores up to rounding. `autograd` is the paper's
         procedure: forward and backward of the whole probed layer. `tail` computes the layer for the supervised rows
-        only. `compiled` lets torch.compile make the code of `tail`. If torch.compile cannot, `tail` itself runs, and
-        the trace's notes say why. Operators are always counted in `tail`.
+        only. `compiled` lets torch.compile make the code of `tail`. If torch.compile cannot, `tail` itself runs; if
+        hooks inside the layer may change it, `autograd` runs. The trace's notes say why. Operators are always counted
+        in `tail`.
     probe: the layer that is probed. `next` is layer l + 1, which has not run yet; `current` is layer l.
     rows: the supervised rows. `last` are the last k_pos tokens; `shifted` are the k_pos tokens before the last one.
     tokens: which tokens compete. `all` adds the text tokens, except the first token, the supervised rows and the last
@@ -199,10 +200,13 @@ class Trio(Method):
 
     def _saliency(self, view: View, probed: LayerCall, rows: Places) -> tuple[ScoresBN, tuple[str, ...]]:
         """[B, N], the saliency of the visual tokens: s_i of Eq. 5. Also notes for the trace."""
-        if self.saliency == "autograd":
-            scores_BS = equations.saliency(partial(_logits, view.readout, probed, rows), probed.hidden)
-            return scores_BS.gather(1, view.visual), ()
         notes: tuple[str, ...] = ()
+        beside = None if self.saliency == "autograd" else probed.beside()
+        if beside is not None:
+            notes = (f"saliency {self.saliency!r}: {beside}, so a few rows are not enough; 'autograd' ran instead",)
+        if self.saliency == "autograd" or beside is not None:
+            scores_BS = equations.saliency(partial(_logits, view.readout, probed, rows), probed.hidden)
+            return scores_BS.gather(1, view.visual), notes
         if self.saliency == "compiled":
             try:
                 scores_BN, seconds = compiled_saliency(probed, view.readout, rows, view.visual_places)

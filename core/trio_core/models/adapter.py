@@ -1,7 +1,7 @@
 """What pruning needs to know of a model family: who it is, where its parts are, and how it differs from most."""
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, cast
 
 import torch
@@ -10,7 +10,7 @@ from transformers import DynamicCache, PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
 from trio_core.models.encoder import Tower
-from trio_core.models.layer import part, rms_norm, take_apart
+from trio_core.models.layer import beside_its_parts, feed_forward, part, take_apart
 from trio_core.models.toy import ToyFamily
 from trio_core.rules.attention import AttentionLayer, Readout
 from trio_core.rules.cost import LayerShape
@@ -60,7 +60,7 @@ class Adapter(ToyFamily):
         if "family" in vars(cls):
             families[cls.family] = cls
 
-    @property
+    @cached_property
     def known(self) -> bool:
         """Whether the file was written for this decoder. With another one the model is tried before it is pruned."""
         return self.model.config.get_text_config().model_type in self.decoders
@@ -80,9 +80,10 @@ class Adapter(ToyFamily):
         """The decoder layers, first to last."""
         return list(cast(nn.ModuleList, self.decoder.get_submodule("layers")))
 
-    def final_norm(self, hidden: Tensor) -> Tensor:
+    @property
+    def final_norm(self) -> nn.Module:
         """The norm between the last layer and the head: [..., D] → [..., D]."""
-        return self.decoder.get_submodule("norm")(hidden)
+        return self.decoder.get_submodule("norm")
 
     def head(self, normed: HiddenBSD) -> LogitsBPV:
         """The head: [B, P, D], after the final norm → [B, P, V]."""
@@ -91,7 +92,7 @@ class Adapter(ToyFamily):
     @property
     def readout(self) -> Readout:
         """Final norm and head: [B, P, D] → [B, P, V]."""
-        return Readout(self.final_norm, self.head, lambda: rms_norm(self.decoder.get_submodule("norm")))
+        return Readout(self.final_norm, self.head)
 
     def rotary(self, hidden: HiddenBSD, position_ids: Tensor, index: int = 0) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         """Cosines and sines, each [B, S, head width], for a decoder layer.
@@ -127,7 +128,11 @@ class Adapter(ToyFamily):
             raise UnsupportedModel(
                 f"queries scale with their position: {self.family} cannot be taken apart; use saliency 'autograd'"
             )
-        return take_apart(layer, partial(self.finish, layer))
+        return take_apart(layer, partial(self.finish, layer), known=self.known)
+
+    def beside_its_parts(self, layer: nn.Module) -> str | None:
+        """What a decoder layer does beside its parts, such as a hook inside it, in words. None for a plain layer."""
+        return beside_its_parts(layer, known=self.known)
 
     def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
         """The part of a layer that follows attention: add, norm, FFN, add.
@@ -140,7 +145,7 @@ class Adapter(ToyFamily):
         if multiplier is not None:
             attended = attended * multiplier
         middle = residual + attended
-        made = part(layer, "mlp")(rms_norm(part(layer, "post_attention_layernorm"))(middle))
+        made = feed_forward(part(layer, "post_attention_layernorm"), part(layer, "mlp"), middle)
         return middle + (made if multiplier is None else made * multiplier)
 
     @property

@@ -14,7 +14,7 @@ from transformers import PreTrainedConfig
 
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
-from trio_core.models.layer import part, rms_norm
+from trio_core.models.layer import feed_forward, part
 from trio_core.tensors import HiddenBSD, LogitsBPV
 
 
@@ -29,8 +29,8 @@ class Gemma(Adapter):
             part(layer, name)
             for name in ("post_attention_layernorm", "pre_feedforward_layernorm", "mlp", "post_feedforward_layernorm")
         )
-        middle = residual + rms_norm(after_attention)(attended)
-        return middle + rms_norm(after)(ffn(rms_norm(before)(middle)))
+        middle = residual + after_attention(attended)
+        return middle + after(feed_forward(before, ffn, middle))
 
 
 class Gemma3(Gemma):

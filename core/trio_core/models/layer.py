@@ -2,39 +2,113 @@
 
 Its projections are called, never read. So LoRA, quantised and offloaded weights need no case of their own. Of a norm
 only the scale is asked (`rules/norm.py`).
+
+The parts are the layer only as long as nothing else happens in it. A hook may do anything, and so may a `forward` that
+was replaced. `beside_its_parts` finds them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import torch
+import transformers
 from torch import Tensor, nn
+from torch.nn.modules import module as all_modules
 
 from trio_core.errors import UnsupportedModel
 from trio_core.rules.attention import AttentionLayer
+from trio_core.rules.checks import check_gradient
 from trio_core.rules.norm import RmsNorm
 
+_ONLY_LISTEN = ("fvcore.", "peft.", "torch.jit", "torch.nn.", "torch.utils.", "transformers.", "trio_profile.")
+"""Modules whose hooks inside a layer count, collect, or set weights up. They leave its values as they are."""
+_HOOKS = {
+    "_forward_pre_hooks": "a forward pre-hook",
+    "_forward_hooks": "a forward hook",
+    "_backward_pre_hooks": "a backward pre-hook",
+    "_backward_hooks": "a backward hook",
+}
+"""Where torch keeps the hooks of a module; with `_global` in front, those of all modules."""
+_DIFFERENTIABLE = ("torch.nn.", "transformers.", "peft.")
+"""Where the modules of an FFN come from whose gradients need no check one by one."""
+_LIBRARY = str(Path(transformers.__file__).parent)
 
-def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor]) -> AttentionLayer:
+
+def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor], *, known: bool = True) -> AttentionLayer:
     """The layer's norm, projections and scaling as callables.
 
     layer: a decoder layer in the layout of Llama, with `input_layernorm` and `self_attn`.
     finish: (residual rows, attention's output) → the layer's output rows. It differs by family (`Adapter.finish`).
+    known: whether the layer's class must be transformers' own.
 
-    Raises UnsupportedModel that names the first missing module.
+    Raises UnsupportedModel that names the first missing module, or what changes the input of the projections.
     """
     attention = part(layer, "self_attn")
-    width = attention.head_dim
-    query_norm, key_norm = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
+    if change := _replaced(layer, known) or _replaced(attention, known) or _before(attention):
+        raise UnsupportedModel(
+            f"{type(attention).__name__} has {change}, so its attention is not that of its projections: remove it, or "
+            "choose a method that does not look into a layer, such as divprune"
+        )
+    width, config = attention.head_dim, getattr(attention, "config", None)
+    query, query_norm, key_norm = part(attention, "q_proj"), *(getattr(attention, f"{x}_norm", None) for x in "qk")
+    heads, key_heads = (getattr(config, f"num_{name}_heads", None) for name in ("attention", "key_value"))
     return AttentionLayer(
         norm=rms_norm(part(layer, "input_layernorm")),
-        query=_heads(part(attention, "q_proj"), width, query_norm),
-        key=_heads(part(attention, "k_proj"), width, key_norm),
-        value=_heads(part(attention, "v_proj"), width, None),
+        query=_heads(query, width, query_norm, heads),
+        key=_heads(part(attention, "k_proj"), width, key_norm, key_heads),
+        value=_heads(part(attention, "v_proj"), width, None, None),
         output=part(attention, "o_proj"),
         finish=finish,
         scaling=attention.scaling,
         softcap=getattr(attention, "attn_logit_softcapping", None),
+        row_by_row=not any(_change_on(one) or _change_inside(one) for one in (query, query_norm) if one is not None),
     )
+
+
+def beside_its_parts(layer: nn.Module, *, known: bool = True) -> str | None:
+    """What happens in a layer beside its modules' own forward, in words; None for a plain layer.
+
+    Hooks on the layer itself do not count: they run before and after it. Those that only listen do not count either.
+
+    layer, known: as in `take_apart`.
+    """
+    if change := _replaced(layer, known) or _everywhere(_HOOKS):
+        return f"{type(layer).__name__} has {change}"
+    attention = getattr(layer, "self_attn", None)
+    if attention is not None and (change := _replaced(attention, known)):
+        return f"{type(attention).__name__} has {change}"
+    if change := _change_inside(layer):
+        return " has ".join(change)
+    return None
+
+
+def feed_forward(norm: nn.Module, ffn: nn.Module, rows: Tensor) -> Tensor:
+    """[B, P, D], the output of the FFN for the rows before its norm. Raises UnsupportedModel if it has no gradient."""
+    foreign = not all(type(module).__module__.startswith(_DIFFERENTIABLE) for module in ffn.modules())
+    with watched_gradients(ffn) if foreign and not torch.compiler.is_compiling() else nullcontext():
+        return check_gradient("the FFN of the probed layer", rows, ffn(norm(rows)))
+
+
+@contextmanager
+def watched_gradients(layer: nn.Module) -> Iterator[None]:
+    """A context in which a module inside the layer raises UnsupportedModel if its output has lost the gradient."""
+
+    def check(name: str, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        given = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
+        made = output[0] if isinstance(output, tuple) else output
+        if given is not None and isinstance(made, Tensor) and made.is_floating_point():
+            check_gradient(f"{name} of the probed layer", given, made)
+
+    modules = [(name, module) for name, module in layer.named_modules() if name and "rotary" not in name]
+    handles = [module.register_forward_hook(partial(check, name), with_kwargs=True) for name, module in modules]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def rms_norm(module: nn.Module) -> RmsNorm:
@@ -58,11 +132,80 @@ def part(module: nn.Module, name: str) -> Any:
     return found
 
 
-def _heads(project: nn.Module, width: int, norm: nn.Module | None) -> Callable[[Tensor], Tensor]:
-    """A projection that returns heads: [B, S, D] → [B, S, heads, width]."""
+def _heads(project: nn.Module, width: int, norm: nn.Module | None, count: int | None) -> Callable[[Tensor], Tensor]:
+    """A projection that returns heads: [B, S, D] → [B, S, heads, width]. count: how many the configuration names."""
 
     def heads(rows: Tensor) -> Tensor:
         made = project(rows).unflatten(-1, (-1, width))
+        if isinstance(count, int) and made.shape[2] != count:
+            raise UnsupportedModel(
+                f"a projection yields {made.shape[2]} heads and the configuration names {count}: a layer that is split "
+                "over processes cannot be taken apart; load it whole"
+            )
         return made if norm is None else norm(made)
 
     return heads
+
+
+# --- hooks and replaced forwards -------------------------------------------------------------------------------------
+
+
+def _change_inside(module: nn.Module) -> tuple[str, str] | None:
+    """The path of the first module inside a module that has a hook or a replaced forward, and which of the two."""
+    for name, child in vars(module)["_modules"].items():
+        if child is None:
+            continue
+        if change := _change_on(child):
+            return name, change
+        if inside := _change_inside(child):
+            return f"{name}.{inside[0]}", inside[1]
+    return None
+
+
+def _change_on(module: nn.Module) -> str | None:
+    """The first hook of a module that may change values, or its replaced forward, in words. None for a plain one."""
+    own = vars(module)
+    if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]:
+        for kind, words in _HOOKS.items():
+            if not all(map(_only_listens, own[kind].values())):
+                return words
+    return "a replaced forward" if "forward" in own and not _is_accelerates(module) else None
+
+
+def _everywhere(kinds: Iterable[str]) -> str | None:
+    """The first hook on all modules that may change values. kinds: keys of _HOOKS."""
+    for kind in kinds:
+        if (hooks := getattr(all_modules, f"_global{kind}")) and not all(map(_only_listens, hooks.values())):
+            return f"{_HOOKS[kind]} on all modules"
+    return None
+
+
+def _before(module: nn.Module) -> str | None:
+    """A pre-hook that may change what a module is given, in words."""
+    kind = "_forward_pre_hooks"
+    return _everywhere([kind]) if all(map(_only_listens, vars(module)[kind].values())) else _HOOKS[kind]
+
+
+def _only_listens(hook: Any) -> bool:
+    """Whether a hook comes from a package whose hooks leave values as they are."""
+    while isinstance(hook, partial):
+        hook = hook.func
+    return str(getattr(hook, "__module__", "")).startswith(_ONLY_LISTEN)
+
+
+def _replaced(module: nn.Module, known: bool) -> str | None:
+    """Whether a forward is not that of the module's class, or the class is not transformers' own: what, in words."""
+    if "forward" in vars(module) and not _is_accelerates(module):
+        return "a replaced forward"
+    code = getattr(type(module).forward, "__code__", None)
+    if known and (code is None or not code.co_filename.startswith(_LIBRARY)):
+        return "a forward that is not from transformers"
+    return None
+
+
+def _is_accelerates(module: Any) -> bool:
+    """Whether accelerate replaced a module's forward to move tensors, and calls the class's own forward."""
+    hook = getattr(module, "_hf_hook", None)
+    hooks = getattr(hook, "hooks", (hook,))
+    original = getattr(getattr(module, "_old_forward", None), "__func__", None)
+    return original is type(module).forward and all(type(one).__module__ == "accelerate.hooks" for one in hooks)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_mask
 
+from trio_core.rules.checks import check_gradient
 from trio_core.rules.norm import RmsNorm
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, Places, ScoresBS, rows_at, wide_type, with_gradient
 
@@ -25,16 +26,15 @@ class Readout:
 
     norm: the final norm, by the model's own module.
     head: normed rows [B, P, D] → logits [B, P, V].
-    lean_norm: returns the same norm in few operators. Raises UnsupportedModel where it is no root-mean-square norm.
     """
 
     norm: Callable[[Tensor], Tensor]
     head: Callable[[Tensor], LogitsBPV]
-    lean_norm: Callable[[], RmsNorm]
 
     def __call__(self, hidden: HiddenBSD) -> LogitsBPV:
-        """[B, P, V], by the model's own modules."""
-        return self.head(self.norm(hidden))
+        """[B, P, V], by the model's own modules. Raises UnsupportedModel where they give no gradient."""
+        normed = check_gradient("the final norm", hidden, self.norm(hidden))
+        return check_gradient("the head", normed, self.head(normed))
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class AttentionLayer:
         and every norm after attention.
     scaling: factor of the scores.
     softcap: tanh limit of the scores, or None.
+    row_by_row: whether each query depends on its own row alone. Hooks on the query projection may need all rows.
     """
 
     norm: RmsNorm
@@ -60,6 +61,13 @@ class AttentionLayer:
     finish: Callable[[Tensor, Tensor], Tensor]
     scaling: float
     softcap: float | None = None
+    row_by_row: bool = True
+
+    def query_at(self, normed: Tensor, rows: Places) -> Tensor:
+        """[B, P, H, E]: the queries of some rows of `normed`, [B, S, D], before rotary."""
+        if self.row_by_row:
+            return self.query(rows_at(normed, rows))
+        return rows_at(self.query(normed), rows)
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,7 @@ class LayerCall:
     rotary: cosines and sines, each [B or 1, S, E].
     mask: the attention mask that the layer was given.
     causal: whether a layer without a mask looks back only. PaliGemma's layers look both ways.
+    beside: returns what the layer does beside its parts, such as a hook, in words; None for a plain layer.
     """
 
     hidden: HiddenBSD
@@ -80,6 +89,7 @@ class LayerCall:
     rotary: tuple[Tensor, Tensor]
     mask: Tensor | BlockMask | None
     causal: bool = True
+    beside: Callable[[], str | None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -117,6 +127,8 @@ def attend(call: LayerCall, rows: Places, valid: MaskBS, *, differentiable_keys:
     rows: [B, P] places. Or a slice of P places, only if no sample is padded.
     valid: [B, S], False at padding.
     differentiable_keys: record the keys' graph, so that `heads` can be differentiated with respect to `normed`.
+
+    Raises UnsupportedModel for a key projection that autograd should record and cannot.
     """
     return next(attend_each(call, [rows], valid, differentiable_keys=differentiable_keys))
 
@@ -134,12 +146,12 @@ def attend_each(
     if differentiable_keys:
         with torch.enable_grad():
             normed = with_gradient(normed)
-            heads = layer.key(normed)
+            heads = check_gradient("the key projection of the probed layer", normed, layer.key(normed))
     else:
         heads = layer.key(normed)
     key_BSNE = rotate(heads.detach(), cos, sin)
     for rows in blocks:
-        query_BPHE = layer.query(rows_at(normed.detach(), rows))
+        query_BPHE = layer.query_at(normed.detach(), rows)
         query_BPHE = rotate(query_BPHE, rows_at(cos, rows), rows_at(sin, rows)).mul_(layer.scaling)
         query = by_key_head(query_BPHE, heads.shape[2])
         scores = query @ key_BSNE.permute(0, 2, 3, 1)

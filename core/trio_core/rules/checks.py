@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from trio_core.errors import OptionError
+from trio_core.errors import OptionError, UnsupportedModel
 
 
 def check_budget(budget: int, count: int) -> None:
@@ -32,6 +32,33 @@ def check_finite_stage(*inputs: Tensor) -> None:
     """
     if not _all_finite(inputs):
         raise broken_stage()
+
+
+def check_gradient(what: str, given: Tensor, made: Tensor) -> Tensor:
+    """Return `made`. Raise UnsupportedModel where autograd records `given`, but cannot go back to it from `made`.
+
+    what: the part of the model that made it, with its article.
+    """
+    if given.requires_grad and not (made.requires_grad and _has_backward(given, made)):
+        raise UnsupportedModel(
+            f"{what} gives no gradient (it may be quantised for inference only): choose a method that needs none, such "
+            "as fastv or divprune"
+        )
+    return made
+
+
+def _has_backward(given: Tensor, made: Tensor) -> bool:
+    """Whether every operator between two tensors has a backward pass. A compiler finds that out itself."""
+    if torch.compiler.is_compiling():
+        return True
+    seen, nodes = {given.grad_fn}, [made.grad_fn]
+    while nodes:
+        if (node := nodes.pop()) is not None and node not in seen:
+            if "NotImplemented" in node.name():
+                return False
+            seen.add(node)
+            nodes += [before for before, _ in node.next_functions]
+    return True
 
 
 def broken_stage() -> OptionError:

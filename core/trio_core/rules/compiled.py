@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch._dynamo import exc as dynamo
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from trio_core.errors import TrioError, UnsupportedModel
+from trio_core.errors import TrioError
 from trio_core.rules.attention import AttentionLayer, LayerCall, Readout, by_key_head
+from trio_core.rules.checks import check_gradient
 from trio_core.rules.saliency import finish_rows, loss_slope
 from trio_core.tensors import HiddenBSD, LogitsBPV, Places, ScoresBN, differentiable, rows_at, wide_type
 
@@ -36,7 +37,8 @@ class NotCompiled(TrioError):
 def compiled_saliency(call: LayerCall, readout: Readout, rows: Places, visual: Places) -> tuple[ScoresBN, float]:
     """Return the scores of `tail_saliency`, computed by compiled code.
 
-    Also return the seconds that torch.compile has needed for this model so far. All stages share a graph.
+    Also return the seconds that torch.compile has needed in this process so far. All stages share a graph, and so do
+    models of one shape.
 
     call, readout, rows, visual: as in `tail_saliency`; `rows` must be a slice.
     Returns [B, V] in float64, and seconds.
@@ -65,7 +67,7 @@ def _reason_against(call: LayerCall) -> str | None:
 
 
 class _Compiler:
-    """`_scores` behind torch.compile, and how compiling went for each model.
+    """`_scores` behind torch.compile, how long compiling took, and the models on which it failed.
 
     A model is known by its final norm. It is not kept alive.
     """
@@ -74,18 +76,20 @@ class _Compiler:
         self._backend = backend
         self._compiled: Any = None
         self._graphs = 0
-        self._seconds: WeakKeyDictionary[nn.Module, float] = WeakKeyDictionary()
+        self._seconds = 0.0
         self._failures: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 
     def run(self, call: LayerCall, readout: Readout, rows: slice, visual: Places) -> tuple[ScoresBN, float]:
         """As `compiled_saliency`. Raises NotCompiled. A model that the compiler failed on is not tried again."""
-        model = readout.lean_norm().module
+        model = readout.norm
         assert isinstance(model, nn.Module)
         if model in self._failures:
             raise NotCompiled(self._failures[model])
         graphs, start = self._graphs, time.perf_counter()
         try:
             scores = self._scores(call, readout, rows, visual)
+        except NotCompiled:
+            raise
         except Exception as error:  # a compiler may fail in any way, and without it the same scores are computed
             if any(isinstance(one, torch.OutOfMemoryError | MemoryError) for one in _with_causes(error)):
                 raise
@@ -95,10 +99,8 @@ class _Compiler:
                 self._failures[model] = reason
             raise NotCompiled(reason) from error
         if self._graphs > graphs:
-            self._seconds[model] = self._seconds.get(model, 0.0) + time.perf_counter() - start
-        elif model not in self._seconds:
-            raise NotCompiled("torch.compile is switched off in this process")
-        return scores, self._seconds[model]
+            self._seconds += time.perf_counter() - start
+        return scores, self._seconds
 
     def _scores(self, call: LayerCall, readout: Readout, rows: slice, visual: Places) -> ScoresBN:
         if self._compiled is None:
@@ -153,17 +155,18 @@ def _scores(
 
     Both stay the same when a stage drops visual tokens, so that all stages share a graph.
 
-    Raises UnsupportedModel for a key projection that autograd cannot differentiate.
+    Raises NotCompiled where Python runs this code itself, and UnsupportedModel for a part of the layer that autograd
+    cannot differentiate.
     """
+    if not torch.compiler.is_compiling():
+        raise NotCompiled("torch.compile is switched off in this process")
     tokens = hidden_BSD.shape[1]
     rows = slice(tokens - rows_from_end[0], tokens - rows_from_end[1])
     visual = among if isinstance(among, Tensor) else slice(among[0], tokens - among[1])
 
     def logits(hidden_BSD: HiddenBSD) -> LogitsBPV:
         normed_BSD = layer.norm(hidden_BSD)
-        heads_BSNE = layer.key(normed_BSD)
-        if not heads_BSNE.requires_grad:
-            raise UnsupportedModel("the key projection of the probed layer gives no gradient")
+        heads_BSNE = check_gradient("the key projection of the probed layer", normed_BSD, layer.key(normed_BSD))
         key_BSNE = _rotated(heads_BSNE, cos_BSE, sin_BSE)
         query_BPHE = layer.query(normed_BSD[:, rows].detach())
         query_BPHE = _rotated(query_BPHE, cos_BSE[:, rows], sin_BSE[:, rows]) * layer.scaling

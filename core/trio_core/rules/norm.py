@@ -1,10 +1,9 @@
-"""A root-mean-square norm in few operators, forward and back. Its scale comes from the model's own module."""
+"""A root-mean-square norm in few operators, and its gradient's lengths. Its scale comes from the model's own module."""
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
-from weakref import WeakKeyDictionary
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -32,30 +31,31 @@ class RmsNorm:
 
     module: the model's own norm, [..., D] → [..., D].
     eps: what the module adds to the mean square.
+
+    An object belongs to one stage, and so do the constants that it remembers. A weight may change between two forwards,
+    and torch does not tell of every change (`weight.data`, fused optimisers).
     """
 
     module: Callable[[Tensor], Tensor]
     eps: float
+    _known: dict[tuple[torch.dtype, torch.device], Factors] = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, values: Tensor) -> Tensor:
-        """The norm of values, [..., D], in their dtype. Autograd can differentiate it once.
+        """The norm of values, [..., D], in their dtype.
 
-        A module with hooks or submodules may do more than a norm, so it runs itself. While torch.compile traces, the
-        module runs itself too: the compiler fuses its operators.
+        A module with hooks or submodules may do more than a norm, so it runs itself. It also runs itself where autograd
+        records, and while torch.compile traces: the compiler fuses its operators.
         """
-        if torch.compiler.is_compiling():
+        recorded = torch.is_grad_enabled() and values.requires_grad
+        if torch.compiler.is_compiling() or recorded or not _is_plain(self.module):
             return self.module(values)
-        if (state := _state_of(self.module, values)) is None:
-            return self.module(values)
-        factors = self._factors(values, state)
-        if (torch.is_grad_enabled() and values.requires_grad) or values.ndim != 3:
-            return cast(Tensor, _Norm.apply(values, *factors))
-        blocks = [*in_cache(values, values.shape[1])]
-        if len(blocks) == 1:
-            return _unit(values, factors.floor)[0].mul_(factors.gain).to(values.dtype)
+        gain, floor = self.factors(values)
+        blocks = [*in_cache(values, values.shape[1])] if values.ndim == 3 else []
+        if len(blocks) <= 1:
+            return _unit(values, floor).mul_(gain).to(values.dtype)
         normed = torch.empty_like(values)
         for block in blocks:
-            torch.mul(_unit(values[:, block], factors.floor)[0], factors.gain, out=normed[:, block])
+            torch.mul(_unit(values[:, block], floor), gain, out=normed[:, block])
         return normed
 
     def slope_lengths(self, values: Tensor, slope: Tensor) -> Tensor:
@@ -75,87 +75,41 @@ class RmsNorm:
         """The constants of the norm, on the device of `values`.
 
         The module runs on a row of ones: its output there is the scale. So it does not matter how the module stores its
-        weight (Gemma stores scale − 1, offloading stores nothing). It is remembered until the weight changes, or a
-        context of `prune` opens: torch does not tell of a change in place through `weight.data`.
+        weight (Gemma stores scale − 1, offloading stores nothing).
 
         values: any tensor [..., D] of a dtype that the module takes.
         """
-        return self._factors(values, _state_of(self.module, values))
+        key = values.dtype, values.device
+        if key not in self._known:
+            width = values.shape[-1]
+            with torch.no_grad():
+                ones = self._scale(values)
+                # A model on several devices: the module's hook may have moved the ones to the module's own device.
+                gain = ones.to(values.device, wide_type(ones)) * (width * (1 + self.eps)) ** 0.5
+                self._known[key] = Factors(gain, gain.new_full((), (width * self.eps) ** 0.5))
+        return self._known[key]
 
-    def _factors(self, values: Tensor, state: tuple[Any, ...] | None) -> Factors:
-        """`factors`, for a module in a known state. state: of `_state_of`."""
-        key, module = (self.eps, state), cast(nn.Module, self.module)
-        if state is not None and (known := _FACTORS.get(module)) is not None and known[0] == key:
-            return known[1]
-        width = values.shape[-1]
-        # Outside of inference mode, because autograd cannot save a tensor that was made there.
-        with torch.inference_mode(False), torch.no_grad():
-            ones = self._scale(values, plain=state is not None)
-            # A model on several devices: the module's hook may have moved the ones to the module's own device.
-            gain = ones.to(values.device, wide_type(ones)) * (width * (1 + self.eps)) ** 0.5
-            found = Factors(gain, gain.new_full((), (width * self.eps) ** 0.5))
-        if state is not None:
-            _FACTORS[module] = key, found
-        return found
-
-    def _scale(self, values: Tensor, *, plain: bool) -> Tensor:
+    def _scale(self, values: Tensor) -> Tensor:
         """[D], the module's output for ones. A plain module gets them in at least float32, so nothing is rounded."""
         width = values.shape[-1]
-        if plain:
+        if _is_plain(self.module):
             with suppress(RuntimeError):  # of a kernel that takes no other dtype than its weight's
                 return self.module(values.new_ones(1, width, dtype=wide_type(values)))[0]
         return self.module(values.new_ones(1, width))[0]
 
 
-def forget_factors() -> None:
-    """Forget what is remembered of all norms."""
-    _FACTORS.clear()
-
-
-_FACTORS: WeakKeyDictionary[nn.Module, tuple[tuple[Any, ...], Factors]] = WeakKeyDictionary()
-"""The factors of each module, with the state of the module when they were computed."""
-
-
-def _state_of(module: object, values: Tensor) -> tuple[Any, ...] | None:
-    """What a plain module's output for ones depends on, to be compared later.
-
-    None for a module with hooks or submodules, and for one whose weight is offloaded or was made in inference mode.
-    """
+def _is_plain(module: object) -> bool:
+    """Whether a module is its class's forward and nothing else: no hooks, no submodules, weights that are in memory."""
     if not isinstance(module, nn.Module) or module._modules or "forward" in vars(module):
-        return None
+        return False
     if module._forward_hooks or module._forward_pre_hooks:
-        return None
+        return False
     if all_modules._global_forward_hooks or all_modules._global_forward_pre_hooks:
-        return None
-    state: list[Any] = [values.dtype, values.device]
-    for weight in (*module._parameters.values(), *module._buffers.values()):
-        if weight is not None:
-            if weight.is_meta or weight.is_inference():
-                return None
-            state += (id(weight), weight.data_ptr(), weight._version)
-    return tuple(state)
+        return False
+    return not any(weight is not None and weight.is_meta for weight in module._parameters.values())
 
 
-def _unit(values: Tensor, floor: Tensor) -> tuple[Tensor, Tensor]:
-    """Values / length, [..., D], and the length √(‖values‖² + floor²), [..., 1]. Both have the dtype of `floor`."""
-    length = torch.hypot(torch.linalg.vector_norm(values, dim=-1, keepdim=True, dtype=floor.dtype), floor)
-    return values / length, length
-
-
-class _Norm(torch.autograd.Function):
-    """gain ⊙ x / length, with a backward pass of its own."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, gain: Tensor, floor: Tensor) -> Tensor:
-        """The norm of values, [..., D], in their dtype."""
-        unit, length = _unit(values, floor)
-        ctx.save_for_backward(unit, length, gain)
-        return (unit * gain).to(values.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None]:
-        """∂ loss / ∂ x, [..., D]: the slope ⊙ gain, less its part along x, over the length."""
-        unit, length, gain = ctx.saved_tensors
-        slope = slopes[0] * gain
-        along = (unit * slope).sum(dim=-1, keepdim=True)
-        return slope.addcmul_(unit, along, value=-1).div_(length).to(slopes[0].dtype), None, None
+def _unit(values: Tensor, floor: Tensor) -> Tensor:
+    """Values / length, [..., D], in the dtype of `floor`. The length is √(‖values‖² + floor²)."""
+    length = torch.linalg.vector_norm(values, dim=-1, keepdim=True, dtype=floor.dtype)
+    return values / torch.hypot(length, floor)

@@ -20,8 +20,8 @@ from math import log
 import torch
 from torch import Tensor
 
-from trio_core.errors import UnsupportedModel
 from trio_core.rules.attention import Attended, AttentionLayer, LayerCall, Readout, attend, rotate_back
+from trio_core.rules.checks import check_gradient
 from trio_core.rules.few_rows import fast_backward_of_few_rows
 from trio_core.spans import span
 from trio_core.tensors import (
@@ -49,7 +49,7 @@ def tail_saliency(call: LayerCall, readout: Readout, rows: Places, valid: MaskBS
     valid: [B, S], False at padding.
     visual: [B, V] or a slice, places of the visual tokens.
 
-    Raises UnsupportedModel for a key projection that autograd cannot differentiate.
+    Raises UnsupportedModel for a part of the layer that autograd cannot differentiate.
     """
     with torch.inference_mode(False), torch.no_grad():
         with span("proxy_forward"):
@@ -63,7 +63,7 @@ def tail_saliency(call: LayerCall, readout: Readout, rows: Places, valid: MaskBS
                 sums_BNRD = sums_BMD.view(*weights_BNRS.shape[:3], -1)
                 with fast_backward_of_few_rows(residual_BPD):
                     rows_BPD = finish_rows(seen.layer, sums_BNRD, residual_BPD)
-                    logits_BPV = readout.head(readout.lean_norm()(rows_BPD))
+                    logits_BPV = readout(rows_BPD)
         with span("proxy_loss"):
             slope_BPV, log_scale_B = loss_slope(logits_BPV.detach())
         with span("backward"):
@@ -105,16 +105,8 @@ def loss_slope(logits: LogitsBPV) -> tuple[LogitsBPV, Tensor]:
 
 
 def _through_keys(seen: Attended, slope_BNRS: Tensor) -> Tensor:
-    """∂ loss / ∂ normed, [B, S, D], the part that goes through the keys, from `slope` = ∂ loss / ∂ scores.
-
-    Raises UnsupportedModel for a key projection that autograd cannot differentiate.
-    """
+    """∂ loss / ∂ normed, [B, S, D], the part that goes through the keys, from `slope` = ∂ loss / ∂ scores."""
     heads_BSNE, softcap = seen.heads, seen.layer.softcap
-    if not heads_BSNE.requires_grad:
-        raise UnsupportedModel(
-            "the key projection of the probed layer gives no gradient (it may be quantised for inference only): choose "
-            "a method that needs none, such as fastv or divprune"
-        )
     if softcap is not None:
         slope_BNRS = slope_BNRS * (1 - (seen.scores.clamp_min(-softcap) / softcap).square())
     query_BNRE = seen.query.to(slope_BNRS.dtype)
@@ -141,10 +133,16 @@ def _block_of(places: Places, block: slice) -> Places:
 
 
 def finish_rows(layer: AttentionLayer, sums_BNRD: Tensor, residual_BPD: Tensor) -> Tensor:
-    """The layer's output at the supervised rows [B, P, D], from the weighted sums of normed hidden rows."""
+    """The layer's output at the supervised rows [B, P, D], from the weighted sums of normed hidden rows.
+
+    Raises UnsupportedModel for a projection that autograd cannot differentiate.
+    """
     rows, key_heads = residual_BPD.shape[1], sums_BNRD.shape[1]
     # Every sum passes the whole value module; of its output a sum reads only its own key head.
-    values_BNRNE = layer.value(sums_BNRD.flatten(1, 2)).unflatten(1, (key_heads, -1))
-    attended_BNRE = values_BNRNE.diagonal(dim1=1, dim2=3).permute(0, 3, 1, 2)
-    attended_BPHE = attended_BNRE.unflatten(2, (-1, rows)).flatten(1, 2).transpose(1, 2)
-    return layer.finish(residual_BPD, layer.output(attended_BPHE.flatten(2)))
+    values_BMNE = check_gradient(
+        "the value projection of the probed layer", sums_BNRD, layer.value(sums_BNRD.flatten(1, 2))
+    )
+    attended_BNRE = values_BMNE.unflatten(1, (key_heads, -1)).diagonal(dim1=1, dim2=3).permute(0, 3, 1, 2)
+    attended_BPO = attended_BNRE.unflatten(2, (-1, rows)).flatten(1, 2).transpose(1, 2).flatten(2)
+    output_BPD = check_gradient("the output projection of the probed layer", attended_BPO, layer.output(attended_BPO))
+    return layer.finish(residual_BPD, output_BPD)

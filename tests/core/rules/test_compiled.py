@@ -127,9 +127,12 @@ def test_float16_is_not_compiled():
 
 
 def test_a_key_projection_without_a_gradient_is_refused_as_by_the_tail():
+    class ForInference(torch.nn.Linear):
+        forward = torch.no_grad()(torch.nn.Linear.forward)
+
     model, inputs = own_model(), tiny.sample("llava_next")
     for layer in model.model.language_model.layers:
-        layer.self_attn.k_proj.forward = torch.no_grad()(layer.self_attn.k_proj.forward)
+        layer.self_attn.k_proj.__class__ = ForInference
     with pytest.raises(UnsupportedModel, match="the key projection of the probed layer gives no gradient"):
         notes(model, inputs)
 
@@ -140,6 +143,7 @@ def test_a_hook_that_is_added_later_is_heeded():
     for layer in model.model.language_model.layers:
         layer.self_attn.k_proj.register_forward_hook(lambda _module, _args, output: 3 * output)
     assert widest_difference(model, inputs, **COMPILED) < 1e-5
+    assert "self_attn.k_proj has a forward hook, so a few rows are not enough; 'autograd'" in notes(model, inputs)[0]
 
 
 def test_a_compiler_that_fails_is_asked_once_for_each_model(monkeypatch):
@@ -161,6 +165,21 @@ def test_a_compiler_that_fails_is_asked_once_for_each_model(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(compiled, "BACKEND", "eager")
     assert was_compiled(own_model(), inputs), "another model of the same width is not to blame"
+
+
+def test_a_second_model_of_one_shape_runs_the_code_of_the_first():
+    """The notes once said that torch.compile is switched off, after compiled code had run."""
+    model, inputs = own_model(), tiny.sample("llava_next")
+    (first,) = notes(model, inputs)
+    other = own_model()
+    with torch.no_grad():
+        for weight in other.model.language_model.parameters():
+            weight.mul_(torch.linspace(0.5, 1.5, weight.shape[-1]))
+    assert notes(other, inputs) == [first]
+    assert graphs() == 1
+    assert widest_difference(other, inputs, **COMPILED) < 1e-5
+    with torch.compiler.set_stance("force_eager"):
+        assert "torch.compile is switched off in this process" in notes(own_model(), inputs)[0]
 
 
 def test_out_of_memory_is_no_failure_of_the_compiler(monkeypatch):

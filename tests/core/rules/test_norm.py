@@ -1,16 +1,12 @@
 """The root-mean-square norm in few operators against the library's modules and against autograd."""
 
-import copy
-from dataclasses import replace
-
 import pytest
 import torch
 from torch import Tensor, nn
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
-from tests.core import tiny
-from trio_core import Trio, UnsupportedModel, prune, tensors
+from trio_core import UnsupportedModel, tensors
 from trio_core.models.layer import rms_norm
 from trio_core.rules.norm import RmsNorm
 
@@ -52,11 +48,6 @@ def test_block_by_block_it_is_the_same(monkeypatch):
     assert torch.equal(norm(values), whole)
 
 
-def test_its_backward_pass_is_the_derivative():
-    norm = rms_norm(made("torch", torch.float64))
-    assert torch.autograd.gradcheck(norm, drawn(2, 5, dtype=torch.float64).requires_grad_())
-
-
 @pytest.mark.parametrize("kind", ["llama", "gemma"])
 def test_slope_lengths_are_the_lengths_of_autograds_gradient(kind):
     module, values, slope = made(kind), drawn(2, 9).requires_grad_(), torch.randn(2, 9, WIDTH)
@@ -78,30 +69,16 @@ def test_a_slope_along_the_row_itself_leaves_almost_nothing():
 # --- the module's own scale ------------------------------------------------------------------------------------------
 
 
-class Counted(nn.RMSNorm):
-    """Counts its calls."""
-
-    calls = 0
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.calls += 1
-        return super().forward(x)
-
-
-def test_a_module_shows_its_scale_once_and_again_when_its_weight_changes():
-    module = Counted(WIDTH, eps=1e-6)
+def test_a_module_shows_its_scale_once_to_an_object():
+    module, calls = made("llama"), []
+    module.register_forward_hook(lambda *_: calls.append(1))
+    norm = rms_norm(module)
     for _ in range(3):
-        rms_norm(module)(drawn(1, 4))
-    assert module.calls == 1
-    with torch.no_grad():
-        module.weight.mul_(2)
-    assert torch.allclose(rms_norm(module)(drawn(1, 4)), nn.RMSNorm(WIDTH, eps=1e-6)(drawn(1, 4)) * 2)
-    module.weight = nn.Parameter(torch.full((WIDTH,), 5.0))
-    assert torch.allclose(rms_norm(module)(drawn(1, 4)), nn.RMSNorm(WIDTH, eps=1e-6)(drawn(1, 4)) * 5)
-    assert module.calls == 3
+        norm.factors(drawn(1, 4))
+    assert len(calls) == 1
 
 
-def test_what_a_hook_or_a_wrapper_shows_is_not_remembered():
+def test_a_hook_or_a_wrapper_is_heeded():
     """A hook may load the weight, and a wrapper may choose among several norms."""
     hooked, factors = made("torch"), [1.0]
     hooked.register_forward_hook(lambda _module, _args, output: output * factors[0])
@@ -124,7 +101,7 @@ def test_a_hook_that_does_more_than_scale_runs(kind):
         "after all": (every.register_module_forward_hook, lambda _module, _args, output: output + 1),
         "before all": (every.register_module_forward_pre_hook, lambda _module, args: (args[0] + 1,)),
     }[kind]
-    values = drawn(1, 4).requires_grad_()
+    values = drawn(1, 4)
     plain = module(values)
     handle = register(hook)
     try:
@@ -132,22 +109,6 @@ def test_a_hook_that_does_more_than_scale_runs(kind):
         assert not torch.equal(module(values), plain)
     finally:
         handle.remove()
-
-
-def test_a_context_forgets_what_modules_showed():
-    """torch does not tell of a change in place through `weight.data`."""
-    model, inputs, method = copy.deepcopy(tiny.model("llava")), tiny.sample("llava"), Trio(retention=0.5, layers=(1,))
-    norm, scores = model.get_submodule("model.language_model.layers.1.input_layernorm"), []
-    for factor in (1.0, 3.0):
-        norm.weight.data.mul_(torch.linspace(1, factor, len(norm.weight)))
-        with prune(model, method) as trace, torch.no_grad():
-            model(**inputs)
-        with prune(model, replace(method, saliency="autograd")) as plain, torch.no_grad():
-            model(**inputs)
-        scores.append(trace.stages[0].scores[0])
-        assert torch.allclose(scores[-1].float(), plain.stages[0].scores[0], rtol=1e-4)
-
-    assert not torch.allclose(*scores)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma"])

@@ -1,8 +1,21 @@
 """The setups of docs/reference/support.md, a table a file."""
 
-from tests.core.support import caches, calls, compiling, decoding, processes, prompts, rules, training, weights
+from tests.core.support import (
+    caches,
+    calls,
+    compiling,
+    decoding,
+    hooks,
+    parallel,
+    processes,
+    prompts,
+    rules,
+    training,
+    weights,
+)
 
 GROUPS = tuple(
-    module.GROUP for module in (prompts, decoding, caches, calls, compiling, weights, training, processes, rules)
+    module.GROUP
+    for module in (prompts, decoding, caches, calls, hooks, compiling, weights, training, processes, parallel, rules)
 )
 """The tables in the order of the page."""

@@ -1,5 +1,7 @@
-"""Training: gradients through a pruned forward, gradient checkpointing, labels."""
+"""Training: gradients through a pruned forward, gradient checkpointing, labels, weights that change."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -102,3 +104,59 @@ def labels() -> str:
     with prune(model, bench.METHOD):
         model(**one, labels=one["input_ids"])
     raise AssertionError("not refused")
+
+
+def weights_change(model: PreTrainedModel, change: Callable[[PreTrainedModel], None]) -> str:
+    """Change the weights between two prefills of one context, three times.
+
+    The oracle is `autograd`, which calls every module, on a copy that never had other weights.
+    """
+    one = bench.sample()
+    with prune(model, bench.METHOD) as trace:
+        for _ in range(3):
+            bench.forward(model, one)
+            (earlier,) = trace.stages[0].scores
+            change(model)
+            bench.forward(model, one)
+            plain = bench.model()
+            plain.load_state_dict({name: weight.clone() for name, weight in model.state_dict().items()})
+            with prune(plain, replace(bench.METHOD, saliency="autograd")) as expected:
+                bench.forward(plain, one)
+            (ours,), (theirs,) = trace.stages[0].scores, expected.stages[0].scores
+            assert not bench.near(earlier, theirs, 1e-2), "the weights' change has no effect on the scores"
+            assert bench.near(ours, theirs, 1e-5), "the scores are those of other weights"
+            assert bench.kept(trace) == bench.kept(expected)
+    return f"{bench.dropped(trace)}; the scores are those of the changed weights."
+
+
+@GROUP.works("A fused optimiser's steps inside the context, which torch does not report (`AdamW(fused=True)`)")
+def fused_optimiser() -> str:
+    model = bench.model()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=0.02, fused=True)
+
+    def change(model: PreTrainedModel) -> None:
+        for name, weight in model.named_parameters():
+            weight.grad = torch.randn(weight.shape) if "norm" in name else torch.zeros_like(weight)
+        optimiser.step()
+
+    return weights_change(model, change)
+
+
+@GROUP.works("`weight.data.copy_` inside the context, as a moving average of weights does it")
+def moving_average() -> str:
+    def change(model: PreTrainedModel) -> None:
+        for name, weight in model.named_parameters():
+            if "norm" in name:
+                weight.data.copy_(weight.data + torch.rand(weight.shape))
+
+    return weights_change(bench.model(), change)
+
+
+@GROUP.works("A storage of a norm's weight is written by numpy inside the context")
+def numpy_writes() -> str:
+    def change(model: PreTrainedModel) -> None:
+        for name, weight in model.named_parameters():
+            if "norm" in name:
+                weight.detach().numpy()[::2] += 0.7
+
+    return weights_change(bench.model(), change)

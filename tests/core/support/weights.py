@@ -5,8 +5,10 @@ The oracle is the model whose weights are plain: the adapter merged, or the quan
 
 import copy
 import tempfile
+import warnings
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import torch
 from accelerate import cpu_offload, disk_offload, dispatch_model
@@ -49,6 +51,7 @@ def same_tokens(given: Any, plain: PreTrainedModel, name: str, called: Any = Non
     counts = bench.dropped(ours, [stage.layer for stage in trace.stages])
     assert bench.kept(ours) == bench.kept(trace), "the plain model keeps other tokens"
     assert bench.near(logits[0], expected[0]), "the logits are not the plain model's"
+    assert not ours.notes, "the layer was not taken apart"
     return counts
 
 
@@ -168,6 +171,74 @@ def eight_bits() -> str:
 @GROUP.works("4-bit linears without `.weight`, two numbers in a byte")
 def four_bits() -> str:
     return f"{every_method(*quantised(4))}; the same tokens and logits as with the rows as plain weights."
+
+
+class Inferring(nn.Linear):
+    """A linear layer for inference only: autograd cannot differentiate it."""
+
+    forward = torch.no_grad()(nn.Linear.forward)
+
+
+def without_gradient(*paths: str, saliency: Any = "tail") -> str:
+    """TRIO on a model whose named linears are for inference only."""
+    model = bench.model()
+    for layer in cast(Any, model).model.language_model.layers:
+        for path in paths:
+            layer.get_submodule(path).__class__ = Inferring
+    with prune(model, replace(bench.METHOD, saliency=saliency)):
+        bench.forward(model, bench.sample())
+    raise AssertionError("not refused")
+
+
+def quantised_for_inference(*, in_ffn: bool) -> PreTrainedModel:
+    """A model after torch's own quantisation to 8 bits, of all linears or of the FFNs alone."""
+    model, quantize = bench.model(), torch.ao.quantization.quantize_dynamic
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch announces that its successor is torchao
+        if not in_ffn:
+            return quantize(model, {nn.Linear})
+        for layer in cast(Any, model).model.language_model.layers:
+            layer.mlp = quantize(layer.mlp, {nn.Linear})
+    return model
+
+
+for _saliency in ("tail", "autograd", "compiled"):
+
+    @GROUP.refused(f"`torch.ao.quantization.quantize_dynamic`: `trio` with `{_saliency}`")
+    def dynamic(saliency: Any = _saliency) -> str:
+        model = quantised_for_inference(in_ffn=False)
+        with prune(model, replace(bench.METHOD, saliency=saliency)):
+            bench.forward(model, bench.sample())
+        raise AssertionError("not refused")
+
+    @GROUP.refused(f"An FFN alone that gives no gradient (`quantize_dynamic`): `trio` with `{_saliency}`")
+    def dynamic_ffn(saliency: Any = _saliency) -> str:
+        model = quantised_for_inference(in_ffn=True)
+        with prune(model, replace(bench.METHOD, saliency=saliency)):
+            bench.forward(model, bench.sample())
+        raise AssertionError("not refused")
+
+    @GROUP.refused(f"Linears for inference only at `v_proj`: `trio` with `{_saliency}`")
+    def inferring(saliency: Any = _saliency) -> str:
+        return without_gradient("self_attn.v_proj", saliency=saliency)
+
+
+@GROUP.refused("A linear for inference only at `gate_proj` alone: `trio`")
+def inferring_gate() -> str:
+    return without_gradient("mlp.gate_proj")
+
+
+@GROUP.works("`torch.ao.quantization.quantize_dynamic`: methods that need no gradient")
+def dynamic_without_gradient() -> str:
+    model, one = quantised_for_inference(in_ffn=False), bench.sample()
+    said = []
+    for name in METHODS[1:]:
+        with prune(model, name, retention=0.5) as trace:
+            logits = bench.forward(model, one).logits
+        said.append(f"{name}: {bench.dropped(trace, [stage.layer for stage in trace.stages])}")
+        # Each layer quantises its input by the range of all its rows, so another number of rows rounds otherwise.
+        assert bench.near(logits[0], bench.shortened(trace, one)[0], 0.2)
+    return f"{'; '.join(said)}. The logits are those of the physically shortened sequence, up to rounding to 8 bits."
 
 
 # --- offloading ------------------------------------------------------------------------------------------------------
