@@ -24,6 +24,7 @@ from trio_core.engine.frames import Frame
 from trio_core.engine.generate import GuardedGenerate
 from trio_core.engine.order import OrderCheck
 from trio_core.engine.passes import Pass, Setup
+from trio_core.engine.places import logits_at_places, restore
 from trio_core.engine.prefill import Prefill
 from trio_core.engine.prompt import check_run, read_prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
@@ -66,6 +67,7 @@ class Attachment:
         self.order = OrderCheck()
         self.guarded = GuardedGenerate(self.model, setup.tower)
         self._handles: list[Any] = []
+        self._head: Any = None
         self._owner: threading.Thread | None = None
         self._ownership = threading.Lock()
         self._schedules: dict[PromptSizes | int, Schedule] = {}
@@ -85,6 +87,7 @@ class Attachment:
             self._handles.append(wrapper.register_forward_pre_hook(self.before_compiled))
             self._handles.append(wrapper.register_forward_hook(self.after_compiled))
         self._handles.append(adapter.decoder.register_forward_pre_hook(self.before_decoder, with_kwargs=True))
+        self._handles.append(adapter.decoder.register_forward_hook(self.after_decoder))
         if self.setup.tower is not None:
             self._handles.extend(self.setup.tower.listen())
         for index, layer in enumerate(adapter.layers):
@@ -94,7 +97,7 @@ class Attachment:
 
     def close(self) -> None:
         """Take all hooks back. Pruned caches raise from now on."""
-        self.running = None
+        self._end_pass()
         if self.setup.tower is not None:
             self.setup.tower.forget()
         cache.close(self._frames_of)
@@ -118,7 +121,7 @@ class Attachment:
     def before_model(self, called: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Decide whether this forward is a prefill; if it is, find the pictures and the budgets."""
         self._claim_thread()
-        self.running = None
+        self._end_pass()
         self.order.begin_pass()
         if self.setup.tower is not None and not self.guarded.generating:
             self.setup.tower.forget()  # pictures that were encoded before this forward
@@ -152,12 +155,31 @@ class Attachment:
         now = self._now()
         now.count(index)
         hidden, rest = (args[0], args[1:]) if args else (kwargs.pop("hidden_states"), ())
+        now.check_arguments(layer, hidden, rest, kwargs)
         if index == 0 and isinstance(now, Prefill) and (filled := kwargs.get("past_key_values")) is not None:
             cache.check_cache(filled)
             # Later steps bring the cache and nothing else: the frames are remembered beside it.
             now.cache, self._frames_of[filled] = filled, now.frames
         hidden, kwargs = now.enter(index, layer, hidden, kwargs)
+        if index + 1 == self.setup.num_layers and isinstance(now, Prefill) and now.misses_logits:
+            # Not before: methods call the head at their stages.
+            self._head = cast(nn.Module, self.model.get_output_embeddings()).register_forward_hook(self.after_head)
         return (hidden, *rest), kwargs
+
+    @_eager
+    def after_decoder(self, _decoder: nn.Module, _args: Any, output: Any) -> None:
+        """Put hidden states and attention maps, where the caller asked for them, back at their places."""
+        if (now := self.running) is not None and now.prunes and self._is_owner():
+            restore(output, now)
+
+    @_eager
+    def after_head(self, _head: nn.Module, _args: Any, logits: Any) -> Any:
+        """Logits at the places of the prompt, before the model computes a loss from them."""
+        if self._head is None:
+            return logits  # compiled code calls a hook that is gone
+        self._forget_head()
+        now = cast(Prefill, self.running)
+        return logits_at_places(logits, now.frames[self.setup.num_layers - 1], now.logits_asked)
 
     @_eager
     def check_pass(self, _called: nn.Module, _args: Any, _output: Any) -> None:
@@ -165,6 +187,11 @@ class Attachment:
         if self.running is None or not self._is_owner():
             return
         self.running.check_complete()
+        if self._head is not None:
+            raise UnsupportedModel(
+                f"{type(self.model).__name__} made its logits or its loss past its head, so that they are not at their "
+                "places in the prompt: pass logits_to_keep=1 and no labels"
+            )
         self.order.end_pass()
         if isinstance(self.running, Prefill) and self.running.cache is not None:
             cache.report_full_length(self.running.cache, self.running.frames)
@@ -175,7 +202,7 @@ class Attachment:
         """Forget the pass, also after an error."""
         if not self._is_owner():
             return
-        self.running = None
+        self._end_pass()
         if self.setup.tower is not None:
             self.setup.tower.forget()
 
@@ -207,10 +234,25 @@ class Attachment:
     def _prefill(self, inputs: dict[str, Any]) -> Prefill:
         self.order.settle(wait=True)
         prompt = read_prompt(self.setup, inputs, self._schedule)
-        notes = self.notes if prompt.pictures else ("no visual tokens in the prompt: it ran dense", *self.notes)
-        tokens = tuple(len(picture.rows) for picture in prompt.pictures)
-        self.trace.restart(tokens, self.setup.num_layers, notes)
-        return Prefill(self.setup, prompt, self.trace, self.order)
+        if not prompt.pictures and self.guarded.pruned:
+            # Guidance: beside each step that sees the picture, generate() runs one that does not.
+            self.trace.add_notes("a prompt without visual tokens also ran in this generate(): it ran dense")
+        else:
+            notes = self.notes if prompt.pictures else ("no visual tokens in the prompt: it ran dense", *self.notes)
+            tokens = tuple(len(picture.rows) for picture in prompt.pictures)
+            self.trace.restart(tokens, self.setup.num_layers, notes, prompt.frame.places)
+            self.guarded.pruned = self.guarded.generating and bool(prompt.pictures)
+        asked = inputs.get("logits_to_keep") if "logits_to_keep" in self._parameters else 0
+        return Prefill(self.setup, prompt, self.trace, self.order, asked if isinstance(asked, int) else 0)
+
+    def _end_pass(self) -> None:
+        self.running = None
+        self._forget_head()
+
+    def _forget_head(self) -> None:
+        if self._head is not None:
+            self._head.remove()
+            self._head = None
 
     def _schedule(self, prompt: PromptSizes) -> Schedule:
         """The schedule of a sample, solved once for each number of visual tokens, and of text tokens if they matter."""

@@ -19,12 +19,14 @@ class GuardedGenerate:
 
     tower: the vision tower that the method looks into, or None. generate() may run it before the model's forward.
     generating: whether a generate() is running.
+    pruned: whether it has run a prompt with pictures.
     """
 
     def __init__(self, model: nn.Module, tower: Tower | None):
         self.model = model
         self.tower = tower
         self.generating = False
+        self.pruned = False
         self.before = vars(model).get("generate")
         self.generate = getattr(model, "generate", None)
 
@@ -50,7 +52,7 @@ class GuardedGenerate:
         try:
             return self.generate(*args, **kwargs)
         finally:
-            self.generating = False
+            self.generating = self.pruned = False
 
     def remove(self) -> None:
         """Take the guard back."""

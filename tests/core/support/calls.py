@@ -229,7 +229,7 @@ def hooked(inside: bool) -> str:
         logits = bench.forward(model, one).logits
     with torch.no_grad():
         right = bench.layer_by_layer(model, one, trace)
-    assert bench.near(logits[0], right[0])
+    assert bench.near(bench.rows_left(trace, one, logits[0]), right[0])
     return f"{bench.dropped(trace)}; the logits are those of the same layers and hooks on a sequence shortened by hand."
 
 
@@ -253,7 +253,7 @@ def pre_hooks() -> str:
         logits = bench.forward(model, one).logits
     with torch.no_grad():
         right = bench.layer_by_layer(model, one, trace)
-    assert bench.near(logits[0], right[0])
+    assert bench.near(bench.rows_left(trace, one, logits[0]), right[0])
     return f"{bench.dropped(trace)}; the logits are those of the same layers and hooks on a sequence shortened by hand."
 
 
