@@ -123,8 +123,11 @@ class Attachment:
         self._claim_thread()
         self._end_pass()
         self.order.begin_pass()
-        if self.setup.tower is not None and not self.guarded.generating:
-            self.setup.tower.forget()  # pictures that were encoded before this forward
+        if (tower := self.setup.tower) is not None:
+            if not self.guarded.generating:
+                tower.forget()  # pictures that were encoded before this forward
+            elif tower.recorded:
+                tower.copies = self.guarded.copies  # generate() ran the tower, and then repeated the samples
         names = self._parameters if called is self.model else list(signature(called.forward).parameters)
         inputs = dict(zip(names, args, strict=False)) | kwargs
         check_run(self.setup, inputs)

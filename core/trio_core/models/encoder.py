@@ -6,7 +6,7 @@ attention that a method asks for are computed from these, so the tower never has
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -88,6 +88,8 @@ class Tower(ABC):
     def __init__(self) -> None:
         self.recorded: dict[str, Any] = {}
         """What the tower's modules put out in this forward of the model, by a name of ours."""
+        self.copies = 1
+        """How often generate() repeats each sample behind the tower: for beams, or for several answers."""
 
     @abstractmethod
     def listen(self) -> list[Any]:
@@ -101,8 +103,13 @@ class Tower(ABC):
         Raises UnsupportedInput where no picture went through the tower in this forward.
         """
         if not self.recorded:
-            raise UnsupportedInput("no picture went through the vision tower: pass pixel_values with the prompt")
-        encoder = self.make_encoder(self.recorded, visual_tokens)
+            raise UnsupportedInput(
+                "no picture went through the vision tower in this forward: pass pixel_values with the prompt, and let "
+                "generate() use a cache (without one each step is a prefill, and the tower runs in the first one only)"
+            )
+        encoder = self.make_encoder(self.recorded, visual_tokens[:: self.copies])
+        if self.copies > 1:
+            encoder = replace(encoder, places=tuple(part for part in encoder.places for _ in range(self.copies)))
         self.forget()
         return encoder
 
@@ -112,7 +119,7 @@ class Tower(ABC):
 
     def forget(self) -> None:
         """Empty the record at the end of a forward, also of one that failed."""
-        self.recorded = {}
+        self.recorded, self.copies = {}, 1
 
     def recorder(self, name: str) -> Callable[..., None]:
         """A forward hook that records a module's output under `name`."""

@@ -6,11 +6,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.core import tiny
+from tests.core import reference, tiny
 from tests.core.support import bench
 from tests.core.support.rows import Group
 from trio_core import prune
 from trio_core.models.llava import Llava
+from trio_core.trace import Trace
 
 GROUP = Group("Calls and changes of the model")
 
@@ -45,24 +46,45 @@ def by_position() -> str:
     return bench.prefill_is_right(trace, one, logits)
 
 
+def stages_of(trace: Trace, one: bench.Inputs) -> dict[int, torch.Tensor]:
+    """The places that each stage left."""
+    return {stage.layer: reference.kept_rows(one, stage.kept[0]) for stage in trace.stages}
+
+
+def places_at(trace: Trace, one: bench.Inputs, index: int) -> torch.Tensor:
+    """The places that layer `index` (0-based) ran on."""
+    every = torch.arange(one["input_ids"].shape[1])
+    return next((left for layer, left in reversed(stages_of(trace, one).items()) if layer <= index), every)
+
+
 @GROUP.works("`output_hidden_states=True`")
 def hidden_states() -> str:
     trace, output, one = called(output_hidden_states=True)
     said = bench.prefill_is_right(trace, one, output.logits)
-    text = one["input_ids"].shape[1] - len(tiny.visual_rows(one))
-    lengths = [text + left for left in trace.schedules[0].tokens_by_layer]
-    assert [hidden.shape[1] for hidden in output.hidden_states[1:]] == lengths
-    return f"{said[:-1]}; each layer's hidden states have the length that it ran with."
+    run = reference.run(tiny.model("llava"), one, stages_of(trace, one))
+    assert len(output.hidden_states) == len(run.prefill) + 1
+    for index, (hidden, right) in enumerate(zip(output.hidden_states[1:-1], run.prefill, strict=False)):
+        computed = ~hidden[0].isnan().any(dim=-1)
+        assert torch.equal(computed.nonzero().squeeze(1), places_at(trace, one, index)), "a row at another place"
+        assert bench.near(hidden[0, computed], right), "another hidden state"
+    return (
+        f"{said[:-1]}, and so are each layer's hidden states, at the prompt's places; rows of dropped tokens are NaN."
+    )
 
 
 @GROUP.works("`output_attentions=True` with eager attention")
 def attentions() -> str:
     trace, output, one = called("eager", output_attentions=True)
     said = bench.prefill_is_right(trace, one, output.logits)
-    text = one["input_ids"].shape[1] - len(tiny.visual_rows(one))
-    lengths = [text + left for left in trace.schedules[0].tokens_by_layer]
-    assert [weights.shape[-1] for weights in output.attentions] == lengths
-    return f"{said[:-1]}; one attention map a layer, over the tokens that it ran with."
+    length = one["input_ids"].shape[1]
+    for index, weights in enumerate(output.attentions):
+        left = places_at(trace, one, index)
+        assert weights.shape[2:] == (length, length)
+        assert torch.allclose(weights[0][:, left][:, :, left].sum(dim=-1), torch.tensor(1.0)), "weight at another place"
+        assert int(weights.isnan().any(dim=-1)[0, 0].sum()) == length - len(left), "a dropped token attends"
+    return (
+        f"{said[:-1]}; each layer's attention map has the prompt's places: dropped keys get 0, dropped queries are NaN."
+    )
 
 
 @GROUP.works("`logits_to_keep=3`")
