@@ -27,7 +27,7 @@ _KNOWN = {
 }
 """The keyword arguments of a layer that we can cut, and those that do not speak of the sequence."""
 _OF_THE_SEQUENCE = TransformersKwargs.__annotations__.keys() - _KNOWN
-"""The library's other arguments for layers, such as `cu_seq_lens_q` and `is_causal`. They describe the full sequence."""
+"""The library's other arguments for layers. They describe the full sequence, as `cu_seq_lens_q` and `is_causal` do."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ class Pass(ABC):
                 continue
             if name in _OF_THE_SEQUENCE or any(sizes & {*part.shape} for part in _tensors(value)):
                 raise UnsupportedInput(
-                    f"{name}: it describes the full sequence of {length} tokens, and pruned layers see "
-                    "fewer; leave it out"
+                    f"{name}: it describes the full sequence, and we cannot fit it to layers that see fewer than its "
+                    f"{length} tokens; leave it out"
                 )
 
     def count(self, index: int) -> None:

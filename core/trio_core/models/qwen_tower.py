@@ -69,8 +69,8 @@ class QwenTower(Tower):
         for name, value in self._layout().items():
             if value != self.layout[name]:
                 raise UnsupportedInput(
-                    f"{name} {value} of the vision tower was {self.layout[name]} when the context opened: set it before "
-                    "prune()"
+                    f"{name} {value} of the vision tower: it was {self.layout[name]} when the context opened; set it "
+                    "before prune()"
                 )
         side, merged, qkv = self.visual.spatial_merge_size, recorded["merged"], recorded["qkv"]
         frames = [(h // side, w // side) for time, h, w in recorded["grids"].tolist() for _ in range(time)]

@@ -87,6 +87,26 @@ def attentions() -> str:
     )
 
 
+@GROUP.works("The score of an answer, `logits[:, P-1:-1]` behind a prompt of P tokens, as evaluation harnesses take it")
+def scored_answer() -> str:
+    trace, output, one = called()
+    prompt = one["input_ids"].shape[1] - 4
+    answer = one["input_ids"][0, prompt:]
+    rows = output.logits[0, prompt - 1 : -1].log_softmax(dim=-1)
+    right = bench.shortened(trace, one)[0][-5:-1].log_softmax(dim=-1)
+    assert bench.near(rows.gather(1, answer[:, None]), right.gather(1, answer[:, None]))
+    return f"{bench.dropped(trace)}; the score of 4 tokens is that of the physically shortened sequence."
+
+
+@GROUP.works("`logits_to_keep=20`: places of the picture are among them")
+def logits_of_the_picture() -> str:
+    trace, output, one = called(logits_to_keep=20)
+    whole = called()[1].logits
+    assert output.logits.shape[1] == 20 and bench.near(output.logits, whole[:, -20:])
+    bench.rows_left(trace, one, whole[0])
+    return f"{bench.dropped(trace)}; the rows are the last 20 of the prompt's logits, NaN at dropped tokens."
+
+
 @GROUP.works("`logits_to_keep=3`")
 def last_logits() -> str:
     trace, output, one = called(logits_to_keep=3)
