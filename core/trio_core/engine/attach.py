@@ -24,7 +24,7 @@ from trio_core.engine.frames import Frame
 from trio_core.engine.generate import GuardedGenerate
 from trio_core.engine.order import OrderCheck
 from trio_core.engine.passes import Pass, Setup
-from trio_core.engine.places import logits_at_places, restore
+from trio_core.engine.places import HeadAtPlaces, restore
 from trio_core.engine.prefill import Prefill
 from trio_core.engine.prompt import check_run, read_prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
@@ -65,9 +65,9 @@ class Attachment:
         self.running: Pass | None = None
         self.passes = 0
         self.order = OrderCheck()
+        self.head = HeadAtPlaces(self.model)
         self.guarded = GuardedGenerate(self.model, setup.tower)
         self._handles: list[Any] = []
-        self._head: Any = None
         self._owner: threading.Thread | None = None
         self._ownership = threading.Lock()
         self._schedules: dict[PromptSizes | int, Schedule] = {}
@@ -165,8 +165,7 @@ class Attachment:
             now.cache, self._frames_of[filled] = filled, now.frames
         hidden, kwargs = now.enter(index, layer, hidden, kwargs)
         if index + 1 == self.setup.num_layers and isinstance(now, Prefill) and now.misses_logits:
-            # Not before: methods call the head at their stages.
-            self._head = cast(nn.Module, self.model.get_output_embeddings()).register_forward_hook(self.after_head)
+            self.head.listen(now.frames[index], now.logits_asked)  # not before: methods call the head at their stages
         return (hidden, *rest), kwargs
 
     @_eager
@@ -176,25 +175,12 @@ class Attachment:
             restore(output, now)
 
     @_eager
-    def after_head(self, _head: nn.Module, _args: Any, logits: Any) -> Any:
-        """Logits at the places of the prompt, before the model computes a loss from them."""
-        if self._head is None:
-            return logits  # compiled code calls a hook that is gone
-        self._forget_head()
-        now = cast(Prefill, self.running)
-        return logits_at_places(logits, now.frames[self.setup.num_layers - 1], now.logits_asked)
-
-    @_eager
     def check_pass(self, _called: nn.Module, _args: Any, _output: Any) -> None:
         """Raise if a layer's hook did not run in this forward. Guard the cache that it filled."""
         if self.running is None or not self._is_owner():
             return
         self.running.check_complete()
-        if self._head is not None:
-            raise UnsupportedModel(
-                f"{type(self.model).__name__} made its logits or its loss past its head, so that they are not at their "
-                "places in the prompt: pass logits_to_keep=1 and no labels"
-            )
+        self.head.check_ran()
         self.order.end_pass()
         if isinstance(self.running, Prefill) and self.running.cache is not None:
             cache.report_full_length(self.running.cache, self.running.frames)
@@ -250,12 +236,7 @@ class Attachment:
 
     def _end_pass(self) -> None:
         self.running = None
-        self._forget_head()
-
-    def _forget_head(self) -> None:
-        if self._head is not None:
-            self._head.remove()
-            self._head = None
+        self.head.forget()
 
     def _schedule(self, prompt: PromptSizes) -> Schedule:
         """The schedule of a sample, solved once for each number of visual tokens, and of text tokens if they matter."""

@@ -27,22 +27,49 @@ def at_places(rows: Tensor, frame: Frame) -> Tensor:
     return full
 
 
-def logits_at_places(logits: Tensor, frame: Frame, last: int) -> Tensor:
-    """What the head returns for the tokens left, as rows of the full sequence.
+class HeadAtPlaces:
+    """A model's head, whose logits are put at the places of the prompt before the model computes a loss from them.
 
-    last: how many last places the caller asked for; 0 for all.
-
-    Raises UnsupportedModel where the head ran on other rows than these.
+    It listens from a prefill's last layer on until the head has run.
     """
-    width = frame.index.shape[1]
-    expected = min(last, width) if last else width
-    if logits.ndim != 3 or logits.shape[1] != expected:
-        raise UnsupportedModel(
-            f"the head gave logits of shape {tuple(logits.shape)} for {expected} tokens: they have no places in the "
-            "prompt; pass logits_to_keep=1"
-        )
-    full = at_places(logits, frame)
-    return full[:, -last:] if last else full
+
+    def __init__(self, model: Any):
+        self.model = model
+        self._handle: Any = None
+
+    def listen(self, frame: Frame, last: int) -> None:
+        """Wait for the head to run on the frame's tokens. last: how many last places the caller asked for; 0: all."""
+        self.frame, self.last = frame, last
+        hook = torch.compiler.disable(self._after_head)  # traced, it would fix one prompt's sizes
+        self._handle = self.model.get_output_embeddings().register_forward_hook(hook)
+
+    def forget(self) -> None:
+        """Wait no longer."""
+        if self._handle is not None:
+            self._handle.remove()
+            self._handle = None
+
+    def check_ran(self) -> None:
+        """Raise UnsupportedModel where the model made its logits without a call of its head."""
+        if self._handle is not None:
+            raise UnsupportedModel(
+                f"{type(self.model).__name__} made its logits or its loss past its head, so that they are not at their "
+                "places in the prompt: pass logits_to_keep=1 and no labels"
+            )
+
+    def _after_head(self, _head: Any, _args: Any, logits: Tensor) -> Tensor:
+        if self._handle is None:
+            return logits  # compiled code calls a hook that is gone
+        self.forget()
+        width = self.frame.index.shape[1]
+        expected = min(self.last, width) if self.last else width
+        if logits.ndim != 3 or logits.shape[1] != expected:
+            raise UnsupportedModel(
+                f"the head gave logits of shape {tuple(logits.shape)} for {expected} tokens: they have no places in "
+                "the prompt; pass logits_to_keep=1"
+            )
+        full = at_places(logits, self.frame)
+        return full[:, -self.last :] if self.last else full
 
 
 def hidden_at_places(states: tuple[Tensor, ...], frames: dict[int, Frame]) -> tuple[Tensor, ...]:
