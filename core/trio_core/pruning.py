@@ -134,6 +134,4 @@ def _setup(adapter: Adapter, method: Method) -> tuple[Setup, tuple[str, ...]]:
             raise UnsupportedModel(f"{why}; use 'original'")
         notes = (f"{why}: the {positions} positions are kept",)
     tower = adapter.tower() if Signal.ENCODER in method.needs else None
-    # Only flash kernels count a window themselves; elsewhere a mask shows what is inside it.
-    window = adapter.window if "flash" in adapter.attention else None
-    return Setup(adapter, method, positions, tower, num_layers, window), notes
+    return Setup(adapter, method, positions, tower, num_layers, adapter.window), notes

@@ -55,6 +55,7 @@ class Trace:
     stages: the stages that ran.
     visual_tokens[b]: V0, the visual tokens that entered the decoder for sample b; empty for a prompt without pictures.
     num_layers: L, the decoder's depth; 0 before the first prefill.
+    left: returns `places`; None before the first prefill.
     notes: what differs from what was asked, such as a prompt without pictures, which runs dense; and what a method
         tells, such as how long it took to compile.
     """
@@ -63,11 +64,30 @@ class Trace:
     visual_tokens: tuple[int, ...] = ()
     num_layers: int = 0
     notes: tuple[str, ...] = ()
+    left: Callable[[], tuple[Tensor, ...]] | None = field(default=None, repr=False, compare=False)
 
-    def restart(self, visual_tokens: tuple[int, ...], num_layers: int, notes: tuple[str, ...]) -> None:
+    def restart(
+        self,
+        visual_tokens: tuple[int, ...],
+        num_layers: int,
+        notes: tuple[str, ...],
+        left: Callable[[], tuple[Tensor, ...]] | None = None,
+    ) -> None:
         """Forget the last prefill: a new one begins."""
         self.stages.clear()
-        self.visual_tokens, self.num_layers, self.notes = visual_tokens, num_layers, notes
+        self.visual_tokens, self.num_layers, self.notes, self.left = visual_tokens, num_layers, notes, left
+
+    def add_notes(self, *notes: str) -> None:
+        """Add notes, each once."""
+        self.notes = tuple(dict.fromkeys((*self.notes, *notes)))
+
+    @property
+    def places(self) -> tuple[Tensor, ...]:
+        """For each sample [T], the places in the prompt of the tokens that reached the last layer, ascending.
+
+        Text and kept visual tokens are among them. The model's logits at all other places are NaN.
+        """
+        return () if self.left is None else self.left()
 
     @property
     def schedules(self) -> tuple[Schedule, ...]:

@@ -230,7 +230,8 @@ class TestEveryMethod:
                 for layer, (rows, wanted) in enumerate(
                     zip(together.hidden_states[0], alone.hidden_states[0], strict=True)
                 ):
-                    assert holds_in_order(rows[b], wanted[0]), f"hidden state {layer}"
+                    left = wanted[0][~wanted[0].isnan().any(dim=-1)]
+                    assert holds_in_order(rows[b], left), f"hidden state {layer}"
 
     def test_dropping_tokens_changes_the_logits(self, family, attention, name):
         model, one = tiny.model(family, attention), tiny.sample(family)
@@ -318,7 +319,7 @@ def test_all_gradient_modes_agree(family):
     for mode in (torch.no_grad, torch.inference_mode, torch.enable_grad):
         with mode(), prune(model, Trio(retention=0.5, layers=LAYERS)):
             logits.append(model(**one).logits.detach().clone())
-    assert torch.equal(logits[0], logits[1]) and torch.equal(logits[0], logits[2])
+    assert tiny.same(logits[0], logits[1]) and tiny.same(logits[0], logits[2])
     assert all(weights.grad is None for weights in model.parameters())
 
 
@@ -369,11 +370,15 @@ def test_a_placeholder_that_the_model_writes_is_a_word_like_any(family):
 def test_attentions_are_one_a_layer_and_not_the_probes(family):
     model, one = tiny.model(family, "eager"), tiny.sample(family)
     text = one["input_ids"].shape[1] - len(tiny.visual_rows(one))
+
+    def computed(rows: Tensor) -> int:
+        return int((~rows.isnan().any(dim=-1)).sum())
+
     with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)) as trace:
         output = model(**one, output_attentions=True, output_hidden_states=True)
     lengths = [text + v for v in trace.schedules[0].tokens_by_layer]
-    assert [attention.shape[-1] for attention in output.attentions] == lengths
-    assert [hidden.shape[1] for hidden in output.hidden_states[1:]] == lengths
+    assert [computed(attention[0, 0]) for attention in output.attentions] == lengths
+    assert [computed(hidden[0]) for hidden in output.hidden_states[1:]] == lengths
 
 
 # --- the trace -------------------------------------------------------------------------------------------------------

@@ -109,6 +109,11 @@ def unequal_spans(family: str, before: int = 3) -> list[dict[str, Tensor]]:
     return [sample(family, "small", before, after=9 + longer), large]
 
 
+def same(first: Tensor, second: Tensor) -> bool:
+    """Whether two tensors are equal bit by bit, NaN at the same places included."""
+    return torch.allclose(first, second, rtol=0, atol=0, equal_nan=True)
+
+
 def visual_rows(one: dict[str, Tensor]) -> Tensor:
     """[V0] where an unpadded sample's visual tokens stand."""
     ids = one["input_ids"][0]

@@ -24,6 +24,7 @@ from trio_core.engine.frames import Frame
 from trio_core.engine.generate import GuardedGenerate
 from trio_core.engine.order import OrderCheck
 from trio_core.engine.passes import Pass, Setup
+from trio_core.engine.places import HeadAtPlaces, restore
 from trio_core.engine.prefill import Prefill
 from trio_core.engine.prompt import check_run, read_prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
@@ -97,6 +98,7 @@ class Attachment:
         self.running: Pass | None = None
         self.passes = 0
         self.order = OrderCheck()
+        self.head = HeadAtPlaces(self.model)
         self.guarded = GuardedGenerate(self.model, setup.tower)
         self._handles: list[Any] = []
         self._owner: threading.Thread | None = None
@@ -117,6 +119,7 @@ class Attachment:
             self._handles.append(wrapper.register_forward_pre_hook(self.before_compiled))
             self._handles.append(wrapper.register_forward_hook(self.after_compiled))
         self._handles.append(adapter.decoder.register_forward_pre_hook(self.before_decoder, with_kwargs=True))
+        self._handles.append(adapter.decoder.register_forward_hook(self.after_decoder))
         if self.setup.tower is not None:
             self._handles.extend(self.setup.tower.listen())
         for index, layer in enumerate(adapter.layers):
@@ -127,7 +130,7 @@ class Attachment:
 
     def close(self) -> None:
         """Take all hooks back. Pruned caches raise from now on."""
-        self.running = None
+        self._forget_pass()
         if self.setup.tower is not None:
             self.setup.tower.forget()
         cache.close(self._frames_of)
@@ -151,10 +154,13 @@ class Attachment:
     def before_model(self, called: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Decide whether this forward is a prefill; if it is, find the pictures and the budgets."""
         self._claim_thread()
-        self.running = None
+        self._forget_pass()
         self.order.begin_pass()
-        if self.setup.tower is not None and not self.guarded.generating:
-            self.setup.tower.forget()  # pictures that were encoded before this forward
+        if (tower := self.setup.tower) is not None:
+            if not self.guarded.generating:
+                tower.forget()  # pictures that were encoded before this forward
+            elif tower.recorded:
+                tower.copies = self.guarded.copies  # generate() ran the tower, and then repeated the samples
         names = self._parameters if called is self.model else list(signature(called.forward).parameters)
         inputs = dict(zip(names, args, strict=False)) | kwargs
         check_run(self.setup, inputs)
@@ -185,12 +191,21 @@ class Attachment:
         now = self._now()
         now.count(index)
         hidden, rest = (args[0], args[1:]) if args else (kwargs.pop("hidden_states"), ())
+        now.check_arguments(layer, hidden, rest, kwargs)
         if index == 0 and isinstance(now, Prefill) and (filled := kwargs.get("past_key_values")) is not None:
             cache.check_cache(filled)
             # Later steps bring the cache and nothing else: the frames are remembered beside it.
             now.cache, self._frames_of[filled] = filled, now.frames
         hidden, kwargs = now.enter(index, layer, hidden, kwargs)
+        if index + 1 == self.setup.num_layers and isinstance(now, Prefill) and now.misses_logits:
+            self.head.listen(now.frames[index], now.logits_asked)  # not before: methods call the head at their stages
         return (hidden, *rest), kwargs
+
+    @_eager
+    def after_decoder(self, _decoder: nn.Module, _args: Any, output: Any) -> None:
+        """Put hidden states and attention maps, where the caller asked for them, back at their places."""
+        if (now := self.running) is not None and now.prunes and self._is_owner():
+            restore(output, now)
 
     @_eager
     def check_pass(self, _called: nn.Module, _args: Any, _output: Any) -> None:
@@ -198,6 +213,7 @@ class Attachment:
         if self.running is None or not self._is_owner():
             return
         self.running.check_complete()
+        self.head.check_ran()
         self.order.end_pass()
 
     @_eager
@@ -211,7 +227,7 @@ class Attachment:
             return
         if isinstance(self.running, Prefill) and self.running.cache is not None:
             cache.guard(self.running.cache, self.running.frames)
-        self.running = None
+        self._forget_pass()
         if self.setup.tower is not None:
             self.setup.tower.forget()
 
@@ -245,10 +261,20 @@ class Attachment:
         if distributed.is_available() and distributed.is_initialized():
             check_whole(self.model)  # it may have been split inside the context
         prompt = read_prompt(self.setup, inputs, self._schedule)
-        notes = self.notes if prompt.pictures else ("no visual tokens in the prompt: it ran dense", *self.notes)
-        tokens = tuple(len(picture.rows) for picture in prompt.pictures)
-        self.trace.restart(tokens, self.setup.num_layers, notes)
-        return Prefill(self.setup, prompt, self.trace, self.order)
+        if not prompt.pictures and self.guarded.pruned:
+            # Guidance: beside each step that sees the picture, generate() runs one that does not.
+            self.trace.add_notes("a prompt without visual tokens also ran in this generate(): it ran dense")
+        else:
+            notes = self.notes if prompt.pictures else ("no visual tokens in the prompt: it ran dense", *self.notes)
+            tokens = tuple(len(picture.rows) for picture in prompt.pictures)
+            self.trace.restart(tokens, self.setup.num_layers, notes, prompt.frame.places)
+            self.guarded.pruned = self.guarded.generating and bool(prompt.pictures)
+        asked = inputs.get("logits_to_keep") if "logits_to_keep" in self._parameters else 0
+        return Prefill(self.setup, prompt, self.trace, self.order, asked if isinstance(asked, int) else 0)
+
+    def _forget_pass(self) -> None:
+        self.running = None
+        self.head.forget()
 
     def _schedule(self, prompt: PromptSizes) -> Schedule:
         """The schedule of a sample, solved once for each number of visual tokens, and of text tokens if they matter."""

@@ -21,7 +21,7 @@ class Decode(Pass):
     """
 
     def __init__(self, setup: Setup, frames: dict[int, Frame], cached: int):
-        super().__init__(setup, frames)
+        super().__init__(setup, frames, prunes=bool(frames))
         self.cached = cached
 
     @classmethod
@@ -55,9 +55,13 @@ class Decode(Pass):
         frame = self.frames.get(index)
         return self.add(index, hidden, None), self.cut(kwargs, frame, hidden, index)
 
+    def length(self, queries: int) -> int:
+        """Tokens before this step, and the step's own."""
+        return self.cached + queries
+
     def later(self, frame: Frame, hidden: HiddenBSD) -> int:
         """Tokens since the prefill, this step's included."""
-        return self.cached + hidden.shape[1] - frame.full_length
+        return self.length(hidden.shape[1]) - frame.full_length
 
     def place(self, positions: Tensor, frame: Frame) -> Tensor:
         """[B, Q]: the position ids of the step's tokens, less the tokens that their sample dropped."""

@@ -40,6 +40,10 @@ class Frame:
         index, valid, dropped = (part.to(device) for part in (self.index, self.valid, self.dropped))
         return replace(self, index=index, valid=valid, dropped=dropped)
 
+    def places(self) -> tuple[Tensor, ...]:
+        """For each sample [T], the places in the full sequence of the valid tokens that are left, ascending."""
+        return tuple(index[valid] for index, valid in zip(self.index, self.valid, strict=True))
+
     def of_samples(self, samples: Tensor) -> "Frame":
         """The frame of some samples, in the given order. samples: [B'], indices into the batch."""
         samples = samples.to(self.index.device)

@@ -1,7 +1,8 @@
-"""`model.generate` inside a context: assisted decoding is refused at its entry."""
+"""`model.generate` inside a context. Ways to generate that cannot prune, or would prune wrongly, are refused."""
 
+from collections.abc import Callable
 from functools import update_wrapper
-from typing import Any
+from typing import Any, NoReturn
 
 from torch import nn
 
@@ -13,31 +14,42 @@ _ASSISTED = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exi
 
 
 class GuardedGenerate:
-    """`model.generate`, which refuses assisted decoding at its entry.
+    """`model.generate`, which refuses assisted decoding and continuous batching at its entry.
 
     Assisted decoding puts a draft behind the prompt before the prefill, so that pruning would depend on the draft.
+    Continuous batching runs the model in a thread of the library, which would swallow our refusal.
 
     tower: the vision tower that the method looks into, or None. generate() may run it before the model's forward.
     generating: whether a generate() is running.
+    pruned: whether it has run a prompt with pictures.
+    copies: how often it repeats each sample.
     """
 
     def __init__(self, model: nn.Module, tower: Tower | None):
         self.model = model
         self.tower = tower
         self.generating = False
-        self.before = vars(model).get("generate")
+        self.pruned = False
+        self.copies = 1
         self.generate = getattr(model, "generate", None)
+        self.before: dict[str, Any] = {}
 
     def install(self) -> None:
-        """Stand in for the model's method."""
+        """Stand in for the model's methods."""
         if self.generate is not None:
             update_wrapper(self, self.generate)
-            vars(self.model)["generate"] = self
+            self._replace("generate", self)
+            self._replace("init_continuous_batching", _refuse_continuous_batching)
+
+    def _replace(self, name: str, stand_in: Callable[..., Any]) -> None:
+        self.before[name] = vars(self.model).get(name)
+        vars(self.model)[name] = stand_in
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Generate as the model does. Raises UnsupportedInput for assisted decoding."""
+        """Generate as the model does. Raises UnsupportedInput for assisted decoding and continuous batching."""
         config = kwargs.get("generation_config") or (args[1] if len(args) > 1 else None)
-        for source in (kwargs, *(vars(c) for c in (config, getattr(self.model, "generation_config", None)) if c)):
+        sources = (kwargs, *(vars(c) for c in (config, getattr(self.model, "generation_config", None)) if c))
+        for source in sources:
             if name := next((name for name in _ASSISTED if source.get(name)), None):
                 raise UnsupportedInput(
                     f"{name}: assisted decoding puts a draft behind the prompt before the prefill, and pruning would "
@@ -46,17 +58,26 @@ class GuardedGenerate:
         assert self.generate is not None
         if self.tower is not None:
             self.tower.forget()
-        self.generating = True
+        repeats = ("num_beams", "num_return_sequences")
+        self.copies = max(next((source[n] for source in sources if source.get(n)), 1) for n in repeats)
+        self.generating, self.pruned = True, False
         try:
             return self.generate(*args, **kwargs)
         finally:
-            self.generating = False
+            self.generating = self.pruned = False
 
     def remove(self) -> None:
-        """Take the guard back."""
-        if self.generate is None:
-            return
-        if self.before is None:
-            vars(self.model).pop("generate", None)
-        else:
-            vars(self.model)["generate"] = self.before
+        """Take the guards back."""
+        for name, before in self.before.items():
+            if before is None:
+                vars(self.model).pop(name, None)
+            else:
+                vars(self.model)[name] = before
+
+
+def _refuse_continuous_batching(*_args: Any, **_kwargs: Any) -> NoReturn:
+    """In place of the method that every way to continuous batching calls before its thread starts."""
+    raise UnsupportedInput(
+        "continuous batching (generate_batch, cache_implementation='paged'): its paged cache cannot hold different "
+        "numbers of tokens in different layers, and its prompts have no pictures; call generate() inside prune()"
+    )

@@ -1,12 +1,13 @@
 """What a prefill and a decode step have in common: at each layer they cut masks and positions to the tokens left."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
+from transformers.utils.generic import TransformersKwargs
 
 from trio_core.engine.cache import window
 from trio_core.engine.frames import Frame, cut_mask, take_rows
@@ -19,6 +20,15 @@ from trio_core.tensors import HiddenBSD, LeftBSD
 Kwargs = dict[str, Any]
 """The keyword arguments of a decoder layer."""
 
+_KNOWN = {
+    *("attention_mask", "position_ids", "position_embeddings"),  # cut to the tokens left
+    *("past_key_values", "use_cache", "num_items_in_batch"),  # without an entry for each token
+    *("output_attentions", "output_hidden_states", "output_router_logits"),
+}
+"""The keyword arguments of a layer that we can cut, and those that do not speak of the sequence."""
+_OF_THE_SEQUENCE = TransformersKwargs.__annotations__.keys() - _KNOWN
+"""The library's other arguments for layers. They describe the full sequence, as `cu_seq_lens_q` and `is_causal` do."""
+
 
 @dataclass(frozen=True)
 class Setup:
@@ -29,7 +39,7 @@ class Setup:
     positions: whether kept tokens keep their position ids in this family, or are renumbered.
     tower: the vision tower that the method looks into, or None.
     num_layers: L.
-    window: the sliding window of a flash kernel, which counts tokens itself; None elsewhere, where a mask decides.
+    window: the smallest sliding window of any layer. A flash kernel counts its tokens itself; elsewhere a mask decides.
     """
 
     adapter: Adapter
@@ -44,13 +54,15 @@ class Pass(ABC):
     """One forward of the whole model.
 
     frames[i]: the frame that decoder layer i runs in; absent where it runs on all tokens.
+    prunes: whether a layer of this pass sees fewer tokens than the sequence has.
     layers_run: how many decoder layers have begun.
     additions[i]: [B, S, D], what the model adds to the input of layer i (DeepStack).
     """
 
-    def __init__(self, setup: Setup, frames: dict[int, Frame]):
+    def __init__(self, setup: Setup, frames: dict[int, Frame], *, prunes: bool):
         self.setup = setup
         self.frames = frames
+        self.prunes = prunes
         self.layers_run = 0
         self.additions: dict[int, Tensor] = {}
         # By frame, source and window: many layers share their masks and positions.
@@ -68,10 +80,33 @@ class Pass(ABC):
     def place(self, positions: Tensor, frame: Frame) -> Tensor:
         """[B, T]: the position ids of the tokens that a layer runs on."""
 
+    @abstractmethod
+    def length(self, queries: int) -> int:
+        """Tokens of the full sequence, cached and dropped ones included. queries: those that a layer runs on."""
+
     @property
     def is_prefill(self) -> bool:
         """Whether this pass fills an empty cache."""
         return False
+
+    def check_arguments(self, layer: nn.Module, hidden: HiddenBSD, rest: tuple[Any, ...], kwargs: Kwargs) -> None:
+        """Raise UnsupportedInput for an argument of a layer that describes the full sequence and that we cannot cut.
+
+        rest: the arguments by position behind the hidden states.
+        """
+        if not self.prunes or not (rest or kwargs.keys() - _KNOWN):
+            return
+        by_position = {f"argument {place} of {type(layer).__name__}": part for place, part in enumerate(rest, start=2)}
+        length = self.length(hidden.shape[1])
+        sizes = {length, hidden.shape[0] * length}
+        for name, value in (by_position | kwargs).items():
+            if value is None or name in _KNOWN:
+                continue
+            if name in _OF_THE_SEQUENCE or any(sizes & {*part.shape} for part in _tensors(value)):
+                raise UnsupportedInput(
+                    f"{name}: it describes the full sequence, and we cannot fit it to layers that see fewer than its "
+                    f"{length} tokens; leave it out"
+                )
 
     def count(self, index: int) -> None:
         """Raise UnsupportedInput unless each layer runs once, in order. index: 0-based, of the layer that begins."""
@@ -137,11 +172,11 @@ class Pass(ABC):
         return self._cuts[key][1]
 
     def _check_window(self, length: int) -> None:
-        if self.setup.window is not None and length > self.setup.window:
+        attention = self.setup.adapter.attention
+        if self.setup.window is not None and length > self.setup.window and "flash" in attention:
             raise UnsupportedInput(
                 f"a sliding window of {self.setup.window} tokens in a sequence of {length}: "
-                f"{self.setup.adapter.attention} would count only the tokens that are left; load the model with sdpa "
-                "or eager"
+                f"{attention} would count only the tokens that are left; load the model with sdpa or eager"
             )
 
     def _renumbered_rotary(self, positions: Tensor | None, hidden: HiddenBSD, index: int) -> tuple[Tensor, Tensor]:
@@ -150,3 +185,12 @@ class Pass(ABC):
         if positions is None:
             raise UnsupportedModel(f"{adapter.family} passes no position ids to its layers: use positions 'original'")
         return adapter.rotary(hidden, positions, index)
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors in an argument: itself, or those in a list, a tuple or a dictionary."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _tensors(part)

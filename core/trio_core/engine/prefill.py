@@ -29,16 +29,20 @@ class Prefill(Pass):
 
     pictures: where the visual tokens stand now, one for each sample; empty where there are none.
     lengths[b]: tokens left in sample b, text included.
+    logits_asked: how many last places the caller wants logits of; 0 for all.
+    misses_logits: whether the model computes no logits at some of these places.
     cache: what it fills, or None.
     embeddings: what entered the decoder, for a method that asks for it.
     previous: the layer that has just run, for a method that asks for it.
     """
 
-    def __init__(self, setup: Setup, prompt: Prompt, trace: Trace, order: OrderCheck):
-        super().__init__(setup, {})
+    def __init__(self, setup: Setup, prompt: Prompt, trace: Trace, order: OrderCheck, logits_asked: int):
+        super().__init__(setup, {}, prunes=prompt.prunes)
         self.whole = prompt.frame
         self.pictures = prompt.pictures
         self.lengths = prompt.lengths
+        self.logits_asked = logits_asked
+        self.misses_logits = prompt.prunes and not 0 < logits_asked <= prompt.text_at_end
         self.trace = trace
         self.order = order
         self.stage_layers = {layer for picture in prompt.pictures for layer in picture.schedule.layers}
@@ -67,6 +71,11 @@ class Prefill(Pass):
         if Signal.LAYERS in needs and index + 1 in self.stage_layers:
             self.previous = self._call(layer, hidden.to(device_of(layer, hidden)), cut)
         return hidden, cut
+
+    def length(self, queries: int) -> int:
+        """Tokens of the prompt."""
+        del queries
+        return self.whole.full_length
 
     def later(self, frame: Frame, hidden: HiddenBSD) -> int:
         """None: the queries of a prefill are the frame's own tokens."""
@@ -104,6 +113,7 @@ class Prefill(Pass):
         with span("compaction"):
             self.lengths = [n - len(p.rows) + p.budget for n, p in zip(self.lengths, pictures, strict=True)]
             rows, smaller, self.pictures = shrink(current, pictures, selection.kept, self.lengths)
+            self.trace.left = smaller.places
             hidden = take_rows(hidden, rows)
             if selection.features is not None:
                 for sample, (picture, merged) in enumerate(zip(self.pictures, selection.features, strict=True)):
@@ -197,7 +207,7 @@ class Prefill(Pass):
         """
         rating, merges, merged = None, False, None
         if selection is not None:
-            self.trace.notes = tuple(dict.fromkeys((*self.trace.notes, *selection.notes)))
+            self.trace.add_notes(*selection.notes)
             merges = selection.features is not None
             if selection.scores is not None:
                 rating = partial(_scores_on_picture, selection.scores, pictures)

@@ -18,6 +18,8 @@ from trio_core.tensors import MaskBS, to_device
 
 PRUNABLE_ATTENTION = ("eager", "sdpa", "flex_attention")
 """Attention implementations whose masks we cut, beside every kind of flash attention."""
+NOT_LABELLED = -100
+"""The label of a token that the library's losses leave out."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,18 @@ class Prompt:
     pictures: one for each sample; empty for a prompt without visual tokens.
     lengths[b]: tokens of sample b, padding left out.
     frame: of all tokens.
+    text_at_end: how many of the last places have a token of text in every sample. No stage drops these.
     """
 
     pictures: tuple[Picture, ...]
     lengths: list[int]
     frame: Frame
+    text_at_end: int = 0
+
+    @property
+    def prunes(self) -> bool:
+        """Whether a stage drops tokens of some sample."""
+        return any(picture.schedule.budgets[-1] < len(picture.rows) for picture in self.pictures)
 
 
 def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[PromptSizes], Schedule]) -> Prompt:
@@ -44,12 +53,14 @@ def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[Pro
     input_ids, valid = _ids_and_padding(inputs)
     visual = setup.adapter.visual_tokens(input_ids) & valid
     candidates = setup.method.candidates(visual, valid)
+    by_place = _documents(setup, inputs), _predicting(inputs)
     # Here the host waits for the device: the places of the pictures and the lengths fix every later shape.
-    visual_BS, candidates_BS, valid_BS = torch.stack([visual, candidates, valid]).cpu()
+    marks = [mark if mark is not None else torch.zeros_like(visual) for mark in (visual, candidates, valid, *by_place)]
+    visual_BS, candidates_BS, valid_BS, begins_BS, predicting_BS = torch.stack(marks).cpu()
     lengths, frame = valid_BS.sum(dim=1).tolist(), Frame.of_all(valid)
     if not visual_BS.any():
         return Prompt((), lengths, frame)
-    pictures, unpadded = [], min(lengths) == input_ids.shape[1]
+    pictures, unpadded, text_at_end = [], min(lengths) == input_ids.shape[1], input_ids.shape[1]
     for sample, candidate in enumerate(candidates_BS):
         if not visual_BS[sample].any():
             raise UnsupportedInput(
@@ -62,6 +73,8 @@ def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[Pro
             raise UnsupportedInput(
                 f"sample {sample} of the batch ends with its picture: pass the text behind it in the same forward"
             )
+        behind = input_ids.shape[1] - 1 - int(rows[-1])
+        text_at_end = min(text_at_end, behind if text_after == behind else 0)
         number = torch.arange(len(rows), device=input_ids.device)
         schedule = schedule_of(PromptSizes(len(rows), lengths[sample] - len(rows), text_after))
         side_by_side = unpadded and int(rows[-1] - rows[0]) + 1 == len(rows)
@@ -75,9 +88,16 @@ def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[Pro
                 first=int(rows[0]) if side_by_side else None,
             )
         )
-    if any(picture.schedule.budgets[-1] < len(picture.rows) for picture in pictures):
-        _check_by_position(inputs)
-    return Prompt(tuple(pictures), lengths, frame)
+    prompt = Prompt(tuple(pictures), lengths, frame, text_at_end)
+    if prompt.prunes:
+        _check_by_position(inputs, predicting_BS & (candidates_BS | ~valid_BS))
+        if unpadded and begins_BS.any():
+            raise UnsupportedInput(
+                f"position_ids that begin anew at place {int(begins_BS.nonzero()[0, 1])}: {setup.adapter.attention} "
+                "tells packed documents apart by them and cannot once tokens are dropped; give each document a row of "
+                "its own, or load the model with sdpa or eager"
+            )
+    return prompt
 
 
 def check_run(setup: Setup, inputs: dict[str, Any]) -> None:
@@ -115,15 +135,43 @@ def _ids_and_padding(inputs: dict[str, Any]) -> tuple[Tensor, MaskBS]:
     return input_ids, mask.to(input_ids.device, torch.bool)
 
 
-def _check_by_position(inputs: dict[str, Any]) -> None:
-    """Refuse arguments that speak of positions in the full sequence: the logits of a pruned prefill have fewer."""
-    if inputs.get("labels") is not None:
+def _documents(setup: Setup, inputs: dict[str, Any]) -> MaskBS | None:
+    """[1, S]: True where a flash kernel would see a new document: where a position is not the last one's successor.
+
+    None where it does not look at position ids. It looks in a batch of one, and at the text's axis of several.
+    """
+    positions, ids = inputs.get("position_ids"), inputs["input_ids"]
+    if "flash" not in setup.adapter.attention or len(ids) > 1 or not isinstance(positions, Tensor):
+        return None
+    if positions.ndim == 3:
+        if len(positions) < 4:
+            return None
+        positions = positions[0]
+    steps = positions.diff(prepend=positions[:, :1] - 1)
+    return (steps != 1).to(ids.device).expand_as(ids)
+
+
+def _predicting(inputs: dict[str, Any]) -> MaskBS | None:
+    """[B, S]: True at the places whose logits predict a labelled token. None without labels for each token."""
+    labels, ids = inputs.get("labels"), inputs["input_ids"]
+    if not isinstance(labels, Tensor) or labels.shape != ids.shape:
+        return None
+    return (labels != NOT_LABELLED).to(ids.device).roll(-1, dims=1).index_fill(1, ids.new_tensor([ids.shape[1] - 1]), 0)
+
+
+def _check_by_position(inputs: dict[str, Any], without_logits: MaskBS) -> None:
+    """Refuse arguments that ask for the logits of tokens that may be dropped.
+
+    without_logits: [B, S], True at visual tokens and padding whose logits the labels ask for.
+    """
+    if without_logits.any():
+        sample, place = without_logits.nonzero()[0].tolist()
         raise UnsupportedInput(
-            "labels: a pruned prefill returns logits for the tokens that are left, which the labels do not match; "
-            "leave labels out and compute the loss from the logits of the text"
+            f"labels: the token at place {place + 1} of sample {sample} is predicted from a visual token, which may be "
+            f"dropped, or from padding; set its label to {NOT_LABELLED}"
         )
     if isinstance(inputs.get("logits_to_keep"), Tensor):
         raise UnsupportedInput(
             "logits_to_keep as a tensor: it names places of the full sequence, and a pruned prefill has fewer; pass "
-            "the number of last tokens"
+            "the number of last tokens, or leave it out and take the rows from the logits"
         )

@@ -31,7 +31,7 @@ class ClipTower(Tower):
         self.project = project
 
     def listen(self) -> list[Any]:
-        """Record the queries, keys and output of the layer, and the queries and keys of the last one."""
+        """Record what the layer and the last one make, and what the projector reads."""
         attention, last = (cast(Any, layer).self_attn for layer in (self.layer, self.last))
         modules = {
             "query": attention.q_proj,
@@ -40,16 +40,29 @@ class ClipTower(Tower):
             "last_query": last.q_proj,
             "last_key": last.k_proj,
         }
-        return [module.register_forward_hook(self.recorder(name)) for name, module in modules.items()]
+        reading = cast(nn.Module, self.project).register_forward_pre_hook(self._record_features)
+        return [reading, *(module.register_forward_hook(self.recorder(name)) for name, module in modules.items())]
+
+    def _record_features(self, _module: nn.Module, args: tuple[Any, ...]) -> None:
+        self.recorded["features"] = args[0]
 
     def places(self, crops: int, patches: int) -> Tensor:
         """[V]: the patch of each visual token of the batch, as crop · patches + patch; −1 for a newline token."""
         return torch.arange(crops * patches)
 
     def make_encoder(self, recorded: dict[str, Any], visual_tokens: list[int]) -> Encoder:
-        """An Encoder of the record. Raises UnsupportedInput where the prompt has more or fewer visual tokens."""
+        """An Encoder of the record.
+
+        Raises UnsupportedInput where the projector read other features than the layer's patches, and where the prompt
+        has more or fewer visual tokens.
+        """
         heads: int = cast(Any, self.layer).self_attn.num_heads
         hidden_CSD = recorded["hidden"]
+        if not _same(recorded.get("features"), hidden_CSD[:, 1:]):
+            raise UnsupportedInput(
+                "vision_feature_layer or vision_feature_select_strategy is not what it was when the context opened: "
+                "the projector read other features than the method sees; set both in the configuration before prune()"
+            )
         key_CSHE = recorded["key"].unflatten(-1, (heads, -1))
         patches = hidden_CSD.shape[1] - 1
         places = self.places(len(hidden_CSD), patches)
@@ -73,6 +86,13 @@ class ClipTower(Tower):
             project=self.project,
             attend_last=attend_last,
         )
+
+
+def _same(features: Tensor | None, patches: Tensor) -> bool:
+    """Whether two tensors have the same values. Where they share memory, no value is read."""
+    if features is None or features.shape != patches.shape:
+        return False
+    return features.data_ptr() == patches.data_ptr() or torch.equal(features, patches.to(features))
 
 
 def _cls_row(query_CSD: Tensor, key_CSD: Tensor, heads: int) -> Tensor:

@@ -6,7 +6,7 @@ attention that a method asks for are computed from these, so the tower never has
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -90,6 +90,8 @@ class Tower(ABC):
         """What the tower's modules put out in this forward of the model, by a name of ours."""
         self.names: set[str] = set()
         """What the hooks of a whole tower record."""
+        self.copies = 1
+        """How often generate() repeats each sample behind the tower: for beams, or for several answers."""
 
     @abstractmethod
     def listen(self) -> list[Any]:
@@ -104,13 +106,18 @@ class Tower(ABC):
         module ran without its hooks.
         """
         if not self.recorded:
-            raise UnsupportedInput("no picture went through the vision tower: pass pixel_values with the prompt")
+            raise UnsupportedInput(
+                "no picture went through the vision tower in this forward: pass pixel_values with the prompt, and let "
+                "generate() use a cache (without one each step is a prefill, and the tower runs in the first one only)"
+            )
         if missing := self.names - self.recorded.keys():
             raise UnsupportedModel(
                 f"the vision tower ran code that was compiled without prune()'s hooks, so its {sorted(missing)[0]!r} "
                 "is not known: compile it in the context of one prune(), or not at all"
             )
-        encoder = self.make_encoder(self.recorded, visual_tokens)
+        encoder = self.make_encoder(self.recorded, visual_tokens[:: self.copies])
+        if self.copies > 1:
+            encoder = replace(encoder, places=tuple(part for part in encoder.places for _ in range(self.copies)))
         self.forget()
         return encoder
 
@@ -120,7 +127,7 @@ class Tower(ABC):
 
     def forget(self) -> None:
         """Empty the record at the end of a forward, also of one that failed."""
-        self.recorded = {}
+        self.recorded, self.copies = {}, 1
 
     def recorder(self, name: str) -> Callable[..., None]:
         """A forward hook that records a module's output under `name`."""

@@ -3,6 +3,7 @@
 Shapes: S patches of a picture, R rows of them at a time, H heads, E head width.
 """
 
+from copy import copy
 from typing import Any, cast
 
 import torch
@@ -35,6 +36,12 @@ class QwenTower(Tower):
         self.visual = cast(Any, visual)
         self.block = self.visual.blocks[block]
         self.window = window
+        self.layout = self._layout()
+
+    def _layout(self) -> dict[str, Any]:
+        """What the tower is told about its patches. `block` and `window` follow from it."""
+        names = ("window_size", "patch_size", "spatial_merge_size", "fullatt_block_indexes")
+        return {name: copy(getattr(self.visual, name, None)) for name in names}
 
     def listen(self) -> list[Any]:
         """Record the sizes of the pictures, the block's queries, keys and rotation, and the merger's output."""
@@ -56,8 +63,15 @@ class QwenTower(Tower):
         """An Encoder of the record, in raster order.
 
         Raises UnsupportedInput where the prompt has more or fewer visual tokens than the tower made. That is so where
-        a batch has pictures and videos: the tower runs once for each kind, and we record the latest run.
+        a batch has pictures and videos: the tower runs once for each kind, and we record the latest run. Also where the
+        tower's layout changed inside the context.
         """
+        for name, value in self._layout().items():
+            if value != self.layout[name]:
+                raise UnsupportedInput(
+                    f"{name} {value} of the vision tower: it was {self.layout[name]} when the context opened; set it "
+                    "before prune()"
+                )
         side, merged, qkv = self.visual.spatial_merge_size, recorded["merged"], recorded["qkv"]
         frames = [(h // side, w // side) for time, h, w in recorded["grids"].tolist() for _ in range(time)]
         sizes = [height * width for height, width in frames]

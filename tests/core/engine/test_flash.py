@@ -18,7 +18,7 @@ from transformers import (
 from transformers.integrations.flash_attention import flash_attention_forward
 from transformers.masking_utils import flash_attention_mask
 
-from tests.core import tiny
+from tests.core import reference, tiny
 from tests.core.models.test_families import TOKENS, check, windowed
 from tests.core.test_pruning import LAYERS, check_against_reference, check_second_turn
 from trio_core import Trio, UnsupportedInput, prune
@@ -132,6 +132,58 @@ class TestWindow:
             model.generate(**one, max_new_tokens=3, min_new_tokens=3)
         with prune(model, "random", retention=1.0):
             model.generate(**one, max_new_tokens=3, min_new_tokens=3)
+
+
+class TestPacked:
+    """The library finds packed documents by position ids that begin anew, or gets their offsets from the caller."""
+
+    @staticmethod
+    def inputs() -> dict:
+        one = tiny.sample("llava")
+        first = one["input_ids"].shape[1] - 6
+        return one | {"position_ids": torch.cat([torch.arange(first), torch.arange(6)])[None]}
+
+    def test_the_library_would_take_them_for_packed(self):
+        with pytest.raises(AssertionError, match="packed"):
+            tiny.model("llava", NAME)(**self.inputs(), use_cache=False)
+
+    @pytest.mark.parametrize("name", ["trio", "visionzip"])
+    def test_are_refused_where_tokens_are_dropped(self, name):
+        model = tiny.model("llava", NAME)
+        says = rf"^position_ids that begin anew at place 39: {NAME} tells packed .* load the model with sdpa or eager$"
+        with pytest.raises(UnsupportedInput, match=says), prune(model, name, retention=0.5):
+            model(**self.inputs(), use_cache=False)
+
+    def test_are_the_librarys_own_matter_at_full_retention(self):
+        model = tiny.model("llava", NAME)
+        with pytest.raises(AssertionError, match="packed"), prune(model, "random", retention=1.0):
+            model(**self.inputs(), use_cache=False)
+
+    @pytest.mark.parametrize("axes", [3, 4])
+    def test_only_the_texts_axis_counts(self, axes):
+        """Of four axes the first one is the text's. Without it, a layer gets no position ids."""
+        one = tiny.sample("qwen2_5_vl")
+        model, positions = tiny.model("qwen2_5_vl", NAME), reference.position_ids(one)[:, None]
+        text = torch.arange(positions.shape[-1])[None, None]
+        with torch.no_grad(), prune(model, METHOD) as trace:
+            model(**one, position_ids=torch.cat([text, positions]) if axes == 4 else positions)
+        assert len(trace.stages) == len(LAYERS)
+
+    def test_offsets_are_refused_by_name(self):
+        one, offsets = tiny.sample("llava"), torch.tensor([0, 39, 45], dtype=torch.int32)
+        model, lengths = tiny.model("llava", NAME), {"max_length_q": 39, "max_length_k": 39}
+        with pytest.raises(UnsupportedInput, match=r"^cu_seq_lens_q: .* leave it out$"), prune(model, METHOD):
+            model(**one, cu_seq_lens_q=offsets, cu_seq_lens_k=offsets, **lengths, use_cache=False)
+
+
+def test_a_window_counts_also_where_flash_is_set_inside_the_context():
+    one = tiny.sample("gemma3")
+    model = windowed("gemma3", "sdpa", one["input_ids"].shape[1] - 1)
+    with torch.no_grad(), prune(model, METHOD):
+        model(**one)
+        model.config.get_text_config()._attn_implementation = NAME
+        with pytest.raises(UnsupportedInput, match=r"^a sliding window of \d+ tokens in a sequence of \d+: "):
+            model(**one)
 
 
 @pytest.mark.parametrize("family", tiny.BY_HAND)

@@ -64,7 +64,9 @@ def test_collect_makes_the_encoder_once_and_empties_the_record():
     output = tower.linear(torch.ones(1, 1))
     tower.collect([5, 1])
     assert tower.given[0] is output
-    with pytest.raises(UnsupportedInput, match="no picture went through the vision tower: pass pixel_values"):
+    with pytest.raises(
+        UnsupportedInput, match="no picture went through the vision tower in this forward: pass pixel_values"
+    ):
         tower.collect([5, 1])
     tower.linear(torch.ones(1, 1))
     tower.forget()

@@ -93,6 +93,20 @@ def shortened(trace: Trace, one: Inputs, written: Sequence[int] = (), row: int =
         return [decoder.logits(run.prefill[-1]), *(decoder.logits(outputs[-1]) for outputs in run.decode)]
 
 
+def rows_left(trace: Trace, one: Inputs, logits: Tensor, row: int = 0, side: str = "left") -> Tensor:
+    """[S', V]: the rows of a sample's logits [S, V] whose tokens are left. All other rows must be NaN, and only these.
+
+    row: of the sample in the batch. side: where the batch is padded.
+    """
+    padding = len(logits) - one["input_ids"].shape[1]
+    left = reference.kept_rows(one, trace.stages[-1].kept[row].cpu()) + (padding if side == "left" else 0)
+    dropped = torch.ones(len(logits), dtype=torch.bool).index_fill(0, left, False)
+    assert padding >= 0 and torch.equal(logits.isnan().any(dim=-1), dropped), "a token that is left has no logits"
+    assert logits[dropped].isnan().all(), "a dropped token has logits"
+    assert torch.equal(trace.places[row].cpu(), left), "the trace names other places"
+    return logits[left]
+
+
 def layer_by_layer(model: Any, one: Inputs, trace: Trace) -> Tensor:
     """[1, S', V] logits of the model's own layers, called one after another on hidden states that are cut by hand.
 
@@ -120,9 +134,9 @@ def layer_by_layer(model: Any, one: Inputs, trace: Trace) -> Tensor:
 
 
 def near(actual: Tensor, expected: Tensor, share: float = 1e-4) -> bool:
-    """Whether two logits differ by no more than a share of the largest one."""
-    actual = actual.float()
-    return actual.shape == expected.shape and bool((actual - expected).abs().max() <= share * expected.abs().max())
+    """Whether two logits differ by no more than a share of the largest one. Both have the same rows of NaN."""
+    actual, bound = actual.float(), share * expected.nan_to_num().abs().max().item()
+    return actual.shape == expected.shape and torch.allclose(actual, expected, rtol=0, atol=bound, equal_nan=True)
 
 
 def prefill_is_right(
@@ -135,7 +149,8 @@ def prefill_is_right(
     counts = dropped(trace)
     if same:
         assert kept(trace) == plain_kept(), "the plain model keeps other tokens"
-    assert near(logits[0], shortened(trace, one, plain=plain)[0], share), "the logits are not the shortened sequence's"
+    left = rows_left(trace, one, logits[0])
+    assert near(left, shortened(trace, one, plain=plain)[0], share), "the logits are not the shortened sequence's"
     tokens = "the plain model's tokens are kept; " if same else ""
     return f"{counts}; {tokens}the logits are those of the physically shortened sequence."
 

@@ -6,11 +6,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.core import tiny
+from tests.core import reference, tiny
 from tests.core.support import bench
 from tests.core.support.rows import Group
 from trio_core import prune
 from trio_core.models.llava import Llava
+from trio_core.trace import Trace
 
 GROUP = Group("Calls and changes of the model")
 
@@ -45,24 +46,65 @@ def by_position() -> str:
     return bench.prefill_is_right(trace, one, logits)
 
 
+def stages_of(trace: Trace, one: bench.Inputs) -> dict[int, torch.Tensor]:
+    """The places that each stage left."""
+    return {stage.layer: reference.kept_rows(one, stage.kept[0]) for stage in trace.stages}
+
+
+def places_at(trace: Trace, one: bench.Inputs, index: int) -> torch.Tensor:
+    """The places that layer `index` (0-based) ran on."""
+    every = torch.arange(one["input_ids"].shape[1])
+    return next((left for layer, left in reversed(stages_of(trace, one).items()) if layer <= index), every)
+
+
 @GROUP.works("`output_hidden_states=True`")
 def hidden_states() -> str:
     trace, output, one = called(output_hidden_states=True)
     said = bench.prefill_is_right(trace, one, output.logits)
-    text = one["input_ids"].shape[1] - len(tiny.visual_rows(one))
-    lengths = [text + left for left in trace.schedules[0].tokens_by_layer]
-    assert [hidden.shape[1] for hidden in output.hidden_states[1:]] == lengths
-    return f"{said[:-1]}; each layer's hidden states have the length that it ran with."
+    run = reference.run(tiny.model("llava"), one, stages_of(trace, one))
+    assert len(output.hidden_states) == len(run.prefill) + 1
+    for index, (hidden, right) in enumerate(zip(output.hidden_states[1:-1], run.prefill, strict=False)):
+        computed = ~hidden[0].isnan().any(dim=-1)
+        assert torch.equal(computed.nonzero().squeeze(1), places_at(trace, one, index)), "a row at another place"
+        assert bench.near(hidden[0, computed], right), "another hidden state"
+    return (
+        f"{said[:-1]}, and so are each layer's hidden states, at the prompt's places; rows of dropped tokens are NaN."
+    )
 
 
 @GROUP.works("`output_attentions=True` with eager attention")
 def attentions() -> str:
     trace, output, one = called("eager", output_attentions=True)
     said = bench.prefill_is_right(trace, one, output.logits)
-    text = one["input_ids"].shape[1] - len(tiny.visual_rows(one))
-    lengths = [text + left for left in trace.schedules[0].tokens_by_layer]
-    assert [weights.shape[-1] for weights in output.attentions] == lengths
-    return f"{said[:-1]}; one attention map a layer, over the tokens that it ran with."
+    length = one["input_ids"].shape[1]
+    for index, weights in enumerate(output.attentions):
+        left = places_at(trace, one, index)
+        assert weights.shape[2:] == (length, length)
+        assert torch.allclose(weights[0][:, left][:, :, left].sum(dim=-1), torch.tensor(1.0)), "weight at another place"
+        assert int(weights.isnan().any(dim=-1)[0, 0].sum()) == length - len(left), "a dropped token attends"
+    return (
+        f"{said[:-1]}; each layer's attention map has the prompt's places: dropped keys get 0, dropped queries are NaN."
+    )
+
+
+@GROUP.works("The score of an answer, `logits[:, P-1:-1]` behind a prompt of P tokens, as evaluation harnesses take it")
+def scored_answer() -> str:
+    trace, output, one = called()
+    prompt = one["input_ids"].shape[1] - 4
+    answer = one["input_ids"][0, prompt:]
+    rows = output.logits[0, prompt - 1 : -1].log_softmax(dim=-1)
+    right = bench.shortened(trace, one)[0][-5:-1].log_softmax(dim=-1)
+    assert bench.near(rows.gather(1, answer[:, None]), right.gather(1, answer[:, None]))
+    return f"{bench.dropped(trace)}; the score of 4 tokens is that of the physically shortened sequence."
+
+
+@GROUP.works("`logits_to_keep=20`: places of the picture are among them")
+def logits_of_the_picture() -> str:
+    trace, output, one = called(logits_to_keep=20)
+    whole = called()[1].logits
+    assert output.logits.shape[1] == 20 and bench.near(output.logits, whole[:, -20:])
+    bench.rows_left(trace, one, whole[0])
+    return f"{bench.dropped(trace)}; the rows are the last 20 of the prompt's logits, NaN at dropped tokens."
 
 
 @GROUP.works("`logits_to_keep=3`")
@@ -249,7 +291,7 @@ def hooked(inside: bool) -> str:
         logits = bench.forward(model, one).logits
     with torch.no_grad():
         right = bench.layer_by_layer(model, one, trace)
-    assert bench.near(logits[0], right[0])
+    assert bench.near(bench.rows_left(trace, one, logits[0]), right[0])
     return f"{bench.dropped(trace)}; the logits are those of the same layers and hooks on a sequence shortened by hand."
 
 
@@ -273,7 +315,7 @@ def pre_hooks() -> str:
         logits = bench.forward(model, one).logits
     with torch.no_grad():
         right = bench.layer_by_layer(model, one, trace)
-    assert bench.near(logits[0], right[0])
+    assert bench.near(bench.rows_left(trace, one, logits[0]), right[0])
     return f"{bench.dropped(trace)}; the logits are those of the same layers and hooks on a sequence shortened by hand."
 
 

@@ -1,6 +1,5 @@
 """generate(): its modes, its streamers, and what stands around it."""
 
-import copy
 from functools import cache
 from threading import Thread
 from typing import Any
@@ -70,6 +69,49 @@ def no_cache() -> str:
     return f"{bench.dropped(trace)}; the logits of {len(written)} new tokens are those of the shortened sequence."
 
 
+@GROUP.works("Beam search with a method that looks into the tower (VisionZip): generate() runs the tower once")
+def beams_behind_the_tower() -> str:
+    model, one = bench.model(), bench.sample()
+    prompt = one["input_ids"].shape[1]
+    with prune(model, "visionzip", retention=0.5) as trace:
+        output = bench.generate(model, one, num_beams=3, length_penalty=0.0, output_scores=True)
+        counts = bench.dropped(trace, (0,))
+        beams = [stage.tolist() for stage in trace.stages[0].kept]
+        # VisionZip looks at the picture alone, so that a longer prompt keeps the same tokens.
+        longer = {"input_ids": output.sequences, "attention_mask": torch.ones_like(output.sequences)}
+        logits = bench.forward(model, {**one, **longer}).logits
+        alone = trace.stages[0].kept[0].tolist()
+    chances = logits[0, prompt - 1 : -1].log_softmax(dim=-1)
+    total = chances.gather(1, output.sequences[0, prompt:, None]).sum()
+    assert beams == [alone] * 3, "a beam keeps other tokens"
+    assert torch.allclose(output.sequences_scores[0], total, rtol=1e-5, atol=1e-4), "the beam has another probability"
+    return f"{counts}; each beam keeps them, and the best one has the probability of one pruned forward over it."
+
+
+@GROUP.refused("`use_cache=False` with VisionZip: generate() runs the tower in the first step only")
+def no_cache_behind_the_tower() -> str:
+    model, one = bench.model(), bench.sample()
+    with prune(model, "visionzip", retention=0.5):
+        bench.generate(model, one, use_cache=False)
+    raise AssertionError("not refused")
+
+
+@GROUP.refused("`model.generate_batch(...)`")
+def continuous_batching() -> str:
+    model: Any = bench.model()
+    with prune(model, bench.METHOD):
+        model.generate_batch([[11, 23, 35]], max_new_tokens=2)
+    raise AssertionError("not refused")
+
+
+@GROUP.refused('`generate(cache_implementation="paged")`')
+def paged() -> str:
+    model, one = bench.model(), bench.sample()
+    with prune(model, bench.METHOD):
+        bench.generate(model, one, cache_implementation="paged")
+    raise AssertionError("not refused")
+
+
 @GROUP.refused("`prefill_chunk_size` smaller than the prompt")
 def chunks() -> str:
     model = bench.model()
@@ -87,10 +129,10 @@ def chunk_behind_the_picture() -> str:
 def guidance() -> str:
     model, one = bench.model(), bench.sample()
     with prune(model, bench.METHOD) as trace:
-        bench.generate(model, one)
-        with_picture = copy.deepcopy(trace)  # the prompt without the picture refills the trace
         output = bench.generate(model, one, guidance_scale=1.5, negative_prompt_ids=torch.tensor([[5, 6]]))
-    return bench.text_is_right(with_picture, one, output)
+    said = bench.text_is_right(trace, one, output)
+    assert any("without visual tokens also ran" in note for note in trace.notes)
+    return f"{said} The trace tells of the prompt with the picture, and notes the other one."
 
 
 def assistant() -> LlamaForCausalLM:

@@ -1,5 +1,6 @@
 """Prompts: batches, padding, pictures, text without pictures, masks, positions."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,16 +15,15 @@ GROUP = Group("Prompts and batches")
 
 
 def batch_is_right(samples: list[bench.Inputs], side: str = "left") -> str:
-    """A forward of a batch: the last token's logits of each sample are those of its shortened sequence."""
+    """A forward of a batch: the logits of each sample are those of its shortened sequence."""
     model, inputs = bench.model(), tiny.batch(samples, side)
     with prune(model, bench.METHOD) as trace:
         logits = bench.forward(model, inputs).logits
     for row, one in enumerate(samples):
-        wanted = bench.shortened(trace, one, row=row)[0][-1]
-        nearest = (logits[row] - wanted).abs().amax(dim=-1).min()
-        assert nearest <= 1e-4 * wanted.abs().max(), f"sample {row} is another one"
+        left = bench.rows_left(trace, one, logits[row], row, side)
+        assert bench.near(left, bench.shortened(trace, one, row=row)[0]), f"sample {row} is another one"
     counts = [bench.dropped(trace, row=row) for row in range(len(samples))]
-    return f"{' and '.join(counts)}; each sample's last logits are those of its physically shortened sequence."
+    return f"{' and '.join(counts)}; each sample's logits are those of its physically shortened sequence."
 
 
 def with_changed(**changes: Any) -> str:
@@ -240,6 +240,72 @@ def packed() -> str:
         logits = bench.forward(model, inputs).logits
     assert bench.near(logits[0, -last:], alone), "the second document sees the first one"
     return f"{bench.dropped(trace)}; the second document's logits are those that it has alone."
+
+
+@GROUP.refused("Two documents packed in one row, told apart by `position_ids`, under flash attention")
+def packed_under_flash() -> str:
+    model, one = bench.model(), bench.sample()
+    model.config.get_text_config()._attn_implementation = "flash_attention_2"
+    first = one["input_ids"].shape[1] - 6
+    positions = torch.cat([torch.arange(first), torch.arange(6)])[None]
+    with prune(model, bench.METHOD):
+        bench.forward(model, {**one, "position_ids": positions})
+    raise AssertionError("not refused")
+
+
+@GROUP.refused("Packed documents told apart by `cu_seq_lens_q=` and `cu_seq_lens_k=`")
+def packed_by_offsets() -> str:
+    tokens = bench.sample()["input_ids"].shape[1]
+    offsets = torch.tensor([0, tokens - 6, tokens], dtype=torch.int32)
+    lengths = {"max_length_q": tokens - 6, "max_length_k": tokens - 6}
+    return with_changed(cu_seq_lens_q=offsets, cu_seq_lens_k=offsets, **lengths)
+
+
+@GROUP.refused("A keyword of the user's own that reaches the layers and has one entry a token")
+def own_keyword() -> str:
+    return with_changed(document_ids=torch.zeros_like(bench.sample()["input_ids"]))
+
+
+@GROUP.works("A keyword of the user's own that reaches the layers and does not speak of tokens")
+def keyword_without_tokens() -> str:
+    return with_changed(strength=torch.ones(3), name="own")
+
+
+@GROUP.refused("`is_causal=False`")
+def not_causal() -> str:
+    return with_changed(is_causal=False)
+
+
+def tower_changed(family: str, change: Callable[[Any], None], **options: Any) -> str:
+    """VisionZip, on a tower that is another one than when the context opened."""
+    model, one = bench.model(family), tiny.sample(family)
+    with prune(model, "visionzip", retention=0.5):
+        change(model)
+        bench.forward(model, one, **options)
+    raise AssertionError("not refused")
+
+
+@GROUP.refused("`vision_feature_layer=` in the call, with VisionZip")
+def other_vision_layer() -> str:
+    return tower_changed("llava", lambda _: None, vision_feature_layer=-1)
+
+
+@GROUP.refused("`config.vision_feature_layer` is set inside the context, with VisionZip")
+def other_vision_layer_by_config() -> str:
+    return tower_changed("llava", lambda model: setattr(model.config, "vision_feature_layer", -1))
+
+
+@GROUP.refused("`generate(vision_feature_layer=)`, with VisionZip")
+def other_vision_layer_in_generate() -> str:
+    model, one = bench.model(), bench.sample()
+    with prune(model, "visionzip", retention=0.5):
+        bench.generate(model, one, vision_feature_layer=-1)
+    raise AssertionError("not refused")
+
+
+@GROUP.refused("The windows of Qwen2.5-VL's tower are changed inside the context, with VisionZip")
+def other_windows() -> str:
+    return tower_changed("qwen2_5_vl", lambda model: setattr(model.model.visual, "window_size", 8))
 
 
 def picture_features(model: Any, one: bench.Inputs) -> Any:

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
+from tests.core import tiny
 from tests.core.support import bench
 from tests.core.support.rows import Group
 from trio_core import prune
@@ -98,8 +99,25 @@ def merging() -> str:
     raise AssertionError("not refused")
 
 
-@GROUP.refused("`labels=`")
+@GROUP.works("`labels=` of the answer, in a padded batch; forward and backward")
 def labels() -> str:
+    model, samples = bench.model().train(), [bench.sample("small", seed=1), bench.sample()]
+    inputs = tiny.batch(samples)
+    answer = inputs["input_ids"].clone()
+    answer[:, :-4] = -100
+    with prune(model, bench.METHOD) as trace:
+        loss = model(**inputs, labels=answer).loss
+        loss.backward()
+    counts = [bench.dropped(trace, row=row) for row in range(2)]
+    rows = torch.cat([bench.shortened(trace, one, row=row)[0][-5:-1] for row, one in enumerate(samples)])
+    assert bench.near(loss.detach(), cross_entropy(rows, answer[:, -4:].flatten())), "another loss"
+    slopes = [leaf.grad for leaf in model.parameters() if leaf.grad is not None]
+    assert slopes and all(slope.isfinite().all() for slope in slopes)
+    return f"{' and '.join(counts)}; the loss is that of the physically shortened sequences, its gradients are finite."
+
+
+@GROUP.refused("`labels=` with a label at the token behind the picture")
+def labels_behind_the_picture() -> str:
     model, one = bench.model(), bench.sample()
     with prune(model, bench.METHOD):
         model(**one, labels=one["input_ids"])

@@ -1,0 +1,113 @@
+"""What a pruned pass returns stands at the places of the full sequence, NaN where nothing was computed."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.core import reference, tiny
+from tests.core.support import bench
+from tests.core.test_pruning import LAYERS, generate
+from trio_core import Trio, UnsupportedModel, prune
+from trio_core.engine.frames import Frame
+from trio_core.engine.places import at_places
+
+METHOD = Trio(retention=0.5, layers=LAYERS)
+NAN = torch.nan
+
+
+def frame(index: list[list[int]], valid: list[list[bool]], length: int = 5) -> Frame:
+    hides = not all(all(row) for row in valid)
+    return Frame(torch.tensor(index), torch.tensor(valid), torch.tensor([0] * len(index)), length, hides)
+
+
+def test_rows_go_to_their_places_and_fillers_get_nan():
+    left = frame([[0, 3, 4], [1, 2, 4]], [[True] * 3, [True, False, True]])
+    rows = torch.tensor([[[1.0], [2.0], [3.0]], [[4.0], [5.0], [6.0]]], requires_grad=True)
+    full = at_places(rows, left)
+    expected = torch.tensor([[[1.0], [NAN], [NAN], [2.0], [3.0]], [[NAN], [4.0], [NAN], [NAN], [6.0]]])
+    assert tiny.same(full, expected)
+    full.nansum().backward()
+    assert rows.grad is not None and rows.grad.flatten().tolist() == [1, 1, 1, 1, 0, 1]
+
+
+def test_fewer_rows_are_the_last_ones():
+    full = at_places(torch.tensor([[[2.0], [3.0]]]), frame([[0, 2, 4]], [[True] * 3]))
+    assert tiny.same(full, torch.tensor([[[NAN], [NAN], [2.0], [NAN], [3.0]]]))
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_every_familys_outputs_are_as_long_as_the_prompt(family):
+    model, one = tiny.model(family, "eager"), tiny.sample(family)
+    length = one["input_ids"].shape[1]
+    with torch.no_grad(), prune(model, METHOD) as trace:
+        output = model(**one, output_hidden_states=True, output_attentions=True)
+        as_tuple = model(**one, output_hidden_states=True, return_dict=False)
+        last = model(**one, logits_to_keep=1).logits
+    visual, kept = tiny.visual_rows(one), trace.stages[-1].kept[0]
+    left = torch.tensor(sorted({*range(length)} - {*visual.tolist()} | {*visual[kept].tolist()}))
+    assert torch.equal(trace.places[0], left)
+    assert torch.equal((~output.logits[0].isnan().any(dim=-1)).nonzero().squeeze(1), left)
+    assert tiny.same(output.logits, as_tuple[0])
+    assert bench.near(last[:, 0], output.logits[:, -1])
+    assert all(hidden.shape[:2] == (1, length) for hidden in output.hidden_states)
+    assert all(weights.shape[2:] == (length, length) for weights in output.attentions)
+    computed = output.hidden_states[-1][0].isnan().any(dim=-1).logical_not()
+    assert torch.equal(computed.nonzero().squeeze(1), left)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("asked", [0, 1, 5, 30, 1000])
+def test_last_logits_of_a_padded_batch_are_those_of_the_last_places(side, asked):
+    samples = [tiny.sample("llava", "small", seed=1), tiny.sample("llava")]
+    model, inputs = tiny.model("llava"), tiny.batch(samples, side)
+    with torch.no_grad(), prune(model, METHOD) as trace:
+        whole, some = model(**inputs).logits, model(**inputs, logits_to_keep=asked).logits
+    for row, one in enumerate(samples):
+        bench.rows_left(trace, one, whole[row], row, side)
+    assert bench.near(some, whole[:, -asked:] if asked else whole)
+
+
+def test_a_steps_attention_is_zero_at_dropped_tokens():
+    model, one = tiny.model("llava", "eager"), tiny.sample("llava")
+    length = one["input_ids"].shape[1]
+    with torch.no_grad(), prune(model, METHOD) as trace:
+        output = generate(model, one, tokens=3, output_attentions=True)
+    stages = {stage.layer: reference.kept_rows(one, stage.kept[0]) for stage in trace.stages}
+    for step, maps in enumerate(output.attentions[1:], start=1):
+        left = torch.arange(length)
+        for layer, weights in enumerate(maps):
+            left = stages.get(layer, left)
+            assert weights.shape[2:] == (1, length + step)
+            places = weights[0, :, 0].sum(dim=0).nonzero().squeeze(1).tolist()
+            assert places == [*left.tolist(), *range(length, length + step)]
+
+
+class PastItsHead(torch.nn.Module):
+    """A head whose weights the model multiplies itself, as fused losses do."""
+
+    def __init__(self, head: Any):
+        super().__init__()
+        self.head = head
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return self.head(hidden)
+
+
+def test_logits_that_come_past_the_head_are_refused(monkeypatch):
+    model, one = copy.deepcopy(tiny.model("llava")), tiny.sample("llava")
+    monkeypatch.setattr(model, "get_output_embeddings", lambda: PastItsHead(model.lm_head))
+    with torch.no_grad(), prune(model, "random", retention=0.5):
+        model(**one, logits_to_keep=1)
+        with pytest.raises(UnsupportedModel, match=r"past its head.*: pass logits_to_keep=1 and no labels$"):
+            model(**one)
+
+
+def test_a_prompt_without_pictures_keeps_all_its_places():
+    model = tiny.model("llava")
+    with torch.no_grad(), prune(model, METHOD) as trace:
+        assert trace.places == ()
+        logits = model(input_ids=torch.arange(1, 9)[None]).logits
+    assert logits.isfinite().all() and trace.places[0].tolist() == list(range(8))
