@@ -66,7 +66,8 @@ def prefill_logits(model: PreTrainedModel, inputs: Inputs, stages: Sequence[Stag
     compact: whether positions are renumbered at each stage.
     """
     with torch.no_grad(), _hiding(model, inputs, stages, compact):
-        return model(**inputs, use_cache=False).logits
+        output = model(**inputs, use_cache=False)
+        return output.logits
 
 
 def forced_logits(
@@ -78,7 +79,7 @@ def forced_logits(
         return generate(model, inputs, steps, logits_processor=[_Forced(inputs["input_ids"].shape[1], written)])[1]
 
 
-def generate(model: PreTrainedModel, inputs: Inputs, steps: int, **options: Any) -> tuple[Tensor, Tensor]:
+def generate(model: Any, inputs: Inputs, steps: int, **options: Any) -> tuple[Tensor, Tensor]:
     """Greedy generation of exactly `steps` tokens: the tokens [B, T] and their logits [B, T, V]."""
     exactly = {"max_new_tokens": steps, "min_new_tokens": steps, "do_sample": False, "suppress_tokens": PLACEHOLDERS}
     output: Any = model.generate(**inputs, **exactly, return_dict_in_generate=True, output_logits=True, **options)
