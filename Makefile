@@ -1,5 +1,5 @@
 # Two commands: `make sweep` runs the main job on the embedded model, `make test` the linters, the types and all tests.
-# `make docs` builds the documentation into site/.
+# `make docs` builds the documentation into site/. `make oldest` tests with the oldest transformers that trio-core allows.
 # On a machine with its own CUDA torch: `make TORCH=system test` uses that one instead of the pinned CPU build.
 
 PYTHON ?= python3
@@ -9,7 +9,7 @@ BIN    := .venv/bin
 STAMP  := .venv/.installed-$(TORCH)
 ALL    := .[run,gate,export,endpoints,mlflow,ray,serve,docs,dev]
 
-.PHONY: install sweep test check bench docs format clean
+.PHONY: install sweep test oldest check bench docs format clean
 
 install: $(STAMP)
 
@@ -19,6 +19,9 @@ sweep: $(STAMP)
 test: check
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --shapes -n $(JOBS) --dist worksteal
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/core/rules/test_compiled.py  # torch.compile cannot trace checked shapes
+
+oldest: .venv-oldest/.installed
+	OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest tests/core tests/profile/inputs tests/profile/profilers -n $(JOBS) --dist worksteal
 
 check: $(STAMP)
 	$(BIN)/ruff check
@@ -38,7 +41,7 @@ format: $(STAMP)
 	$(BIN)/ruff format
 
 clean:
-	rm -rf .venv runs site .cache
+	rm -rf .venv .venv-oldest runs site .cache
 
 # torch first and by its pin: whatever needs "torch" then finds it, and downloads no other build.
 .venv/.installed-pinned: pyproject.toml core/pyproject.toml constraints.txt
@@ -53,4 +56,14 @@ clean:
 	grep -v '^torch==' constraints.txt > .venv/constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade --constraint .venv/constraints.txt pip setuptools setuptools-scm
 	$(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt --no-build-isolation --editable ./core --editable "$(ALL)"
+	touch $@
+
+# The same torch and tools, but the oldest transformers of core/pyproject.toml, and the packages that it needs.
+.venv-oldest/.installed: pyproject.toml core/pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-oldest
+	grep -Ev '^(transformers|huggingface_hub)==' constraints.txt > .venv-oldest/constraints.txt
+	sed -n 's/.*"transformers>=\([0-9.]*\),.*/transformers==\1/p' core/pyproject.toml >> .venv-oldest/constraints.txt
+	.venv-oldest/bin/python -m pip install --quiet --upgrade --constraint .venv-oldest/constraints.txt pip setuptools setuptools-scm
+	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/constraints.txt torch
+	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/constraints.txt --no-build-isolation --editable ./core --editable ".[run,dev]"
 	touch $@
