@@ -1,5 +1,5 @@
 # Two commands: `make sweep` runs the main job on the embedded model, `make test` the linters, the types and all tests.
-# `make docs` builds the documentation into site/. `make oldest` tests with the oldest transformers that trio-core allows.
+# `make docs` builds the documentation into site/. `make oldest` tests with the oldest transformers that is allowed.
 # On a machine with its own CUDA torch: `make TORCH=system test` uses that one instead of the pinned CPU build.
 
 PYTHON ?= python3
@@ -20,8 +20,9 @@ test: check
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --shapes -n $(JOBS) --dist worksteal
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/core/rules/test_compiled.py  # torch.compile cannot trace checked shapes
 
-oldest: .venv-oldest/.installed
-	OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest tests/core tests/profile/inputs tests/profile/profilers -n $(JOBS) --dist worksteal
+oldest: .venv-oldest/core/.installed .venv-oldest/run/.installed
+	OMP_NUM_THREADS=1 .venv-oldest/core/bin/python -m pytest tests/core -n $(JOBS) --dist worksteal
+	OMP_NUM_THREADS=1 .venv-oldest/run/bin/python -m pytest tests/core/test_docs.py $(addprefix tests/profile/,cost inputs profilers) -n $(JOBS) --dist worksteal
 
 check: $(STAMP)
 	$(BIN)/ruff check
@@ -58,12 +59,17 @@ clean:
 	$(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt --no-build-isolation --editable ./core --editable "$(ALL)"
 	touch $@
 
-# The same torch and tools, but the oldest transformers of core/pyproject.toml, and the packages that it needs.
-.venv-oldest/.installed: pyproject.toml core/pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv-oldest
-	grep -Ev '^(transformers|huggingface_hub)==' constraints.txt > .venv-oldest/constraints.txt
-	sed -n 's/.*"transformers>=\([0-9.]*\),.*/transformers==\1/p' core/pyproject.toml >> .venv-oldest/constraints.txt
-	.venv-oldest/bin/python -m pip install --quiet --upgrade --constraint .venv-oldest/constraints.txt pip setuptools setuptools-scm
-	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/constraints.txt torch
-	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/constraints.txt --no-build-isolation --editable ./core --editable ".[run,dev]"
+# The same torch and tools, and the oldest transformers that a distribution allows: trio-core, trio-profile[run].
+.venv-oldest/core/.installed: ASKS := core/pyproject.toml
+.venv-oldest/core/.installed: EXTRAS := dev
+.venv-oldest/core/.installed: MORE := fvcore nvidia-ml-py    # of the extra `run`, which asks for a newer transformers
+.venv-oldest/run/.installed: ASKS := pyproject.toml
+.venv-oldest/run/.installed: EXTRAS := run,dev
+.venv-oldest/%/.installed: pyproject.toml core/pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(@D)
+	grep -Ev '^(transformers|huggingface_hub)==' constraints.txt > $(@D)/constraints.txt
+	sed -n 's/.*"transformers>=\([0-9.]*\).*/transformers==\1/p' $(ASKS) | head -1 >> $(@D)/constraints.txt
+	$(@D)/bin/python -m pip install --quiet --upgrade --constraint $(@D)/constraints.txt pip setuptools setuptools-scm
+	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt torch
+	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt --no-build-isolation --editable ./core --editable ".[$(EXTRAS)]" $(MORE)
 	touch $@
