@@ -1,5 +1,5 @@
 # Two commands: `make sweep` runs the main job on the embedded model, `make test` the linters, the types and all tests.
-# `make docs` builds the documentation into site/.
+# `make docs` builds the documentation into site/. `make oldest` tests with the oldest transformers that is allowed.
 # On a machine with its own CUDA torch: `make TORCH=system test` uses that one instead of the pinned CPU build.
 
 PYTHON ?= python3
@@ -9,7 +9,7 @@ BIN    := .venv/bin
 STAMP  := .venv/.installed-$(TORCH)
 ALL    := .[run,gate,export,endpoints,mlflow,ray,serve,docs,dev]
 
-.PHONY: install sweep test check bench docs format clean
+.PHONY: install sweep test oldest check bench docs format clean
 
 install: $(STAMP)
 
@@ -19,6 +19,10 @@ sweep: $(STAMP)
 test: check
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --shapes -n $(JOBS) --dist worksteal
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/core/rules/test_compiled.py  # torch.compile cannot trace checked shapes
+
+oldest: .venv-oldest/core/.installed .venv-oldest/run/.installed
+	OMP_NUM_THREADS=1 .venv-oldest/core/bin/python -m pytest tests/core -n $(JOBS) --dist worksteal
+	OMP_NUM_THREADS=1 .venv-oldest/run/bin/python -m pytest tests/core/test_docs.py $(addprefix tests/profile/,cost inputs profilers) -n $(JOBS) --dist worksteal
 
 check: $(STAMP)
 	$(BIN)/ruff check
@@ -38,7 +42,7 @@ format: $(STAMP)
 	$(BIN)/ruff format
 
 clean:
-	rm -rf .venv runs site .cache
+	rm -rf .venv .venv-oldest runs site .cache
 
 # torch first and by its pin: whatever needs "torch" then finds it, and downloads no other build.
 .venv/.installed-pinned: pyproject.toml core/pyproject.toml constraints.txt
@@ -53,4 +57,19 @@ clean:
 	grep -v '^torch==' constraints.txt > .venv/constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade --constraint .venv/constraints.txt pip setuptools setuptools-scm
 	$(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt --no-build-isolation --editable ./core --editable "$(ALL)"
+	touch $@
+
+# The same torch and tools, and the oldest transformers that a distribution allows: trio-core, trio-profile[run].
+.venv-oldest/core/.installed: ASKS := core/pyproject.toml
+.venv-oldest/core/.installed: EXTRAS := dev
+.venv-oldest/core/.installed: MORE := fvcore nvidia-ml-py    # of the extra `run`, which asks for a newer transformers
+.venv-oldest/run/.installed: ASKS := pyproject.toml
+.venv-oldest/run/.installed: EXTRAS := run,dev
+.venv-oldest/%/.installed: pyproject.toml core/pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(@D)
+	grep -Ev '^(transformers|huggingface_hub)==' constraints.txt > $(@D)/constraints.txt
+	sed -n 's/.*"transformers>=\([0-9.]*\).*/transformers==\1/p' $(ASKS) | head -1 >> $(@D)/constraints.txt
+	$(@D)/bin/python -m pip install --quiet --upgrade --constraint $(@D)/constraints.txt pip setuptools setuptools-scm
+	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt torch
+	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt --no-build-isolation --editable ./core --editable ".[$(EXTRAS)]" $(MORE)
 	touch $@

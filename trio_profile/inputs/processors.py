@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from transformers import AutoConfig, AutoProcessor
+from transformers.image_processing_utils import BaseImageProcessor
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 from transformers.processing_utils import MODALITY_TO_AUTOPROCESSOR_MAPPING, ProcessorMixin
 from transformers.utils.import_utils import is_torchvision_available
-from transformers.video_processing_utils import VideoProcessorMixin
 
 from trio_core.models import families
 from trio_core.models.adapter import Adapter, adapters
@@ -75,7 +75,7 @@ def _family_of(checkpoint: str) -> type[Adapter] | None:
     return None if cls is None else adapters.get(cls.__name__)
 
 
-class NoVideos(VideoProcessorMixin):
+class NoVideos(BaseImageProcessor):
     """Stands where torchvision would read videos.
 
     num_frames, fps: how many frames to take from a video. SmolVLM's chat template asks for them.

@@ -28,7 +28,8 @@ class FastV(ScoreMethod):
         licence="none stated",
         note="The paper averages the attention of all tokens. The code takes the last token's attention, and so does "
         "this method. The budget is an average over layers. The code keeps round(N · (1 − r)) tokens after its "
-        "layer, and budget_rule='after-prune' does so.",
+        "layer, and budget_rule='after-prune' does so. The selection of the prefill stays. You cannot select anew at "
+        "each new token, as the code without a cache does.",
     )
 
     def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002

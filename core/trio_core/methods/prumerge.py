@@ -49,7 +49,8 @@ class PruMerge(Method):
         commit="097c04116a58465e4bcb58cec44a94018a68ff1a",
         note="By default the released code adapts the number of tokens to the picture: it keeps each patch with an "
         "attention above Q3 + 1.5 · (Q3 − Q1). There may be no such patch. Here you choose the budget, as in the "
-        f"released fixed mode (reduction_ratio). {GAPS} By default a centre stands at its own place, and the sum of "
+        "released fixed mode (reduction_ratio). You cannot let each picture decide how many tokens it keeps. "
+        f"{GAPS} By default a centre stands at its own place, and the sum of "
         "the rest at the place of the last patch that leaves. With positions='compact' each crop has the released "
         "order. In the released fixed mode a sampled patch may be a centre already, and then it stands twice. Here "
         "the next most attended patch takes its place. Equal scores go to the lower index. In a crop of at most 32 "

@@ -34,7 +34,8 @@ class PyramidDrop(ScoreMethod):
         note="The factor λ between stages is solved for, so that the retention is the average over layers. Budgets "
         "are whole numbers that meet it exactly. The code rounds each of them down. The code projects queries, keys "
         "and values of all tokens to get one row of attention. Here only the keys of all tokens are projected. The "
-        "code renumbers positions, and positions='compact' does so.",
+        "code renumbers positions, and positions='compact' does so. In training the code ranks by all tokens before "
+        "the answers, and here you cannot.",
     )
 
     def default_layers(self, num_layers: int) -> Layers:

@@ -50,7 +50,8 @@ class Scope(Method):
         repository="kinredon/SCOPE",
         commit="6bf73069e0d61307051cfda8e25925bc7b7afdd9",
         licence="none at the root; its LLaVA folder is Apache-2.0",
-        note='The rule is the mode "multi" of the released code. Cosines are in float32, not in half precision. '
+        note='The rule is the mode "multi" of the released code. You cannot choose its mode "add". Cosines are '
+        "in float32, not in half precision. "
         f"{GAPS} The budget is met exactly: what int(K / crops) leaves over goes to the first crops. {TILES}",
     )
 

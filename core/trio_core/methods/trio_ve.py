@@ -34,7 +34,7 @@ class TrioVe(TwoParts, Trio):
         Trio.reference,
         caution="SCOPE before the decoder, then trio as ours",
         note="By default the stage in the encoder follows SCOPE's rule (arXiv 2510.24214). That is our decision: the "
-        "paper's abstract names VisionZip, and the released code scans and merges as VScan does. With "
+        "paper's abstract names VisionZip. The released code scans and merges as VScan does, and here you cannot. With "
         "encoder=visionzip the stage follows VisionZip (arXiv 2412.04467). Any other method of the encoder stage can "
         "stand there with its default options. The proportion 96:32 and layer 16 stay. To choose those, or the options "
         f"of the method in the encoder, run a combination such as visionzip+trio. {Trio.reference.note}",

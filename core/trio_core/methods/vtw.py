@@ -28,9 +28,10 @@ class VTW(Method):
         repository="lzhxmu/VTW",
         commit="a3d8cfc3c3f8c957b02b504f85e140d633c30453",
         licence="none stated",
-        note="The layer follows from the retention. The code searches for it instead. It takes the first layer, from "
-        "layer 5 on, at which withdrawal changes the last token's distribution by a KL divergence of at most 0.003 "
-        "(LLaVA-1.5-7B, averaged over about 20 samples).",
+        note="The layer follows from the retention, or you name it. The code searches for it on about 20 prompts. It "
+        "takes the first layer, from layer 5 on, at which withdrawal changes the last token's distribution by a KL "
+        "divergence of at most 0.003 (LLaVA-1.5-7B). trio_core.calibration.vtw_layer(model, prompts) is this search; "
+        "give its result as layers=(layer,).",
     )
 
     def __post_init__(self) -> None:

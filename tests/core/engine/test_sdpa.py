@@ -53,6 +53,8 @@ def test_on_a_gpu(kernel):
 
 @pytest.mark.parametrize("family", CAUSAL)
 def test_where_the_library_sees_no_need_for_a_mask_pruned_layers_get_none(family):
+    if family == "video_llava":
+        tiny.needs(5, 21, "generate refuses Video-LLaVA's pictures")
     """With a mask torch would leave CUDA's flash kernel for another: pruned and dense would not compare."""
     model, one = tiny.model(family), tiny.sample(family)
     with prune(model, "random", retention=0.5, layers=LAYERS), listening(model) as calls:

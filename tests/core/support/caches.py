@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedModel, StaticCache
-from transformers.cache_utils import Cache, Fp8QuantizedLayer, QuantizedLayer
+from transformers import DynamicCache, PreTrainedModel, StaticCache, cache_utils
+from transformers.cache_utils import Cache, QuantizedLayer
 
 from tests.core import tiny
 from tests.core.support import bench
@@ -85,7 +85,8 @@ def quantised() -> str:
 
 @GROUP.refused("A cache quantised to 8-bit floating point (`Fp8QuantizedLayer`)")
 def quantised_fp8() -> str:
-    layers: Any = [Fp8QuantizedLayer() for _ in range(tiny.NUM_LAYERS)]
+    tiny.needs(5, 21, "there is no Fp8QuantizedLayer")
+    layers: Any = [cache_utils.Fp8QuantizedLayer() for _ in range(tiny.NUM_LAYERS)]
     return f"{steps_are_right(Cache(layers=layers), share=0.1)}, up to the cache's rounding."
 
 
@@ -279,6 +280,7 @@ def reset_outside() -> str:
 
 @GROUP.works("`cache.reset()` of a cache that DivPrune shortened in every layer, then another prompt in it")
 def reset_encoder_stage() -> str:
+    tiny.needs(5, 18, "a cache that was reset keeps its length")
     model, cache = bench.model(), DynamicCache()
     with prune(model, "divprune", retention=0.5) as trace:
         bench.forward(model, bench.sample("small"), past_key_values=cache)
@@ -314,6 +316,7 @@ def cropped_into_prompt() -> str:
 
 @GROUP.works("`cache.reset()`, then another prompt in the same cache")
 def reset() -> str:
+    tiny.needs(5, 18, "a cache that was reset keeps its length")
     model = bench.model()
     cache = DynamicCache()
     with prune(model, bench.METHOD):

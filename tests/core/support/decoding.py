@@ -37,6 +37,7 @@ def sampling() -> str:
 
 @GROUP.works("Sampling with `num_return_sequences=3`")
 def several_answers() -> str:
+    tiny.needs(5, 19, "copies of a sample with several pictures mix them up")
     model, one = bench.model(), bench.sample()
     with prune(model, bench.METHOD) as trace:
         output = bench.generate(model, one, do_sample=True, num_return_sequences=3)
@@ -46,6 +47,7 @@ def several_answers() -> str:
 
 @GROUP.works("Beam search, three beams")
 def beams() -> str:
+    tiny.needs(5, 19, "copies of a sample with several pictures mix them up")
     model, one = bench.model(), bench.sample()
     with prune(model, bench.METHOD) as trace:
         output = bench.generate(model, one, num_beams=3, length_penalty=0.0, output_scores=True)
@@ -122,6 +124,7 @@ def chunks() -> str:
 
 @GROUP.works("`prefill_chunk_size`: the first chunk holds the pictures and five words behind them")
 def chunk_behind_the_picture() -> str:
+    tiny.needs(5, 23, "chunks go without their pictures")
     return generated(prefill_chunk_size=3 + 33 + 5)
 
 

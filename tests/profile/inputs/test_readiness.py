@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.core import tiny
 from tests.profile.family_checkpoints import Saved
 from trio_profile.errors import StudyError
 from trio_profile.inputs.readiness import Step, try_checkpoint
@@ -63,6 +64,8 @@ def test_pocket_passes_too():
     ],
 )
 def test_what_is_missing_is_named_in_one_line_by_the_step_that_needs_it(spoiled, spoil: Spoil, failed: str, says: str):
+    if says.startswith("Found total 0"):
+        tiny.needs(5, 23, "a processor says nothing of missing placeholders")
     steps = spoiled(spoil)
     assert [step.name for step in steps] == STEPS[: STEPS.index(failed) + 1]
     assert [step.passed for step in steps] == [True] * (len(steps) - 1) + [False]

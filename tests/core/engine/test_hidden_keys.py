@@ -1,0 +1,113 @@
+"""Every method in every family, beside the dense model from which dropped tokens are hidden as keys.
+
+The oracle (`tests/core/hidden_keys.py`) cuts nothing and shares no code with the engine. Its inputs are what each stage
+kept, and the features that a merging method made there. The pruned model runs with sdpa where the family has it, the
+dense one with eager attention.
+"""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from tests.core import hidden_keys, tiny
+from tests.core.hidden_keys import Inputs
+from tests.core.methods.test_methods import BUILT_IN
+from tests.core.models.test_families import windowed
+from trio_core import methods
+from trio_core.methods.method import Method
+from trio_core.methods.view import Signal
+from trio_core.models.adapter import families
+
+CLOSE = 2e-4
+STEPS = 3
+WORDS = 9
+"""How many words follow the picture, at least."""
+
+METHODS = {name: methods.find(name)(retention=0.5) for name in (*BUILT_IN, "visionzip+trio")}
+READ_TOWERS = ("llava", "llava_next", "qwen2_vl", "qwen2_5_vl")
+"""The families whose tower a method may look into. PruMerge needs a CLS token, which Qwen's towers do not have."""
+PAIRS = [
+    (family, name)
+    for family in tiny.FAMILIES
+    for name, method in METHODS.items()
+    if Signal.ENCODER not in method.needs
+    or (family in READ_TOWERS and not (name == "prumerge" and family.startswith("qwen")))
+]
+COMPACT = ("dart", "random", "sparsevlm", "trio", "vtw", "visionzip")
+"""One of each kind: keys with positions, no score, merged tokens, gradients, nothing left, the encoder."""
+
+
+def is_multi_axis(family: str) -> bool:
+    return families[tiny.NAMES[family]].multi_axis_positions
+
+
+def samples(family: str, method: Method) -> list[Inputs]:
+    """Two samples of unequal length, the shorter one first."""
+    # Qwen's large sample has a video beside its picture, and a tower is read for one of them only.
+    reads_qwen = Signal.ENCODER in method.needs and is_multi_axis(family)
+    size = "small" if reads_qwen else "large"
+    return [tiny.sample(family, "small", after=WORDS, seed=1), tiny.sample(family, size, after=WORDS + 3)]
+
+
+def check(method: Method, inputs: Inputs, model: PreTrainedModel, dense: PreTrainedModel, compact: bool) -> None:
+    """Prefill and greedy decode. compact: whether positions are renumbered in this family."""
+    with torch.no_grad():
+        output, stages = hidden_keys.pruned(model, method, lambda: model(**inputs, use_cache=False))
+    expected = hidden_keys.prefill_logits(dense, inputs, stages, compact=compact)
+    assert farthest(output.logits[:, -WORDS:], expected[:, -WORDS:]) < CLOSE, "prefill"
+    (written, logits), stages = hidden_keys.pruned(model, method, lambda: hidden_keys.generate(model, inputs, STEPS))
+    expected = hidden_keys.forced_logits(dense, inputs, stages, written, compact=compact)
+    assert farthest(logits, expected) < CLOSE, "generate"
+    visual = torch.isin(inputs["input_ids"], torch.tensor(hidden_keys.PLACEHOLDERS)).sum(dim=1)
+    assert all(len(kept) < count for kept, count in zip(stages[-1].kept, visual, strict=True)), "nothing was dropped"
+
+
+def farthest(logits: Tensor, expected: Tensor) -> float:
+    """The largest difference; infinite where one is no number."""
+    assert logits.shape == expected.shape
+    return (logits - expected).abs().nan_to_num(nan=torch.inf).max().item()
+
+
+def check_family(family: str, method: Method) -> None:
+    """A sample alone, and a batch padded at its left."""
+    if family == "video_llava":
+        tiny.needs(5, 21, "generate refuses Video-LLaVA's pictures")
+    both = samples(family, method)
+    compact = method.positions == "compact" and not is_multi_axis(family)
+    for inputs in (both[-1], tiny.batch(both)):
+        check(method, inputs, tiny.model(family), tiny.model(family, "eager"), compact)
+
+
+@pytest.mark.parametrize(("family", "name"), PAIRS)
+def test_as_if_dropped_tokens_were_hidden(family, name):
+    check_family(family, METHODS[name])
+
+
+@pytest.mark.parametrize(
+    ("family", "name"), [pair for pair in PAIRS if pair[1] in COMPACT and not is_multi_axis(pair[0])]
+)
+def test_renumbered_positions(family, name):
+    check_family(family, replace(METHODS[name], positions="compact"))
+
+
+@pytest.mark.parametrize("name", ["fastv", "grid", "pact", "trio"])
+@pytest.mark.parametrize("window", [8, 24, 47])
+def test_a_window_that_slides(window, name):
+    """8 tokens lie within the words, 24 reach over the picture, 47 are outgrown while the model writes."""
+    one = tiny.sample("gemma3", after=WORDS)
+    check(METHODS[name], one, windowed("gemma3", "sdpa", window), windowed("gemma3", "eager", window), False)
+
+
+def test_one_wrong_token_is_noticed():
+    """The oracle is far off where one of the kept tokens is another one."""
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    with torch.no_grad():
+        output, stages = hidden_keys.pruned(model, METHODS["fastv"], lambda: model(**one, use_cache=False))
+    (kept,) = stages[0].kept
+    other = next(number for number in range(kept[-1]) if number not in kept)
+    wrong = replace(stages[0], kept=(sorted([other, *kept[1:]]),))
+    expected = hidden_keys.prefill_logits(tiny.model("llava", "eager"), one, [wrong])
+    assert farthest(output.logits[:, -WORDS:], expected[:, -WORDS:]) > 100 * CLOSE
