@@ -108,6 +108,9 @@ def granite_vision():
         spatial_target_layers=[1, 3, 4, 5],
         qformer_config={
             "model_type": "blip_2_qformer",
+            "hidden_size": 64,
+            "encoder_hidden_size": 64,
+            "num_attention_heads": 1,
             "num_hidden_layers": 1,
             "intermediate_size": 48,
             "cross_attention_frequency": 1,
