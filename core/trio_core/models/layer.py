@@ -169,7 +169,7 @@ def _change_on(module: nn.Module) -> str | None:
         for kind, words in _HOOKS.items():
             if not all(map(_only_listens, own[kind].values())):
                 return words
-    return "a replaced forward" if "forward" in own and not _is_accelerates(module) else None
+    return "a replaced forward" if "forward" in own and not _calls_its_own(module) else None
 
 
 def _everywhere(kinds: Iterable[str]) -> str | None:
@@ -195,7 +195,8 @@ def _only_listens(hook: Any) -> bool:
 
 def _replaced(module: nn.Module, known: bool) -> str | None:
     """Whether a forward is not that of the module's class, or the class is not transformers' own: what, in words."""
-    if "forward" in vars(module) and not _is_accelerates(module):
+    module = module._modules.get("_orig_mod") or module  # inside torch.compile's wrapper
+    if "forward" in vars(module) and not _calls_its_own(module):
         return "a replaced forward"
     code = getattr(type(module).forward, "__code__", None)
     if known and (code is None or not code.co_filename.startswith(_LIBRARY)):
@@ -203,9 +204,13 @@ def _replaced(module: nn.Module, known: bool) -> str | None:
     return None
 
 
-def _is_accelerates(module: Any) -> bool:
-    """Whether accelerate replaced a module's forward to move tensors, and calls the class's own forward."""
-    hook = getattr(module, "_hf_hook", None)
-    hooks = getattr(hook, "hooks", (hook,))
-    original = getattr(getattr(module, "_old_forward", None), "__func__", None)
-    return original is type(module).forward and all(type(one).__module__ == "accelerate.hooks" for one in hooks)
+def _calls_its_own(module: Any) -> bool:
+    """Whether the replaced forward of a module calls that of its class: accelerate's, and what torch.compile made."""
+    if "_orig_mod" in module._modules:
+        return True
+    original = getattr(module.forward, "_torchdynamo_orig_callable", None)
+    if (hook := getattr(module, "_hf_hook", None)) is not None:
+        hooks = getattr(hook, "hooks", (hook,))
+        if all(type(one).__module__ == "accelerate.hooks" for one in hooks):
+            original = getattr(module, "_old_forward", None)
+    return getattr(original, "__func__", None) is type(module).forward
