@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import torch
 import transformers
@@ -34,6 +35,10 @@ _HOOKS = {
 """Where torch keeps the hooks of a module; with `_global` in front, those of all modules."""
 _DIFFERENTIABLE = ("torch.nn.", "transformers.", "peft.")
 """Where the modules of an FFN come from whose gradients need no check one by one."""
+_AFFINE: WeakSet[nn.Module] = WeakSet()
+"""Value projections of unknown classes that were tried."""
+_ROUNDING = 0.1
+"""The largest error of an affine module, as a share of its largest output. It may quantise its input to a few bits."""
 _LIBRARY = str(Path(transformers.__file__).parent)
 
 
@@ -68,12 +73,13 @@ def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor], *, 
     )
 
 
-def beside_its_parts(layer: nn.Module, *, known: bool = True) -> str | None:
+def beside_its_parts(layer: nn.Module, hidden: Tensor, *, known: bool = True) -> str | None:
     """What happens in a layer beside its modules' own forward, in words; None for a plain layer.
 
     Hooks on the layer itself do not count: they run before and after it. Those that only listen do not count either.
+    A value projection that is not affine counts, because sums of its input are no sums of its output then.
 
-    layer, known: as in `take_apart`.
+    layer, known: as in `take_apart`. hidden: [B, S, D], its input.
     """
     if change := _replaced(layer, known) or _everywhere(_HOOKS):
         return f"{type(layer).__name__} has {change}"
@@ -82,7 +88,8 @@ def beside_its_parts(layer: nn.Module, *, known: bool = True) -> str | None:
         return f"{type(attention).__name__} has {change}"
     if change := _change_inside(layer):
         return " has ".join(change)
-    return None
+    value = getattr(attention, "v_proj", None)
+    return None if value is None or _is_affine(value, hidden) else "self_attn.v_proj is not affine"
 
 
 def feed_forward(norm: nn.Module, ffn: nn.Module, rows: Tensor) -> Tensor:
@@ -145,6 +152,25 @@ def _heads(project: nn.Module, width: int, norm: nn.Module | None, count: int | 
         return made if norm is None else norm(made)
 
     return heads
+
+
+def _is_affine(module: nn.Module, hidden: Tensor) -> bool:
+    """Whether a module maps sums to sums, up to a constant. An unknown class is tried once, and the host waits for it.
+
+    hidden: [B, S, D], rows to try it on.
+    """
+    if type(module) is nn.Linear or type(module).__module__.startswith("peft.") or module in _AFFINE or hidden.is_meta:
+        return True
+    with torch.no_grad():
+        first, second = hidden[:1, :1], hidden[:1, -1:]
+        of_first, of_second, of_both, of_none = module(
+            torch.cat([first, second, first + second, torch.zeros_like(first)], dim=1)
+        )[0].float()
+        error = (of_first + of_second - of_both - of_none).abs().max()
+        affine = bool(error <= _ROUNDING * torch.maximum(of_first.abs().max(), of_second.abs().max()))
+    if affine:
+        _AFFINE.add(module)
+    return affine
 
 
 # --- hooks and replaced forwards -------------------------------------------------------------------------------------

@@ -107,6 +107,21 @@ def rectified(layer: Any) -> None:
     layer.self_attn.v_proj.register_forward_hook(lambda _module, _args, output: output.relu())
 
 
+class Rectified(nn.Linear):
+    """A value projection of the user's own class that is not affine."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input).relu()
+
+
+def rectified_class(layer: Any) -> None:
+    layer.self_attn.v_proj.__class__ = Rectified
+
+
+def rectified_sequence(layer: Any) -> None:
+    layer.self_attn.v_proj = nn.Sequential(layer.self_attn.v_proj, nn.ReLU())
+
+
 def centred(layer: Any) -> None:
     layer.mlp.down_proj.register_forward_hook(lambda _module, _args, output: output - output.mean(1, keepdim=True))
 
@@ -126,6 +141,8 @@ for _title, _change, _another, _oracle in (
     ("A forward hook on all modules of the process", on_all_modules, doubled_weights, FOLDED),
     ("A hook that adds to the first norm", added_to_norm, added_by_bias, FOLDED),
     ("A hook on `v_proj` that is not affine", rectified, rectified, WHOLE),
+    ("A `v_proj` of a class of the user's own that is not affine", rectified_class, rectified, WHOLE),
+    ("A `v_proj` with a ReLU behind it", rectified_sequence, rectified, WHOLE),
     ("A hook in the FFN that mixes tokens", centred, centred, WHOLE),
     ("A backward hook in the FFN that changes gradients", slower, slower, WHOLE),
 ):
