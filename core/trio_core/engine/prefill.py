@@ -221,7 +221,7 @@ class Prefill(Pass):
         mask = mask.to(hidden.device) if isinstance(mask, Tensor) else mask
         rotary = tuple(part.to(hidden.device) for part in kwargs["position_embeddings"])
         plain = {**kwargs, "past_key_values": None, "use_cache": False}
-        parts, beside = partial(adapter.attention_layer, layer), partial(adapter.beside_its_parts, layer)
+        parts, beside = partial(adapter.attention_layer, layer), partial(adapter.beside_its_parts, layer, hidden)
         return LayerCall(hidden, partial(_run, layer, plain), parts, rotary, mask, adapter.causal, beside)
 
 

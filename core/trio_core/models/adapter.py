@@ -130,9 +130,12 @@ class Adapter(ToyFamily):
             )
         return take_apart(layer, partial(self.finish, layer), known=self.known)
 
-    def beside_its_parts(self, layer: nn.Module) -> str | None:
-        """What a decoder layer does beside its parts, such as a hook inside it, in words. None for a plain layer."""
-        return beside_its_parts(layer, known=self.known)
+    def beside_its_parts(self, layer: nn.Module, hidden: HiddenBSD) -> str | None:
+        """What a decoder layer does beside its parts, such as a hook inside it, in words. None for a plain layer.
+
+        hidden: [B, S, D], the layer's input.
+        """
+        return beside_its_parts(layer, hidden, known=self.known)
 
     def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
         """The part of a layer that follows attention: add, norm, FFN, add.

@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import torch
 import transformers
@@ -34,6 +35,10 @@ _HOOKS = {
 """Where torch keeps the hooks of a module; with `_global` in front, those of all modules."""
 _DIFFERENTIABLE = ("torch.nn.", "transformers.", "peft.")
 """Where the modules of an FFN come from whose gradients need no check one by one."""
+_AFFINE: WeakSet[nn.Module] = WeakSet()
+"""Value projections of unknown classes that were tried."""
+_ROUNDING = 0.1
+"""The largest error of an affine module, as a share of its largest output. It may quantise its input to a few bits."""
 _LIBRARY = str(Path(transformers.__file__).parent)
 
 
@@ -68,12 +73,13 @@ def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor], *, 
     )
 
 
-def beside_its_parts(layer: nn.Module, *, known: bool = True) -> str | None:
+def beside_its_parts(layer: nn.Module, hidden: Tensor, *, known: bool = True) -> str | None:
     """What happens in a layer beside its modules' own forward, in words; None for a plain layer.
 
     Hooks on the layer itself do not count: they run before and after it. Those that only listen do not count either.
+    A value projection that is not affine counts, because sums of its input are no sums of its output then.
 
-    layer, known: as in `take_apart`.
+    layer, known: as in `take_apart`. hidden: [B, S, D], its input.
     """
     if change := _replaced(layer, known) or _everywhere(_HOOKS):
         return f"{type(layer).__name__} has {change}"
@@ -82,7 +88,8 @@ def beside_its_parts(layer: nn.Module, *, known: bool = True) -> str | None:
         return f"{type(attention).__name__} has {change}"
     if change := _change_inside(layer):
         return " has ".join(change)
-    return None
+    value = getattr(attention, "v_proj", None)
+    return None if value is None or _is_affine(value, hidden) else "self_attn.v_proj is not affine"
 
 
 def feed_forward(norm: nn.Module, ffn: nn.Module, rows: Tensor) -> Tensor:
@@ -147,6 +154,25 @@ def _heads(project: nn.Module, width: int, norm: nn.Module | None, count: int | 
     return heads
 
 
+def _is_affine(module: nn.Module, hidden: Tensor) -> bool:
+    """Whether a module maps sums to sums, up to a constant. An unknown class is tried once, and the host waits for it.
+
+    hidden: [B, S, D], rows to try it on.
+    """
+    if type(module) is nn.Linear or type(module).__module__.startswith("peft.") or module in _AFFINE or hidden.is_meta:
+        return True
+    with torch.no_grad():
+        first, second = hidden[:1, :1], hidden[:1, -1:]
+        of_first, of_second, of_both, of_none = module(
+            torch.cat([first, second, first + second, torch.zeros_like(first)], dim=1)
+        )[0].float()
+        error = (of_first + of_second - of_both - of_none).abs().max()
+        affine = bool(error <= _ROUNDING * torch.maximum(of_first.abs().max(), of_second.abs().max()))
+    if affine:
+        _AFFINE.add(module)
+    return affine
+
+
 # --- hooks and replaced forwards -------------------------------------------------------------------------------------
 
 
@@ -169,7 +195,7 @@ def _change_on(module: nn.Module) -> str | None:
         for kind, words in _HOOKS.items():
             if not all(map(_only_listens, own[kind].values())):
                 return words
-    return "a replaced forward" if "forward" in own and not _is_accelerates(module) else None
+    return "a replaced forward" if "forward" in own and not _calls_its_own(module) else None
 
 
 def _everywhere(kinds: Iterable[str]) -> str | None:
@@ -195,7 +221,8 @@ def _only_listens(hook: Any) -> bool:
 
 def _replaced(module: nn.Module, known: bool) -> str | None:
     """Whether a forward is not that of the module's class, or the class is not transformers' own: what, in words."""
-    if "forward" in vars(module) and not _is_accelerates(module):
+    module = module._modules.get("_orig_mod") or module  # inside torch.compile's wrapper
+    if "forward" in vars(module) and not _calls_its_own(module):
         return "a replaced forward"
     code = getattr(type(module).forward, "__code__", None)
     if known and (code is None or not code.co_filename.startswith(_LIBRARY)):
@@ -203,9 +230,13 @@ def _replaced(module: nn.Module, known: bool) -> str | None:
     return None
 
 
-def _is_accelerates(module: Any) -> bool:
-    """Whether accelerate replaced a module's forward to move tensors, and calls the class's own forward."""
-    hook = getattr(module, "_hf_hook", None)
-    hooks = getattr(hook, "hooks", (hook,))
-    original = getattr(getattr(module, "_old_forward", None), "__func__", None)
-    return original is type(module).forward and all(type(one).__module__ == "accelerate.hooks" for one in hooks)
+def _calls_its_own(module: Any) -> bool:
+    """Whether the replaced forward of a module calls that of its class: accelerate's, and what torch.compile made."""
+    if "_orig_mod" in module._modules:
+        return True
+    original = getattr(module.forward, "_torchdynamo_orig_callable", None)
+    if (hook := getattr(module, "_hf_hook", None)) is not None:
+        hooks = getattr(hook, "hooks", (hook,))
+        if all(type(one).__module__ == "accelerate.hooks" for one in hooks):
+            original = getattr(module, "_old_forward", None)
+    return getattr(original, "__func__", None) is type(module).forward

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils.flop_counter import FlopCounterMode
@@ -106,6 +107,21 @@ def rectified(layer: Any) -> None:
     layer.self_attn.v_proj.register_forward_hook(lambda _module, _args, output: output.relu())
 
 
+class Rectified(nn.Linear):
+    """A value projection of the user's own class that is not affine."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input).relu()
+
+
+def rectified_class(layer: Any) -> None:
+    layer.self_attn.v_proj.__class__ = Rectified
+
+
+def rectified_sequence(layer: Any) -> None:
+    layer.self_attn.v_proj = nn.Sequential(layer.self_attn.v_proj, nn.ReLU())
+
+
 def centred(layer: Any) -> None:
     layer.mlp.down_proj.register_forward_hook(lambda _module, _args, output: output - output.mean(1, keepdim=True))
 
@@ -125,6 +141,8 @@ for _title, _change, _another, _oracle in (
     ("A forward hook on all modules of the process", on_all_modules, doubled_weights, FOLDED),
     ("A hook that adds to the first norm", added_to_norm, added_by_bias, FOLDED),
     ("A hook on `v_proj` that is not affine", rectified, rectified, WHOLE),
+    ("A `v_proj` of a class of the user's own that is not affine", rectified_class, rectified, WHOLE),
+    ("A `v_proj` with a ReLU behind it", rectified_sequence, rectified, WHOLE),
     ("A hook in the FFN that mixes tokens", centred, centred, WHOLE),
     ("A backward hook in the FFN that changes gradients", slower, slower, WHOLE),
 ):
@@ -146,6 +164,33 @@ def counted() -> str:
         bench.forward(model, one)
     assert bench.kept(trace) == bench.plain_kept() and not trace.notes
     return f"{bench.dropped(trace)}; `tail` runs, and the plain model's tokens are kept."
+
+
+def compiled_forward(layer: Any) -> None:
+    layer.forward = torch.compile(layer.forward, backend="eager")
+    layer.self_attn.forward = torch.compile(layer.self_attn.forward, backend="eager")
+
+
+def compiled_module(layer: Any) -> None:
+    layer.self_attn = torch.compile(layer.self_attn, backend="eager")
+
+
+for _title, _change in (
+    ("`layer.forward = torch.compile(layer.forward)`, and so for `self_attn`", compiled_forward),
+    ("`layer.self_attn = torch.compile(layer.self_attn)`", compiled_module),
+):
+
+    @GROUP.works(_title)
+    def compiled_parts(change: Change = _change) -> str:
+        """The layer is what it was, so methods take it apart."""
+        for name in ("trio", "fastv"):
+            method, traces = methods.find(name)(retention=0.5), []
+            for model in (changed(change)[0], bench.model(attention="eager")):
+                with prune(model, method) as trace:
+                    bench.forward(model, bench.sample())
+                traces.append(trace)
+            assert bench.kept(traces[0]) == bench.kept(traces[1]) and not traces[0].notes
+        return "trio and fastv keep the plain model's tokens, and `tail` runs."
 
 
 def same_as_by_bias(name: str) -> str:
