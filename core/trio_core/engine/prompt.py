@@ -53,10 +53,10 @@ def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[Pro
     input_ids, valid = _ids_and_padding(inputs)
     visual = setup.adapter.visual_tokens(input_ids) & valid
     candidates = setup.method.candidates(visual, valid)
-    by_place = _documents(setup, inputs), _predicting(inputs)
+    begins, predicting = _documents(setup, inputs), _predicting(inputs)
+    marks = [visual, candidates, valid, *(mark for mark in (begins, predicting) if mark is not None)]
     # Here the host waits for the device: the places of the pictures and the lengths fix every later shape.
-    marks = [mark if mark is not None else torch.zeros_like(visual) for mark in (visual, candidates, valid, *by_place)]
-    visual_BS, candidates_BS, valid_BS, begins_BS, predicting_BS = torch.stack(marks).cpu()
+    visual_BS, candidates_BS, valid_BS, *rest = torch.stack(marks).cpu()
     lengths, frame = valid_BS.sum(dim=1).tolist(), Frame.of_all(valid)
     if not visual_BS.any():
         return Prompt((), lengths, frame)
@@ -90,12 +90,18 @@ def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[Pro
         )
     prompt = Prompt(tuple(pictures), lengths, frame, text_at_end)
     if prompt.prunes:
-        _check_by_position(inputs, predicting_BS & (candidates_BS | ~valid_BS))
-        if unpadded and begins_BS.any():
+        if predicting is not None:
+            _check_labels(rest[-1] & (candidates_BS | ~valid_BS))
+        if begins is not None and unpadded and rest[0].any():
             raise UnsupportedInput(
-                f"position_ids that begin anew at place {int(begins_BS.nonzero()[0, 1])}: {setup.adapter.attention} "
+                f"position_ids that begin anew at place {int(rest[0].nonzero()[0, 1])}: {setup.adapter.attention} "
                 "tells packed documents apart by them and cannot once tokens are dropped; give each document a row of "
                 "its own, or load the model with sdpa or eager"
+            )
+        if isinstance(inputs.get("logits_to_keep"), Tensor):
+            raise UnsupportedInput(
+                "logits_to_keep as a tensor: it names places of the full sequence, and a pruned prefill has fewer; "
+                "pass the number of last tokens, or leave it out and take the rows from the logits"
             )
     return prompt
 
@@ -159,19 +165,11 @@ def _predicting(inputs: dict[str, Any]) -> MaskBS | None:
     return (labels != NOT_LABELLED).to(ids.device).roll(-1, dims=1).index_fill(1, ids.new_tensor([ids.shape[1] - 1]), 0)
 
 
-def _check_by_position(inputs: dict[str, Any], without_logits: MaskBS) -> None:
-    """Refuse arguments that ask for the logits of tokens that may be dropped.
-
-    without_logits: [B, S], True at visual tokens and padding whose logits the labels ask for.
-    """
+def _check_labels(without_logits: MaskBS) -> None:
+    """Refuse labels that are predicted at visual tokens and padding. without_logits: [B, S], True at such places."""
     if without_logits.any():
         sample, place = without_logits.nonzero()[0].tolist()
         raise UnsupportedInput(
             f"labels: the token at place {place + 1} of sample {sample} is predicted from a visual token, which may be "
             f"dropped, or from padding; set its label to {NOT_LABELLED}"
-        )
-    if isinstance(inputs.get("logits_to_keep"), Tensor):
-        raise UnsupportedInput(
-            "logits_to_keep as a tensor: it names places of the full sequence, and a pruned prefill has fewer; pass "
-            "the number of last tokens, or leave it out and take the rows from the logits"
         )
