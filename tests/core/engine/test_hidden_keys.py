@@ -93,6 +93,17 @@ def test_renumbered_positions(family, name):
     check_family(family, replace(METHODS[name], positions="compact"))
 
 
+@pytest.mark.parametrize("name", ["grid", "trio"])
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_unequal_pictures_in_samples_of_one_length(family, name):
+    """Without padding, dropped tokens fill up the sample that keeps fewer."""
+    if family == "video_llava":
+        tiny.needs(5, 21, "generate refuses Video-LLaVA's pictures")
+    inputs = tiny.batch(tiny.unequal_spans(family))
+    assert inputs["attention_mask"].all()
+    check(METHODS[name], inputs, tiny.model(family), tiny.model(family, "eager"), False)
+
+
 @pytest.mark.parametrize("name", ["fastv", "grid", "pact", "trio"])
 @pytest.mark.parametrize("window", [8, 24, 47])
 def test_a_window_that_slides(window, name):
