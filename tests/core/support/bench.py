@@ -136,7 +136,9 @@ def layer_by_layer(model: Any, one: Inputs, trace: Trace) -> Tensor:
 def near(actual: Tensor, expected: Tensor, share: float = 1e-4) -> bool:
     """Whether two logits differ by no more than a share of the largest one. Both have the same rows of NaN."""
     actual, bound = actual.float(), share * expected.nan_to_num().abs().max().item()
-    return actual.shape == expected.shape and torch.allclose(actual, expected, rtol=0, atol=bound, equal_nan=True)
+    return actual.shape == expected.shape and torch.allclose(
+        actual.double(), expected.double(), rtol=0, atol=bound, equal_nan=True
+    )
 
 
 def prefill_is_right(
