@@ -21,7 +21,10 @@ def random_picture(model: PreTrainedModel, runs: Callable[[Inputs, int], Any], s
 
     runs: runs the model on a prompt with the picture and as many placeholders. It may raise anything.
     """
+    arguments = signature(model.forward).parameters
     for inputs in _forms(model.config, torch.Generator().manual_seed(seed)):
+        if not inputs.keys() <= arguments.keys():
+            continue
         inputs = {name: value.to(model.device) for name, value in inputs.items()}
         inputs["pixel_values"] = inputs["pixel_values"].to(model.dtype)
         try:

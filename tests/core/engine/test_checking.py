@@ -38,7 +38,7 @@ from trio_core.engine import checking
 from trio_core.engine.checking import self_check
 from trio_core.methods.fastv import FastV
 from trio_core.methods.grid import Grid
-from trio_core.models import adapter, adapter_for, toy
+from trio_core.models import adapter, adapter_for, picture, toy
 from trio_core.models.adapter import Adapter, adapters
 from trio_core.models.generic import Generic
 
@@ -167,6 +167,14 @@ class TestAPictureInTheTrial:
         assert trial.picture is not None
         assert trial.picture[0].keys() == inputs
         assert self_check(model, prune).faults == ()
+
+    def test_a_form_with_arguments_of_other_classes_is_not_tried(self, monkeypatch):
+        """A forward swallows them without a word."""
+        model = vip_llava()
+        taken = []
+        monkeypatch.setattr(picture, "_features", lambda _, inputs: taken.append(set(inputs)))
+        assert checking._Trial(model, prune).picture is None
+        assert taken == [{"pixel_values"}] * 2
 
     def test_a_known_class_needs_none(self):
         assert not self_check(tiny.model("llava"), prune).picture
