@@ -90,19 +90,15 @@ def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[Pro
         )
     prompt = Prompt(tuple(pictures), lengths, frame, text_at_end)
     if prompt.prunes:
-        if predicting is not None:
-            _check_labels(rest[-1] & (candidates_BS | ~valid_BS))
-        if begins is not None and unpadded and rest[0].any():
-            raise UnsupportedInput(
-                f"position_ids that begin anew at place {int(rest[0].nonzero()[0, 1])}: {setup.adapter.attention} "
-                "tells packed documents apart by them and cannot once tokens are dropped; give each document a row of "
-                "its own, or load the model with sdpa or eager"
-            )
         if isinstance(inputs.get("logits_to_keep"), Tensor):
             raise UnsupportedInput(
                 "logits_to_keep as a tensor: it names places of the full sequence, and a pruned prefill has fewer; "
                 "pass the number of last tokens, or leave it out and take the rows from the logits"
             )
+        if predicting is not None:
+            _check_labels(rest[-1] & (candidates_BS | ~valid_BS))
+        if begins is not None and unpadded:
+            _check_one_document(rest[0], setup.adapter.attention)
     return prompt
 
 
@@ -163,6 +159,16 @@ def _predicting(inputs: dict[str, Any]) -> MaskBS | None:
     if not isinstance(labels, Tensor) or labels.shape != ids.shape:
         return None
     return (labels != NOT_LABELLED).to(ids.device).roll(-1, dims=1).index_fill(1, ids.new_tensor([ids.shape[1] - 1]), 0)
+
+
+def _check_one_document(begins: MaskBS, attention: str) -> None:
+    """Refuse packed documents under flash attention. begins: [1, S], True where a new one begins."""
+    if begins.any():
+        raise UnsupportedInput(
+            f"position_ids that begin anew at place {int(begins.nonzero()[0, 1])}: {attention} tells packed documents "
+            "apart by them and cannot once tokens are dropped; give each document a row of its own, or load the model "
+            "with sdpa or eager"
+        )
 
 
 def _check_labels(without_logits: MaskBS) -> None:
