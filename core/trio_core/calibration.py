@@ -12,12 +12,12 @@ from trio_core.methods.vtw import VTW
 from trio_core.models import adapter_for
 from trio_core.pruning import prune, unwrap
 
-Prompt = Mapping[str, Any]
+Inputs = Mapping[str, Any]
 """The keyword arguments of a model's forward, as a processor returns them."""
 
 
 @torch.no_grad()
-def vtw_layer(model: nn.Module, prompts: Sequence[Prompt], threshold: float = 0.003, first: int = 5) -> int:
+def vtw_layer(model: nn.Module, prompts: Sequence[Inputs], threshold: float = 0.003, first: int = 5) -> int:
     """The layer after which VTW may drop the pictures, by the search of its authors.
 
         layer = vtw_layer(model, prompts)
@@ -25,6 +25,8 @@ def vtw_layer(model: nn.Module, prompts: Sequence[Prompt], threshold: float = 0.
 
     It is the first layer, from `first` on, after which dropping changes the last token's distribution by a KL
     divergence KL(dropped ‖ dense) of at most `threshold`, averaged over the prompts. The last layer is no candidate.
+
+    `retention` must be given and below 1, and changes nothing here: the layer alone decides.
 
     model: as for `prune`.
     prompts: about 20 in the paper, each with a picture. Samples of a batch are padded on the left.
@@ -46,18 +48,18 @@ def vtw_layer(model: nn.Module, prompts: Sequence[Prompt], threshold: float = 0.
         if mask is not None and not mask[:, -1].all():
             raise OptionError(f"prompt {number} is padded at its end: pad on the left, or pass one sample each")
     dense = [_log_probabilities(model, prompt) for prompt in prompts]
-    found: dict[int, float] = {}
+    divergences: dict[int, float] = {}
     for layer in range(first, last + 1):
-        found[layer] = fmean(
+        divergences[layer] = fmean(
             divergence(_dropped(model, number, prompt, layer), full)
             for number, (prompt, full) in enumerate(zip(prompts, dense, strict=True))
         )
-        if found[layer] <= threshold:
+        if divergences[layer] <= threshold:
             return layer
-    nearest = min(found, key=lambda layer: found[layer])
+    nearest = min(divergences, key=lambda layer: divergences[layer])
     raise OptionError(
         f"threshold {threshold}: no layer from {first} to {last} is that close; the closest is layer {nearest} with a "
-        f"divergence of {found[nearest]:.3g}: raise the threshold"
+        f"divergence of {divergences[nearest]:.3g}: raise the threshold"
     )
 
 
@@ -66,7 +68,7 @@ def divergence(dropped: Tensor, full: Tensor) -> float:
     return (dropped.exp() * (dropped - full)).sum(dim=-1).mean().item()
 
 
-def _dropped(model: nn.Module, number: int, prompt: Prompt, layer: int) -> Tensor:
+def _dropped(model: nn.Module, number: int, prompt: Inputs, layer: int) -> Tensor:
     """[B, V], what the last token predicts if the pictures leave after `layer`. Raises OptionError without pictures."""
     with prune(model, VTW(retention=0.5, layers=(layer,))) as trace:
         predicted = _log_probabilities(model, prompt)
@@ -75,7 +77,7 @@ def _dropped(model: nn.Module, number: int, prompt: Prompt, layer: int) -> Tenso
     return predicted
 
 
-def _log_probabilities(model: nn.Module, prompt: Prompt) -> Tensor:
+def _log_probabilities(model: nn.Module, prompt: Inputs) -> Tensor:
     """[B, V], what the last token predicts, in float32."""
-    logits = model(**prompt, use_cache=False, logits_to_keep=1).logits[:, -1]
+    logits = model(**{**prompt, "use_cache": False, "logits_to_keep": 1}).logits[:, -1]
     return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)

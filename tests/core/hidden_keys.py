@@ -2,8 +2,6 @@
 
 Nothing is cut. The model runs with eager attention on all tokens, and no `prune` context is open. From a stage on, the
 mask of each decoder layer hides the tokens that the stage dropped. All other tokens must come out as in the pruned run.
-
-A stage is plain data (`Stage`), so that one process can send what it kept to another, which runs the dense model.
 """
 
 from collections.abc import Callable, Iterator, Sequence

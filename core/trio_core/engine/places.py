@@ -72,20 +72,20 @@ class HeadAtPlaces:
         return full[:, -self.last :] if self.last else full
 
 
-def hidden_at_places(states: tuple[Tensor, ...], frames: dict[int, Frame]) -> tuple[Tensor, ...]:
-    """`hidden_states` of a prefill: the embeddings, then the output of each layer, over all places.
+def hidden_at_places(states: tuple[Tensor | None, ...], frames: dict[int, Frame]) -> tuple[Tensor | None, ...]:
+    """`hidden_states` of a prefill: the input of layer 1, then the output of each layer, over all places.
 
-    Raises UnsupportedModel where they are other tensors than these.
+    A state that was not asked for is None. Raises UnsupportedModel where they are other tensors than these.
     """
     full = []
-    for index, state in enumerate(states, start=-1):
-        frame = frames.get(index)
-        if frame is not None and state.shape[1] != frame.index.shape[1]:
+    for number, state in enumerate(states):
+        frame = frames.get(max(number - 1, 0))
+        if frame is not None and state is not None and state.shape[1] != frame.index.shape[1]:
             raise UnsupportedModel(
-                f"hidden_states[{index + 1}] has {state.shape[1]} rows, and layer {index + 1} saw "
+                f"hidden_states[{number}] has {state.shape[1]} rows, and layer {max(number, 1)} saw "
                 f"{frame.index.shape[1]} tokens: leave output_hidden_states out"
             )
-        full.append(state if frame is None else at_places(state, frame))
+        full.append(state if frame is None or state is None else at_places(state, frame))
     return tuple(full)
 
 

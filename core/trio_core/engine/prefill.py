@@ -276,8 +276,8 @@ def _run(layer: nn.Module, kwargs: Kwargs, hidden: HiddenBSD) -> HiddenBSD:
     forward_only = isinstance(mask, BlockMask) and (hidden.device.type == "cpu" or mask.kv_indices.is_inference())
     if forward_only and hidden.requires_grad:
         raise UnsupportedModel(
-            "attention 'flex_attention' has no backward pass on a CPU or under inference_mode: use saliency 'tail', or "
-            "load the model with sdpa"
+            "attention 'flex_attention' has no backward pass on a CPU or under inference_mode: load the model with "
+            "sdpa, or use saliency 'tail' without hooks inside its layers"
         )
     # In an empty context: transformers collects attentions by a context variable, and would collect these too.
     given = {name: differentiable(value) for name, value in kwargs.items()}

@@ -145,6 +145,8 @@ def _documents(setup: Setup, inputs: dict[str, Any]) -> MaskBS | None:
     positions, ids = inputs.get("position_ids"), inputs["input_ids"]
     if "flash" not in setup.adapter.attention or len(ids) > 1 or not isinstance(positions, Tensor):
         return None
+    if positions.ndim == 1:
+        positions = positions[None]
     if positions.ndim == 3:
         if len(positions) < 4:
             return None

@@ -101,7 +101,7 @@ class PruneVid(Method):
         note="The rule is written from its description, not from the code. On video the released code does more. It "
         "cuts the frames into segments and averages over time what does not change in a segment. It clusters these "
         "static tokens and the others of each frame separately. In the decoder it keeps a share of each of these "
-        "blocks. You can do none of these four here: a video is clustered as one frame, and all of its tokens compete. "
+        "blocks. None of these is available here: a video is clustered as one frame, and all of its tokens compete. "
         "Here any number of tokens is "
         "clustered down to the budget. The released code leaves blocks of up to 14 tokens as they are. A mean stands "
         "at the place of its centre. The released code puts the means first. Equal scores go to the lower index. The "

@@ -40,11 +40,11 @@ class ClipTower(Tower):
             "last_query": last.q_proj,
             "last_key": last.k_proj,
         }
-        reading = cast(nn.Module, self.project).register_forward_pre_hook(self._record_features)
+        reading = cast(nn.Module, self.project).register_forward_pre_hook(self._record_features, with_kwargs=True)
         return [reading, *(module.register_forward_hook(self.recorder(name)) for name, module in modules.items())]
 
-    def _record_features(self, _module: nn.Module, args: tuple[Any, ...]) -> None:
-        self.recorded["features"] = args[0]
+    def _record_features(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.recorded["features"] = (*args, *kwargs.values())[0]
 
     def places(self, crops: int, patches: int) -> Tensor:
         """[V]: the patch of each visual token of the batch, as crop · patches + patch; −1 for a newline token."""

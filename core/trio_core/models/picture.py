@@ -32,6 +32,8 @@ def random_picture(model: PreTrainedModel, runs: Callable[[Inputs, int], Any], s
             if tokens >= LEAST:
                 runs(inputs, tokens)
                 return inputs, tokens
+        except (torch.OutOfMemoryError, torch.AcceleratorError):  # after these nothing else could be tried either
+            raise
         except Exception:  # a class we do not know may break in any way on a form that is not its own
             continue
     return None

@@ -33,6 +33,28 @@ def test_rows_go_to_their_places_and_fillers_get_nan():
     assert rows.grad is not None and rows.grad.flatten().tolist() == [1, 1, 1, 1, 0, 1]
 
 
+@pytest.mark.parametrize("method", ["divprune", "visionzip"])
+def test_hidden_states_of_a_method_before_the_decoder_have_all_places(method: str):
+    """transformers records the input of layer 1, from which such a method has dropped tokens already."""
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    length = one["input_ids"].shape[1]
+    with torch.no_grad(), prune(model, method, retention=0.5) as trace:
+        states = model(**one, output_hidden_states=True).hidden_states
+    (places,) = trace.places
+    for state in states:
+        left = state[0].isnan().any(dim=-1).logical_not().nonzero().squeeze(1)
+        assert state.shape[1] == length and left.tolist() == places.tolist()
+
+
+def test_hidden_states_of_some_layers_stand_at_their_places():
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    tiny.needs(5, 23, "hidden states are returned all or none")
+    with torch.no_grad(), prune(model, METHOD):
+        every, some = (model(**one, output_hidden_states=asked).hidden_states for asked in (True, [2, 5]))
+    known = [(number, state) for number, state in enumerate(some) if state is not None]
+    assert 0 < len(known) < len(every) and all(tiny.same(state, every[number]) for number, state in known)
+
+
 def test_fewer_rows_are_the_last_ones():
     full = at_places(torch.tensor([[[2.0], [3.0]]]), frame([[0, 2, 4]], [[True] * 3]))
     assert tiny.same(full, torch.tensor([[[NAN], [NAN], [2.0], [NAN], [3.0]]]))

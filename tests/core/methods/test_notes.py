@@ -57,7 +57,7 @@ def test_note_says_that_the_released_prompt_is_contiguous(name):
         ("fitprune", "You cannot fit tables to another model"),
         ("pact", "You cannot give a cutoff"),
         ("prumerge", "You cannot let each picture decide how many tokens it keeps"),
-        ("prunevid", "You can do none of these four here"),
+        ("prunevid", "None of these is available here"),
         ("pyramiddrop", "In training the code ranks by all tokens before the answers, and here you cannot"),
         ("scope", 'You cannot choose its mode "add"'),
         ("tome", "You cannot merge inside the blocks"),
