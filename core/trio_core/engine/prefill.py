@@ -17,7 +17,7 @@ from trio_core.engine.passes import Kwargs, Pass, Setup
 from trio_core.engine.prompt import Prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.methods.view import Embeddings, Picture, Selection, Signal, View, last_rows
-from trio_core.models.layer import watched_gradients
+from trio_core.models.layer import gradients_checked
 from trio_core.rules.attention import LayerCall
 from trio_core.spans import span
 from trio_core.tensors import HiddenBSD, LeftBSD, differentiable
@@ -113,7 +113,7 @@ class Prefill(Pass):
         with span("compaction"):
             self.lengths = [n - len(p.rows) + p.budget for n, p in zip(self.lengths, pictures, strict=True)]
             rows, smaller, self.pictures = shrink(current, pictures, selection.kept, self.lengths)
-            self.trace.left = smaller.places
+            self.trace.set_places(smaller.places)
             hidden = take_rows(hidden, rows)
             if selection.features is not None:
                 for sample, (picture, merged) in enumerate(zip(self.pictures, selection.features, strict=True)):
@@ -221,8 +221,8 @@ class Prefill(Pass):
         mask = mask.to(hidden.device) if isinstance(mask, Tensor) else mask
         rotary = tuple(part.to(hidden.device) for part in kwargs["position_embeddings"])
         plain = {**kwargs, "past_key_values": None, "use_cache": False}
-        parts, beside = partial(adapter.attention_layer, layer), partial(adapter.beside_its_parts, layer, hidden)
-        return LayerCall(hidden, partial(_run, layer, plain), parts, rotary, mask, adapter.causal, beside)
+        parts, extra = partial(adapter.attention_layer, layer), partial(adapter.extra_behaviour, layer, hidden)
+        return LayerCall(hidden, partial(_run, layer, plain), parts, rotary, mask, adapter.causal, extra)
 
 
 class _NoGradient(torch.autograd.Function):
@@ -281,7 +281,7 @@ def _run(layer: nn.Module, kwargs: Kwargs, hidden: HiddenBSD) -> HiddenBSD:
         )
     # In an empty context: transformers collects attentions by a context variable, and would collect these too.
     given = {name: differentiable(value) for name, value in kwargs.items()}
-    with watched_gradients(layer) if hidden.requires_grad else nullcontext():
+    with gradients_checked(layer) if hidden.requires_grad else nullcontext():
         output = Context().run(layer.forward, hidden, **given)
     return output[0] if isinstance(output, tuple) else output
 

@@ -88,7 +88,7 @@ def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[Pro
                 first=int(rows[0]) if side_by_side else None,
             )
         )
-    prompt = Prompt(tuple(pictures), lengths, frame, text_at_end)
+    prompt = Prompt(tuple(pictures), lengths, frame, int(text_at_end))  # a tracer's sizes are tensors
     if prompt.prunes:
         if isinstance(inputs.get("logits_to_keep"), Tensor):
             raise UnsupportedInput(

@@ -201,10 +201,10 @@ class Trio(Method):
     def _saliency(self, view: View, probed: LayerCall, rows: Places) -> tuple[ScoresBN, tuple[str, ...]]:
         """[B, N], the saliency of the visual tokens: s_i of Eq. 5. Also notes for the trace."""
         notes: tuple[str, ...] = ()
-        beside = None if self.saliency == "autograd" else probed.beside()
-        if beside is not None:
-            notes = (f"saliency {self.saliency!r}: {beside}, so a few rows are not enough; 'autograd' ran instead",)
-        if self.saliency == "autograd" or beside is not None:
+        extra = None if self.saliency == "autograd" else probed.extra()
+        if extra is not None:
+            notes = (f"saliency {self.saliency!r}: {extra}, so a few rows are not enough; 'autograd' ran instead",)
+        if self.saliency == "autograd" or extra is not None:
             scores_BS = equations.saliency(partial(_logits, view.readout, probed, rows), probed.hidden)
             return scores_BS.gather(1, view.visual), notes
         if self.saliency == "compiled":

@@ -10,7 +10,7 @@ from transformers import DynamicCache, PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
 from trio_core.models.encoder import Tower
-from trio_core.models.layer import beside_its_parts, feed_forward, part, take_apart
+from trio_core.models.layer import extra_behaviour, feed_forward, part, take_apart
 from trio_core.models.toy import ToyFamily
 from trio_core.rules.attention import AttentionLayer, Readout
 from trio_core.rules.cost import LayerShape
@@ -130,12 +130,12 @@ class Adapter(ToyFamily):
             )
         return take_apart(layer, partial(self.finish, layer), known=self.known)
 
-    def beside_its_parts(self, layer: nn.Module, hidden: HiddenBSD) -> str | None:
+    def extra_behaviour(self, layer: nn.Module, hidden: HiddenBSD) -> str | None:
         """What a decoder layer does beside its parts, such as a hook inside it, in words. None for a plain layer.
 
         hidden: [B, S, D], the layer's input.
         """
-        return beside_its_parts(layer, hidden, known=self.known)
+        return extra_behaviour(layer, hidden, known=self.known)
 
     def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
         """The part of a layer that follows attention: add, norm, FFN, add.

@@ -4,7 +4,7 @@ Its projections are called, never read. So LoRA, quantised and offloaded weights
 only the scale is asked (`rules/norm.py`).
 
 The parts are the layer only as long as nothing else happens in it. A hook may do anything, and so may a `forward` that
-was replaced. `beside_its_parts` finds them.
+was replaced. `extra_behaviour` finds them.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -52,7 +52,7 @@ def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor], *, 
     Raises UnsupportedModel that names the first missing module, or what changes the input of the projections.
     """
     attention = part(layer, "self_attn")
-    if change := _replaced(layer, known) or _replaced(attention, known) or _before(attention):
+    if change := _replaced(layer, known) or _replaced(attention, known) or _pre_hook(attention):
         raise UnsupportedModel(
             f"{type(attention).__name__} has {change}, so its attention is not that of its projections: remove it, or "
             "choose a method that does not look into a layer, such as divprune"
@@ -73,7 +73,7 @@ def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor], *, 
     )
 
 
-def beside_its_parts(layer: nn.Module, hidden: Tensor, *, known: bool = True) -> str | None:
+def extra_behaviour(layer: nn.Module, hidden: Tensor, *, known: bool = True) -> str | None:
     """What happens in a layer beside its modules' own forward, in words; None for a plain layer.
 
     Hooks on the layer itself do not count: they run before and after it. Those that only listen do not count either.
@@ -81,7 +81,7 @@ def beside_its_parts(layer: nn.Module, hidden: Tensor, *, known: bool = True) ->
 
     layer, known: as in `take_apart`. hidden: [B, S, D], its input.
     """
-    if change := _replaced(layer, known) or _everywhere(_HOOKS):
+    if change := _replaced(layer, known) or _global_hook(_HOOKS):
         return f"{type(layer).__name__} has {change}"
     attention = getattr(layer, "self_attn", None)
     if attention is not None and (change := _replaced(attention, known)):
@@ -95,12 +95,12 @@ def beside_its_parts(layer: nn.Module, hidden: Tensor, *, known: bool = True) ->
 def feed_forward(norm: nn.Module, ffn: nn.Module, rows: Tensor) -> Tensor:
     """[B, P, D], the output of the FFN for the rows before its norm. Raises UnsupportedModel if it has no gradient."""
     foreign = not all(type(module).__module__.startswith(_DIFFERENTIABLE) for module in ffn.modules())
-    with watched_gradients(ffn) if foreign and not torch.compiler.is_compiling() else nullcontext():
+    with gradients_checked(ffn) if foreign and not torch.compiler.is_compiling() else nullcontext():
         return check_gradient("the FFN of the probed layer", rows, ffn(norm(rows)))
 
 
 @contextmanager
-def watched_gradients(layer: nn.Module) -> Iterator[None]:
+def gradients_checked(layer: nn.Module) -> Iterator[None]:
     """A context in which a module inside the layer raises UnsupportedModel if its output has lost the gradient."""
 
     def check(name: str, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
@@ -201,7 +201,7 @@ def _change_on(module: nn.Module) -> str | None:
     return "a replaced forward" if "forward" in own and not _calls_its_own(module) else None
 
 
-def _everywhere(kinds: Iterable[str]) -> str | None:
+def _global_hook(kinds: Iterable[str]) -> str | None:
     """The first hook on all modules that may change values. kinds: keys of _HOOKS."""
     for kind in kinds:
         if (hooks := getattr(all_modules, f"_global{kind}")) and not all(map(_only_listens, hooks.values())):
@@ -209,10 +209,10 @@ def _everywhere(kinds: Iterable[str]) -> str | None:
     return None
 
 
-def _before(module: nn.Module) -> str | None:
+def _pre_hook(module: nn.Module) -> str | None:
     """A pre-hook that may change what a module is given, in words."""
     kind = "_forward_pre_hooks"
-    return _everywhere([kind]) if all(map(_only_listens, vars(module)[kind].values())) else _HOOKS[kind]
+    return _global_hook([kind]) if all(map(_only_listens, vars(module)[kind].values())) else _HOOKS[kind]
 
 
 def _only_listens(hook: Any) -> bool:

@@ -80,7 +80,7 @@ class LayerCall:
     rotary: cosines and sines, each [B or 1, S, E].
     mask: the attention mask that the layer was given.
     causal: whether a layer without a mask looks back only. PaliGemma's layers look both ways.
-    beside: returns what the layer does beside its parts, such as a hook, in words; None for a plain layer.
+    extra: returns what the layer does beside its parts, such as a hook, in words; None for a plain layer.
     """
 
     hidden: HiddenBSD
@@ -89,7 +89,7 @@ class LayerCall:
     rotary: tuple[Tensor, Tensor]
     mask: Tensor | BlockMask | None
     causal: bool = True
-    beside: Callable[[], str | None] = lambda: None
+    extra: Callable[[], str | None] = lambda: None
 
 
 @dataclass(frozen=True)

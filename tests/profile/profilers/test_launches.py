@@ -26,13 +26,13 @@ def test_launches_and_waits_are_counted_exactly(tiny_workload):
 
 
 def test_a_stage_of_trio_launches_few_operators_and_waits_once(tiny_workload):
-    """Beyond random's, at most 101 operators and one wait a stage. pocket-deep has as many."""
+    """Beyond random's, at most 130 operators and one wait a stage. pocket-deep has as many."""
     trio, random = Trio(retention=0.3, layers=(1, 2)), Random(retention=0.3, layers=(1, 2))
     ours, control = launches.measure(tiny_workload, trio), launches.measure(tiny_workload, random)
     with prune(tiny_workload.model, trio) as trace:
         tiny_workload.prefill()
     stages = len(trace.stages)
-    assert ours.launches - control.launches <= 101 * stages
+    assert ours.launches - control.launches <= 130 * stages
     assert ours.host_waits - control.host_waits == stages
 
 
