@@ -7,16 +7,16 @@ from statistics import median
 from typing import Any
 
 import pytest
+from trio_profile.stats.stopping import LEAST_SAMPLES
+from trio_profile.studies.measuring import measure, warm_up
 
+from trio_profile.engine.counting import count, measure_dense
+from trio_profile.engine.plan import PlannedCell, resolve
 from trio_profile.inputs.picture import picture_of
 from trio_profile.profilers import fidelity, latency, power
 from trio_profile.progress import ignore
 from trio_profile.records.schema import Study
-from trio_profile.stats.stopping import LEAST_SAMPLES
 from trio_profile.studies import measuring
-from trio_profile.studies.counting import count, measure_dense
-from trio_profile.studies.measuring import measure, warm_up
-from trio_profile.studies.plan import PlannedCell, resolve
 
 ROUNDS = 6
 ASKED = Study(

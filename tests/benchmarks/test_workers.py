@@ -8,12 +8,12 @@ import time
 import pytest
 
 from tests.profile.examples import environment, measurement, study
+from trio_profile.engine.board import Board
+from trio_profile.engine.overview import overview
 from trio_profile.records.leases import Leases
 from trio_profile.records.run import DENSE, Run
 from trio_profile.records.schema import Session, TimingLine
 from trio_profile.records.workers import WorkerFile
-from trio_profile.studies.board import Board
-from trio_profile.studies.overview import overview
 
 RUNS = 10_000
 WORKERS = 256

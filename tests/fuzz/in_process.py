@@ -85,7 +85,7 @@ def _no_clock() -> Iterator[None]:
 
 
 def _plan(study: Any, *_: object) -> None:
-    from trio_profile.studies.plan import resolve
+    from trio_profile.engine.plan import resolve
 
     resolve(study)
     raise StudyError("planned; nothing is measured")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from trio_profile.analysis.accuracy import paired_difference
-from trio_profile.analysis.cells import CellSummary, DenseSummary, summarise_cell, summarise_dense
+from trio_profile.analysis.cells import CellSummary, DenseSummary, summarise_cells, summarise_dense
 from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.kept_tokens import TokenMaps, token_maps
 from trio_profile.analysis.pairs import CellPairs, pairs_of
@@ -16,7 +16,7 @@ from trio_profile.analysis.stability import doubts
 from trio_profile.records.contents import Contents
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Difference
-from trio_profile.records.schema import Cell, Dense, Environment, Measurement, Options, Record, Session, Study
+from trio_profile.records.schema import Cell, Dense, Environment, Measurement, Options, Record, Round, Session, Study
 
 PRINTED: dict[str, dict[str, float]] = {
     "k_pos": {"1": 92.1, "2": 94.6, "3": 94.6, "4": 94.9, "5": 94.9, "6": 94.8, "7": 94.7, "8": 94.8},
@@ -90,12 +90,14 @@ def ablate(
     dense: Dense | None,
     measurements: list[Measurement],
     sessions: Sequence[Session] = (),
+    rounds: Sequence[Round] = (),
 ) -> Ablation:
     """Derive the ablations of the study's first method from its records. Cells without a record are left out.
 
-    sessions: of the study; its doubts need them.
+    sessions, rounds: of the study; its doubts need them.
     """
     by_cell = {measurement.cell.id: measurement for measurement in measurements}
+    summaries = dict(zip(by_cell, summarise_cells(list(by_cell.values()), study, dense), strict=True))
 
     def row(group: str, variant: str, options: Options, retention: float) -> Row | None:
         measurement, default = (
@@ -105,7 +107,7 @@ def ablate(
         if measurement is None:
             return None
         return Row(
-            **dict(summarise_cell(measurement, study, dense)),
+            **dict(summaries[measurement.cell.id]),
             variant=variant,
             options=options,
             default=not options,
@@ -131,12 +133,19 @@ def ablate(
         study=study,
         dense=summarise_dense(dense) if dense else None,
         groups=groups,
-        doubts=doubts(study, measurements, dense, sessions),
+        doubts=doubts(study, measurements, dense, sessions, rounds),
         pairs=pairs_of([by_cell[cell.id] for cell in study.cells() if cell.id in by_cell], sessions),
     )
 
 
 def from_store(contents: Contents) -> Ablation:
     """Make the document from the contents of a store."""
-    document = ablate(contents.study, contents.environment, contents.dense, contents.measurements, contents.sessions)
+    document = ablate(
+        contents.study,
+        contents.environment,
+        contents.dense,
+        contents.measurements,
+        contents.sessions,
+        contents.rounds,
+    )
     return document.model_copy(update={"tokens": token_maps(contents)})

@@ -1,12 +1,13 @@
 """The quantities of one cell and of the dense model, derived from their records."""
 
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from pydantic import Field
 
 from trio_profile.analysis.accuracy import accuracy, by_kind, by_question, correct_shares, difference, mean_share
+from trio_profile.analysis.times import SPEEDUPS, speedup_centres, summarise_times, why_stopped
 from trio_profile.records.estimate import Accuracy, Difference, Milliseconds, Nats, Ratio, Share
 from trio_profile.records.schema import (
     Counted,
@@ -14,23 +15,12 @@ from trio_profile.records.schema import (
     Energy,
     Fidelity,
     Measurement,
-    Pair,
     Record,
     Retention,
     Status,
-    Stopped,
     Study,
 )
-from trio_profile.stats.estimates import median_of, ratio_of
-from trio_profile.stats.intervals import (
-    Groups,
-    machine_spread,
-    mean_interval,
-    median,
-    median_interval,
-    quantile_interval,
-)
-from trio_profile.stats.stopping import half_width
+from trio_profile.stats.intervals import machine_spread, mean_interval, median, median_interval, quantile_interval
 
 MEASURED = ("prefill_ms", "total_ms")
 """The times that have a speed-up."""
@@ -41,7 +31,6 @@ _OF_ALL = (
 """Fields that the summaries of a cell and of the dense model copy from their records."""
 _OF_A_CELL = (*_OF_ALL, "remark", "notes", "retention", "layers", "budgets", "fastv_overhead_macs", "discarded")
 """Fields that the summary of a cell copies from its record."""
-_PARTS = ("ttft_ms", "cpu_ms", "host_ms", "vision_ms", "projector_ms", "selection_ms")
 
 
 class Gamma(Record):
@@ -67,8 +56,9 @@ class CellSummary(Record):
     nominal_retention: the share of the visual tokens that the user gave.
     layers, budgets: the stages, and the visual tokens that each stage keeps.
 
-    *_ms: the times in the pruned run, as in `records.schema.Pair`. dense_*_ms: the same times in the dense run.
-    *_speedup: median of the paired ratios dense / pruned. Above 1 pruning is faster.
+    *_ms: the times in the pruned runs, as in `records.timing.Timed`. dense_*_ms: the same times in the dense runs.
+    *_speedup: median of the ratios dense / pruned within rounds. Above 1 pruning is faster. That of the total is put
+        together from the prefill, which is measured in more rounds, and the rest of a generation.
     ttft_ms: time to the first token.
     tpot_ms: time of each further token.
     cpu_ms: CPU time of the process during the prefill, all threads together; None on a GPU.
@@ -100,7 +90,7 @@ class CellSummary(Record):
     accuracy: share of questions that are answered right.
     accuracy_difference: this accuracy minus the dense model's accuracy on the same questions.
     accuracy_by_kind: the accuracy for each kind of question.
-    discarded: number of pairs that were discarded because the GPU was slow.
+    discarded: number of rounds that were discarded because the GPU was slow.
     """
 
     method: str
@@ -181,33 +171,33 @@ class DenseSummary(Record):
     accuracy_by_kind: dict[str, Accuracy] = Field(default_factory=dict)
 
 
-def by_session(measurement: Measurement) -> tuple[tuple[Pair, ...], ...]:
-    """Return the pairs of a cell by session, each session in the order of measurement."""
-    return tuple(timing.pairs for timing in measurement.timings if timing.pairs)
+def summarise_cells(measurements: Sequence[Measurement], study: Study, dense: Dense | None) -> list[CellSummary]:
+    """Return the quantities of all cells of a study. A cell that failed or was refused has only its reason."""
+    done = [measurement for measurement in measurements if measurement.status == "done"]
+    machine, stopped = machine_spread(study.device), why_stopped(done, study)
+    speedups = {time: speedup_centres(done, time, machine) for time in SPEEDUPS}
+    return [
+        _summarise(one, study, dense, summarise_times(one, speedups, stopped, study) if one.status == "done" else {})
+        for one in measurements
+    ]
 
 
-def speedups(pairs: Sequence[Pair], quantity: str) -> list[float]:
-    """Return the ratio dense / pruned of each pair.
-
-    quantity: `prefill_ms`, `total_ms` or `cpu_ms`.
-    """
-    return [getattr(pair, f"dense_{quantity}") / getattr(pair, quantity) for pair in pairs]
-
-
-def summarise_cell(measurement: Measurement, study: Study, dense: Dense | None) -> CellSummary:
-    """Return the quantities of one cell. A cell that failed or was refused has only its reason."""
+def _summarise(
+    measurement: Measurement, study: Study, dense: Dense | None, times: Mapping[str, Milliseconds | Ratio]
+) -> CellSummary:
+    """Return the quantities of one cell. times: its times and speed-ups."""
     summary = CellSummary(
         method=measurement.cell.method,
         status=measurement.status,
         reason=measurement.reason,
         nominal_retention=measurement.cell.retention,
     )
-    counted, stopped = measurement.counted, _why_stopped(measurement, study)
-    if measurement.status != "done" or counted is None or stopped is None:
+    counted = measurement.counted
+    if measurement.status != "done" or counted is None:
         return summary
     return summary.model_copy(
         update={
-            **_summarise_times(by_session(measurement), stopped, study),
+            **times,
             **_summarise_fidelity(measurement.fidelity, () if dense is None else dense.pictures),
             **_summarise_answers(measurement, dense),
             **{name: getattr(measurement, name) for name in _OF_A_CELL},
@@ -217,14 +207,6 @@ def summarise_cell(measurement: Measurement, study: Study, dense: Dense | None) 
             "selection_macs": counted.selection_flops // 2,
         }
     )
-
-
-def _why_stopped(measurement: Measurement, study: Study) -> Stopped | None:
-    """Return why sampling ended: `converged` if the interval of all sessions is narrow enough, or their own reason."""
-    ratios = [speedups(pairs, "prefill_ms") for pairs in by_session(measurement)]
-    if len(ratios) > 1 and half_width(ratios, machine_spread(study.device)) <= study.precision:
-        return "converged"
-    return measurement.stopped
 
 
 def _with_counted_gamma(measurement: Measurement, study: Study) -> int | None:
@@ -242,34 +224,6 @@ def _summarise_counts(counted: Counted) -> dict[str, Any]:
         "fvcore_macs": counted.fvcore_macs,
         "uncounted": counted.uncounted,
     }
-
-
-def _summarise_times(
-    sessions: Sequence[Sequence[Pair]], stopped: Stopped, study: Study
-) -> dict[str, Milliseconds | Ratio]:
-    """Return the median of each time and speed-up that was measured in all pairs."""
-    found: dict[str, Milliseconds | Ratio] = {}
-    machine = machine_spread(study.device)
-    for side in ("", "dense_"):
-        for quantity in (*MEASURED, *_PARTS, "tpot_ms"):
-            groups = [[_time(pair, side, quantity, study.new_tokens) for pair in pairs] for pairs in sessions]
-            if all(value is not None for group in groups for value in group):
-                found[f"{side}{quantity}"] = median_of(Milliseconds, cast(Groups, groups), stopped, machine)
-    for quantity in (*MEASURED, *(("cpu_ms",) if {"cpu_ms", "dense_cpu_ms"} <= found.keys() else ())):
-        ratios = [speedups(pairs, quantity) for pairs in sessions]
-        found[f"{quantity.removesuffix('_ms')}_speedup"] = ratio_of(ratios, stopped, machine)
-    return found
-
-
-def _time(pair: Pair, side: str, quantity: str, new_tokens: int) -> float | None:
-    """Return one time of a pair in milliseconds; None if it was not measured.
-
-    side: `dense_`, or empty for the pruned run.
-    """
-    if quantity != "tpot_ms":
-        return getattr(pair, f"{side}{quantity}", None)
-    first = getattr(pair, f"{side}ttft_ms")
-    return None if first is None or new_tokens < 2 else (getattr(pair, f"{side}total_ms") - first) / (new_tokens - 1)
 
 
 def _summarise_fidelity(fidelity: Fidelity | None, pictures: Sequence[int]) -> dict[str, Nats | Share]:

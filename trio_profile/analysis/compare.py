@@ -16,7 +16,7 @@ from trio_profile.analysis.sweep import summarise
 from trio_profile.records.contents import Contents
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Difference
-from trio_profile.records.schema import Cell, Dense, Environment, Measurement, Session, Study
+from trio_profile.records.schema import Cell, Dense, Environment, Measurement, Round, Session, Study
 
 
 class Row(CellSummary):
@@ -82,9 +82,10 @@ def compare(
     dense: Dense | None,
     measurements: list[Measurement],
     sessions: Sequence[Session] = (),
+    rounds: Sequence[Round] = (),
 ) -> Comparison:
     """Derive the comparison of a study from its records. The arguments are those of `summarise`."""
-    document = summarise(study, environment, dense, measurements, sessions=sessions)
+    document = summarise(study, environment, dense, measurements, sessions=sessions, rounds=rounds)
     reference = "trio" if "trio" in study.methods else study.methods[0]
     by_cell = {measurement.cell.id: measurement for measurement in measurements}
 
@@ -138,5 +139,12 @@ def _speedup(cell: CellSummary) -> float:
 
 def from_store(contents: Contents) -> Comparison:
     """Make the document from the contents of a store."""
-    document = compare(contents.study, contents.environment, contents.dense, contents.measurements, contents.sessions)
+    document = compare(
+        contents.study,
+        contents.environment,
+        contents.dense,
+        contents.measurements,
+        contents.sessions,
+        contents.rounds,
+    )
     return document.model_copy(update={"tokens": token_maps(contents)})

@@ -3,26 +3,14 @@
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from trio_profile import units
-from trio_profile.analysis.cells import by_session, speedups
-from trio_profile.records.schema import Cell, Measurement, Record
-from trio_profile.stats.intervals import median
+from trio_profile.records.schema import Cell, Record
 
 Kind = Literal[
-    "samples",
-    "budget",
-    "spread",
-    "drift",
-    "multimodality",
-    "order",
-    "autocorrelation",
+    "rounds",
     "clock",
     "strangers",
     "busy",
-    "machine",
     "threads",
     "sessions",
     "cached",
@@ -41,10 +29,6 @@ Kind = Literal[
     "unsteady warm-up",
     "no steady gain",
 ]
-
-DENSE_MATTERS = 0.05
-"""A relative difference of two dense times below this is no fault. Fresh processes of one program differ by 4 to 7 %
-[measured: seven sweeps of the pocket model on a quiet machine]. It cancels in the speed-up."""
 
 
 class Doubt(Record):
@@ -83,36 +67,3 @@ def doubted_cells(doubts: Sequence[Doubt], cells: Collection[Cell]) -> dict[str,
         if doubt.cell is not None and doubt.cell.id in names:
             found.setdefault(doubt.cell.id, {})[doubt.kind] = None
     return {name: tuple(kinds) for name, kinds in found.items()}
-
-
-def prefill_speedups(measurement: Measurement) -> list[float]:
-    """Return the speed-up of each pair."""
-    return speedups(measurement.pairs, "prefill_ms")
-
-
-def speedup_groups(measurement: Measurement) -> list[list[float]]:
-    """Return the speed-up of each pair, by session."""
-    return [speedups(pairs, "prefill_ms") for pairs in by_session(measurement)]
-
-
-def dense_groups(measurement: Measurement) -> list[list[float]]:
-    """Return the dense prefill time of each pair in milliseconds, by session."""
-    return [[pair.dense_prefill_ms for pair in pairs] for pairs in by_session(measurement)]
-
-
-def pruned_groups(measurement: Measurement) -> list[list[float]]:
-    """Return the pruned prefill time of each pair in milliseconds, by session."""
-    return [[pair.prefill_ms for pair in pairs] for pairs in by_session(measurement)]
-
-
-def relative(groups: Sequence[Sequence[float]]) -> NDArray[np.float64]:
-    """Return all values, each divided by the median of its session. So the spread between sessions is no fault.
-
-    groups: values by session, each in the order of measurement.
-    """
-    return np.concatenate([np.asarray(group) / median(group) for group in groups])
-
-
-def position(groups: Sequence[Sequence[float]]) -> NDArray[np.float64]:
-    """Return where each value stands in its session: 0 at the begin, 1 at the end."""
-    return np.concatenate([(np.arange(len(group)) + 0.5) / len(group) for group in groups])

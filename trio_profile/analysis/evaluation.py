@@ -1,9 +1,5 @@
 """The document of `trio-profile eval`: scores, work, cache and times of each cell beside the dense model."""
 
-from typing import Any
-
-from pydantic import model_validator
-
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.schema import Cell, Record
@@ -183,40 +179,3 @@ class Evaluation(StudyDocument):
     cells: tuple[EvaluatedCell, ...]
     refused: tuple[Refusal, ...] = ()
     report: str | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_one_cell(cls, given: Any) -> Any:
-        """Read a document from before `eval` took several cells: it has one cell, and the dense model beside it."""
-        if not isinstance(given, dict) or "cells" in given or not isinstance(given.get("tasks"), list | tuple):
-            return given
-        study, tasks = given["study"], given["tasks"]
-        known = {name: value for name, value in given.items() if name not in ("tasks", "version")}
-        cell = {"method": study["methods"][0], "retention": study["retentions"][0]}
-        dense = any("dense" in name and task[name] is not None for task in tasks for name in task)
-        return {
-            **known,
-            "benchmarks": [],
-            "dense": {"cell": None, "tasks": [_dense_of(task) for task in tasks], "benchmarks": []} if dense else None,
-            "cells": [{"cell": cell, "tasks": [_cell_of(task) for task in tasks], "benchmarks": []}],
-        }
-
-
-def _cell_of(task: dict[str, Any]) -> dict[str, Any]:
-    """Return the cell's part of a task of an old document."""
-    scores = [
-        {"value" if name == "pruned" else name: value for name, value in score.items()} for score in task["scores"]
-    ]
-    return {name: value for name, value in task.items() if not name.startswith("dense_")} | {"scores": scores}
-
-
-def _dense_of(task: dict[str, Any]) -> dict[str, Any]:
-    """Return the dense model's part of a task of an old document."""
-    named = ("metric", "filter", "higher_is_better")
-    scores = [
-        {name: score[name] for name in named} | {"value": score["dense"]}
-        for score in task["scores"]
-        if score.get("dense") is not None
-    ]
-    times = {name.removeprefix("dense_"): value for name, value in task.items() if name.startswith("dense_")}
-    return {"task": task["task"], "questions": task["questions"], "scores": scores} | times

@@ -18,8 +18,8 @@ class Verdict(Record):
     ci95: the ratio's interval; None for an exact quantity.
     samples: of the side with fewer samples; 1 for an exact quantity.
     sessions: of the side with fewer sessions; None if the samples do not come from studies.
-    processes_needed: if the verdict is inconclusive, the number of processes of each side that would probably decide;
-        None if more than 64 would be needed.
+    longer: if the verdict is inconclusive, how many times as long both studies must be measured, so that it is probably
+        decided; None if no time would decide.
     stopped: why sampling ended.
     note: what the reader must know to trust the verdict.
     """
@@ -33,7 +33,7 @@ class Verdict(Record):
     verdict: Outcome
     samples: int = 1
     sessions: int | None = None
-    processes_needed: int | None = None
+    longer: float | None = None
     stopped: Stopped | None = None
     note: str | None = None
 

@@ -9,9 +9,10 @@ from pydantic import Field
 from trio_profile.analysis.machine_doubts import is_disturbed
 from trio_profile.records.documents import Document
 from trio_profile.records.schema import Measurement, Options, Pair, Record, Session
+from trio_profile.records.timing import TIMES, Phase
 
-TIMES = tuple(name for name in Pair.model_fields if name.endswith("_ms"))
-"""The times of a pair, in the order of `Pair`."""
+COLUMNS = tuple(f"{side}{time}" for time in TIMES for side in ("dense_", ""))
+"""The times of a pair: of the dense runs of its round, and of the cell's run."""
 
 
 class CellPairs(Record):
@@ -19,9 +20,10 @@ class CellPairs(Record):
 
     method, retention, options: the cell.
     session: the session that measured the pair: 1 for the first one of the document; 0 if it is not known.
-    dense_first: whether the dense run came before the pruned run.
-    disturbed: whether other processes had the CPU for so long that the pair's times are doubted; None if not known.
-    *_ms: the times, as in `records.timing.Pair`. None if no pair of the cell has this time.
+    phase: whether the runs are prefills or whole generations.
+    disturbed: whether other processes had the CPU for so long that the run's times are doubted; None if not known.
+    times: by name the times, as in `records.timing.Timed`; `dense_` for the geometric mean of the round's dense runs.
+        Times that no pair of the cell has are left out.
     clock_mhz: the GPU's clock.
     """
 
@@ -29,23 +31,9 @@ class CellPairs(Record):
     retention: float
     options: Options = Field(default_factory=dict)
     session: list[int]
-    dense_first: list[bool]
+    phase: list[Phase]
     disturbed: list[bool | None]
-    dense_prefill_ms: list[float]
-    dense_total_ms: list[float]
-    prefill_ms: list[float]
-    total_ms: list[float]
-    dense_ttft_ms: list[float | None] | None = None
-    ttft_ms: list[float | None] | None = None
-    dense_host_ms: list[float | None] | None = None
-    host_ms: list[float | None] | None = None
-    dense_vision_ms: list[float | None] | None = None
-    vision_ms: list[float | None] | None = None
-    dense_projector_ms: list[float | None] | None = None
-    projector_ms: list[float | None] | None = None
-    selection_ms: list[float | None] | None = None
-    dense_cpu_ms: list[float | None] | None = None
-    cpu_ms: list[float | None] | None = None
+    times: dict[str, list[float | None]]
     clock_mhz: list[int | None] | None = None
 
 
@@ -60,17 +48,37 @@ def pairs_of(measurements: Sequence[Measurement], sessions: Sequence[Session]) -
 
 def _of_cell(measurement: Measurement, numbers: dict[str, int]) -> CellPairs:
     """Return the pairs of one cell. numbers: number of each session, by its id."""
-    pairs, cell = measurement.pairs, measurement.cell
-    columns = {name: [getattr(pair, name) for pair in pairs] for name in (*TIMES, "clock_mhz")}
+    cell = measurement.cell
+    phases: tuple[Phase, ...] = ("prefill", "generation")
+    pairs = [
+        (numbers.get(timing.session, 0), phase, pair)
+        for timing in measurement.timings
+        for phase, measured in zip(phases, (timing.pairs, timing.generations), strict=True)
+        for pair in measured
+    ]
+    columns = {name: [time_of(pair, name) for _, _, pair in pairs] for name in COLUMNS}
+    clocks = [pair.clock_mhz for _, _, pair in pairs]
     return CellPairs(
         method=cell.method,
         retention=cell.retention,
         options=cell.options,
-        session=[numbers.get(timing.session, 0) for timing in measurement.timings for _ in timing.pairs],
-        dense_first=[pair.dense_first for pair in pairs],
-        disturbed=[None if pair.disturbance is None else is_disturbed(pair.disturbance) for pair in pairs],
-        **{name: values for name, values in columns.items() if any(value is not None for value in values)},
+        session=[session for session, _, _ in pairs],
+        phase=[phase for _, phase, _ in pairs],
+        disturbed=[disturbed(pair) for _, _, pair in pairs],
+        times={name: values for name, values in columns.items() if any(value is not None for value in values)},
+        clock_mhz=clocks if any(mhz is not None for mhz in clocks) else None,
     )
+
+
+def time_of(pair: Pair, column: str) -> float | None:
+    """Return one time of a pair. column: one of COLUMNS."""
+    name = column.removeprefix("dense_")
+    return getattr(pair.pruned if name == column else pair.dense, name)
+
+
+def disturbed(pair: Pair) -> bool | None:
+    """Return whether the times of a cell's run are doubted; None if it is not known."""
+    return None if pair.pruned.disturbance is None else is_disturbed(pair.pruned.disturbance)
 
 
 def json_with_pairs(document: Document) -> str:
@@ -81,16 +89,3 @@ def json_with_pairs(document: Document) -> str:
     found: dict[str, Any] = document.model_dump(mode="json")
     found["pairs"] = [cell.model_dump(mode="json", exclude_none=True) for cell in pairs]
     return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
-
-
-def speedups_by_session(cell: CellPairs, quantity: str) -> list[list[float]]:
-    """Return the ratio dense / pruned of each pair, by session, each session in the order of measurement.
-
-    quantity: `prefill_ms` or `total_ms`.
-    """
-    found: dict[int, list[float]] = {}
-    for session, dense, pruned in zip(
-        cell.session, getattr(cell, f"dense_{quantity}"), getattr(cell, quantity), strict=True
-    ):
-        found.setdefault(session, []).append(dense / pruned)
-    return list(found.values())

@@ -19,7 +19,7 @@ CONTROL = "control"
 """The remark of a method that others are compared with. [trio_core.methods.method.Reference.remark]."""
 MATTERS = 1.05
 """If a study excludes a larger speed-up than this, pruning does not pay; otherwise that is open."""
-_SERIOUS = ("samples", "busy", "cached", "strangers", "threads", "sessions", "clock", "autocorrelation", "commits")
+_SERIOUS = ("rounds", "busy", "cached", "strangers", "threads", "sessions", "clock", "commits")
 """The kinds of doubt under which a speed-up may be wrong by more than its interval."""
 POSSIBLE_LOSS = (0.05, 0.10)
 """If the interval allows a larger loss than the first, confidence is medium; than the second, it is low."""

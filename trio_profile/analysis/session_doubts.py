@@ -1,21 +1,42 @@
-"""Doubts about the sessions of a study: several commits, too few processes, threads that spin, a busy start.
+"""Doubts about the sessions of a study: too few rounds or processes, several commits, threads that spin, a busy start.
 
 Each function is one test over the whole study. It yields a doubt if the test fails.
 """
 
 import shlex
 from collections.abc import Iterator, Sequence
+from math import ceil
 from pathlib import PurePath
 
 from trio_profile import units
 from trio_profile.analysis.doubt import Doubt
-from trio_profile.records.schema import Measurement, Session, Study
+from trio_profile.records.schema import Measurement, Round, Session, Study
 from trio_profile.records.study import PROCESSES
 
+LEAST_ROUNDS = 6
+"""With fewer rounds, nothing says how far the next one may differ."""
 LEAST_SESSIONS = 2
 """With fewer sessions the spread between processes is not known."""
 BUSY_START = 0.10
 """From this share of all CPUs' time on, other work at the start of a session is a doubt. An idle desktop uses less."""
+
+
+def rounds(study: Study, measurements: Sequence[Measurement], measured: Sequence[Round]) -> Iterator[Doubt]:
+    """Test whether each cell was measured in enough rounds."""
+    fewest = min((len(measurement.pairs) for measurement in measurements), default=LEAST_ROUNDS)
+    if fewest < LEAST_ROUNDS:
+        spent = sum(one.seconds for one in measured)
+        needed = max(1.2 * spent * LEAST_ROUNDS / max(fewest, 1) / len(study.blocks()), study.seconds + 1)
+        yield Doubt(
+            cell=None,
+            kind="rounds",
+            sentence=f"{units.number_of(fewest, 'round')} of prefills is too few for an interval, "
+            f"which needs {LEAST_ROUNDS}",
+            next_step=f"run the same command with --seconds {ceil(needed)}: it goes on, and takes about "
+            f"{units.duration(needed * len(study.blocks()) - spent)} more",
+            found=fewest,
+            threshold=LEAST_ROUNDS,
+        )
 
 
 def processes(measurements: Sequence[Measurement], sessions: Sequence[Session]) -> Iterator[Doubt]:
@@ -33,19 +54,22 @@ def processes(measurements: Sequence[Measurement], sessions: Sequence[Session]) 
         )
 
 
-def failures(study: Study, measurements: Sequence[Measurement], sessions: Sequence[Session]) -> Iterator[Doubt]:
-    """Test whether a cell failed in a process, so that it has the times of fewer processes than the study asks for."""
-    asked = study.processes or (sessions[0].processes if sessions else 1)
+def failures(measurements: Sequence[Measurement], processes: int) -> Iterator[Doubt]:
+    """Test whether a cell failed in a process, so that it has the times of fewer processes than other cells.
+
+    processes: the number of those that timed the study.
+    """
     for measurement in measurements:
         timed = len(measurement.timings)
-        if measurement.reason and timed < asked:
+        if measurement.reason:
             yield Doubt(
                 cell=measurement.cell,
                 kind="sessions",
-                sentence=f"it was measured in {timed} of {asked} processes, and then it failed: {measurement.reason}",
+                sentence=f"it was measured in {timed} of {processes} processes, and then it failed: "
+                f"{measurement.reason}",
                 next_step="run the same command again: it measures what is missing",
                 found=timed,
-                threshold=asked,
+                threshold=processes,
             )
 
 

@@ -13,17 +13,13 @@ from pydantic import Field
 from trio_profile.analysis.cells import CellSummary, DenseSummary
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.doubt import Doubt
-from trio_profile.analysis.pairs import CellPairs, speedups_by_session
 from trio_profile.analysis.recommendation import Recommendation
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import StudyError
 from trio_profile.records.documents import Document
 from trio_profile.records.estimate import Difference, SpeedupRatio
 from trio_profile.records.schema import Environment, Record, Session, Study
-from trio_profile.stats.estimates import difference_between
-from trio_profile.stats.intervals import Groups, machine_spread
-from trio_profile.stats.sessions import known_spread, log_mean, quotient
-from trio_profile.stats.stopping import LEAST_SAMPLES
+from trio_profile.stats.estimates import difference_between, quotient_of
 
 Several = Sequence[SweepDocument | Comparison]
 About = Literal["machine", "versions", "code", "model", "input", "options", "files"]
@@ -219,29 +215,20 @@ def _code(sessions: Sequence[Session]) -> tuple[str, ...]:
 def _cells(documents: Several) -> Iterator[SideCell]:
     """All cells that any study has, by method in the order of the studies, and by retention."""
     by_study = [{(cell.method, cell.nominal_retention): cell for cell in _of(document)} for document in documents]
-    pairs = [{(cell.method, cell.retention): cell for cell in document.pairs} for document in documents]
-    machines = [machine_spread(document.study.device) for document in documents]
     methods = list(dict.fromkeys(method for document in documents for method in document.study.methods))
     keys = {key for cells in by_study for key in cells}
     for method, retention in sorted(keys, key=lambda key: (methods.index(key[0]), key[1])):
         cells = [cells.get((method, retention)) for cells in by_study]
-        timed = [found.get((method, retention)) for found in pairs]
         ratios = {
-            quantity: (
-                None,
-                *(
-                    _ratio(timed[0], one, quantity, (machines[0], machine))
-                    for one, machine in zip(timed[1:], machines[1:], strict=True)
-                ),
-            )
-            for quantity in ("prefill_ms", "total_ms")
+            name: (None, *(_ratio(cells[0], cell, name) for cell in cells[1:]))
+            for name in ("prefill_speedup", "total_speedup")
         }
         yield SideCell(
             method=method,
             nominal_retention=retention,
             cells=tuple(cells),
-            prefill_ratios=ratios["prefill_ms"],
-            total_ratios=ratios["total_ms"],
+            prefill_ratios=ratios["prefill_speedup"],
+            total_ratios=ratios["total_speedup"],
             accuracy_differences=(None, *(_difference(cells[0], cell) for cell in cells[1:])),
             unequal=tuple(name for name in EXACT if _differs(cells, name)),
         )
@@ -251,27 +238,12 @@ def _of(document: SweepDocument | Comparison) -> Sequence[CellSummary]:
     return document.rows if isinstance(document, Comparison) else document.cells
 
 
-def _ratio(
-    first: CellPairs | None, other: CellPairs | None, quantity: str, machines: Sequence[float]
-) -> SpeedupRatio | None:
-    """The speed-up of the other study over that of the first one, with Welch's interval over processes.
-
-    machines: the spread of the state of each of the two machines.
-    """
-    if first is None or other is None or min(len(first.session), len(other.session)) < LEAST_SAMPLES:
+def _ratio(first: CellSummary | None, other: CellSummary | None, name: str) -> SpeedupRatio | None:
+    """Return the speed-up of the other study over that of the first one. name: of the speed-up."""
+    if first is None or other is None:
         return None
-    sides: list[Groups] = [speedups_by_session(cell, quantity) for cell in (first, other)]
-    known = known_spread(sides)
-    base, new = (
-        log_mean(side).with_spread(*known).with_machine(machine) for side, machine in zip(sides, machines, strict=True)
-    )
-    value, ci95 = quotient(base, new)
-    return SpeedupRatio(
-        value=value,
-        ci95=ci95,
-        samples=min(len(first.session), len(other.session)),
-        sessions=min(map(len, sides)),
-    )
+    base, new = getattr(first, name), getattr(other, name)
+    return None if base is None or new is None else quotient_of(new, base)
 
 
 def _difference(first: CellSummary | None, other: CellSummary | None) -> Difference | None:

@@ -1,6 +1,6 @@
 """The document of `trio-profile sweep`: every quantity of each cell, with its interval, and the break-even."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
@@ -10,9 +10,7 @@ from trio_profile.analysis.cells import (
     MEASURED,
     CellSummary,
     DenseSummary,
-    by_session,
-    speedups,
-    summarise_cell,
+    summarise_cells,
     summarise_dense,
     with_counted_gamma,
 )
@@ -22,11 +20,13 @@ from trio_profile.analysis.ladders import IdleStage, clamped_above, idle_stages
 from trio_profile.analysis.pairs import CellPairs, pairs_of
 from trio_profile.analysis.recommendation import Recommendation, recommend
 from trio_profile.analysis.stability import doubts
+from trio_profile.analysis.times import speedup_centres
 from trio_profile.records.contents import Contents
 from trio_profile.records.documents import StudyDocument
-from trio_profile.records.schema import Dense, Environment, Measurement, Session, Study
+from trio_profile.records.schema import Dense, Environment, Measurement, Round, Session, Study
 from trio_profile.stats.crossing import BreakEven, exact_break_even, measured_break_even
-from trio_profile.stats.intervals import centre, machine_spread
+from trio_profile.stats.intervals import machine_spread
+from trio_profile.stats.two_way import Centre
 
 EXACT = ("fastv_macs", "counted_macs", "kv_bytes")
 QUANTITIES = (*MEASURED, *EXACT)
@@ -89,21 +89,23 @@ def summarise(
     measurements: list[Measurement],
     report: str | None = None,
     sessions: Sequence[Session] = (),
+    rounds: Sequence[Round] = (),
 ) -> SweepDocument:
     """Derive the document of a study from its records.
 
     measurements: in any order. The document has the study's order.
-    sessions: in the order in which they began; empty for a nameless one on this machine.
+    sessions: in the order in which they began.
+    rounds: in the order of measurement.
     """
     by_cell = {measurement.cell.id: measurement for measurement in measurements}
     ordered = [by_cell[cell.id] for cell in study.cells() if cell.id in by_cell]
     done = {method: [m for m in ordered if m.cell.method == method and m.status == "done"] for method in study.methods}
-    cells = [summarise_cell(measurement, study, dense) for measurement in ordered]
-    break_even = {
-        method: _break_evens(dense, found, cells, machine_spread(study.device)) for method, found in done.items()
-    }
-    accuracy_kept = {method: _accuracies_kept(dense, found) for method, found in done.items()}
-    found = doubts(study, ordered, dense, sessions)
+    cells = summarise_cells(ordered, study, dense)
+    timed = [measurement for found in done.values() for measurement in found]
+    centres = {time: speedup_centres(timed, time, machine_spread(study.device)) for time in MEASURED}
+    break_even = {method: _break_evens(dense, found, cells, centres) for method, found in done.items()}
+    accuracy_kept = {method: _accuracies_kept(dense, found, centres["prefill_ms"]) for method, found in done.items()}
+    found = doubts(study, ordered, dense, sessions, rounds)
     return SweepDocument(
         sessions=tuple(sessions),
         environment=environment,
@@ -124,17 +126,22 @@ def summarise(
     )
 
 
-def _accuracies_kept(dense: Dense | None, done: list[Measurement]) -> dict[str, AccuracyKept]:
+def _accuracies_kept(
+    dense: Dense | None, done: list[Measurement], speedups: Mapping[str, Centre]
+) -> dict[str, AccuracyKept]:
     """Return the least retention at which one method keeps each of SHARES of the dense accuracy.
 
     It is empty if fewer than two cells have known answers, or if the dense model gives no right answer.
 
     done: the finished cells of the method.
+    speedups: of the prefill, by the id of the cell.
     """
     known = [
-        (measurement.retention.realised, shares, centre(_speedups(measurement, "prefill_ms")))
+        (measurement.retention.realised, shares, speedups[measurement.cell.id].value)
         for measurement in done
-        if measurement.retention is not None and (shares := correct_shares(measurement, dense)) is not None
+        if measurement.retention is not None
+        and measurement.cell.id in speedups
+        and (shares := correct_shares(measurement, dense)) is not None
     ]
     if dense is None or not any(dense.correct) or len(known) < 2:
         return {}
@@ -149,24 +156,28 @@ def _accuracies_kept(dense: Dense | None, done: list[Measurement]) -> dict[str, 
 
 
 def _break_evens(
-    dense: Dense | None, done: Sequence[Measurement], summaries: Sequence[CellSummary], machine: float
+    dense: Dense | None,
+    done: Sequence[Measurement],
+    summaries: Sequence[CellSummary],
+    centres: Mapping[str, Mapping[str, Centre]],
 ) -> dict[str, BreakEven]:
     """Return the break-even of one method for each quantity, over its realised retentions.
 
     done: the finished cells of the method.
     summaries: those of all cells of the study.
-    machine: the spread of the machine's state, see `intervals.machine_spread`.
+    centres: of the speed-ups, by time and by the id of the cell.
     """
     methods = {measurement.cell.method for measurement in done}
     cells = [cell for cell in summaries if cell.method in methods and cell.status == "done"]
     retentions = [cell.retention.realised for cell in cells if cell.retention is not None]
     found: dict[str, BreakEven] = {}
     for quantity in MEASURED:
-        ratios = [
-            [[1 / speedup for speedup in session] for session in _speedups(measurement, quantity)]
-            for measurement in done
-        ]
-        found[quantity] = measured_break_even(retentions, ratios, machine)
+        timed = {
+            one.retention.realised: centres[quantity][one.cell.id].inverse()
+            for one in done
+            if one.retention is not None and one.cell.id in centres[quantity]
+        }
+        found[quantity] = measured_break_even(list(timed), list(timed.values()))
     summary = None if dense is None else summarise_dense(dense)
     for quantity in EXACT:
         costs = [getattr(cell, quantity) for cell in cells]
@@ -215,14 +226,14 @@ def _finished(cells: Sequence[CellSummary]) -> dict[str, list[CellSummary]]:
     return found
 
 
-def _speedups(measurement: Measurement, quantity: str) -> list[list[float]]:
-    """Return the ratio dense / pruned of each pair of a cell, by session."""
-    return [speedups(pairs, quantity) for pairs in by_session(measurement)]
-
-
 def from_store(contents: Contents) -> SweepDocument:
     """Make the document from the contents of a store."""
     document = summarise(
-        contents.study, contents.environment, contents.dense, contents.measurements, sessions=contents.sessions
+        contents.study,
+        contents.environment,
+        contents.dense,
+        contents.measurements,
+        sessions=contents.sessions,
+        rounds=contents.rounds,
     )
     return document.model_copy(update={"tokens": token_maps(contents)})

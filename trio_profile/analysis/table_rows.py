@@ -17,8 +17,7 @@ from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.doubt import Doubt, doubted_cells
 from trio_profile.analysis.evaluation import Evaluation, TaskSummary
 from trio_profile.analysis.layers import LayersDocument, LayerTimes
-from trio_profile.analysis.machine_doubts import is_disturbed
-from trio_profile.analysis.pairs import TIMES
+from trio_profile.analysis.pairs import COLUMNS, disturbed, time_of
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import StudyError
 from trio_profile.records.contents import Contents
@@ -71,16 +70,17 @@ def pair_rows(contents: Contents) -> list[Flat]:
             "options": _text(measurement.cell.options),
             "session": numbers.get(timing.session, 0),
             "session_id": timing.session,
+            "phase": phase,
             "pair": number,
-            "dense_first": pair.dense_first,
-            **{name: getattr(pair, name) for name in TIMES},
+            **{name: time_of(pair, name) for name in COLUMNS},
             "clock_mhz": pair.clock_mhz,
-            "disturbed": None if pair.disturbance is None else is_disturbed(pair.disturbance),
-            **flat(Disturbance, pair.disturbance, "disturbance_"),
+            "disturbed": disturbed(pair),
+            **flat(Disturbance, pair.pruned.disturbance, "disturbance_"),
         }
         for measurement in contents.measurements
         for timing in measurement.timings
-        for number, pair in enumerate(timing.pairs, start=1)
+        for phase, pairs in (("prefill", timing.pairs), ("generation", timing.generations))
+        for number, pair in enumerate(pairs, start=1)
     ]
 
 

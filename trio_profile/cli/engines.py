@@ -24,7 +24,7 @@ def write_for_workers(study: "Study", given: dict[str, Any]) -> None:
     Raises BadParameter if it is to be logged now.
     """
     from trio_profile import units
-    from trio_profile.studies import work
+    from trio_profile.studies import shared
 
     out = given["out"]
     if form := next((form for form in ("json", "markdown", "latex") if given[form]), None):
@@ -36,7 +36,7 @@ def write_for_workers(study: "Study", given: dict[str, Any]) -> None:
             f"--log {given['log']}: nothing is measured yet; log it later with "
             f"`trio-profile report {out} --log {given['log']}`"
         )
-    runs = work.prepare(study, out, resume=given["resume"])
+    runs = shared.prepare(study, out, resume=given["resume"])
     held = f"{units.number_of(runs, 'run')} on {study.device}"
     print(f"{out} holds a study of {held}. Any number of workers may measure it:")
     print(f"    trio-profile work {out}")

@@ -116,8 +116,7 @@ OPTIONS: dict[str, Option] = {
         INPUT,
         int,
         "How many questions both models answer, pruned and dense. Without questions: how many drawn pictures.",
-        "all questions of a file; 200 for pocket; otherwise 8 drawn pictures (sweep: none)",
-        names=("--asked", "--pictures"),
+        "all questions of a file; 48 for pocket; otherwise 8 drawn pictures (sweep: none)",
         minimum=1,
     ),
     "text_tokens": Option(
@@ -158,24 +157,24 @@ OPTIONS: dict[str, Option] = {
     "seconds": Option(
         SAMPLING,
         float,
-        "Stop the sampling of a cell after this many measured seconds, even if its interval is still wide.",
-        "5",
-        names=("--seconds", "--cell-seconds"),
+        "How long the times are measured at the most: all retentions together, or each 12 cells of a larger study. "
+        "A finished study goes on if it is more than before.",
+        "60",
+    ),
+    "until": Option(
+        SAMPLING,
+        float,
+        "Stop earlier if the 95 % interval of every speed-up is as narrow as this: its half width, as a share. "
+        "If it is given without --seconds, an hour is allowed.",
+        "0.05",
+        metavar="SHARE",
     ),
     "processes": Option(
         SAMPLING,
         int,
-        "How many fresh processes measure each cell, one after another. They share `--seconds`. The interval covers "
-        "the spread between them.",
-        "4 if the model loads in 20 seconds, otherwise 1; with workers 4",
+        "How many processes time each cell, one after another. They share the time.",
+        "as many as fit; with workers 8",
         minimum=1,
-    ),
-    "precision": Option(
-        SAMPLING,
-        float,
-        "How narrow the 95 % interval of a speed-up must be: its half width, as a share of the speed-up. A process "
-        "stops sampling when its own interval is as narrow. `check` judges the interval over all processes.",
-        "0.05",
     ),
     "preroll_ms": Option(
         SAMPLING, float, "CUDA: keep the stream busy for this time before each run, to time the device alone.", "0"
@@ -199,6 +198,8 @@ SPECIAL: dict[tuple[str, str], Option] = {
 }
 """Options that mean something else for one kind: by the kind and the option's name."""
 
+LONGEST_SECONDS = 3600.0
+"""How long `--until` measures at the most, if no other time is given."""
 _ONE = {
     "methods": "A method, or package.module:Class.",
     "retentions": "Share of the visual tokens kept, averaged over the decoder's layers.",
@@ -250,6 +251,8 @@ def fields(given: dict[str, Any]) -> dict[str, Any]:
         field = field_of(name)
         # --option and --budget-rule fill one table.
         found[field] = {**found.get(field, {}), **read} if isinstance(read, dict) else read
+    if "precision" in found and "seconds" not in found:
+        found["seconds"] = LONGEST_SECONDS
     return found
 
 

@@ -12,7 +12,7 @@ from trio_profile.progress import Step
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from trio_profile.studies.overview import Overview
+    from trio_profile.engine.overview import Overview
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from trio_profile.cli.exits import Interrupted
 from trio_profile.cli.progress import progress
 
 if TYPE_CHECKING:
-    from trio_profile.studies.board import Board
+    from trio_profile.engine.board import Board
 
 
 def command(
@@ -46,18 +46,18 @@ def command(
     """
     from trio_profile import units
     from trio_profile.cli import printing
-    from trio_profile.studies import running, work
+    from trio_profile.studies import running, shared
 
     given = {"limit_seconds": limit_seconds, "lease_seconds": lease_seconds, "attempts": attempts, "retry": retry}
     terms = worker_options.terms(given, name=name)
     if status:
-        _print_status(work.board_of(directory, terms))
+        _print_status(shared.board_of(directory, terms))
         return
     # Slurm and Kubernetes end a worker so. The run that it measures then goes back at once.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with progress() as watch:
-            contents = work.work(directory, terms, watch)
+            contents = shared.work(directory, terms, watch)
     except KeyboardInterrupt as error:
         raise Interrupted(kept=True) from error
     printing.warn(contents.dropped)
@@ -76,7 +76,7 @@ def _print_status(board: "Board") -> None:
     from rich.console import Console
 
     from trio_profile.cli.overview import table
-    from trio_profile.studies.overview import overview
+    from trio_profile.engine.overview import overview
 
     board.look()
     Console().print(table(overview(board)))

@@ -1,11 +1,8 @@
 """Break-even in words: the retention above which pruning costs more than it saves."""
 
-from collections.abc import Callable
-
 from trio_profile import units
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings.blocks import Entry, Table
-from trio_profile.records.estimate import Interval
 from trio_profile.stats.crossing import BreakEven
 
 NAMES = {
@@ -26,7 +23,7 @@ def find(document: SweepDocument, method: str, quantity: str) -> BreakEven:
 
 
 def pays(document: SweepDocument, method: str, quantity: str) -> str:
-    """Up to which retention a method pays: `pays up to 61 % [55, 66]`, `pays at no retention measured, from 11.0 %`."""
+    """Up to which retention a method pays: `pays: certainly up to 77.0 %, certainly not from 94.0 %`."""
     return _words(find(document, method, quantity))
 
 
@@ -40,14 +37,7 @@ def sentence(document: SweepDocument, method: str, quantity: str, name: str) -> 
 
     name: the quantity in a sentence, such as `prefill`.
     """
-    found = find(document, method, quantity)
-    if found.status == "inconclusive":
-        where = _possible(found)
-        return (
-            f"Inconclusive: the noise is too large to say up to which retention pruning with {method} pays in {name}"
-            f"{f'; {where}' if where else ''}."
-        )
-    return f"Pruning with {method} {_words(found, f' in {name}')}{_cut_off(found)}."
+    return f"Pruning with {method} {_words(find(document, method, quantity), f' in {name}')}."
 
 
 def table(document: SweepDocument) -> Table:
@@ -64,14 +54,15 @@ def table(document: SweepDocument) -> Table:
 
 
 def _entry(found: BreakEven) -> Entry:
-    if found.retention is not None and found.ci95 is not None:
-        text, _, note = units.percent_within(found.retention, found.ci95).partition(" [")
-        return Entry(text, note=f"[{note}" if note else "exact")
-    if found.retention is not None:
+    """The break-even as a cell of the table: the point, and below it what is certain."""
+    if found.retention is not None and found.ci95 is None:
         return Entry(units.percent(found.retention), note="measured once")
-    if found.status == "inconclusive":
-        return Entry("inconclusive", note=_possible(found))
-    return Entry(_words(found))
+    if found.status in ("always", "never"):
+        return Entry(_words(found))
+    point = "–" if found.retention is None else units.percent(found.retention)
+    if found.ci95 is not None and found.ci95[0] == found.ci95[1]:
+        return Entry(point, note="exact")
+    return Entry(point, note=_certainties(found))
 
 
 def _words(found: BreakEven, of_what: str = "") -> str:
@@ -79,51 +70,32 @@ def _words(found: BreakEven, of_what: str = "") -> str:
 
     of_what: stands after `pays`: ` in prefill`.
     """
-    if found.status == "crossing" and found.retention is not None and found.ci95 is not None:
-        return f"pays{of_what} up to {units.percent_within(found.retention, found.ci95)}"
     if found.status == "always":
         return f"pays{of_what} at every retention measured{_end('up to', found, 1)}"
     if found.status == "never":
         return f"pays{of_what} at no retention measured{_end('from', found, 0)}"
-    where = _possible(found)
-    return f"is inconclusive ({where})" if where else "is inconclusive"
+    if found.ci95 is None and found.retention is not None:
+        return f"pays{of_what} up to {units.percent(found.retention)}"
+    if found.ci95 is not None and found.ci95[0] == found.ci95[1] and found.retention is not None:
+        return f"pays{of_what} up to {units.percent(found.retention)}"
+    if found.status == "inconclusive":
+        return f"may pay{of_what} or not: nothing is certain"
+    near = "" if found.retention is None else f"; the curve crosses 1 at {units.percent(found.retention)}"
+    return f"{'pays' if found.certain_gain is not None else 'is dearer'}{of_what}: {_certainties(found)}{near}"
+
+
+def _certainties(found: BreakEven) -> str:
+    """What is certain and what is undecided: `certainly up to 77.0 %, certainly not from 94.0 %`."""
+    parts = []
+    if found.certain_gain is not None:
+        parts.append(f"certainly up to {units.percent(found.certain_gain)}")
+    if found.certain_loss is not None:
+        parts.append(f"certainly not from {units.percent(found.certain_loss)}")
+    if len(parts) == 2:
+        return ", ".join(parts)
+    return ", ".join([*parts, "undecided above"] if found.certain_gain is not None else [*parts, "undecided below"])
 
 
 def _end(preposition: str, found: BreakEven, end: int) -> str:
     """The lowest (end 0) or the highest (end 1) retention that was measured, if it is known: `, up to 77.0 %`."""
     return f", {preposition} {units.percent(found.measured[end])}" if found.measured else ""
-
-
-def _possible(found: BreakEven) -> str:
-    if found.status != "inconclusive":
-        return ""
-    return possible(found.ci95, found.measured, units.percent)
-
-
-def possible(ci95: Interval | None, measured: Interval | None, text: Callable[[float], str]) -> str:
-    """Where an inconclusive break-even may lie. Empty if it may lie anywhere, and if nothing is known.
-
-    ci95: where it may lie.
-    measured: the ends of what was measured.
-    text: one of these numbers in words.
-    """
-    if ci95 is None or measured is None:
-        return ""
-    if ci95[0] > measured[0]:
-        return f"break-even may lie above {text(ci95[0])}"
-    if ci95[1] < measured[1]:
-        return f"break-even may lie below {text(ci95[1])}"
-    return ""
-
-
-def _cut_off(found: BreakEven) -> str:
-    """Where the interval was cut off. A crossing is looked for only between the retentions that were measured."""
-    if found.status == "always":
-        return ": the sweep met no break-even"
-    if found.ci95 is None or found.measured is None:
-        return ""
-    if found.ci95[1] >= found.measured[1]:
-        return "; the interval ends with the sweep, so break-even may lie above it"
-    if found.ci95[0] <= found.measured[0]:
-        return "; the interval begins with the sweep, so break-even may lie below it"
-    return ""

@@ -150,17 +150,28 @@ def _pairs_of(cell: CellPairs, methods: Sequence[str], begins: Mapping[int, int]
 
     begins: where each session begins on the axis.
     """
-    ratios = [dense / pruned for dense, pruned in zip(cell.dense_prefill_ms, cell.prefill_ms, strict=True)]
+    runs = [
+        (session, dense, pruned, disturbed)
+        for session, phase, dense, pruned, disturbed in zip(
+            cell.session,
+            cell.phase,
+            cell.times["dense_prefill_ms"],
+            cell.times["prefill_ms"],
+            cell.disturbed,
+            strict=True,
+        )
+        if phase == "prefill" and dense and pruned
+    ]
+    ratios = [dense / pruned for _, dense, pruned, _ in runs]
     name = cell_name(_cell_of(cell))
     within: Counter[int] = Counter()
     places, text = [], []
-    for number, (ratio, session) in enumerate(zip(ratios, cell.session, strict=True)):
+    for ratio, (session, dense, pruned, disturbed) in zip(ratios, runs, strict=True):
         within[session] += 1
         places.append(begins[session] + within[session])
-        dense, pruned = units.milliseconds(cell.dense_prefill_ms[number]), units.milliseconds(cell.prefill_ms[number])
         text.append(
-            f"{name}\nsession {session}, pair {within[session]}: {units.times(ratio)}\ndense {dense}, pruned {pruned}, "
-            f"{'dense' if cell.dense_first[number] else 'pruned'} first{', disturbed' * bool(cell.disturbed[number])}"
+            f"{name}\nsession {session}, round {within[session]}: {units.times(ratio)}\n"
+            f"dense {units.milliseconds(dense)}, pruned {units.milliseconds(pruned)}{', disturbed' * bool(disturbed)}"
         )
     return Series(
         name,
@@ -169,7 +180,7 @@ def _pairs_of(cell: CellPairs, methods: Sequence[str], begins: Mapping[int, int]
         text,
         colour=methods.index(cell.method) if cell.method in methods else None,
         line=None,
-        hollow=[bool(disturbed) for disturbed in cell.disturbed],
+        hollow=[bool(disturbed) for _, _, _, disturbed in runs],
         size=5,
         group=name,
         quiet=quiet,

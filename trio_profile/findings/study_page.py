@@ -65,7 +65,9 @@ def study_page(document: SweepDocument | Comparison | Ablation) -> Page:
 def _study(document: SweepDocument | Comparison | Ablation) -> list[_Item]:
     asked = document.study
     layers = ", ".join(map(str, asked.layers)) if asked.layers else "the paper's, for this depth"
-    precision = f"±{units.percent(asked.precision)} of a speed-up, or {units.duration(asked.cell_seconds)} a cell"
+    precision = (
+        f"±{units.percent(asked.precision)} of every speed-up, or {units.duration(asked.seconds)} for each block"
+    )
     return [
         ("model", asked.model),
         ("methods", ", ".join(asked.methods)),
@@ -107,9 +109,8 @@ def _environment(where: Environment) -> list[_Item]:
 
 
 def _processes(document: SweepDocument | Comparison | Ablation) -> str | None:
-    """How many processes measure each cell: as many as were asked for, or as the first session decided."""
-    first = document.sessions[0].processes if document.sessions else None
-    number = document.study.processes or first
+    """How many processes the user asked for; None for as many as fit into the time."""
+    number = document.study.processes
     return None if number is None else f"{units.exact(number)} for each cell, one after another"
 
 

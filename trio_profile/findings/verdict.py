@@ -3,7 +3,6 @@
 A measured number stands with its 95 % interval. Exact counts are said to be exact. What is not known is said.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 
 from trio_profile import units
@@ -152,19 +151,16 @@ def _uncounted(document: SweepDocument) -> Iterator[str]:
 
 def _stopped_early(document: SweepDocument) -> Iterator[str]:
     done = [cell.prefill_speedup for cell in document.cells if cell.prefill_speedup is not None]
-    reasons = Counter(speedup.stopped for speedup in done)
-    asked = units.percent(document.study.precision)
-    widths = [_half_width(speedup) for speedup in done if speedup.stopped == "converged" and speedup.sessions > 1]
-    if wide := [width for width in widths if width > document.study.precision]:
-        where = _some(len(wide), len(done))
-        widest = units.percent_beside(max(wide), document.study.precision)
-        yield f"The processes differ in {where}: the widest interval is ±{widest}, ±{asked} was asked."
-    if reasons["budget"]:
-        where = _some(reasons["budget"], len(done))
-        yield f"Sampling stopped at its time budget in {where}: intervals there are wider than the ±{asked} asked for."
-    if reasons["plateau"]:
-        where = _some(reasons["plateau"], len(done))
-        yield f"Sampling stopped at a plateau in {where}: more pairs no longer narrowed the interval to ±{asked}."
+    if not any(speedup.stopped == "budget" for speedup in done):
+        return
+    precision = document.study.precision
+    wide = [width for speedup in done if (width := _half_width(speedup)) > precision]
+    if wide:
+        yield (
+            f"The time was spent before {_some(len(wide), len(done))} reached ±{units.percent(precision)}: the widest "
+            f"interval is ±{units.percent_beside(max(wide), precision)}. `--until {units.plain(precision)}` goes on "
+            "until all are as narrow."
+        )
 
 
 def _half_width(speedup: Ratio) -> float:

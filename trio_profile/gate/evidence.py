@@ -7,31 +7,32 @@ gives the ratios that a benchmark stored in `extra_info`, measured in turn with 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
-from trio_profile.analysis.cells import MEASURED, by_session, speedups
+from trio_profile.analysis.cells import MEASURED
 from trio_profile.analysis.gate import Command
+from trio_profile.analysis.times import speedup_centres
 from trio_profile.errors import MeasurementError, StoreError
-from trio_profile.gate.verdict import MAX_RATIO, Evidence, Samples, Summary, Verdict, judge
+from trio_profile.gate.verdict import MAX_RATIO, Evidence, Measured, Samples, Summary, Verdict, judge
 from trio_profile.reading import parse_json
 from trio_profile.records.contents import Contents
 from trio_profile.records.differences import changed_input
 from trio_profile.records.files import STUDY
 from trio_profile.records.schema import Dense, Measurement, Session, Study
-from trio_profile.records.session import LATER
+from trio_profile.records.study import EFFORT
 from trio_profile.stats.intervals import machine_spread, median
-from trio_profile.studies.sessions import processes_of, unfinished
 
 RUN_MS = "run_ms"
 """The raw times of a benchmark."""
 _OF_THE_HOST = ("launches", "host_waits")
 _OF_THE_RECORD = ("fastv_macs", "kv_bytes", *_OF_THE_HOST)
 _MACHINE = ("machine", "system", "python_implementation", "python_version")
-_NOT_THE_WORK = {"methods", "retentions", "precision", "cell_seconds", "processes", "picture"}
+_NOT_THE_WORK = {"methods", "retentions", "picture", *EFFORT}
 """Fields of a study that may differ. They say which cells it has, how long they are sampled and what is kept of the
 picture, not what a cell is."""
 
@@ -114,15 +115,15 @@ def of_study(contents: Contents, name: str) -> Subject:
     A cell that failed is not missing.
     """
     study = contents.study
-    failed = frozenset(cell for cell, measurement in contents.cells.items() if measurement.reason is not None)
-    missing = unfinished(study, contents, skip=failed)
-    if missing or contents.dense is None:
+    unfinished = [
+        cell for cell in study.cells() if (seen := contents.cells.get(cell.id)) is None or seen.status == "counted"
+    ]
+    if unfinished or contents.dense is None:
         what = "the dense model"
-        if missing:
-            seen = contents.cells.get(missing[0].id)
-            asked = processes_of(study, contents)
-            left = asked - len(seen.timings if seen else ())
-            what = f"{missing[0].variant} at {missing[0].retention:g} in {left} of its {asked} processes"
+        if contents.dense is not None:
+            missing = unfinished[0]
+            of_it = "the times of " if missing.id in contents.cells else ""
+            what = f"{of_it}{missing.variant} at {missing.retention:g}"
         dropped = f" ({contents.dropped[0]})" if contents.dropped else ""
         again = f"trio-profile {study.verb} --study {quote(f'{name}/{STUDY}')} --out {quote(name)}"
         raise StoreError(f"{name} lacks {what}{dropped}: finish it with `{again}`")
@@ -136,13 +137,24 @@ def of_study(contents: Contents, name: str) -> Subject:
         sessions=tuple(contents.sessions),
         evidence={"dense": dict(_dense(contents.dense))},
     )
+    # With several threads, CPU time contains the time that they wait for each other.
     one_thread = contents.environment.device_name == "cpu" and contents.environment.cpu_threads == 1
+    times = (*MEASURED, *(("cpu_ms",) if one_thread else ()))
+    machine = machine_spread(study.device)
+    done = [measurement for measurement in contents.measurements if measurement.status == "done"]
+    centres = {time: speedup_centres(done, time, machine) for time in times}
     for measurement in contents.measurements:
         where = f"{measurement.cell.variant} at {measurement.cell.retention:g}"
         if measurement.status != "done":
             subject.failed[where] = measurement.reason or "no reason was recorded"
         else:
-            subject.evidence[where] = _cell(measurement, one_thread, machine_spread(study.device))
+            timed = {
+                time: found[measurement.cell.id] for time, found in centres.items() if measurement.cell.id in found
+            }
+            subject.evidence[where] = {
+                f"{time.removesuffix('_ms')}_over_dense": Measured(centre.inverse(), machine)
+                for time, centre in timed.items()
+            } | _exact(measurement)
     return subject
 
 
@@ -156,19 +168,9 @@ def _dense(dense: Dense) -> dict[str, Evidence]:
     }
 
 
-def _cell(measurement: Measurement, one_thread: bool, machine: float) -> dict[str, Evidence]:
-    """The measurement of each quantity of a cell.
-
-    one_thread: whether the model ran on one thread of a CPU. Then its CPU time is judged too: other work on the machine
-        hardly changes it. With several threads it contains the time that they wait for each other.
-    machine: the spread of the machine's state, see `intervals.machine_spread`.
-    """
-    pairs = measurement.pairs
-    has_cpu_times = one_thread and all(pair.cpu_ms and pair.dense_cpu_ms for pair in pairs)
+def _exact(measurement: Measurement) -> dict[str, Evidence]:
+    """Return the exact quantities of a cell."""
     found: dict[str, Evidence] = {}
-    for quantity in (*MEASURED, *(("cpu_ms",) if has_cpu_times else ())):
-        groups = tuple(tuple(1 / speedup for speedup in speedups(pairs, quantity)) for pairs in by_session(measurement))
-        found[f"{quantity.removesuffix('_ms')}_over_dense"] = Samples(groups, interleaved=True, machine=machine)
     if (counted := measurement.counted) is not None:
         found["counted_macs"] = counted.torch_flops // 2
         found["selection_macs"] = counted.selection_flops // 2
@@ -257,7 +259,7 @@ def _benchmark(benchmark: _Benchmark, subject: Subject) -> dict[str, Evidence]:
         raise StoreError(
             f"{subject.name}: the times of {where} disagree with their own median or count: it was edited by hand"
         )
-    found[RUN_MS] = Samples((tuple(1000 * seconds for seconds in stats.data),), interleaved=False)
+    found[RUN_MS] = Samples(tuple(1000 * seconds for seconds in stats.data))
     if interleaved:
         subject.weak.add((where, RUN_MS))
     return found
@@ -273,31 +275,32 @@ def _ratio(quantity: str, value: dict[str, Any], where: str, name: str) -> Summa
 
 
 def _differences(base: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Return how two tables differ. A field of LATER that is empty is not known, because its file is older."""
+    """Return how two tables differ."""
     names = sorted(base.keys() | new.keys())
     return [
         f"{name} ({base.get(name)!r} before, {new.get(name)!r} now)"
         for name in names
-        if base.get(name) != new.get(name) and not (name in LATER and "" in (base.get(name), new.get(name)))
+        if base.get(name) != new.get(name)
     ]
 
 
 def commands(base: Subject, new: Subject, verdicts: Sequence[Verdict]) -> tuple[Command, ...]:
-    """The commands that measure both studies again with enough processes to decide what is inconclusive.
+    """Return the commands that measure both studies longer, so that what is inconclusive is decided.
 
-    It is empty if nothing is inconclusive, or if no number of processes would decide.
+    It is empty if nothing is inconclusive, or if no time would decide.
     """
-    needed = max((verdict.processes_needed or 0 for verdict in verdicts), default=0)
-    if not needed:
+    longer = max((verdict.longer or 0.0 for verdict in verdicts), default=0.0)
+    if not longer:
         return ()
     return tuple(
         Command(
             side=side.name,
             code=tuple(dict.fromkeys(session.environment.commit or session.version for session in side.sessions)),
-            command=f"trio-profile {(side.study or {})['verb']} --study {quote(f'{side.name}/{STUDY}')} "
-            f"--processes {needed} --out {quote(f'{side.name}-{needed}')}",
+            command=f"trio-profile {side.study['verb']} --study {quote(f'{side.name}/{STUDY}')} --until 0.01 "
+            f"--seconds {ceil(longer * side.study['seconds'])} --out {quote(side.name)}",
         )
         for side in (base, new)
+        if side.study is not None
     )
 
 

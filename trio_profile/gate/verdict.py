@@ -27,16 +27,17 @@ from trio_profile import units
 from trio_profile.analysis.gate import Outcome, Verdict
 from trio_profile.errors import MeasurementError
 from trio_profile.records.schema import Stopped
-from trio_profile.records.study import PROCESSES
-from trio_profile.stats.intervals import MACHINE_FREEDOM, centre, median, ratio_interval, sum_of_errors
-from trio_profile.stats.sessions import known_spread, log_mean, quotient
-from trio_profile.stats.stopping import LEAST_SAMPLES
+from trio_profile.stats.intervals import MACHINE_FREEDOM, median, sum_of_errors
+from trio_profile.stats.two_way import Centre, centre_of
 
 MAX_RATIO = 1.03
 CONFIDENCE, ALARM_CONFIDENCE = 0.95, 0.99
+LEAST_SAMPLES = 6
+"""A verdict on times needs so many."""
 NOT_INTERLEAVED = "not interleaved: a change of the machine between the two would look the same"
 
-MOST_PROCESSES = 64
+MOST_LONGER = 64.0
+"""A study is not measured more than so many times as long."""
 
 _WIDER_WHEN_SURE = 2.576 / 1.960
 """How much wider a normal 99 % interval is than a 95 % one."""
@@ -46,21 +47,22 @@ Interval: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True)
 class Samples:
-    """Raw samples of one side: times, or ratios to a reference.
+    """Raw times of one side, which were not measured in turn with those of the other. values: in the order of
+    measurement."""
 
-    groups: by session, each in the order of measurement.
-    interleaved: whether the reference was measured in turn with the samples.
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The ratio of a cell's time to the dense model's, in rounds of several processes.
+
+    centre: with its error, which contains the machine's state.
     machine: the spread of the machine's state, see `intervals.machine_spread`.
     """
 
-    groups: tuple[tuple[float, ...], ...]
-    interleaved: bool
-    machine: float = 0.0
-
-    @property
-    def values(self) -> tuple[float, ...]:
-        """The samples of all sessions."""
-        return tuple(value for group in self.groups for value in group)
+    centre: Centre
+    machine: float
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Summary:
     samples: int
 
 
-Evidence: TypeAlias = int | Samples | Summary
+Evidence: TypeAlias = int | Measured | Samples | Summary
 """The measurement of a quantity on one side. An int is exact."""
 
 
@@ -90,6 +92,8 @@ def judge(
     """
     if isinstance(base, int) and isinstance(new, int):
         return judge_exact(quantity, where, base, new)
+    if isinstance(base, Measured) and isinstance(new, Measured):
+        return _judge_measured(quantity, where, base, new, require_bound(max_ratio))
     if isinstance(base, Samples) and isinstance(new, Samples):
         return _judge_samples(quantity, where, base, new, require_bound(max_ratio))
     if isinstance(base, Summary) and isinstance(new, Summary):
@@ -196,7 +200,7 @@ def settle(
 
 def paired_interval(ratios: Sequence[float], confidence: float) -> Interval:
     """The interval of the median of ratios, in the order in which they were measured."""
-    return ratio_interval([ratios], confidence=confidence)
+    return centre_of([ratios]).interval(confidence)
 
 
 def failures(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -211,71 +215,66 @@ def require_bound(max_ratio: float) -> float:
     return max_ratio
 
 
-def _judge_samples(quantity: str, where: str, base: Samples, new: Samples, max_ratio: float) -> Verdict:
-    for side in (base, new):
-        _require_times(quantity, where, side.values)
-    if not (base.interleaved and new.interleaved):
-        return _judge_raw(quantity, where, base, new, max_ratio)
-    known = known_spread([base.groups, new.groups])
-    before, after = (log_mean(side.groups).with_spread(*known).with_machine(side.machine) for side in (base, new))
-    (ratio, reported), (_, sure) = (
-        quotient(before, after, confidence) for confidence in (CONFIDENCE, ALARM_CONFIDENCE)
-    )
+def _judge_measured(quantity: str, where: str, base: Measured, new: Measured, max_ratio: float) -> Verdict:
+    found = new.centre.over(base.centre)
+    reported, sure = found.interval(CONFIDENCE), found.interval(ALARM_CONFIDENCE)
     outcome = decide(reported, sure, max_ratio)
-    sessions = [len(side.groups) for side in (base, new)]
     machine = hypot(base.machine, new.machine)
-    needed = None
+    longer = None
     if outcome == "inconclusive":
-        needed = _processes_needed(known[0], machine, abs(log(max_ratio / ratio)), max(sessions))
+        longer = _times_longer(found, machine, min(abs(log(max_ratio / found.value)), log(max_ratio)))
     return Verdict(
         quantity=quantity,
         where=where,
-        base=centre(base.groups),
-        new=centre(new.groups),
-        ratio=ratio,
+        base=base.centre.value,
+        new=new.centre.value,
+        ratio=found.value,
         ci95=reported,
         verdict=outcome,
-        samples=min(len(base.values), len(new.values)),
-        sessions=min(sessions),
-        processes_needed=needed,
-        note=_note(known[0], machine, min(sessions), is_open=outcome == "inconclusive" and needed is None),
+        samples=found.samples,
+        sessions=found.processes,
+        longer=longer,
+        note=_note(machine, found.processes, is_open=outcome == "inconclusive" and longer is None),
     )
 
 
-def _note(spread: float, machine: float, sessions: int, *, is_open: bool) -> str | None:
-    """What weakens a verdict on two studies; None if nothing does.
+def _note(machine: float, processes: int, *, is_open: bool) -> str | None:
+    """Return what weakens a verdict on two studies; None if nothing does.
 
-    is_open: whether no number of processes would decide.
+    is_open: whether no time would decide.
     """
-    if sessions == 1:
-        return f"one process on a side: processes of the same code differ by about {units.percent(spread)}"
+    if processes == 1:
+        return "one process on a side: another one of the same code may differ by more than the interval"
     if is_open and machine:
         return (
             f"two studies of the same code differ by about {units.percent(machine)}, because the state of the machine "
-            "changes; more processes do not help, so time both versions in turn (pytest --trio-gate-base)"
+            "changes; to measure longer does not help, so time both versions in turn (pytest --trio-gate-base)"
         )
     return None
 
 
-def _processes_needed(spread: float, machine: float, distance: float, measured: int) -> int | None:
-    """The number of processes of each side with which the 99 % interval would not reach the bound.
+def _times_longer(found: Centre, machine: float, distance: float) -> float | None:
+    """Return how many times as long both studies must be measured, so that the 99 % interval misses the bound.
 
-    None if more than 64 would be needed.
+    None if that would be more than MOST_LONGER: the state of the machine does not change with the time.
 
-    spread: between processes, on the logarithmic scale.
-    machine: between two studies of many processes, on the same scale.
-    distance: of the ratio from the bound, on the same scale.
-    measured: number of processes of the side that has more of them. They did not suffice.
+    machine: the part of the error that it is.
+    distance: of the ratio from the bound, on the logarithmic scale.
     """
-    for count in range(max(PROCESSES, measured + 1), MOST_PROCESSES + 1):
-        error, freedom = sum_of_errors(spread * sqrt(2 / count), 2 * (count - 1), machine, 2 * MACHINE_FREEDOM)
+    rest = max(found.error**2 - machine**2, 0.0)
+    longer = 1.5
+    while longer <= MOST_LONGER:
+        error, freedom = sum_of_errors(sqrt(rest / longer), longer * found.freedom, machine, 2 * MACHINE_FREEDOM)
         if float(stdtrit(freedom, (1 + ALARM_CONFIDENCE) / 2)) * error < distance:
-            return count
+            return longer
+        longer *= 1.25
     return None
 
 
-def _judge_raw(quantity: str, where: str, base: Samples, new: Samples, max_ratio: float) -> Verdict:
+def _judge_samples(quantity: str, where: str, base: Samples, new: Samples, max_ratio: float) -> Verdict:
     """The verdict on times that were not measured in turn with a reference."""
+    for side in (base, new):
+        _require_times(quantity, where, side.values)
     medians = median(base.values), median(new.values)
     by_confidence = [
         _ratio_of(medians, [paired_interval(side.values, confidence) for side in (base, new)])

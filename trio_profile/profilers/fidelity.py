@@ -6,24 +6,27 @@ questions, the prefill of random pictures shows how far the next token's distrib
 weights this says how much of the dense computation is left, and nothing about answers.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, fields, replace
+from functools import partial, wraps
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from trio_core.methods.method import Method
+from trio_core.methods.method import Method, Stage
+from trio_core.methods.view import Signal
 from trio_core.pruning import prune
 from trio_profile.errors import MeasurementError
 from trio_profile.inputs.builtin import Inputs
-from trio_profile.inputs.questions import pictures_of
 from trio_profile.inputs.workload import Workload, answer_tokens, padding, placed
 from trio_profile.records.schema import Fidelity
 
 Answered = Callable[[int, int], None]
 """Called with how many answers there are, and of how many."""
+MOST_REMEMBERED = 2**30
+"""Outputs of the vision tower are remembered up to so many bytes."""
 SEEDS = 3
 """A random method is measured with so many seeds, because one draw says little."""
 
@@ -54,57 +57,109 @@ class Batch:
     dense: Said
 
 
+@dataclass
+class TowerOutputs:
+    """Remembers what the vision tower makes of a batch of pictures, so that it runs once and not for every method.
+
+    The model's own function for it is replaced for the time of a run. A method that acts before the decoder, or that
+    looks into the tower, must not use this.
+    """
+
+    _outputs: dict[int, Any] = field(default_factory=dict)
+    _bytes: int = 0
+
+    @contextmanager
+    def of(self, model: Any, batch: int) -> Iterator[None]:
+        """Let the model find the tower's output for a batch, or remember it.
+
+        batch: number of the batch.
+        """
+        owner: Any = getattr(model, "model", None)
+        encode = getattr(owner, "get_image_features", None)
+        if encode is None or "get_image_features" in vars(owner):
+            yield
+            return
+
+        @wraps(encode)  # its signature is read
+        def remembered(*args: Any, **kwargs: Any) -> Any:
+            if batch in self._outputs:
+                return self._outputs[batch]
+            output = encode(*args, **kwargs)
+            size = _bytes_of(output)
+            if self._bytes + size <= MOST_REMEMBERED:
+                self._outputs[batch], self._bytes = output, self._bytes + size
+            return output
+
+        owner.get_image_features = remembered
+        try:
+            yield
+        finally:
+            del owner.get_image_features
+
+
 @dataclass(frozen=True)
 class Reference:
-    """The dense model's output for all inputs.
+    """The dense model's output for all inputs, or for a share of them.
 
     new_tokens: the longest answer in tokens; 0 if nothing is generated.
+    pictures: what the vision tower made of each batch. Methods that act in the decoder use it again.
     """
 
     workload: Workload
     batches: tuple[Batch, ...]
     new_tokens: int = 0
+    pictures: TowerOutputs = field(default_factory=TowerOutputs)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of the questions, ascending."""
+        return tuple(sorted(number for batch in self.batches for number in batch.numbers))
 
     @property
     def correct(self) -> tuple[bool, ...]:
         """Whether the dense model's answer to each question is right. Empty if no answers are known."""
         return in_order((batch.numbers, _correct(self.workload, batch, batch.dense)) for batch in self.batches)
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The kind of each question."""
-        return tuple(question.kind for question in self.workload.questions)
 
-    @property
-    def pictures(self) -> tuple[int, ...]:
-        """The number of the picture of each question. Questions with one number share a picture."""
-        return pictures_of(self.workload.questions)
+def _bytes_of(output: Any) -> int:
+    """Return the bytes of all tensors in a nested output."""
+    if isinstance(output, Tensor):
+        return output.numel() * output.element_size()
+    parts = output.values() if isinstance(output, Mapping) else output if isinstance(output, list | tuple) else ()
+    return sum(map(_bytes_of, parts))
 
 
-def reference(workload: Workload, pictures: int, seed: int, answered: Answered | None = None) -> Reference:
+def reference(
+    workload: Workload,
+    pictures: int,
+    seed: int,
+    answered: Answered | None = None,
+    *,
+    share: int = 0,
+    shares: int = 1,
+) -> Reference:
     """Run the dense model on the workload's questions; without questions on its picture and on random ones.
 
     pictures: number of pictures, the workload's own included.
     answered: called after each batch with how many questions are answered, and of how many.
+    share, shares: run only every batch whose number is `share` modulo `shares`.
     """
+    size = workload.shape.batch
     if workload.questions:
         tokens = _answer_length(workload)
-        batches: list[Batch] = []
-        for numbers, inputs in workload.asked_together():
-            batches.append(Batch(tuple(numbers), inputs, _say(workload, inputs, None, tokens)))
-            if answered is not None:
-                answered(sum(len(batch.numbers) for batch in batches), len(workload.questions))
-        return Reference(workload, tuple(batches), tokens)
-    generator = torch.Generator().manual_seed(seed)
-    drawn = (workload, *(workload.redrawn(generator) for _ in range(pictures - 1)))
-    size = workload.shape.batch
-    return Reference(
-        workload,
-        tuple(
-            Batch(tuple(range(i * size, (i + 1) * size)), one.inputs, _say(workload, one.inputs, None, 0))
-            for i, one in enumerate(drawn)
-        ),
-    )
+        inputs = [(tuple(numbers), inputs) for numbers, inputs in workload.asked_together()]
+    else:
+        tokens, generator = 0, torch.Generator().manual_seed(seed)
+        drawn = (workload, *(workload.redrawn(generator) for _ in range(pictures - 1)))
+        inputs = [(tuple(range(i * size, (i + 1) * size)), one.inputs) for i, one in enumerate(drawn)]
+    mine, remembered = inputs[share::shares], TowerOutputs()
+    batches: list[Batch] = []
+    for index, (numbers, batch) in enumerate(mine):
+        said = _say(workload, batch, None, tokens, partial(remembered.of, workload.model, index))
+        batches.append(Batch(numbers, batch, said))
+        if answered is not None:
+            answered(sum(len(batch.numbers) for batch in batches), sum(len(numbers) for numbers, _ in mine))
+    return Reference(workload, tuple(batches), tokens, remembered)
 
 
 def measure(method: Method, against: Reference, answered: Answered | None = None) -> Fidelity:
@@ -122,9 +177,12 @@ def measure(method: Method, against: Reference, answered: Answered | None = None
     draws = SEEDS if selects_at_random(method) else 1
     for draw in range(draws):
         said: list[tuple[Batch, Said]] = []
-        for batch in against.batches:
+        for index, batch in enumerate(against.batches):
             drawn = _drawn(method, draw, batch)
-            said.append((batch, _say(against.workload, batch.inputs, drawn, against.new_tokens)))
+            tower = (
+                partial(against.pictures.of, against.workload.model, index) if uses_no_tower(method) else nullcontext
+            )
+            said.append((batch, _say(against.workload, batch.inputs, drawn, against.new_tokens, tower)))
             done += len(batch.numbers)
             if answered is not None:
                 answered(done, draws * whole)
@@ -174,6 +232,11 @@ def selects_at_random(method: Method) -> bool:
     return "seed" in {field.name for field in fields(method)}
 
 
+def uses_no_tower(method: Method) -> bool:
+    """Whether a method leaves the vision tower as it is, and does not look into it."""
+    return method.stage is Stage.DECODER and Signal.ENCODER not in method.needs
+
+
 def _drawn(method: Method, draw: int, batch: Batch) -> Method:
     """The method with a seed for this draw and batch. So each batch has another random selection."""
     if not selects_at_random(method):
@@ -182,11 +245,21 @@ def _drawn(method: Method, draw: int, batch: Batch) -> Method:
     return replace(drawn, seed=drawn.seed + SEEDS * batch.numbers[0] + draw)
 
 
-def _say(workload: Workload, inputs: Inputs, method: Method | None, new_tokens: int) -> Said:
-    """The model's output for a batch. If the batch does not fit into memory, each half runs separately."""
+def _say(
+    workload: Workload,
+    inputs: Inputs,
+    method: Method | None,
+    new_tokens: int,
+    tower: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Said:
+    """The model's output for a batch. If the batch does not fit into memory, each half runs separately.
+
+    tower: in its context the model may use the tower's output of the whole batch again.
+    """
     samples = len(inputs["input_ids"])
     try:
-        return _said(workload, inputs, method, new_tokens)
+        with tower():
+            return _said(workload, inputs, method, new_tokens)
     except torch.OutOfMemoryError as error:
         if samples == 1:
             if method is not None:

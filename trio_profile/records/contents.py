@@ -5,17 +5,8 @@ from dataclasses import dataclass, field
 from trio_profile.errors import StoreError
 from trio_profile.records.record import VERSION, Version
 from trio_profile.records.run import Run
-from trio_profile.records.schema import (
-    Cell,
-    Dense,
-    Environment,
-    Measurement,
-    Picture,
-    Session,
-    Study,
-    Timing,
-    TimingLine,
-)
+from trio_profile.records.schema import Dense, Environment, Measurement, Picture, Round, Session, Study
+from trio_profile.records.timing import Timing, timings_of
 
 
 @dataclass
@@ -26,8 +17,8 @@ class Contents:
     version: format version of the file.
     sessions: in the order in which they began.
     dense: the dense model's quantities; None if they are not measured yet.
-    picture: the picture whose kept tokens the cells have; None in old files, and before the first cell is counted.
-    cells: one record for each cell that was begun, by the id of the cell.
+    picture: the picture whose kept tokens the cells have; None before the first cell is counted.
+    rounds: in the order of measurement.
     runs: the finished runs of blocks, if several workers measured the study; otherwise empty.
     dropped: one sentence for each line that could not be read.
     """
@@ -37,15 +28,15 @@ class Contents:
     sessions: list[Session] = field(default_factory=list)
     dense: Dense | None = None
     picture: Picture | None = None
-    cells: dict[str, Measurement] = field(default_factory=dict)
+    rounds: list[Round] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+    _counted: dict[str, Measurement] = field(default_factory=dict, repr=False)
+    _timed: dict[str, Measurement] | None = field(default=None, repr=False)
     _ids: set[str] = field(init=False, repr=False)
-    _kinds: list[Environment] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._ids = {session.id for session in self.sessions}
-        self._kinds = [session.environment for session in self.sessions]
 
     @property
     def environment(self) -> Environment:
@@ -55,15 +46,24 @@ class Contents:
         return self.sessions[0].environment
 
     @property
+    def cells(self) -> dict[str, Measurement]:
+        """One record for each cell that was begun, with its times, by the id of the cell."""
+        if self._timed is None:
+            timings = timings_of(self.rounds)
+            self._timed = {name: _with(counted, timings.get(name, ())) for name, counted in self._counted.items()}
+        return self._timed
+
+    @property
     def measurements(self) -> list[Measurement]:
         """The cells that are measured, failed or refused. Cells that are only counted are left out."""
         return [measurement for measurement in self.cells.values() if measurement.status != "counted"]
 
-    def add(self, record: Session | Dense | Picture | Measurement | TimingLine) -> None:
+    def add(self, record: Session | Dense | Picture | Measurement | Round) -> None:
         """Add a record, as it is in the file. A later record of a cell replaces its earlier ones.
 
         Raises StoreError, and adds nothing, if the record contradicts the earlier ones.
         """
+        self._timed = None
         match record:
             case Session():
                 self._require_new(record)
@@ -76,23 +76,19 @@ class Contents:
                 self._require_session("picture", record.session)
                 self.picture = record
             case Measurement():
-                self._require_session("measurement", record.session, *(timing.session for timing in record.timings))
+                self._require_session("measurement", record.session)
                 _require_counts(record)
                 self._require_answers(record)
                 self._add_cell(record)
-            case TimingLine():
-                self._require_session("timing", record.session)
-                self._add_timing(record.cell, Timing(**{name: getattr(record, name) for name in Timing.model_fields}))
+            case Round():
+                self._require_session("round", record.session)
+                self._add_round(record)
 
     def _require_new(self, session: Session) -> None:
         if session.id in self._ids:
             raise StoreError(f"session.id: {session.id!r} is an earlier session")
-        if any(session.environment.identity == kind.identity for kind in self._kinds):
-            return  # a study of many workers has thousands of sessions
-        compared = [session.environment.compared_with(kind) for kind in self._kinds]
-        if any(now != before for now, before in compared):
+        if self.sessions and session.environment.identity != self.sessions[0].environment.identity:
             raise StoreError(f"session.environment: {session.id!r} ran on another kind of machine than the first one")
-        self._kinds.append(session.environment)
 
     def _require_session(self, record: str, *ids: str) -> None:
         for session in ids:
@@ -108,21 +104,28 @@ class Contents:
             raise StoreError(f"measurement.fidelity.correct: {answers} answers, and the dense model gave {asked}")
 
     def _add_cell(self, record: Measurement) -> None:
-        before = self.cells.get(record.cell.id)
-        if before is not None and before.timings and record.status == "failed":
-            # The times of earlier sessions stay.
+        before = self._counted.get(record.cell.id)
+        if before is not None and before.status == "counted" and record.status == "failed":
+            # Its counts stay, and so do the times of earlier sessions.
             record = before.model_copy(update={"reason": record.reason})
-        self.cells[record.cell.id] = record
+        self._counted[record.cell.id] = record
 
-    def _add_timing(self, cell: Cell, timing: Timing) -> None:
-        counted = self.cells.get(cell.id)
-        if counted is None or counted.status not in ("done", "counted"):
-            raise StoreError(f"timing.cell: {cell.variant} at {cell.retention:g} was not counted")
-        if timing.session in {earlier.session for earlier in counted.timings}:
-            raise StoreError(f"timing.session: {timing.session!r} has times of this cell already")
-        # The reason is that of an earlier failure, and the cell has now been measured.
-        update = {"status": "done", "timings": (*counted.timings, timing), "reason": None}
-        self.cells[cell.id] = counted.model_copy(update=update)
+    def _add_round(self, record: Round) -> None:
+        for cell in record.cells:
+            if (counted := self._counted.get(cell)) is None or counted.status != "counted":
+                raise StoreError(f"round.runs: cell {cell!r} was not counted")
+            if counted.reason is not None:  # that of an earlier failure
+                self._counted[cell] = counted.model_copy(update={"reason": None})
+        self.rounds.append(record)
+
+
+def _with(counted: Measurement, timings: tuple[Timing, ...]) -> Measurement:
+    """Return the record of a cell with its times."""
+    if counted.status != "counted":
+        return counted
+    if any(timing.pairs for timing in timings):
+        return counted.model_copy(update={"status": "done", "timings": timings})
+    return counted if counted.reason is None else counted.model_copy(update={"status": "failed"})
 
 
 def _require_counts(measurement: Measurement) -> None:

@@ -28,9 +28,9 @@ def require_same(what: str, stored: dict, given: dict, directory: Path, way_out:
 def require_same_environment(
     sessions: Sequence[Session], given: Environment, directory: Path, way_out: str = OTHER_OUT
 ) -> None:
-    """Raise StoreError if a session ran on another kind of machine. What an old session lacks is not compared."""
+    """Raise StoreError if a session ran on another kind of machine."""
     for session in sessions:
-        require_same("environment", *session.environment.compared_with(given), directory, way_out)
+        require_same("environment", session.environment.identity, given.identity, directory, way_out)
 
 
 def require_same_inputs(
@@ -38,8 +38,8 @@ def require_same_inputs(
 ) -> None:
     """Raise StoreError if a file that was measured has changed since. The message names the file.
 
-    A group of files (such as the checkpoint) that has no digest there or no digest here is not compared: old studies
-    have no digests, and a model of the hub has none before it is downloaded.
+    A group of files (such as the checkpoint) that has no digest there or no digest here is not compared: a
+    model of the hub has none before it is downloaded.
 
     given: the digests of the files as they are now.
     """

@@ -2,9 +2,9 @@
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
-from pydantic import ValidationError, model_validator
+from pydantic import ValidationError
 
 from trio_profile.errors import StoreError
 from trio_profile.reading import parse_json, read_bytes
@@ -47,14 +47,6 @@ class StudyDocument(Document):
     environment: Environment
     study: Study
     runs: tuple[Run, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_version_1(cls, given: Any) -> Any:
-        """Read the format of version 1: its only session has no name and is known by its machine."""
-        if not isinstance(given, dict) or given.get("sessions") or given.get("environment") is None:
-            return given
-        return {**given, "sessions": ({"id": "", "environment": given["environment"]},)}
 
 
 _Document = TypeVar("_Document", bound=Record)

@@ -10,18 +10,18 @@ from trio_profile.errors import StoreError
 from trio_profile.reading import parse_json, read_bytes
 from trio_profile.records.record import FORMAT, Record, first_problem
 from trio_profile.records.run import Run
-from trio_profile.records.schema import Dense, Header, Measurement, Picture, Session, TimingLine
+from trio_profile.records.schema import Dense, Header, Measurement, Picture, Round, Session
 from trio_profile.records.versions import is_newer_minor
 from trio_profile.records.writing import require_regular
 
-Line = Header | Session | Dense | Picture | Measurement | TimingLine | Run
+Line = Header | Session | Dense | Picture | Measurement | Round | Run
 RECORDS: dict[str, type[Line]] = {
     "header": Header,
     "session": Session,
     "dense": Dense,
     "picture": Picture,
     "measurement": Measurement,
-    "timing": TimingLine,
+    "round": Round,
     "run": Run,
 }
 _BEGINNING = b'{"record":"header"'

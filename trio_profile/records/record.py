@@ -5,11 +5,11 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 FORMAT = "trio-profile"
-VERSION = "1.2"
+VERSION = "2.0"
 """Major and minor. A reader ignores the further fields of a newer minor version and refuses a newer major version."""
 
-Version = int | str
-"""A format version: `1` in the oldest files, otherwise `"1.1"` and so on."""
+Version = str
+"""A format version, such as `"2.0"`."""
 ZeroOrMore = Annotated[int, Field(ge=0, lt=2**63)]
 """An exact number of things."""
 OneOrMore = Annotated[int, Field(ge=1, lt=2**63)]

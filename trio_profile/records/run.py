@@ -5,7 +5,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field
 
 from trio_profile.records.record import OneOrMore, Record, ZeroOrMore
-from trio_profile.records.study import Cell, Study
+from trio_profile.records.study import Study
 
 DENSE = "dense"
 """The name of the block that holds the dense model alone. It is only counted."""
@@ -14,7 +14,7 @@ DENSE = "dense"
 class RunKey(NamedTuple):
     """Which run of which block.
 
-    block: name of the block, such as `at-0.11`.
+    block: name of the block, such as `cells-1`.
     number: 0 counts the cells and asks the questions. Each further number is a process that times the cells. If a study
         has one process, run 1 does both.
     """
@@ -54,18 +54,8 @@ class Run(Record):
         return RunKey(self.block, self.number)
 
 
-def blocks_of(study: Study) -> dict[str, list[Cell]]:
-    """The cells of each block, by the block's name, lowest retention first. Cells of a block are compared."""
-    keys = sorted({study.block(cell) for cell in study.cells()})
-    names = {key: f"at-{key[0]!r}" + (f"-{key[1]}" if key[1] >= 0 else "") for key in keys}
-    found: dict[str, list[Cell]] = {name: [] for name in names.values()}
-    for cell in study.cells():
-        found[names[study.block(cell)]].append(cell)
-    return found
-
-
 def runs_of(study: Study, processes: int) -> list[RunKey]:
     """All runs of a study: of the dense model, then counts, then times. processes: how many processes time a cell."""
-    names = list(blocks_of(study))
+    names = list(study.blocks())
     counts = [RunKey(name, 0) for name in names] if processes > 1 else []
     return [RunKey(DENSE, 0), *counts, *(RunKey(name, 1 + p) for p in range(processes) for name in names)]

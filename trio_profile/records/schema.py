@@ -1,11 +1,11 @@
-"""The records of a study: sessions, the dense model, the picture, each cell (Measurement) and its times (TimingLine).
+"""The records of a study: sessions, the dense model, the picture, each cell (Measurement), and the rounds.
 
 The file `measurements.jsonl` starts with a header line. Each further line is one record, appended when it is measured.
 The records keep the raw samples; every statistic is derived from them. Units are in the names of the fields:
 `*_macs` counts multiply-adds, and `*_flops` is twice that number.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -21,7 +21,7 @@ from trio_profile.records.quantities import (
 from trio_profile.records.record import FORMAT, VERSION, Record, Version, ZeroOrMore
 from trio_profile.records.session import Environment, Session
 from trio_profile.records.study import Cell, Options, Study
-from trio_profile.records.timing import Disturbance, Pair, Stopped, Timing
+from trio_profile.records.timing import Disturbance, Pair, Round, Stopped, Timed, Timing
 from trio_profile.records.tokens import KeptTokens, Picture, StageTokens, TokenGrid
 
 __all__ = [
@@ -43,14 +43,15 @@ __all__ = [
     "Record",
     "Removal",
     "Retention",
+    "Round",
     "Session",
     "Shape",
     "StageTokens",
     "Status",
     "Stopped",
     "Study",
+    "Timed",
     "Timing",
-    "TimingLine",
     "TokenGrid",
 ]
 
@@ -58,16 +59,12 @@ Status = Literal["done", "counted", "failed", "refused"]
 
 
 class Header(Record):
-    """The first line of a store: what is asked.
-
-    environment: the machine. Only in files of version 1, which have no sessions.
-    """
+    """The first line of a store: what is asked. A later one says that the same study is measured longer."""
 
     record: Literal["header"] = "header"
     format: Literal["trio-profile"] = FORMAT
     version: Version = VERSION
     study: Study
-    environment: Environment | None = None
 
 
 class Dense(Record):
@@ -89,9 +86,7 @@ class Dense(Record):
     correct: whether the answer to each question is the known answer, in the order of `Fidelity`.
     kinds: the kind of each question, in the same order.
     pictures: the number of the picture of each question, in the same order. Questions with one number share a picture.
-        It is empty in old records: then each question has a picture of its own.
     session: id of the session that measured it.
-    questions: hash of the file of questions. Only in files of version 1; later, the session has its digest.
     """
 
     record: Literal["dense"] = "dense"
@@ -111,7 +106,6 @@ class Dense(Record):
     kinds: tuple[str, ...] = ()
     pictures: tuple[ZeroOrMore, ...] = ()
     session: str = ""
-    questions: str = ""
 
     @model_validator(mode="after")
     def _require_one_value_for_each_question(self) -> "Dense":
@@ -125,8 +119,8 @@ class Measurement(Record):
     """The record of one cell.
 
     cell: the method, the retention and the options.
-    status: `done`; `counted` if only the times are missing; `failed` if memory ran out; `refused` if the method cannot
-        run here.
+    status: `done`; `counted` if only the times are missing; `failed` if it could not be measured; `refused` if the
+        method cannot run here.
     reason: why the cell failed or was refused.
     remark: what readers must know of the method wherever its results are shown.
     notes: what readers must know of how the prefill ran, in the process that counted: for example that other code ran
@@ -138,9 +132,9 @@ class Measurement(Record):
     gamma_counted: counted work of the selections, divided by one forward of each layer that they look at.
     counted … energy: as in `Dense`, for the pruned model.
     fidelity: the comparison of the output with the dense model's output.
-    kept: the tokens of the study's picture that stay. None in old records, and if the model's tokens cannot be placed.
+    kept: the tokens of the study's picture that stay. None if the model's tokens cannot be placed.
     session: id of the session that counted the cell, or in which it failed.
-    timings: the times, one entry for each session. In the file each entry is a line of its own.
+    timings: the times, one entry for each session. They are derived from the rounds, so the file does not have them.
     """
 
     record: Literal["measurement"] = "measurement"
@@ -167,42 +161,17 @@ class Measurement(Record):
     fidelity: Fidelity | None = None
     kept: KeptTokens | None = None
     session: str = ""
-    timings: tuple[Timing, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_version_1(cls, given: Any) -> Any:
-        """Read the format of version 1, in which the cell itself had the times of its only session."""
-        if not isinstance(given, dict):
-            return given
-        times = {name: given[name] for name in Timing.model_fields if name != "session" and name in given}
-        if not times or (times.get("pairs") and "stopped" not in times):
-            return given
-        # A cell that failed had no times, but a number of warm-ups.
-        timings = {"timings": (times,)} if "stopped" in times else {}
-        return {name: value for name, value in given.items() if name not in times} | timings
+    timings: tuple[Timing, ...] = Field(default=(), exclude=True)
 
     @model_validator(mode="after")
     def _require_what_its_status_says(self) -> "Measurement":
         require_one_length(layers=self.layers, budgets=self.budgets)
-        if len({timing.session for timing in self.timings}) < len(self.timings):
-            raise ValueError("a session has times of this cell twice")
-        if self.status == "done" and not self.timings:
-            raise ValueError("the cell is done, but it has no pairs")
-        if self.status != "done" and self.timings:
-            raise ValueError(f"the cell {'has' if self.status == 'failed' else 'was'} {self.status}, but it has times")
         return self
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """The pairs of all sessions, in the order of measurement."""
+        """The prefills of all sessions, in the order of measurement."""
         return tuple(pair for timing in self.timings for pair in timing.pairs)
-
-    @property
-    def stopped(self) -> Stopped | None:
-        """Why sampling ended; `budget` if that was the reason in any session. None without times."""
-        reasons = {timing.stopped for timing in self.timings}
-        return next((reason for reason in ("budget", "plateau", "converged") if reason in reasons), None)
 
     @property
     def discarded(self) -> int:
@@ -218,10 +187,3 @@ class Measurement(Record):
     def strangers(self) -> int:
         """The largest number of other processes on the GPU."""
         return max((timing.strangers for timing in self.timings), default=0)
-
-
-class TimingLine(Timing):
-    """The line of the store that holds the times of one cell in one session."""
-
-    record: Literal["timing"] = "timing"
-    cell: Cell

@@ -4,10 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field
 
-from trio_profile.records.record import OneOrMore, Record, ZeroOrMore
-
-LATER = ("wait_policy", "allocator")
-"""The fields of an environment that files of version 1 lack. There they are empty."""
+from trio_profile.records.record import Record, ZeroOrMore
 
 
 class Environment(Record):
@@ -22,9 +19,9 @@ class Environment(Record):
     cuda, driver: versions; None without CUDA.
     device_memory_bytes: the GPU's memory; None without CUDA.
     wait_policy: what torch's threads do while they wait: `brief` (they spin for a moment, then sleep), `passive` (they
-        sleep at once), `active` (they spin), or `one thread` (none waits). Empty in old files.
+        sleep at once), `active` (they spin), or `one thread` (none waits).
     allocator: what the host's malloc does with freed memory: `keeps memory`, `returns memory`, `system`, or the name of
-        another allocator. Empty in old files.
+        another allocator.
     sdpa: on CUDA, the kernels of `scaled_dot_product_attention` in torch's order of preference.
     commit: commit of this repository; None outside a repository.
     """
@@ -52,12 +49,6 @@ class Environment(Record):
         """Fields that change what a time means."""
         return self.model_dump(exclude={"hostname", "commit", "memory_bytes", "device_memory_bytes"})
 
-    def compared_with(self, other: "Environment") -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return both identities, without the fields that one of the two does not know because its format is older."""
-        ours, theirs = self.identity, other.identity
-        known = [name for name in ours if name not in LATER or "" not in (ours[name], theirs[name])]
-        return {name: ours[name] for name in known}, {name: theirs[name] for name in known}
-
 
 class FileDigest(Record):
     """What identifies the content of a file.
@@ -79,7 +70,6 @@ class Session(Record):
     command: the command line that the user gave.
     pid: number of the process.
     environment: the machine and the software, with the host's name and the commit.
-    processes: the number of processes among which this session divides the time of a cell.
     load_seconds: time that the process needed to import the libraries and to load the model.
     busy: share of all CPUs' time that other processes used at the start, 0 to 1; None if the system does not say it.
     engine: the program that started this process on a cluster, such as `ray 2.60.0`; empty if there was none.
@@ -94,7 +84,6 @@ class Session(Record):
     command: str = ""
     pid: ZeroOrMore = 0
     environment: Environment
-    processes: OneOrMore = 1
     load_seconds: Annotated[float, Field(ge=0)] = 0.0
     busy: Annotated[float, Field(ge=0)] | None = None
     engine: str = ""

@@ -1,8 +1,8 @@
 """The files of a study that is measured cell by cell: the append-only store `measurements.jsonl`, and `study.toml`.
 
-The store has one record on each line. Each record is written in one piece and flushed to the disk before the next cell
-begins. So a killed process loses at most the cell that it was measuring. If the last line is cut off, the reader drops
-it and reports it. docs/reference/format.md describes the files.
+The store has one record on each line. Each record is written in one piece and flushed to the disk before
+the next one. So a killed process loses at most the cell that it was counting, or the rounds of some seconds. If the
+last line is cut off, the reader drops it and reports it. docs/reference/format.md describes the files.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ from trio_profile.records.differences import require_same, require_same_environm
 from trio_profile.records.endpoint_study import AnyStudy
 from trio_profile.records.files import MEASUREMENTS, STUDY
 from trio_profile.records.lines import HeaderError, Line, LineReader, is_cut_off_header
-from trio_profile.records.schema import Dense, Environment, Header, Measurement, Picture, Session, Study, TimingLine
+from trio_profile.records.schema import Dense, Environment, Header, Measurement, Picture, Round, Session, Study
 from trio_profile.records.session import FileDigest
-from trio_profile.records.versions import is_newer_minor, is_older
+from trio_profile.records.versions import is_newer_minor
 from trio_profile.records.workers import is_for_workers, read_workers, worker_files
 from trio_profile.records.writing import append_line, cannot_write, make_directory, require_regular, write_whole
 
@@ -89,7 +89,7 @@ class Store:
                 f"{self.path} has the newer format {contents.version}, which can only be read: upgrade trio-profile, "
                 "or choose another --out"
             )
-        require_same("study", contents.study.model_dump(), study.model_dump(), self.directory)
+        require_same("study", contents.study.identity(), study.identity(), self.directory)
         require_same_environment(contents.sessions, environment, self.directory)
         require_same_inputs(study, contents.sessions, inputs or {}, self.directory)
         return contents
@@ -108,9 +108,10 @@ class Store:
         header = Header(study=study)
         if self.exists():
             contents = self.require(study, session.environment, session.inputs)
-            if is_older(contents.version):
-                # Readers of the older version drop this line, and newer readers know what follows.
+            if contents.study != study:
+                contents.study = study
                 self.append(header)
+                write_whole(self.directory / STUDY, to_toml(study))
         else:
             contents = Contents(study)
             # Of an earlier study whose records are gone, its file may be left.
@@ -128,7 +129,7 @@ class Store:
 
         Raises StoreError if it cannot be written. What was written before is kept.
         """
-        if isinstance(record, Dense | Picture | Measurement | TimingLine) and not record.session:
+        if isinstance(record, Dense | Picture | Measurement | Round) and not record.session:
             record = record.model_copy(update={"session": self.session})
         try:
             append_line(self.path, _line(record).encode())
@@ -176,17 +177,15 @@ def _holds_records(data: bytes) -> bool:
 
 
 def _begin(contents: Contents | None, header: Header) -> Contents:
-    """Return the contents after a header. A file of version 1 has one session, without a name.
+    """Return the contents after a header.
 
-    contents: what the file holds before this header. A newer writer continues an older file with a header of its own.
+    contents: what the file holds before this header. A later header says that the same study is measured longer.
     Raises HeaderError if the two headers are of two studies.
     """
-    if contents is not None and header.study != contents.study:
+    if contents is not None and header.study.identity() != contents.study.identity():
         raise HeaderError("a second study begins here, and one file holds one study")
     contents = contents or Contents(header.study)
-    contents.version = header.version
-    if header.environment is not None and not contents.sessions:
-        contents.add(Session(id="", environment=header.environment))
+    contents.study, contents.version = header.study, header.version
     return contents
 
 

@@ -12,8 +12,12 @@ Options = dict[str, bool | int | float | str | tuple[int, ...]]
 
 MOST_PIXELS = 100_000_000
 """The largest picture that is read, or that a model may be given. Its pixels take 300 MB."""
-PROCESSES = 4
-"""The default number of processes where loading is cheap. With fewer, an interval over the processes is very wide."""
+PROCESSES = 8
+"""The least number of processes before the widths of the intervals may end a study, and the default of workers."""
+MOST_CELLS = 12
+"""The most cells of a block, that is of one round. In a long round, its first run and its last one differ too much."""
+EFFORT = ("precision", "seconds", "processes")
+"""The fields that say how long is measured, not what. A finished study may go on with other values of them."""
 
 
 class Study(Record):
@@ -41,18 +45,17 @@ class Study(Record):
     picture: whether the study keeps a small copy of the picture, the scores of its tokens, and which of them merged
         into which. Kept tokens are always recorded.
     fidelity_inputs: how many questions or pictures the pruned model and the dense model both answer. None: all
-        questions of a file; 200 of the model's own questions; otherwise no drawn pictures. Of several files: so many
+        questions of a file; 48 of the model's own questions; otherwise no drawn pictures. Of several files: so many
         questions of each.
 
     device, dtype, attention: where and how the model runs.
     seed: seed of the weights, the inputs and the order of runs.
     gamma: the backward factor γ in the paper's F_ov = γ · Σ f(V).
 
-    precision: the relative half width of the speed-up's interval that is narrow enough, over all processes. Sampling in
-        a process stops when the interval of its own pairs is as narrow.
-    cell_seconds: sampling of a cell stops at the latest after this many measured seconds, all processes together.
-    processes: the number of fresh processes that measure each cell, one after another. None: 4 if the model loads in 20
-        seconds, otherwise 1.
+    precision: the relative half width that is narrow enough for the interval of every prefill speed-up. Timing ends
+        then, after eight processes at the earliest.
+    seconds: timing of a block of at most 12 cells ends at the latest after this time, all its processes together.
+    processes: the number of processes that time each cell, one after another. None: as many as fit into the time.
     preroll_ms: CUDA only. The stream is kept busy for this long before each run, so that the times contain no waiting
         for the host.
     cold_l2: CUDA only. The L2 cache is overwritten before each run.
@@ -90,7 +93,7 @@ class Study(Record):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     gamma: Annotated[float, Field(gt=0, le=1000)] = 1.0
     precision: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    cell_seconds: Annotated[float, Field(gt=0, le=1_000_000)] = 5.0
+    seconds: Annotated[float, Field(gt=0, le=10_000_000)] = 60.0
     processes: Annotated[int, Field(ge=1, le=64)] | None = None
     preroll_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
     cold_l2: bool = False
@@ -148,10 +151,30 @@ class Study(Record):
             for options in variants
         ]
 
-    def block(self, cell: "Cell") -> tuple[float, int]:
-        """The cell's retention and the number of its ablation. Cells with the same key are timed in turn."""
-        numbers = (i for i, group in enumerate(self.ablations.values()) if cell.options in group.values())
-        return cell.retention, next(numbers, -1)
+    def blocks(self) -> dict[str, list["Cell"]]:
+        """The cells of each block, by the block's name. All cells of a block are in the same rounds.
+
+        Cells that are compared with each other stay together: those of one retention and one ablation, if they are few.
+        """
+        alike: dict[tuple[float, int], list[Cell]] = {}
+        for cell in self.cells():
+            alike.setdefault((cell.retention, self._ablation(cell)), []).append(cell)
+        blocks: list[list[Cell]] = []
+        for _, cells in sorted(alike.items()):
+            if blocks and len(blocks[-1]) + len(cells) <= MOST_CELLS:
+                blocks[-1] += cells
+                continue
+            parts = -(-len(cells) // MOST_CELLS)
+            blocks += [cells[part::parts] for part in range(parts)]
+        return {f"cells-{number}": cells for number, cells in enumerate(blocks, start=1)}
+
+    def _ablation(self, cell: "Cell") -> int:
+        """The number of the ablation that a cell belongs to; -1 for none."""
+        return next((i for i, group in enumerate(self.ablations.values()) if cell.options in group.values()), -1)
+
+    def identity(self) -> dict[str, Any]:
+        """The fields that say what is measured. Two studies with the same ones can be measured into one directory."""
+        return self.model_dump(exclude=set(EFFORT))
 
 
 class Cell(Record):

@@ -1,27 +1,32 @@
-"""The times of a cell: pairs of a dense run and a pruned run."""
+"""The times of a study: rounds, in which every cell of a block runs once and the dense model runs several times."""
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from math import exp, log
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from trio_profile.records.record import Record, ZeroOrMore
 
-Stopped = Literal["converged", "plateau", "budget"]
+Stopped = Literal["converged", "budget"]
+"""Why sampling ended: every interval was as narrow as asked, or the time was spent."""
+Phase = Literal["warm-up", "prefill", "generation"]
+"""What the runs of a round are: runs whose times do not count, prefills, or whole generations."""
 RunMs = Annotated[float, Field(ge=1e-9, le=1e12)]
 """The time of a whole run in milliseconds: more than 0, between a picosecond and thirty years."""
 PartMs = Annotated[float, Field(ge=0, le=1e12)]
 """The time of a part in milliseconds. It may be 0, because the part may be too short for the clock."""
 
 LEAST_CLOCK = 0.75
-"""A pair is slow if the GPU's clock is below this share of its full clock. [nvbench's throttling rule]."""
+"""A round is slow if the GPU's clock is below this share of its full clock. [nvbench's throttling rule]."""
 
 
 class Disturbance(Record):
-    """What may have disturbed the two runs of one pair. A field is None if the system hides it.
+    """What may have disturbed a run. A field is None if the system hides it.
 
-    seconds: how long the two runs were watched.
+    seconds: how long the run was watched.
     pressure: the share of this time in which some process of the machine waited for a CPU. [Linux PSI]
-    delay_ms: how long a thread of this process was ready but had no CPU: of the thread that waited longest in each run.
+    delay_ms: how long a thread of this process was ready but had no CPU: of the thread that waited longest.
     migrations: how often a thread of this process moved to another CPU.
     preemptions: how often a thread of this process lost its CPU to another one.
     faults: memory pages that were taken from the system.
@@ -37,63 +42,151 @@ class Disturbance(Record):
     cpu: ZeroOrMore | None = None
 
 
-class Pair(Record):
-    """The times of one dense run and one pruned run, measured in the same round.
+class Timed(Record):
+    """The times of one run. A field is None if it was not measured.
 
-    All cells of one retention share the dense run of a round. A field is None if it was not measured.
-
-    dense_first: whether the dense run came before the pruned run.
+    cell: id of the cell; empty for the dense model.
     prefill_ms: from the first module that runs to the end of the first forward.
-    total_ms: the whole call of `generate`.
-    ttft_ms: from the call of `generate` to the end of the first forward.
+    total_ms: the whole call of `generate`. Only in a generation.
+    ttft_ms: from the call of `generate` to the end of the first forward. Only in a generation.
     host_ms: the prefill by the host's clock: the time that the host needs to issue the work. None on the CPU.
+    cpu_ms: the CPU time of the process during the prefill, all threads together. CPU studies only.
     vision_ms: the vision tower's part of the prefill.
     projector_ms: the projector's part. None if the tower itself projects its output.
-    selection_ms: the selections' part. The dense run has none.
-    dense_*: the same times of the dense run.
-    cpu_ms: the CPU time of the process during the prefill, all threads together. CPU studies only.
-    clock_mhz: the GPU's clock before or after the round, whichever is lower.
-    disturbance: what may have disturbed the two runs.
+    selection_ms: the selections' part. The dense model has none.
+    disturbance: what may have disturbed the run.
     """
 
-    dense_first: bool
-    dense_prefill_ms: RunMs
-    dense_total_ms: RunMs
+    cell: str = ""
     prefill_ms: RunMs
-    total_ms: RunMs
-    dense_ttft_ms: RunMs | None = None
+    total_ms: RunMs | None = None
     ttft_ms: RunMs | None = None
-    dense_host_ms: PartMs | None = None
     host_ms: PartMs | None = None
-    dense_vision_ms: PartMs | None = None
+    cpu_ms: RunMs | None = None
     vision_ms: PartMs | None = None
-    dense_projector_ms: PartMs | None = None
     projector_ms: PartMs | None = None
     selection_ms: PartMs | None = None
-    dense_cpu_ms: RunMs | None = None
-    cpu_ms: RunMs | None = None
-    clock_mhz: ZeroOrMore | None = None
     disturbance: Disturbance | None = None
 
 
+class Round(Record):
+    """One round: each cell of a block ran once, and the dense model several times, in a random order.
+
+    phase: what its runs are.
+    runs: in the order in which they ran.
+    seconds: how long the round took.
+    discarded: whether its times do not count, because the GPU was slow.
+    clock_mhz: the GPU's clock before or after the round, whichever is lower.
+    slowed_by: reasons that NVML gave for a lower clock.
+    strangers: number of other processes on the GPU.
+    session: id of the session.
+    """
+
+    record: Literal["round"] = "round"
+    phase: Phase
+    runs: Annotated[tuple[Timed, ...], Field(min_length=1)]
+    seconds: Annotated[float, Field(ge=0)] = 0.0
+    discarded: bool = False
+    clock_mhz: ZeroOrMore | None = None
+    slowed_by: tuple[str, ...] = ()
+    strangers: ZeroOrMore = 0
+    session: str = ""
+
+    @model_validator(mode="after")
+    def _require_dense_and_each_cell_once(self) -> "Round":
+        cells = [run.cell for run in self.runs if run.cell]
+        if len(cells) == len(self.runs):
+            raise ValueError("a round has no dense run")
+        if len(set(cells)) < len(cells):
+            raise ValueError("a round has a cell twice")
+        if self.phase == "generation" and any(run.total_ms is None for run in self.runs):
+            raise ValueError("a generation has no total_ms")
+        return self
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The ids of its cells."""
+        return tuple(run.cell for run in self.runs if run.cell)
+
+    def pair(self, cell: str) -> "Pair":
+        """Return a cell's run beside the dense runs of this round."""
+        pruned = next(run for run in self.runs if run.cell == cell)
+        dense = [run for run in self.runs if not run.cell]
+        middle: dict[str, Any] = {name: _mean([getattr(run, name) for run in dense]) for name in TIMES}
+        return Pair(dense=Timed(**middle), pruned=pruned, clock_mhz=self.clock_mhz)
+
+
+TIMES = tuple(name for name in Timed.model_fields if name.endswith("_ms"))
+"""The times of a run."""
+
+
+class Pair(Record):
+    """A cell's run beside the dense model, in one round. It is derived from the round.
+
+    dense: the geometric mean of each time of the round's dense runs.
+    pruned: the cell's run.
+    clock_mhz: the GPU's clock.
+    """
+
+    dense: Timed
+    pruned: Timed
+    clock_mhz: ZeroOrMore | None = None
+
+    def ratio(self, time: str) -> float | None:
+        """Return dense / pruned of a time, such as `prefill_ms`; None if it was not measured."""
+        dense, pruned = getattr(self.dense, time), getattr(self.pruned, time)
+        return dense / pruned if dense and pruned else None
+
+
 class Timing(Record):
-    """The times of one cell in one session.
+    """The times of one cell in one session. It is derived from the session's rounds.
 
     session: id of the session.
-    seconds: measured time of the pairs, with the cell's share of the dense runs. 0 in old files.
-    warmups: rounds before the first pair.
+    pairs: prefills, in the order of measurement.
+    generations: whole generations, in the order of measurement.
     discarded: rounds that were discarded because the GPU was slow.
     slowed_by: reasons that NVML gave for the lower clock.
     strangers: number of other processes on the GPU.
-    stopped: why sampling ended.
-    pairs: in the order of measurement.
     """
 
     session: str = ""
-    seconds: Annotated[float, Field(ge=0)] = 0.0
-    warmups: ZeroOrMore = 0
+    pairs: tuple[Pair, ...] = ()
+    generations: tuple[Pair, ...] = ()
     discarded: ZeroOrMore = 0
     slowed_by: tuple[str, ...] = ()
     strangers: ZeroOrMore = 0
-    stopped: Stopped
-    pairs: Annotated[tuple[Pair, ...], Field(min_length=1)]
+
+
+def timings_of(rounds: Sequence[Round]) -> dict[str, tuple[Timing, ...]]:
+    """Return the times of each cell by session, by the cell's id. rounds: in the order of measurement."""
+    by_cell: dict[str, dict[str, list[Round]]] = {}
+    for measured in rounds:
+        if measured.phase != "warm-up":
+            for cell in measured.cells:
+                by_cell.setdefault(cell, {}).setdefault(measured.session, []).append(measured)
+    return {
+        cell: tuple(_timing(cell, session, measured) for session, measured in sessions.items())
+        for cell, sessions in by_cell.items()
+    }
+
+
+def _timing(cell: str, session: str, rounds: Sequence[Round]) -> Timing:
+    counted = [measured for measured in rounds if not measured.discarded]
+    return Timing(
+        session=session,
+        pairs=tuple(measured.pair(cell) for measured in counted if measured.phase == "prefill"),
+        generations=tuple(measured.pair(cell) for measured in counted if measured.phase == "generation"),
+        discarded=len(rounds) - len(counted),
+        slowed_by=tuple(sorted({reason for measured in rounds for reason in measured.slowed_by})),
+        strangers=max((measured.strangers for measured in rounds), default=0),
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return the geometric mean; None if a value is missing, their mean if one is 0."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    if min(known) <= 0:
+        return sum(known) / len(known)
+    return exp(sum(map(log, known)) / len(known))

@@ -10,7 +10,7 @@ from trio_profile.records.record import VERSION
 def is_newer_minor(version: Any) -> bool:
     """Return whether a file has a newer minor version than this reader: its further fields are then ignored.
 
-    version: as it stands in the file: `1`, `"1.1"` and so on.
+    version: as it stands in the file.
     Raises StoreError if it is no version, or if its major version is another one.
     """
     ours, theirs = _numbers(VERSION), _numbers(version)
@@ -19,14 +19,8 @@ def is_newer_minor(version: Any) -> bool:
     if theirs[0] > ours[0]:
         raise StoreError(f"format version {version} is newer than {VERSION}: upgrade trio-profile")
     if theirs[0] < ours[0]:
-        raise StoreError(f"format version {version} is unknown: the oldest is {ours[0]}")
+        raise StoreError(f"format version {version} is older than {VERSION}, and cannot be read: measure again")
     return theirs > ours
-
-
-def is_older(version: Any) -> bool:
-    """Return whether a file has an older version than this writer's."""
-    ours, theirs = _numbers(VERSION), _numbers(version)
-    return ours is not None and theirs is not None and theirs < ours
 
 
 def _numbers(version: Any) -> tuple[int, int] | None:

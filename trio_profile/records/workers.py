@@ -20,10 +20,10 @@ from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.leases import LEASES, retried
 from trio_profile.records.lines import HeaderError, Line, LineReader
 from trio_profile.records.run import DENSE, Run, RunKey
-from trio_profile.records.schema import Dense, Header, Measurement, Picture, Session, Study, TimingLine
+from trio_profile.records.schema import Dense, Header, Measurement, Picture, Round, Session, Study
 from trio_profile.records.writing import append_line, cannot_write, require_regular, write_whole
 
-Measured = Dense | Picture | Measurement | TimingLine
+Measured = Dense | Picture | Measurement | Round
 """A line of a run."""
 _FinishedRun = tuple[Run, list[Measured]]
 """A run, with its lines."""
@@ -162,7 +162,7 @@ class WorkerReader:
             case Run():
                 self._end(record, self._pending)
                 self._pending = []
-            case Dense() | Picture() | Measurement() | TimingLine():
+            case Dense() | Picture() | Measurement() | Round():
                 self._pending.append(record)
 
     def _end(self, run: Run, lines: list[Measured]) -> None:
@@ -247,8 +247,7 @@ def first_session(directory: Path) -> Session | None:
 
 def is_like(session: Session, first: Session) -> bool:
     """Return whether a session ran on the same kind of machine as the first one."""
-    now, before = session.environment.compared_with(first.environment)
-    return now == before
+    return session.environment.identity == first.environment.identity
 
 
 def read_workers(files: Sequence[Path], directory: Path) -> Contents:

@@ -14,13 +14,13 @@ from fastapi import HTTPException
 from PIL import Image
 from transformers.cli.serving.utils import GenerationState
 
+from trio_profile.engine.plan import method_of
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.models import load
 from trio_profile.inputs.workload import DEFAULT_PROMPT
 from trio_profile.records.study import Study
 from trio_profile.server.application import LONGEST_WAIT, ChatRequest, Served, application
-from trio_profile.studies.plan import method_of
 
 _SIDE = 336
 """Side of the trial's picture, in pixels."""

@@ -1,1 +1,1 @@
-"""Statistics of samples: intervals, when to stop sampling, where a curve crosses a level, models of noise."""
+"""Statistics of samples: intervals, where a curve crosses a level, models of noise."""

@@ -1,4 +1,4 @@
-"""Break-even: the retention at which a cost ratio, pruned over dense, crosses 1."""
+"""Break-even: up to which retention pruning is certainly cheaper, and from which on it certainly is not."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -8,82 +8,91 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from trio_profile.records.schema import Record
-from trio_profile.stats.intervals import Groups, centre, ratio_interval
+from trio_profile.stats.two_way import Centre
 
-Status = Literal["crossing", "always", "never", "inconclusive"]
+Status = Literal["always", "gain", "crossing", "loss", "never", "inconclusive"]
 Line = NDArray[np.float64]
 """A line through the sweep: its height at each retention."""
 
 
 class BreakEven(Record):
-    """Where one quantity's ratio crosses 1.
+    """Where one quantity's ratio, pruned over dense, crosses 1.
 
-    status: `crossing` if the fitted line crosses 1, at `retention`; `always` if pruning is cheaper at all retentions
-        that were measured; `never` if it is cheaper at none; `inconclusive` if the noise allows more than one of these.
-    retention: of the crossing.
-    ci95: where the crossing lies, limited to the retentions that were measured. An inconclusive result has it too:
-        there it says where a crossing may lie, if there is one.
-    measured: the lowest and the highest retention that were measured; None in old documents and without a measurement.
+    Certain gain and certain loss hold together with a probability of 95 %, for all retentions at once.
+
+    status: `always` if the gain is certain at all retentions that were measured; `never` if the loss is; `crossing` if
+        a gain and a loss are certain; `gain` or `loss` if only one of them is; `inconclusive` if neither is.
+    retention: where the fitted line crosses 1; None if it does not.
+    ci95: the undecided range: from the end of the certain gain to the beginning of the certain loss, limited to the
+        retentions that were measured; None if nothing is undecided, and if there is no interval.
+    certain_gain: pruning certainly pays up to this retention; None if it does at none.
+    certain_loss: pruning certainly costs more from this retention on; None if it does at none.
+    measured: the lowest and the highest retention that were measured; None without a measurement.
     """
 
     status: Status
     retention: float | None = None
     ci95: tuple[float, float] | None = None
+    certain_gain: float | None = None
+    certain_loss: float | None = None
     measured: tuple[float, float] | None = None
 
 
-def measured_break_even(
-    retentions: Sequence[float], ratios: Sequence[Groups], machine: float = 0.0, *, logarithmic: bool = False
-) -> BreakEven:
-    """Break-even of a timed quantity from the paired ratios (pruned / dense) of each retention.
+def measured_break_even(retentions: Sequence[float], ratios: Sequence[Centre]) -> BreakEven:
+    """Return the break-even of a timed quantity.
 
-    The ratios' medians are fitted by a sequence that never falls, because keeping more tokens never costs less. Between
-    two retentions the fit is a straight line. The ends of each retention's 95 % interval, joined by straight lines, are
-    a band around the fit. The interval of the break-even is where the band contains 1. It holds whether the retentions
-    share the deviation of a session or each has its own.
+    Keeping more tokens never costs less. So the retentions are tested in a fixed order, from the lowest one up for a
+    gain, and from the highest one down for a loss. Each test is at 97.5 %, and the first that fails ends its sequence.
+    Then one wrong step is as unlikely as one wrong test, however many retentions there are [Maurer, Hothorn & Lehmacher
+    1995]. The crossing is that of the sequence that never falls and is nearest to the ratios, joined by straight lines.
 
-    ratios: of each retention by session, each session in the order of measurement.
-    machine: the spread of the machine's state, see `intervals.machine_spread`.
-    logarithmic: whether the lines between two retentions are straight for the logarithms of the ratios.
+    ratios: pruned over dense, of each retention.
     """
     if len(retentions) == 0:
         return BreakEven(status="inconclusive")
-    x, fit, medians, (low, high) = _fitted(retentions, ratios, machine, logarithmic=logarithmic)
-    return _place(x, fit, fit + low - medians, fit + high - medians)
+    order = [int(i) for i in np.argsort(retentions, kind="stable")]
+    x = np.asarray(retentions, dtype=float)[order]
+    intervals = [ratios[i].interval() for i in order]
+    gains = _until_the_first_failure([high < 1 for _, high in intervals])
+    losses = _until_the_first_failure([low > 1 for low, _ in reversed(intervals)])
+    measured = float(x[0]), float(x[-1])
+    gain = float(x[gains - 1]) if gains else None
+    loss = float(x[-losses]) if losses else None
+    line = _fit([ratios[i].value for i in order]) - 1
+    crossing = first_crossing(x, line)
+    certain = gains == len(x) or losses == len(x)
+    return BreakEven(
+        status=_status(gains, losses, len(x)),
+        retention=None if certain or not np.isfinite(crossing) else _between(crossing, gain, loss),
+        ci95=None if certain else (measured[0] if gain is None else gain, measured[1] if loss is None else loss),
+        certain_gain=gain,
+        certain_loss=loss,
+        measured=measured,
+    )
 
 
-def contradictions(
-    retentions: Sequence[float], ratios: Sequence[Groups], *, logarithmic: bool = False
-) -> tuple[float, ...]:
-    """Return the retentions whose own interval lies on the other side of 1 than the fit of `measured_break_even`.
-
-    If there is one, the ratio does not rise steadily: it crosses 1 more than once, or falls through it.
-    """
-    if len(retentions) == 0:
-        return ()
-    x, fit, _, (low, high) = _fitted(retentions, ratios, logarithmic=logarithmic)
-    against = ((fit < 0) & (low > 0)) | ((fit > 0) & (high < 0))
-    return tuple(float(one) for one in x[against])
+def _until_the_first_failure(tests: Sequence[bool]) -> int:
+    """Return how many tests succeed before the first one fails."""
+    return next((number for number, succeeds in enumerate(tests) if not succeeds), len(tests))
 
 
-def _fitted(
-    retentions: Sequence[float], ratios: Sequence[Groups], machine: float = 0.0, *, logarithmic: bool
-) -> tuple[Line, Line, Line, Line]:
-    """Return the sorted retentions, and the fit, the medians and the ends of their intervals, each minus 1.
+def _status(gains: int, losses: int, cells: int) -> Status:
+    if gains == cells:
+        return "always"
+    if losses == cells:
+        return "never"
+    if gains and losses:
+        return "crossing"
+    return "gain" if gains else "loss" if losses else "inconclusive"
 
-    The ends are [2, retentions]. With `logarithmic` they are the logarithms themselves, because that of 1 is 0.
-    """
-    order = np.argsort(retentions)
-    groups = [ratios[i] for i in order]
-    medians = np.array([centre(one) for one in groups])
-    ends = np.array([ratio_interval(one, machine=machine) for one in groups]).T
-    medians, ends = (np.log(medians), np.log(ends)) if logarithmic else (medians - 1, ends - 1)
-    fit = _fit(medians, [sum(len(session) for session in one) for one in groups])
-    return np.asarray(retentions, dtype=float)[order], fit, medians, ends
+
+def _between(crossing: float, gain: float | None, loss: float | None) -> float:
+    """Return the crossing, moved to the nearer end if the fit puts it outside of what is undecided."""
+    return float(np.clip(crossing, gain, loss)) if gain is not None or loss is not None else crossing
 
 
 def exact_break_even(retentions: Sequence[float], costs: Sequence[float], dense: float) -> BreakEven:
-    """Break-even of a counted quantity, which has no noise: where the line through the sweep crosses 1.
+    """Return the break-even of a counted quantity, which has no noise: where the line through the sweep crosses 1.
 
     costs: of each retention.
     dense: the dense model's cost.
@@ -93,13 +102,14 @@ def exact_break_even(retentions: Sequence[float], costs: Sequence[float], dense:
     if len(x) == 0:
         return BreakEven(status="inconclusive")
     fit = _fit(np.asarray(costs, dtype=float)[order] / dense) - 1
-    measured = _ends(x)
+    measured = float(x[0]), float(x[-1])
     crossing = first_crossing(x, fit)
     if np.isposinf(crossing):
-        return BreakEven(status="always", measured=measured)
+        return BreakEven(status="always", certain_gain=measured[1], measured=measured)
     if np.isneginf(crossing):
-        return BreakEven(status="never", measured=measured)
-    return BreakEven(status="crossing", retention=crossing, ci95=(crossing, crossing), measured=measured)
+        return BreakEven(status="never", certain_loss=measured[0], measured=measured)
+    ends = {"ci95": (crossing, crossing), "certain_gain": crossing, "certain_loss": crossing}
+    return BreakEven(status="crossing", retention=crossing, measured=measured, **ends)
 
 
 def first_crossing(x: Line, line: Line) -> float:
@@ -113,27 +123,6 @@ def first_crossing(x: Line, line: Line) -> float:
     return float(x[i - 1] - line[i - 1] / (line[i] - line[i - 1]) * (x[i] - x[i - 1]))
 
 
-def _place(x: Line, fit: Line, low: Line, high: Line) -> BreakEven:
-    """The break-even of a fit with a band from `low` to `high`, each less 1."""
-    measured = _ends(x)
-    crossing = first_crossing(x, fit)
-    if np.isposinf(crossing) and high[-1] < 0:
-        return BreakEven(status="always", measured=measured)
-    if np.isneginf(crossing) and low[0] > 0:
-        return BreakEven(status="never", measured=measured)
-    # The interval begins where the upper line first reaches 0, and ends where the lower line last leaves it.
-    begin = first_crossing(x, high)
-    end = -first_crossing(-x[::-1], -low[::-1])
-    ci95 = float(np.clip(begin, *measured)), float(np.clip(end, *measured))
-    if np.isinf(crossing) or np.isinf([begin, end]).all():
-        return BreakEven(status="inconclusive", ci95=ci95, measured=measured)
-    return BreakEven(status="crossing", retention=crossing, ci95=ci95, measured=measured)
-
-
-def _fit(values: Sequence[float] | Line, weights: Sequence[float] | None = None) -> Line:
-    """The sequence that never falls and is nearest to the values (weighted least squares)."""
-    return isotonic_regression(np.asarray(values, dtype=float), weights=weights).x
-
-
-def _ends(x: Line) -> tuple[float, float]:
-    return float(x[0]), float(x[-1])
+def _fit(values: Sequence[float] | Line) -> Line:
+    """The sequence that never falls and is nearest to the values (least squares)."""
+    return isotonic_regression(np.asarray(values, dtype=float)).x

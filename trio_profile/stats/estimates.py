@@ -1,35 +1,60 @@
 """Make an Estimate from raw samples, or from two other estimates."""
 
-from math import hypot
+from math import exp, hypot, isfinite, log
 from typing import TypeVar
 
-from trio_profile.records.estimate import Accuracy, Difference, Measured, Ratio
+from trio_profile.records.estimate import Accuracy, Difference, Measured, Ratio, SpeedupRatio
 from trio_profile.records.schema import Stopped
-from trio_profile.stats.intervals import Groups, centre, ratio_interval
+from trio_profile.stats.intervals import Groups, median, median_interval
+from trio_profile.stats.two_way import Centre, centre_of
 
 M = TypeVar("M", bound=Measured)
 
 
-def median_of(kind: type[M], groups: Groups, stopped: Stopped, machine: float = 0.0) -> M:
-    """The median of samples with its interval. With several sessions it is the geometric mean of their medians.
-
-    kind: the class of the result.
-    groups: the samples by session, each in the order of measurement.
-    machine: the spread of the machine's state, see `intervals.machine_spread`.
-    Raises MeasurementError if a session has no samples, or if one is not finite.
-    """
+def measured(kind: type[M], centre: Centre, stopped: Stopped) -> M:
+    """Return a centre as an estimate of a class."""
     return kind(
-        value=centre(groups),
-        ci95=ratio_interval(groups, machine=machine),
-        samples=sum(len(group) for group in groups),
-        sessions=len(groups),
-        stopped=stopped,
+        value=centre.value, ci95=centre.interval(), samples=centre.samples, sessions=centre.processes, stopped=stopped
     )
 
 
+def median_of(kind: type[M], groups: Groups, stopped: Stopped, machine: float = 0.0) -> M:
+    """Return the median of samples with its interval. Of several processes it is the geometric mean of their medians.
+
+    Times of 0 have no logarithm. Then it is the median of all samples, with the interval of the sign test.
+
+    kind: the class of the result.
+    groups: the samples by process, each in the order of measurement.
+    machine: the spread of the machine's state, see `intervals.machine_spread`.
+    Raises MeasurementError if a process has no samples, or if one is not finite.
+    """
+    values = [value for group in groups for value in group]
+    if values and min(values) <= 0 and all(map(isfinite, values)):
+        interval = median_interval(values)
+        return kind(value=median(values), ci95=interval, samples=len(values), sessions=len(groups), stopped=stopped)
+    return measured(kind, centre_of(groups, machine), stopped)
+
+
 def ratio_of(groups: Groups, stopped: Stopped, machine: float = 0.0) -> Ratio:
-    """The median of paired ratios. See `median_of`."""
+    """Return the median of paired ratios. See `median_of`."""
     return median_of(Ratio, groups, stopped, machine)
+
+
+def quotient_of(new: Ratio, base: Ratio) -> SpeedupRatio:
+    """Return the quotient of two ratios that were measured independently of each other.
+
+    The distances to the ends of the two intervals are added in quadrature, on the logarithmic scale (MOVER: Zou &
+    Donner 2008).
+    """
+    below = hypot(log(new.value / new.ci95[0]), log(base.ci95[1] / base.value))
+    above = hypot(log(new.ci95[1] / new.value), log(base.value / base.ci95[0]))
+    value = new.value / base.value
+    return SpeedupRatio(
+        value=value,
+        ci95=(value * exp(-below), value * exp(above)),
+        samples=min(new.samples, base.samples),
+        sessions=min(new.sessions, base.sessions),
+    )
 
 
 def difference_between(first: Accuracy, other: Accuracy) -> Difference:

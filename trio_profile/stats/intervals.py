@@ -1,44 +1,31 @@
 """The intervals of medians and of shares. They assume little about the noise.
 
-Samples that belong together are treated together: neighbours in time, questions about one picture, runs of one session
-(see stats/resampling.py). Times come in groups: one group for each session, each in the order of measurement.
+Samples that belong together are treated together: questions about one picture (stats/resampling.py). Times have a
+module of their own, stats/two_way.py: they come in groups, one group for each process, each in the order of
+measurement.
 """
 
 import statistics
 from collections.abc import Sequence
-from math import comb, hypot, isfinite, sqrt
+from math import comb, hypot, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from trio_profile.errors import MeasurementError
-from trio_profile.stats.resampling import are_alone, block_length, block_spread, cluster_spread
+from trio_profile.stats.resampling import are_alone, cluster_spread
 
 MACHINE_SPREAD = 0.0125
 """How much the state of a CPU machine moves the speed-ups of two runs apart, as a standard deviation on the logarithmic
-scale. The sessions of one study run within minutes and share this state, so they cannot show it. Measured on two shared
-cores with one and two threads: of 120 intervals of alike sweeps 101 held the median of all sweeps without it, and 115
-with it (tests/benchmarks/identical_sweeps.py). On a GPU it is not known."""
+scale. The processes of one study run within minutes and share this state, so they cannot show it. Measured on two
+shared cores with one and two threads: of 120 intervals of alike sweeps 101 held the median of all sweeps without it,
+and 115 with it (tests/benchmarks/identical_sweeps.py). On a GPU it is not known."""
 MACHINE_FREEDOM = 30
 """The degrees of freedom of MACHINE_SPREAD: it is known from forty sweeps."""
 Interval = tuple[float, float]
 Groups = Sequence[Sequence[float]]
-"""Samples by session, each session in the order of measurement."""
-
-EXACT_BELOW = 12
-"""An interval of fewer samples contains the sign test's interval, and is stretched (see `session_interval`)."""
-_STRETCH = 0.6
-"""The exponent with which intervals of few samples are stretched. Found by simulation: 6 autocorrelated samples need it
-to reach 93 % (tests/benchmarks/test_coverage.py)."""
-_LEAST_RANKED = 4
-"""With fewer samples there are no blocks."""
-FIRST_LOOK = 24
-"""The number of pairs at which sampling may first stop because the interval is narrow (stats/stopping.py)."""
-_ERROR_AFTER_LOOK = 0.8
-"""The share of the error probability that an interval keeps from the first look on: 4 % instead of 5 %. Sampling stops
-more often where the interval is too narrow by chance; this pays for it. Found by simulation
-(tests/benchmarks/test_coverage.py)."""
+"""Samples by process, each process in the order of measurement."""
 
 
 def median(values: Sequence[float]) -> float:
@@ -67,12 +54,6 @@ def median_interval(values: Sequence[float], confidence: float = 0.95, clusters:
     spread = max(cluster_spread(signs, clusters), sqrt(len(signs)) / 2)
     low, high = _order_statistics(values, cluster_quantile(clusters, confidence) * spread)
     return min(low, exact[0]), max(high, exact[1])
-
-
-def relative_half_width(values: Sequence[float]) -> float:
-    """Half the width of the interval of independent samples, divided by their median."""
-    low, high = median_interval(values)
-    return (high - low) / 2 / median(values)
 
 
 def share_interval(
@@ -171,32 +152,6 @@ def machine_spread(device: str) -> float:
     return MACHINE_SPREAD if device.startswith("cpu") else 0.0
 
 
-def ratio_interval(groups: Groups, *, confidence: float = 0.95, machine: float = 0.0) -> Interval:
-    """The interval of the median of paired ratios or of times.
-
-    Several sessions: Student's t interval on the logarithms of the sessions' medians. It allows for the spread between
-    sessions, and for the state of the machine, which all sessions share. Values that are not positive have no
-    logarithm; then the medians themselves are used.
-    One session: see `session_interval`. Another session may differ by more.
-
-    groups: by session, each in the order of measurement.
-    machine: the spread of the machine's state, see `machine_spread`.
-    Raises MeasurementError if a session has no samples, or if one is not finite.
-    """
-    medians = _medians(groups)
-    if len(groups) == 1:
-        return session_interval(groups[0], confidence)
-    is_positive = bool((medians > 0).all())
-    scaled = np.log(medians) if is_positive else medians
-    error, freedom = float(scaled.std(ddof=1)) / sqrt(len(scaled)), float(len(scaled) - 1)
-    if machine and is_positive:
-        error, freedom = sum_of_errors(error, freedom, machine, MACHINE_FREEDOM)
-    reach = float(stdtrit(freedom, (1 + confidence) / 2)) * error
-    ends = scaled.mean() - reach, scaled.mean() + reach
-    low, high = np.exp(ends) if is_positive else ends
-    return float(low), float(high)
-
-
 def sum_of_errors(first: float, first_freedom: float, second: float, second_freedom: float) -> tuple[float, float]:
     """The standard error of a sum of two independent values, with its degrees of freedom (Satterthwaite 1946).
 
@@ -205,58 +160,6 @@ def sum_of_errors(first: float, first_freedom: float, second: float, second_free
     both = hypot(first, second)
     parts = first**4 / first_freedom + second**4 / second_freedom
     return both, both**4 / parts if parts else first_freedom
-
-
-def centre(groups: Groups) -> float:
-    """The geometric mean of the sessions' medians; their mean if one is not positive; one session's median.
-
-    groups: by session.
-    Raises MeasurementError if a session has no samples, or if one is not finite.
-    """
-    medians = _medians(groups)
-    if len(medians) == 1:
-        return float(medians[0])
-    return float(np.exp(np.log(medians).mean()) if (medians > 0).all() else medians.mean())
-
-
-def session_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
-    """The interval of the median of samples that were measured one after another in one session, by their ranks.
-
-    Whole blocks of neighbours are drawn again (circular blocks), because neighbours may share a disturbance. Ranks
-    replace the values, so that tails and modes do not matter. The interval's ends are two order statistics. Their
-    distance from the median is the spread of the number of samples below it, times Student's t for the number of
-    blocks. The spread is never below that of independent samples.
-    With fewer than 12 samples the interval contains the sign test's, with fewer than 6 the range; and because so few
-    samples do not show whether neighbours are similar, it is stretched by (12 / n)^0.6. From the first look of the
-    stopping rule on, the interval pays for the looks: a 95 % interval is made with 96 %.
-
-    values: in the order in which they were measured.
-    """
-    n = len(values)
-    confidence = 1 - (1 - confidence) * (_ERROR_AFTER_LOOK if n >= FIRST_LOOK else 1)
-    ends = min(values), max(values)
-    if n >= _LEAST_RANKED:
-        ranks = ranks_of(values)
-        block = block_length(ranks)
-        spread = max(block_spread(_signs(ranks), block), sqrt(n) / 2)
-        ends = _order_statistics(values, _reach(n, block, confidence) * spread)
-    if n >= EXACT_BELOW:
-        return ends
-    low, high = _sign_test(values, confidence)
-    return _stretched(median(values), (min(low, ends[0]), max(high, ends[1])), (EXACT_BELOW / n) ** _STRETCH)
-
-
-def session_freedom(values: Sequence[float]) -> float:
-    """The degrees of freedom of one session's interval: its number of blocks, less one."""
-    return max(len(values) / block_length(ranks_of(values)) - 1, 1.0)
-
-
-def _medians(groups: Groups) -> NDArray[np.float64]:
-    """The median of each session."""
-    if not groups or not all(len(group) and all(map(isfinite, group)) for group in groups):
-        sizes = " + ".join(str(len(group)) for group in groups) or "0"
-        raise MeasurementError(f"{sizes} samples, not all of them finite, have no interval; measure again")
-    return np.array([median(group) for group in groups])
 
 
 def _sign_test(values: Sequence[float], confidence: float) -> Interval:
@@ -292,22 +195,6 @@ def _order_statistics(values: Sequence[float], reach: float) -> Interval:
     middle = (n + 1) / 2
     low, high = np.interp([middle - reach, middle + reach], np.arange(1, n + 1), np.sort(values))
     return float(low), float(high)
-
-
-def _stretched(middle: float, ends: Interval, factor: float) -> Interval:
-    """The ends of an interval, `factor` times as far from its middle: as ratios if all are positive."""
-    low, high = ends
-    if low <= 0:
-        return middle + factor * (low - middle), middle + factor * (high - middle)
-    return middle * (low / middle) ** factor, middle * (high / middle) ** factor
-
-
-def _reach(n: int, block: int, confidence: float) -> float:
-    """The half width of the interval in spreads. It corrects that blocks underestimate the variance."""
-    tail = (1 + confidence) / 2
-    # For single samples the spread of the median's rank is known exactly, so the normal quantile is right.
-    quantile = ndtri(tail) if block == 1 else stdtrit(n / block - 1, tail)
-    return float(quantile) * sqrt(n / (n - block))
 
 
 def design_effect(values: NDArray[np.float64], clusters: Sequence[int]) -> float:

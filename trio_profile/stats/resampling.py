@@ -1,10 +1,7 @@
 """Spreads over resamples. Samples that belong together are drawn together.
 
-Samples belong together in three ways:
-
-    blocks     neighbours in time share a disturbance of the machine: `block_spread`
-    clusters   questions share a picture: `cluster_spread`, and `draws` with clusters
-    sessions   runs of one process share what that process got from the system: stats/sessions.py
+Samples that belong together are clusters: questions that share a picture. Times of one process belong together too: see
+stats/two_way.py.
 
 A spread is the standard deviation of a sum over all resamples. It is computed exactly, without drawing. Statistics that
 are not sums are computed again for each of many draws.
@@ -15,13 +12,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-_LONGER = 1.6
-"""Blocks are longer by this factor than is best for a variance. The ends of an interval need longer blocks, and the
-ranks have a lower lag-1 correlation than the times. Found by simulation (tests/benchmarks/test_coverage.py)."""
-_ERRORS_ADDED = 0.5
-"""Half a standard error is added to the estimated autocorrelation. The error is 1 / √n. Sampling tends to stop where
-the estimate is too low. Found by the same simulation."""
 
 
 def draws(
@@ -54,18 +44,6 @@ def are_alone(clusters: Sequence[int]) -> bool:
     return len(set(clusters)) == len(clusters)
 
 
-def block_spread(values: NDArray[np.float64], block: int) -> float:
-    """The standard deviation of the sum if circular blocks of neighbours are drawn again (Künsch 1989).
-
-    values: [n], in the order of measurement.
-    block: the number of neighbours in a block.
-    """
-    n = len(values)
-    ends = np.concatenate([[0.0], np.cumsum(np.append(values, values[: block - 1]))])
-    sums = ends[block:] - ends[:-block]
-    return float(sums.std() * np.sqrt(n / block))
-
-
 def cluster_spread(values: NDArray[np.float64], clusters: Sequence[int]) -> float:
     """The standard deviation of the sum if whole clusters are drawn again.
 
@@ -76,29 +54,6 @@ def cluster_spread(values: NDArray[np.float64], clusters: Sequence[int]) -> floa
     if not are_alone(clusters):
         deviations = np.bincount(np.unique(np.asarray(clusters), return_inverse=True)[1], weights=deviations)
     return float(np.sqrt(deviations @ deviations))
-
-
-def block_length(values: Sequence[float] | NDArray[np.float64]) -> int:
-    """How many neighbours are drawn together: 1 without autocorrelation, at most a quarter of the samples.
-
-    It is the best length for an AR(1) series and circular blocks (Politis & White 2004), b³ = 3/2 · (2ρ / (1 − ρ²))² ·
-    n, times a factor. ρ is the lag-1 autocorrelation and half of its standard error. A negative ρ would make intervals
-    narrower and is taken as 0.
-    """
-    n = len(values)
-    rho = min(max(autocorrelation(values) + _ERRORS_ADDED / np.sqrt(n), 0.0), 0.9)
-    best = (1.5 * (2 * rho / (1 - rho**2)) ** 2 * n) ** (1 / 3)
-    return int(np.clip(round(_LONGER * best), 1, max(n // 4, 1)))
-
-
-def autocorrelation(values: Sequence[float] | NDArray[np.float64]) -> float:
-    """The lag-1 autocorrelation, corrected for its bias by +(1 + 3ρ) / n (Kendall 1954). 0 if nothing varies."""
-    deviations = np.asarray(values, dtype=float) - np.mean(values)
-    total = float(deviations @ deviations)
-    if total == 0:
-        return 0.0
-    rho = float(deviations[1:] @ deviations[:-1]) / total
-    return rho + (1 + 3 * rho) / len(deviations)
 
 
 def percentile_interval(

@@ -14,12 +14,12 @@ from trio_core.methods.trio import Trio
 from trio_core.methods.view import Probe, Rows
 from trio_core.rules.schedule import Layers, default_layers
 from trio_profile import units
+from trio_profile.engine import local
 from trio_profile.errors import StudyError
 from trio_profile.inputs.models import num_layers
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Options, Study
-from trio_profile.studies import sessions
 from trio_profile.studies.compare import with_inputs
 
 K_POS = range(1, 9)
@@ -99,6 +99,6 @@ def prepare(study: Study) -> Study:
 def run(study: Study, directory: Path, watch: Watch = ignore) -> Contents:
     """Measure the cells that the directory does not hold yet. A variant that cannot run is recorded with its reason.
 
-    The errors are those of `sessions.run`.
+    The errors are those of `local.run`.
     """
-    return sessions.run(study, directory, watch)
+    return local.run(study, directory, watch, keep_refusals=True)

@@ -19,6 +19,7 @@ from trio_core.methods.method import Method
 from trio_core.pruning import check_prunable, prune
 from trio_core.trace import Trace
 from trio_profile.cost import formula
+from trio_profile.engine.plan import Plan, PlannedCell
 from trio_profile.errors import MeasurementError
 from trio_profile.inputs.builtin import Inputs
 from trio_profile.inputs.chat import Message, ask_in_messages
@@ -28,7 +29,6 @@ from trio_profile.profilers.fidelity import selects_at_random
 from trio_profile.profilers.generation import timed
 from trio_profile.profilers.kv_cache import held_bytes
 from trio_profile.records.answers import DENSE, Answer, AnsweredQuestion, PrunedAnswer
-from trio_profile.studies.plan import Plan, PlannedCell
 
 Refuse = Callable[[PlannedCell, str], None]
 """Called with a cell that cannot run, and with the reason."""

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from trio_core import methods
+from trio_profile.engine import local
 from trio_profile.errors import StudyError
 from trio_profile.inputs.models import own_questions
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Study
-from trio_profile.studies import sessions
 
 CONTROLS = ("random", "downsample")
 """The methods of every comparison: a random selection, and a smaller picture."""
@@ -34,6 +34,6 @@ def with_inputs(study: Study) -> Study:
 def run(study: Study, directory: Path, watch: Watch = ignore) -> Contents:
     """Measure the cells that the directory does not hold yet. A method that cannot run is recorded with its reason.
 
-    The errors are those of `sessions.run`.
+    The errors are those of `local.run`.
     """
-    return sessions.run(study, directory, watch)
+    return local.run(study, directory, watch, keep_refusals=True)

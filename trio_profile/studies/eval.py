@@ -15,6 +15,7 @@ from trio_profile.analysis.benchmarks import columns
 from trio_profile.analysis.eval import compare_with, evaluate_row
 from trio_profile.analysis.evaluation import EvaluatedCell, Evaluation, Refusal
 from trio_profile.analysis.question_scores import Results
+from trio_profile.engine.plan import Plan, PlannedCell, resolve
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
 from trio_profile.profilers.clock import Clock
@@ -25,7 +26,6 @@ from trio_profile.records.files import SUBMISSIONS
 from trio_profile.records.schema import Study
 from trio_profile.studies.answering import Answerer
 from trio_profile.studies.lmms import Model, Tasks
-from trio_profile.studies.plan import Plan, PlannedCell, resolve
 from trio_profile.studies.suites import chosen
 
 

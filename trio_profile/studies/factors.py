@@ -5,8 +5,8 @@ from typing import get_args
 
 from trio_profile.analysis.flops import Factor, FormulaTotal, Gammas
 from trio_profile.cost import formula
+from trio_profile.engine.plan import PlannedCell
 from trio_profile.records.schema import Shape
-from trio_profile.studies.plan import PlannedCell
 
 
 def gammas(shape: Shape, cell: PlannedCell, assumed: float, counted: int | None) -> Gammas | None:

@@ -18,6 +18,7 @@ from trio_profile.cost import formula
 from trio_profile.cost.conventions import PAPER, Match, Prefill, figure, find, match
 from trio_profile.cost.reconciliation import CountedWork, Term, reconcile
 from trio_profile.cost.token_counts import explain_counts, prefill_of
+from trio_profile.engine.plan import PlannedCell, resolve
 from trio_profile.errors import StudyError
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
@@ -29,7 +30,6 @@ from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.schema import Shape, Study
 from trio_profile.studies import factors
 from trio_profile.studies.other_counts import other_counts
-from trio_profile.studies.plan import PlannedCell, resolve
 
 
 def prepare(study: Study) -> Study:

@@ -18,7 +18,7 @@ FIELDS = {
     "option": "options",
     "budget_rule": "options",
     "asked": "fidelity_inputs",
-    "seconds": "cell_seconds",
+    "until": "precision",
     "only": "ablations",
     "dense_url": "dense",
     "pruned_url": "pruned",
@@ -34,7 +34,7 @@ Group = Literal["Measure", "Explain", "Judge", "Paper", "Look", "Run"]
 MODEL = ("model", "layers", "option", "device", "dtype", "attention", "seed", "pixels")
 """The options of every kind that runs a model on pictures."""
 INPUT = ("image", "prompt", "picture", "questions", "asked", "text_tokens", "new_tokens", "batch")
-SAMPLING = ("seconds", "precision", "preroll_ms", "cold_l2")
+SAMPLING = ("seconds", "until", "preroll_ms", "cold_l2")
 CELLS = ("processes", *SAMPLING)
 
 
@@ -123,7 +123,8 @@ KINDS: dict[str, Kind] = {
             name="sweep",
             group="Measure",
             summary="Sweep retentions: speed-up, work, cache and break-even. The main job.\n\n"
-            "Each retention is timed in turn with the dense model. Finished cells are not measured again.",
+            "All retentions and the dense model are timed in turn, in random rounds. The same command goes on where it "
+            "was.",
             options=(*MODEL, "method", "retention", "budget_rule", "gamma", *INPUT, *CELLS),
             runner="trio_profile.studies.sweep:run",
             document="trio_profile.analysis.sweep:from_store",
@@ -140,7 +141,7 @@ KINDS: dict[str, Kind] = {
             runner="trio_profile.studies.compare:run",
             document="trio_profile.analysis.compare:from_store",
             report="trio_profile.findings.compare:report",
-            defaults={"methods": (), "retentions": (0.333,), "cell_seconds": 3.0},
+            defaults={"methods": (), "retentions": (0.333,)},
             prepare="trio_profile.studies.compare:prepare",
             keep_refusals=True,
             out="runs/compare",
@@ -226,7 +227,7 @@ KINDS: dict[str, Kind] = {
             report="trio_profile.findings.layers:report",
             file=DOCUMENTS["layers"],
             rows="layers",
-            defaults={"retentions": (0.111,), "cell_seconds": 20.0},
+            defaults={"retentions": (0.111,), "seconds": 20.0},
             several=("retentions",),
         ),
         Kind(
@@ -256,7 +257,7 @@ KINDS: dict[str, Kind] = {
             runner="trio_profile.studies.ablate:run",
             document="trio_profile.analysis.ablate:from_store",
             report="trio_profile.findings.ablate:report",
-            defaults={"retentions": (0.111,), "cell_seconds": 3.0},
+            defaults={"retentions": (0.111,)},
             prepare="trio_profile.studies.ablate:prepare",
             keep_refusals=True,
             several=("retentions",),

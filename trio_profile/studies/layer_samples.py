@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 
 from trio_profile.profilers.timeline import Timeline
 from trio_profile.records.schema import Pair, Stopped
-from trio_profile.stats.stopping import decide
+from trio_profile.stats.two_way import centre_of
 
 
 @dataclass(frozen=True)
 class Round:
-    """Four prefills, measured in a balanced order.
+    """Four prefills of one round.
 
     dense, pruned: the prefills with marks.
     dense_bare_ms, pruned_bare_ms: milliseconds of the bare prefills.
@@ -25,29 +25,15 @@ class Round:
 class Samples:
     """What was measured of one cell so far.
 
-    rounds: its prefills. spent_s: their seconds, with the cell's share of the dense ones.
-    pairs: its whole generations. generating_s: their seconds, as above.
-    stopped: why sampling ended; None while it goes on.
+    rounds: its prefills.
+    pairs: its whole generations.
+    stopped: why sampling ended.
     """
 
     rounds: list[Round] = field(default_factory=list)
-    spent_s: float = 0.0
     pairs: list[Pair] = field(default_factory=list)
-    generating_s: float = 0.0
-    stopped: Stopped | None = None
+    stopped: Stopped = "budget"
 
-    def add_round(self, found: Round, cells: int) -> None:
-        """Add a round. cells: how many cells share its dense prefills."""
-        self.rounds.append(found)
-        dense_ms = (found.dense.whole_ms + found.dense_bare_ms) / cells
-        self.spent_s += (found.pruned.whole_ms + found.pruned_bare_ms + dense_ms) / 1000
-
-    def add_pair(self, found: Pair, cells: int) -> None:
-        """Add a pair of generations. cells: how many cells share its dense one."""
-        self.pairs.append(found)
-        self.generating_s += (found.total_ms + found.dense_total_ms / cells) / 1000
-
-    def decide(self, precision: float, seconds: float) -> None:
-        """Stop if the interval of the prefill's speed-up is as narrow as asked, or if the time is up."""
-        ratios = [one.dense_bare_ms / one.pruned_bare_ms for one in self.rounds]
-        self.stopped = decide(ratios, self.spent_s, precision=precision, seconds=seconds)
+    def half_width(self) -> float:
+        """Return the relative half width of the prefill's speed-up."""
+        return centre_of([[one.dense_bare_ms / one.pruned_bare_ms for one in self.rounds]]).half_width()

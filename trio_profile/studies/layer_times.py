@@ -21,6 +21,7 @@ from trio_profile.analysis.layers import (
     ladders,
 )
 from trio_profile.cost import formula
+from trio_profile.engine.plan import PlannedCell
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers.roofline import Roofline
 from trio_profile.profilers.timeline import Timeline
@@ -30,7 +31,6 @@ from trio_profile.stats.estimates import median_of, ratio_of
 from trio_profile.stats.intervals import median
 from trio_profile.studies import factors
 from trio_profile.studies.layer_samples import Round, Samples
-from trio_profile.studies.plan import PlannedCell
 
 Key = tuple[str, str, int | None]
 """The kind, the name and the layer of a region."""
@@ -80,7 +80,7 @@ class LayerMeasurements:
     @property
     def stopped(self) -> Stopped:
         """Why sampling ended."""
-        return self.samples.stopped or "budget"
+        return self.samples.stopped
 
     @property
     def dense(self) -> list[Timeline]:
@@ -168,9 +168,9 @@ def _efficiency(
         forward_ms=forward,
         dense_forward_ms=dense_forward,
         **{f"{name}_ms": added(by, "stage", "within a stage", name=name) for name in STAGE_PARTS},
-        total_ms=measured.milliseconds([pair.total_ms for pair in pairs]),
-        dense_total_ms=measured.milliseconds([pair.dense_total_ms for pair in pairs]),
-        total_speedup=ratio_of([[pair.dense_total_ms / pair.total_ms for pair in pairs]], measured.stopped),
+        total_ms=measured.milliseconds([pair.pruned.total_ms or 0.0 for pair in pairs]),
+        dense_total_ms=measured.milliseconds([pair.dense.total_ms or 0.0 for pair in pairs]),
+        total_speedup=ratio_of([[pair.ratio("total_ms") or 0.0 for pair in pairs]], measured.stopped),
     )
 
 
@@ -178,11 +178,11 @@ def _decode(measured: LayerMeasurements, new_tokens: int) -> PartTimes:
     """Return the time after the first token in whole generations, dense and pruned."""
 
     def after_first_token(side: str) -> Milliseconds:
-        times = [getattr(pair, f"{side}total_ms") - getattr(pair, f"{side}ttft_ms") for pair in measured.samples.pairs]
-        return measured.milliseconds(times)
+        runs = [getattr(pair, side) for pair in measured.samples.pairs]
+        return measured.milliseconds([run.total_ms - run.ttft_ms for run in runs])
 
     name = f"decode of {new_tokens - 1} tokens"
-    return PartTimes(name=name, ms=after_first_token(""), dense_ms=after_first_token("dense_"))
+    return PartTimes(name=name, ms=after_first_token("pruned"), dense_ms=after_first_token("dense"))
 
 
 def _layers(

@@ -1,8 +1,10 @@
 """The kind `layers`: the time of every decoder layer and every stage of one prefill, dense and pruned, and a trace."""
 
 import json
-from collections.abc import Iterator, Sequence
-from itertools import islice, product
+import random
+import time
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +12,27 @@ from trio_core.methods.method import Method
 from trio_core.trace import Trace
 from trio_profile import units
 from trio_profile.analysis.layers import LayersDocument, PrefillTimes
+from trio_profile.engine.plan import PlannedCell, resolve
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers import flops_counted, kv_cache, latency, roofline, timeline
+from trio_profile.profilers import flops_counted, kv_cache, roofline, rounds, timeline
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.files import TRACE
-from trio_profile.records.schema import Pair, Study
+from trio_profile.records.schema import Study
 from trio_profile.records.writing import write_whole
-from trio_profile.stats.orders import balanced_orders
-from trio_profile.stats.stopping import LEAST_SAMPLES
 from trio_profile.studies.chrome_trace import chrome_trace
 from trio_profile.studies.layer_samples import Round, Samples
 from trio_profile.studies.layer_times import LayerMeasurements, Work, document, times_of
-from trio_profile.studies.plan import PlannedCell, resolve
 
 WARMUPS = 2
+LEAST_ROUNDS = 6
+"""With fewer rounds, nothing says how far the next one may differ."""
+FIRST_LOOK = 24
+"""After so many rounds, and after each doubling, the intervals may end the sampling. Many looks would find one too
+narrow by chance."""
+GENERATION_EVERY = 4
 Member = tuple[int | None, bool]
 """A prefill of a round: the number of its cell (None: dense), and whether it has marks."""
 
@@ -51,10 +57,9 @@ def run(
     # Counts come first: the CPU's allocator is a quarter slower until it has freed some large blocks.
     dense_work, _ = _work(workload, None)
     counted = [_work(workload, cell.method) for cell in cells]
-    with latency.quiet():
+    with rounds.quiet():
         sampled = _sample(workload, cells, study, clock, watch)
-    whole_s = 1.25 * len(cells) * study.cell_seconds
-    watch(Step("measuring the device's peaks", whole_s, whole_s))
+    watch(Step("measuring the device's peaks", study.seconds, study.seconds))
     peaks = roofline.measure(workload.device, workload.model.dtype, clock=clock)
     found: list[PrefillTimes] = []
     for number, (cell, (work, trace)) in enumerate(zip(cells, counted, strict=True)):
@@ -88,50 +93,39 @@ def _work(workload: Workload, method: Method | None) -> tuple[Work, Trace | None
 def _sample(
     workload: Workload, cells: Sequence[PlannedCell], study: Study, clock: Clock, watch: Watch
 ) -> list[Samples]:
-    """Measure rounds until sampling of every cell stops. Return the samples of each cell.
+    """Measure rounds until all speed-ups are known well enough, or until the time is spent. Return each cell's samples.
 
-    A round has the dense model and every remaining cell. A cell whose sampling stops leaves the rounds. Rounds of whole
-    generations take place between the rounds of prefills, and take a quarter of their time: both see the same machine.
+    A round has the dense model and every cell, with and without marks, in a random order. Rounds of whole generations
+    take
+    place between the rounds of prefills: both see the same machine.
     """
-    found = [Samples() for _ in cells]
-    whole_s = 1.25 * len(cells) * study.cell_seconds
-    remaining = tuple(range(len(cells)))
-    orders, turns = _orders(remaining, study.seed), balanced_orders((None, *remaining), study.seed)
+    found, draw = [Samples() for _ in cells], random.Random(study.seed)
+    names = {str(number): cell.method for number, cell in enumerate(cells)}
+    members = list(product((None, *range(len(cells))), (True, False)))
     for _ in range(WARMUPS):
-        _round(workload, cells, clock, next(orders))
-        _generate(workload, cells, clock, next(turns))
-    while remaining:
-        for number, one in _round(workload, cells, clock, next(orders)).items():
-            found[number].add_round(one, len(remaining))
-            found[number].decide(study.precision, study.cell_seconds)
-        if sum(one.generating_s for one in found) <= sum(one.spent_s for one in found) / 4:
-            for number, pair in _generate(workload, cells, clock, next(turns)).items():
-                found[number].add_pair(pair, len(remaining))
-        done_s = sum(study.cell_seconds if one.stopped else min(one.spent_s, study.cell_seconds) for one in found)
-        text = f"round {max(len(one.rounds) for one in found)}: dense and pruned, with and without marks"
-        watch(Step(text, 1.25 * done_s, whole_s))
-        still = tuple(number for number in remaining if found[number].stopped is None)
-        if still and still != remaining:
-            orders, turns = _orders(still, study.seed), balanced_orders((None, *still), study.seed)
-        remaining = still
-    while few := tuple(number for number, one in enumerate(found) if len(one.pairs) < LEAST_SAMPLES):
-        for order in islice(balanced_orders((None, *few), study.seed), LEAST_SAMPLES):
-            for number, pair in _generate(workload, cells, clock, order).items():
-                found[number].add_pair(pair, len(few))
-    return found
-
-
-def _generate(
-    workload: Workload, cells: Sequence[PlannedCell], clock: Clock, turns: Sequence[int | None]
-) -> dict[int, Pair]:
-    """Measure whole generations. Return a pair for each cell. turns: numbers of cells, and None for the dense model."""
-    methods = {number: cells[number].method for number in turns if number is not None}
-    return latency.measure_round(workload, methods, clock, turns)
-
-
-def _orders(remaining: Sequence[int], seed: int) -> Iterator[list[Member]]:
-    """Yield the order of each round: the dense model and the remaining cells, with and without marks."""
-    return balanced_orders(tuple(product((None, *remaining), (True, False))), f"{seed} {len(remaining)}")
+        _round(workload, cells, clock, draw.sample(members, len(members)))
+        rounds.measure(workload, names, "warm-up", draw, clock)
+    begin, look = time.monotonic(), FIRST_LOOK
+    while True:
+        for number, one in _round(workload, cells, clock, draw.sample(members, len(members))).items():
+            found[number].rounds.append(one)
+        count = len(found[0].rounds)
+        if count % GENERATION_EVERY == 1 or len(found[0].pairs) < LEAST_ROUNDS <= count:
+            generated = rounds.measure(workload, names, "generation", draw, clock)
+            for name in names:
+                found[int(name)].pairs.append(generated.pair(name))
+        spent = time.monotonic() - begin
+        watch(
+            Step(f"round {count}: dense and pruned, with and without marks", min(spent, study.seconds), study.seconds)
+        )
+        if count == look:
+            look *= 2
+            if max(one.half_width() for one in found) <= study.precision and len(found[0].pairs) >= LEAST_ROUNDS:
+                for one in found:
+                    one.stopped = "converged"
+                return found
+        if spent >= study.seconds and len(found[0].pairs) >= LEAST_ROUNDS:
+            return found
 
 
 def _round(workload: Workload, cells: Sequence[PlannedCell], clock: Clock, order: Sequence[Member]) -> dict[int, Round]:

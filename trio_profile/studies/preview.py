@@ -1,21 +1,85 @@
 """The dry run: plan a study and time a few runs of its model. Nothing is written."""
 
+import os
 import time
+from dataclasses import dataclass
 
 from trio_profile.analysis.preview import Preview, PreviewCell, PreviewRetention, RefusedCell
+from trio_profile.engine.plan import Plan, PlannedCell, resolve
+from trio_profile.engine.shares import DENSE_WEIGHT
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.environment import collect
-from trio_profile.profilers.clock import clock_for
+from trio_profile.inputs.workload import ASKED_TOGETHER
+from trio_profile.profilers import fidelity, rounds
+from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.files import MEASUREMENTS
-from trio_profile.records.schema import Study
-from trio_profile.studies import duration
+from trio_profile.records.schema import Shape, Study
 from trio_profile.studies.kinds import Kind, find
-from trio_profile.studies.plan import Plan, PlannedCell, resolve
 
+COUNT_PREFILLS = 14
+"""All exact counts of a cell take as long as so many prefills. Of `pocket` with one thread: 1.8 s and 0.13 s."""
+USEFUL_CORES = 0.75
+"""Two processes of one thread each count in so much of the time that one of two threads takes: threads wait for each
+other."""
+FIXED_SHARE = 0.3
+"""The share of a run that pruning does not shorten: the vision tower, the head and the fixed time of each layer."""
 _UNKNOWN = {"eval": "the number of questions is known only after the tasks are loaded"}
 """The kinds whose time cannot be estimated from a few runs, with the reason."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The seconds that the dense model needs.
+
+    prefill, generation: for one of each.
+    questions: for the answers to all questions; 0 without questions.
+    """
+
+    prefill: float
+    generation: float
+    questions: float
+
+    @classmethod
+    def of(cls, plan: Plan, clock: Clock) -> "Pace":
+        """Time a few runs of the dense model."""
+        workload = plan.workload
+        rounds.run(workload, clock, "prefill")
+        times = rounds.run(workload, clock, "generation")
+        questions = times.prefill_ms / 1000 * (plan.study.fidelity_inputs or 0)
+        if workload.questions:
+            few = workload.with_questions(workload.questions[:ASKED_TOGETHER])
+            start = time.perf_counter()
+            fidelity.reference(few, 0, plan.study.seed)
+            questions = (time.perf_counter() - start) * len(workload.questions) / len(few.questions)
+        return cls(times.prefill_ms / 1000, times.total_ms / 1000, questions)
+
+    def cells(self, plan: Plan, load: float) -> float:
+        """Return the seconds of a study of cells: its counts and answers on all cores, then its times."""
+        study, shape, on_cpu = plan.study, plan.workload.shape, plan.study.device.startswith("cpu")
+        counts, answers = DENSE_WEIGHT * COUNT_PREFILLS * self.prefill, self.questions
+        for planned in plan.cells:
+            draws = fidelity.SEEDS if fidelity.selects_at_random(planned.method) else 1
+            counts += COUNT_PREFILLS * self.prefill
+            answers += draws * cost_share(planned, shape) * self.questions
+        # The runs above used all cores, as all processes that count do together.
+        cores = (os.cpu_count() or 1) if on_cpu and study.processes != 1 else 1
+        counting = (counts + answers) * (USEFUL_CORES if cores > 1 else 1)
+        least = load + 3 * self.prefill * (len(plan.cells) + 2)
+        return counting + max(study.seconds * len(study.blocks()), least)
+
+    def prefills(self, plan: Plan, kind: Kind) -> float:
+        """Return the seconds of a study of one prefill: its counts, and its sampling if the kind takes `--seconds`."""
+        cells = max(1, len(plan.cells))
+        sampling = plan.study.seconds if "seconds" in kind.options else 0.0
+        return (1 + cells) * COUNT_PREFILLS * self.prefill + sampling
+
+
+def cost_share(planned: PlannedCell, shape: Shape) -> float:
+    """Return the estimated time of a pruned run / a dense run, from the tokens in all layers, text included."""
+    kept = sum(planned.schedule.tokens_by_layer) / shape.num_layers + shape.text_tokens
+    return FIXED_SHARE + (1 - FIXED_SHARE) * kept / (shape.visual_tokens + shape.text_tokens)
 
 
 def preview(study: Study, watch: Watch = ignore) -> Preview:
@@ -25,18 +89,15 @@ def preview(study: Study, watch: Watch = ignore) -> Preview:
     """
     kind = find(study.verb)
     watch(Step(f"loading {study.model}"))
-    imports, start = duration.import_seconds(), time.perf_counter()
+    imports, start = time.process_time(), time.perf_counter()  # so far, this process has only imported the libraries
     plan, reason = _plan(study, kind)
     load = imports + time.perf_counter() - start
     seconds, reason = None, reason or _UNKNOWN.get(kind.name)
     if reason is None:
         clock = clock_for(plan.workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
-        pace = duration.measure(plan, clock, watch, load)
-        seconds = (
-            duration.seconds_of_cells(plan, pace)
-            if kind.file == MEASUREMENTS
-            else duration.seconds_of_prefill(plan, pace)
-        )
+        watch(Step("timing a few runs of the dense model"))
+        pace = Pace.of(plan, clock)
+        seconds = load + (pace.cells(plan, load) if kind.file == MEASUREMENTS else pace.prefills(plan, kind))
     return Preview(
         environment=collect("cpu" if study.device == "meta" else study.device),
         study=study,

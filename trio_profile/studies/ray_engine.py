@@ -1,4 +1,4 @@
-"""Measure a study on a Ray cluster. Each actor is a worker (`work.py`) on a device of its own.
+"""Measure a study on a Ray cluster. Each actor is a worker (`shared.work`) on a device of its own.
 
 The driver measures nothing and keeps nothing: the workers claim their runs in the directory of the study, which all
 nodes must see. So the driver can be killed, and started again on any machine.
@@ -19,6 +19,9 @@ from typing import Any
 from uuid import uuid4
 
 from trio_profile import units
+from trio_profile.engine.board import Board
+from trio_profile.engine.overview import Overview, overview
+from trio_profile.engine.supervisor import Terms
 from trio_profile.errors import MeasurementError, ProfileError, StoreError, StudyError
 from trio_profile.inputs.host import command_line
 from trio_profile.records.contents import Contents
@@ -26,10 +29,7 @@ from trio_profile.records.leases import LEASES
 from trio_profile.records.schema import Study
 from trio_profile.records.store import Store
 from trio_profile.records.writing import write_whole
-from trio_profile.studies import work
-from trio_profile.studies.board import Board
-from trio_profile.studies.overview import Overview, overview
-from trio_profile.studies.work import Terms
+from trio_profile.studies import shared
 from trio_profile.text import first_line
 
 LOOK_SECONDS = 1.0
@@ -83,7 +83,7 @@ class Worker:
 
         token: a file that the driver wrote among the leases.
         cores, planned: as in `_own_cores`.
-        Raises the errors of `work.work`, and StoreError if this node does not see the driver's directory. Any other
+        Raises the errors of `shared.work`, and StoreError if this node does not see the driver's directory. Any other
         error becomes a MeasurementError, because not every error can be sent to another process.
         """
         study = Path(directory)
@@ -93,7 +93,7 @@ class Worker:
             )
         self._locks = _own_cores(cores, planned)
         try:
-            work.work(study, terms, stopped=self._stop.is_set, command=command)
+            shared.work(study, terms, stopped=self._stop.is_set, command=command)
         except KeyboardInterrupt:  # it was told to stop
             return
         except ProfileError:
@@ -119,16 +119,16 @@ def run(
     """Measure a study on a Ray cluster, until no run is left. Return what all workers measured.
 
     address: of the cluster: `HOST:PORT`, or `auto` for the one of this machine.
-    resume: as in `work.prepare`.
+    resume: as in `shared.prepare`.
     Raises StudyError if Ray is not installed, if no cluster answers, or if no node has what a worker needs. Raises
     StoreError if the directory holds another study. Raises MeasurementError if the workers keep failing.
     """
     directory = directory.resolve()
-    work.prepare(study, directory, resume=resume)
+    shared.prepare(study, directory, resume=resume)
     terms = replace(terms or Terms(), name=f"driver-{uuid4().hex[:8]}")
     if terms.retry:
-        work.board_of(directory, terms).retry()
-    board = work.board_of(directory, terms)
+        shared.board_of(directory, terms).retry()
+    board = shared.board_of(directory, terms)
     board.look()
     if not board.is_finished:
         token = f".{board.leases.worker}"

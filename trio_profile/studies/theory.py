@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 from trio_core.errors import OptionError
 from trio_core.methods.method import Method
@@ -11,6 +11,7 @@ from trio_core.methods.trio import Trio
 from trio_core.rules.schedule import check_layers
 from trio_profile.analysis.preview import Preview
 from trio_profile.analysis.theory import TheoryDocument, agreement_trend, benchmarks, by_depth, stage
+from trio_profile.engine.plan import resolve
 from trio_profile.errors import StudyError
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import collect, open_session
@@ -21,9 +22,7 @@ from trio_profile.profilers.removals import ByLayer
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.documents import write_document
 from trio_profile.records.schema import Removal, Session, Study
-from trio_profile.studies.duration import import_seconds
 from trio_profile.studies.kinds import find
-from trio_profile.studies.plan import resolve
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> T
 
 def preview(study: Study, watch: Watch = ignore) -> Preview:
     """Return the expected time of a study, from two of its questions. It has no cells. Raises what `run` raises."""
-    imports, start = import_seconds(), perf_counter()
+    imports, start = process_time(), perf_counter()
     ready = _questionnaire(study, watch)
     load = imports + perf_counter() - start
     watch(Step("timing two questions"))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from trio_profile.stats.sessions import known_spread, log_mean, quotient
 
 from tests.profile.documents import swept
 from tests.profile.examples import answered, document, environment, measurement, session, study
@@ -9,7 +10,6 @@ from trio_profile.analysis.side_by_side import SideBySide, side_by_side
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import StudyError
 from trio_profile.records.session import FileDigest
-from trio_profile.stats.sessions import known_spread, log_mean, quotient
 
 
 def unlike(found: SideBySide) -> dict[str, tuple]:

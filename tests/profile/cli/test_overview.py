@@ -4,8 +4,8 @@ import pytest
 
 from trio_profile.cli import run
 from trio_profile.cli.overview import live, summary, table
+from trio_profile.engine.overview import Overview, WorkerState
 from trio_profile.studies import work
-from trio_profile.studies.overview import Overview, WorkerState
 
 STATE = Overview(
     workers=(WorkerState("a", "node1", "at-0.33.1", 2, 3), WorkerState("b", "node2", "", 0, 1)),

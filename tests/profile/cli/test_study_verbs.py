@@ -251,7 +251,7 @@ def test_another_study_in_the_directory_is_refused(sweep_arguments, swept, capsy
 def test_a_study_is_resumed_unless_no_resume_is_given(sweep_arguments, swept, capsys, monkeypatch):
     out, _ = swept
     first = document(capsys, "report", out)
-    monkeypatch.setattr("trio_profile.studies.plan.build", lambda *_, **__: pytest.fail("it was measured again"))
+    monkeypatch.setattr("trio_profile.engine.plan.build", lambda *_, **__: pytest.fail("it was measured again"))
     assert document(capsys, *sweep_arguments, "--out", out) == first
     assert document(capsys, *sweep_arguments, "--resume", "--out", out) == first
     assert "holds a study already" in complaint(capsys, *sweep_arguments, "--no-resume", "--out", out)

@@ -8,11 +8,11 @@ from trio_core.models import adapter_for
 from trio_profile.cost.conventions import Convention, Prefill
 from trio_profile.cost.formula import decode_macs, fastv_inference, layer_macs
 from trio_profile.cost.reconciliation import CountedWork, Reconciliation, reconcile
+from trio_profile.engine.plan import PlannedCell
 from trio_profile.inputs.towers import DEAD_LAYER, vision_terms
 from trio_profile.inputs.workload import Workload, shape_for
 from trio_profile.profilers import flops_counted
 from trio_profile.records.schema import Cell, Shape, Study
-from trio_profile.studies.plan import PlannedCell
 
 WITH_A_FORMULA = ("llava", "llava_next", "qwen2_vl", "qwen2_5_vl")
 """Families whose tower the cost model knows."""

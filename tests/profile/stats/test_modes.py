@@ -2,8 +2,8 @@ from math import ceil
 
 import numpy as np
 import pytest
-
 from trio_profile.stats.modes import two_modes
+
 from trio_profile.stats.noise import steady
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from scipy.stats import ttest_ind
+from trio_profile.stats.sessions import USUAL_SPREAD, known_spread, log_mean, quotient
 
 from trio_profile.errors import MeasurementError
 from trio_profile.stats.intervals import session_interval
 from trio_profile.stats.noise import MODELS, sessions
-from trio_profile.stats.sessions import USUAL_SPREAD, known_spread, log_mean, quotient
 
 
 def test_sides_of_several_sessions_have_welchs_interval():

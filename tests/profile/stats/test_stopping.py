@@ -2,11 +2,11 @@ import time
 
 import numpy as np
 import pytest
+from trio_profile.stats.stopping import decide, half_width, is_look
 
 from trio_profile.errors import MeasurementError
 from trio_profile.stats.intervals import ratio_interval
 from trio_profile.stats.noise import MODELS, pairs
-from trio_profile.stats.stopping import decide, half_width, is_look
 
 
 def stop(ratios, *, precision: float = 0.01, most: int = 200):

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import pytest
 
 from tests.profile.examples import environment, measurement, study
+from trio_profile.engine.board import Board, Claim
 from trio_profile.errors import StoreError
 from trio_profile.records.leases import Attempt, Leases
 from trio_profile.records.run import DENSE, Run, RunKey
 from trio_profile.records.schema import Session
 from trio_profile.records.workers import Ended, Measured, WorkerFile, agree
-from trio_profile.studies.board import Board, Claim
 
 ASKED = study(methods=("trio", "random"), retentions=(0.11, 0.33))
 

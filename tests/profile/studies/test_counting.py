@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from tests.profile.studying import plan
+from trio_profile.engine.counting import count, failure_of, measure_dense
 from trio_profile.inputs.workload import build
 from trio_profile.records.schema import Cell, Measurement
-from trio_profile.studies.counting import count, failure_of, measure_dense
 
 CELL = Cell(method="trio", retention=0.4)
 

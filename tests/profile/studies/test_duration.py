@@ -1,11 +1,11 @@
 """Expected times, from a pace that is given."""
 
 import pytest
+from trio_profile.studies.duration import FIXED_SHARE, Pace, cost_share
 
 from tests.profile.examples import shape
 from tests.profile.studying import make, plan
 from trio_profile.profilers.fidelity import SEEDS
-from trio_profile.studies.duration import FIXED_SHARE, Pace, cost_share
 
 PACE = Pace(generation=1.0, count=4.0, questions=10.0)
 

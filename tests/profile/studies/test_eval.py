@@ -19,6 +19,7 @@ from trio_core.methods import find
 from trio_core.pruning import prune
 from trio_profile.cli import run
 from trio_profile.cost import formula
+from trio_profile.engine.plan import resolve
 from trio_profile.errors import MeasurementError, StoreError, StudyError
 from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.models import load
@@ -29,7 +30,6 @@ from trio_profile.records.record import VERSION
 from trio_profile.records.schema import Study
 from trio_profile.stats.intervals import difference_interval
 from trio_profile.studies import answering
-from trio_profile.studies.plan import resolve
 
 QUESTIONS = ("Which colour?", "What is drawn, and in which colour is it?", "Round?")
 

@@ -1,12 +1,12 @@
 """How far a study of workers is."""
 
 from tests.profile.examples import environment, study
+from trio_profile.engine.board import Board
+from trio_profile.engine.overview import Overview, WorkerState, overview
 from trio_profile.records.leases import Leases
 from trio_profile.records.run import Run
 from trio_profile.records.schema import Session
 from trio_profile.records.workers import WorkerFile
-from trio_profile.studies.board import Board
-from trio_profile.studies.overview import Overview, WorkerState, overview
 
 ASKED = study(retentions=(0.11, 0.33))
 

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from tests.profile.studies.test_work import exact, wait_for
+from trio_profile.engine.supervisor import Terms
 from trio_profile.errors import MeasurementError, StoreError, StudyError
 from trio_profile.records.leases import LEASES
 from trio_profile.records.schema import Study
 from trio_profile.records.store import Store, to_toml
 from trio_profile.studies import ray_engine, sweep, work
 from trio_profile.studies.ray_engine import Need
-from trio_profile.studies.work import Terms
 
 
 def node(name: str, host: str, **resources: float) -> dict:

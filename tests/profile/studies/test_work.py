@@ -14,6 +14,8 @@ import pytest
 from tests.profile.command import complaint
 from tests.profile.examples import environment
 from trio_profile.cli import run as run_command
+from trio_profile.engine.supervisor import Terms
+from trio_profile.engine.worker import Asked
 from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.progress import ignore
 from trio_profile.records.contents import Contents
@@ -24,8 +26,6 @@ from trio_profile.records.schema import Session, Study
 from trio_profile.records.store import Store, to_toml
 from trio_profile.records.workers import WorkerFile
 from trio_profile.studies import fresh, running, sweep, work
-from trio_profile.studies.work import Terms
-from trio_profile.studies.worker import Asked
 
 CLOCKED = {"session", "timings", "energy", "distinct_ratios"}
 """Fields that are not exact."""

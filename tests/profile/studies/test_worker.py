@@ -11,12 +11,12 @@ import time
 from pathlib import Path
 
 from tests.profile.examples import dense, environment, measurement, study
+from trio_profile.engine.board import Board, Claim
 from trio_profile.records.leases import Leases
 from trio_profile.records.run import DENSE, Run
 from trio_profile.records.schema import Session, TimingLine
 from trio_profile.records.store import Store
 from trio_profile.records.workers import Measured, WorkerFile
-from trio_profile.studies.board import Board, Claim
 
 KILLS = 100
 RETENTIONS = tuple(part / 100 for part in range(5, 95))

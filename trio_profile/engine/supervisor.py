@@ -1,7 +1,7 @@
 """A worker: it measures runs of a study that other workers measure too, until none is left.
 
-The worker itself measures nothing. It starts one process after another (`worker.py`), renews the lease of the run that
-a process is at, and ends a process that takes too long. It is safe to kill at any time.
+The worker itself measures nothing. It lets one process after another measure (`worker.py`), renews the lease of the run
+that a process is at, and ends a process that takes too long. It is safe to kill at any time.
 """
 
 import errno
@@ -15,23 +15,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trio_profile import units
+from trio_profile.engine.board import MOST_ATTEMPTS, PHASES, Assignment, Board, Phase
+from trio_profile.engine.processes import Server
 from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.inputs.host import command_line
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.contents import Contents
-from trio_profile.records.differences import require_same
-from trio_profile.records.files import MEASUREMENTS, STUDY
-from trio_profile.records.leases import LEASES, SECONDS, Leases
-from trio_profile.records.lock import lock_directory, lock_file
-from trio_profile.records.run import runs_of
+from trio_profile.records.leases import SECONDS, Leases
+from trio_profile.records.lock import lock_file
 from trio_profile.records.schema import Study
-from trio_profile.records.store import Store, to_toml
+from trio_profile.records.store import Store
 from trio_profile.records.study import PROCESSES
-from trio_profile.records.workers import worker_file, worker_files
-from trio_profile.records.writing import make_directory, write_whole
-from trio_profile.studies import asked, fresh
-from trio_profile.studies.board import MOST_ATTEMPTS, PHASES, Board, Phase
-from trio_profile.studies.kinds import KINDS, find
+from trio_profile.records.workers import worker_file
 
 LIMIT_SECONDS = 3600.0
 """A process that shows no progress for so long is taken for hung."""
@@ -67,12 +62,14 @@ class Terms:
 
 
 def work(
+    study: Study,
     directory: Path,
     terms: Terms | None = None,
     watch: Watch = ignore,
     *,
     stopped: Callable[[], bool] = lambda: False,
     command: str = "",
+    keep_refusals: bool = False,
 ) -> Contents:
     """Measure runs of the study in a directory until none is left. Return what all workers measured.
 
@@ -81,16 +78,16 @@ def work(
 
     stopped: whether the worker is to end now. It gives its run back and raises KeyboardInterrupt, as after Ctrl-C.
     command: the command line that the user gave; empty for that of this process.
-    Raises StoreError if the directory holds no study for workers, if another worker has the same name, or if this
-    machine is unlike that of the first session. Raises MeasurementError if runs keep failing on this worker.
+    keep_refusals: whether a refused cell becomes a record. Otherwise its error is raised.
+    Raises StoreError if another worker has the same name, or if this machine is unlike that of the first session.
+    Raises MeasurementError if runs keep failing on this worker.
     """
     terms = terms or Terms()
-    study = study_for_workers(directory)
     worker_file(directory, terms.worker)  # refuses a name that no file should have
     with lock_file(directory / f".lock-{terms.worker}", lambda: f"another worker is called {terms.worker!r}"):
         if terms.retry:
-            board_of(directory, terms).retry()
-        board = board_of(directory, terms)
+            board_of(study, directory, terms).retry()
+        board = board_of(study, directory, terms)
         for run, attempt in board.leases.mine():
             board.leases.expire(run, attempt)
         failing: dict[str, str] = {}
@@ -105,7 +102,9 @@ def work(
                 watch(Step(f"other workers measure the last {units.number_of(len(board.todo), 'run')}"))
                 time.sleep(PAUSE_SECONDS)
                 continue
-            process = _Process(study, directory, terms, board.leases, watch, tuple(failing), stopped, command)
+            process = _Process(
+                study, directory, terms, board.leases, watch, tuple(failing), stopped, command, keep_refusals
+            )
             process.run(phase, board.processes)
             if process.measured:
                 failing.clear()
@@ -119,54 +118,14 @@ def work(
     return Store(directory).read()
 
 
-def board_of(directory: Path, terms: Terms) -> Board:
-    """Return the runs of the study in a directory, as a worker with these terms sees them.
+def board_of(study: Study, directory: Path, terms: Terms) -> Board:
+    """Return the runs of a study, as a worker with these terms sees them.
 
-    Raises StoreError if the directory holds no study for workers, or for a name that no file should have.
+    Raises StoreError for a name that no file should have.
     """
-    study = study_for_workers(directory)
     worker_file(directory, terms.worker)  # refuses a name that no file should have
     leases = Leases(directory, terms.worker, terms.lease_seconds)
     return Board(study, directory, leases, study.processes or PROCESSES, terms.most_attempts)
-
-
-def prepare(study: Study, directory: Path, *, resume: bool = True) -> int:
-    """Write a study for workers into a directory, which is made if it is missing. Return the number of its runs.
-
-    resume: whether the directory may hold this study already.
-    Raises StoreError if the directory holds another study, or one that is measured by one command.
-    """
-    make_directory(directory)
-    fresh.require_known_methods(study)
-    with lock_directory(directory):
-        if (directory / MEASUREMENTS).exists() or (directory / STUDY).exists() or worker_files(directory):
-            if not resume:
-                raise StoreError(f"{directory} holds a study already, and --no-resume was given; choose another --out")
-            require_same("study", study_for_workers(directory).model_dump(), study.model_dump(), directory)
-        else:
-            write_whole(directory / STUDY, to_toml(study))
-        make_directory(directory / LEASES)
-    return len(runs_of(study, study.processes or PROCESSES))
-
-
-def study_for_workers(directory: Path) -> Study:
-    """Return the study in a directory, if workers can measure it.
-
-    Raises StoreError or StudyError with the way to such a study.
-    """
-    if not (directory / STUDY).is_file():
-        raise StoreError(
-            f"{directory} holds no {STUDY}: make one with `trio-profile sweep … --engine workers --out DIR`"
-        )
-    study = asked.stored(directory / STUDY)
-    if not isinstance(study, Study) or find(study.verb).file != MEASUREMENTS:
-        names = ", ".join(kind.name for kind in KINDS.values() if kind.file == MEASUREMENTS)
-        raise StoreError(f"{directory} holds a study of kind {study.verb!r}: workers measure {names}")
-    if (directory / MEASUREMENTS).exists():
-        raise StoreError(
-            f"{directory} holds {MEASUREMENTS}, so one command measures it: run `trio-profile {study.verb}`"
-        )
-    return study
 
 
 @dataclass
@@ -174,7 +133,7 @@ class _Process:
     """One process of a worker, and the lease of the run that it measures.
 
     failed_here: names of runs that failed on this worker. They are claimed if nothing else is free.
-    stopped, command: as in `work`.
+    stopped, command, keep_refusals: as in `work`.
     claimed: the run, and which attempt it is; None between two runs.
     measured: how many runs the process has measured.
     failed: why runs failed, by their names.
@@ -188,6 +147,7 @@ class _Process:
     failed_here: tuple[str, ...] = ()
     stopped: Callable[[], bool] = lambda: False
     command: str = ""
+    keep_refusals: bool = False
     claimed: tuple[str, int] | None = None
     measured: int = 0
     failed: dict[str, str] = field(default_factory=dict)
@@ -201,24 +161,25 @@ class _Process:
         An error outside of a run is raised: it would meet every run. So is an error of the directory, such as a full
         disk: the run goes back, and nobody is to blame.
         """
-        request = {
-            "study": self.study.model_dump(mode="json"),
-            "directory": str(self.directory),
-            "worker": self.terms.worker,
-            "phase": phase,
-            "processes": processes,
-            "lease_seconds": self.terms.lease_seconds,
-            "most_attempts": self.terms.most_attempts,
-            "failed_here": self.failed_here,
-            "command": self.command or command_line(),
-            "engine": self.terms.engine,
-        }
+        assignment = Assignment(
+            study=self.study,
+            directory=self.directory,
+            worker=self.terms.worker,
+            phase=phase,
+            processes=processes,
+            lease_seconds=self.terms.lease_seconds,
+            most_attempts=self.terms.most_attempts,
+            failed_here=self.failed_here,
+            command=self.command or command_line(),
+            engine=self.terms.engine,
+            keep_refusals=self.keep_refusals,
+        )
         try:
-            with fresh.start() as process:
-                keeper = threading.Thread(target=self._keep, args=(lambda: fresh.kill(process),), daemon=True)
+            with Server() as server:
+                keeper = threading.Thread(target=self._keep, args=(server.close,), daemon=True)
                 keeper.start()
                 try:
-                    for answer in fresh.ask(process, "worker", request):
+                    for answer in server.ask("work", assignment.request()).answers():
                         self._heed(answer)
                 finally:
                     self._ended.set()

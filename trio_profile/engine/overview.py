@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from trio_profile.studies.board import Board
+from trio_profile.engine.board import Board
 
 
 @dataclass(frozen=True)

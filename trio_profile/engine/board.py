@@ -2,15 +2,15 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 from trio_profile import units
 from trio_profile.errors import StoreError
 from trio_profile.records.files import STUDY
 from trio_profile.records.leases import Attempt, Leases
-from trio_profile.records.run import DENSE, Run, RunKey, blocks_of, runs_of
+from trio_profile.records.run import DENSE, Run, RunKey, runs_of
 from trio_profile.records.schema import Session, Study
 from trio_profile.records.workers import Ended, ProgressReader, first_session, is_like, worker_files
 
@@ -62,7 +62,7 @@ class Board:
     ) -> None:
         self.study, self.directory, self.leases = study, directory, leases
         self.processes, self.most_attempts = processes, most_attempts
-        self.cells = blocks_of(study)
+        self.cells = study.blocks()
         self.todo = {str(key): key for key in sorted(runs_of(study, processes), key=self._longest_first)}
         self.done: set[RunKey] = set()
         self.given_up: dict[RunKey, Run] = {}
@@ -206,3 +206,49 @@ class Board:
         cells = self.cells.get(key.block, [])
         longest = max((cell.retention for cell in cells), default=0.0)
         return key.block != DENSE, -len(cells), -longest, str(key)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a worker asks of one of its processes.
+
+    study, directory: what is measured, and where it is kept.
+    worker: name of the worker.
+    phase: whether the process counts or times.
+    processes: how many processes time each block.
+    lease_seconds: how long a lease lasts without being renewed.
+    most_attempts: after so many attempts that failed, a run is given up.
+    failed_here: names of runs that failed on this worker. They are claimed if nothing else is free.
+    command: the command line that the user gave.
+    engine: the program that started the worker, such as `ray 2.60.0`.
+    keep_refusals: whether a refused cell becomes a record. Otherwise its error is raised.
+    """
+
+    study: Study
+    directory: Path
+    worker: str
+    phase: Phase
+    processes: int
+    lease_seconds: float
+    most_attempts: int
+    failed_here: tuple[str, ...] = ()
+    command: str = ""
+    engine: str = ""
+    keep_refusals: bool = False
+
+    def request(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        study = self.study.model_dump(mode="json")
+        fields = {name: value for name, value in asdict(self).items() if name != "study"}
+        return {**fields, "study": study, "directory": str(self.directory)}
+
+    @classmethod
+    def of(cls, request: dict[str, Any]) -> Self:
+        """Return what a request says."""
+        study, failed_here = Study.model_validate(request["study"]), tuple(request["failed_here"])
+        return cls(**{**request, "study": study, "directory": Path(request["directory"]), "failed_here": failed_here})
+
+    def board(self) -> Board:
+        """Return the runs of the study, as this worker sees them."""
+        leases = Leases(self.directory, self.worker, self.lease_seconds)
+        return Board(self.study, self.directory, leases, self.processes, self.most_attempts)

@@ -6,11 +6,12 @@ import torch
 
 from trio_core.methods.method import Method
 from trio_profile.cost import formula
+from trio_profile.engine.plan import PlannedCell
+from trio_profile.inputs.questions import pictures_of
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers import fidelity, flops_counted, kept_tokens, kv_cache, latency, launches, memory, power
+from trio_profile.profilers import flops_counted, kept_tokens, kv_cache, launches, memory, power, rounds
 from trio_profile.profilers.clock import Clock
 from trio_profile.records.schema import Cell, Dense, Measurement, Shape, Study
-from trio_profile.studies.plan import PlannedCell
 from trio_profile.text import first_line
 
 Counts = dict[str, Any]
@@ -19,14 +20,11 @@ _OUT_OF_MEMORY_ON_CPU = ("not enough memory", "can't allocate memory")
 """Parts of the messages of the CPU allocator, which has no error class."""
 
 
-def measure_dense(
-    workload: Workload, seed: int = 0, clock: Clock | None = None, *, reference: fidelity.Reference | None = None
-) -> Dense:
+def measure_dense(workload: Workload, seed: int = 0, clock: Clock | None = None) -> Dense:
     """Return the exact quantities of the dense model, and the times of new pictures over a repeated picture.
 
     seed: seed of the new pictures.
     clock: clock of the device; None for the default clock.
-    reference: the dense model's answers; None if there are no questions.
     """
     shape = workload.shape
     counted, _ = flops_counted.measure(workload, None)
@@ -39,10 +37,9 @@ def measure_dense(
         kv_bytes=sum(kv_cache.measure(workload, None)[0]),
         **_count_memory_and_launches(workload, None),
         energy=power.measure(workload, None),
-        distinct_ratios=latency.distinct_ratios(workload, seed=seed, clock=clock),
-        correct=reference.correct if reference else (),
-        kinds=reference.kinds if reference else (),
-        pictures=reference.pictures if reference else (),
+        distinct_ratios=rounds.distinct_ratios(workload, seed=seed, clock=clock),
+        kinds=tuple(question.kind for question in workload.questions),
+        pictures=pictures_of(workload.questions),
     )
 
 

@@ -69,12 +69,14 @@ class Plan:
     workload: the model with its input and its questions.
     cells: the cells that can run, in the study's order.
     refused: the records of the cells that cannot run, with their reasons.
+    keep_refusals: whether a refused cell becomes a record. Otherwise its error is raised.
     """
 
     study: Study
     workload: Workload
     cells: tuple[PlannedCell, ...]
     refused: tuple[Measurement, ...] = ()
+    keep_refusals: bool = False
 
 
 def resolve(study: Study, *, keep_refusals: bool = False, weights: bool = True) -> Plan:
@@ -87,7 +89,7 @@ def resolve(study: Study, *, keep_refusals: bool = False, weights: bool = True) 
     """
     workload = build(study, weights=weights)
     cells, refused = _cells(study, workload.shape, keep_refusals)
-    return Plan(study, workload, cells, refused)
+    return Plan(study, workload, cells, refused, keep_refusals)
 
 
 def plan_cell(cell: Cell, study: Study, shape: Shape) -> PlannedCell:

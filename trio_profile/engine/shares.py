@@ -1,0 +1,116 @@
+"""Counting in several processes: each counts some of the cells, and asks some of the questions of every cell.
+
+The processes send parts. `Parts` puts them together, and gives each record back as soon as it is complete.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from trio_profile.records.record import Record, ZeroOrMore
+from trio_profile.records.schema import Dense, Fidelity, Measurement, Picture
+
+DENSE_WEIGHT = 2.5
+"""The exact counts of the dense model take as long as those of so many cells: they include thirteen prefills."""
+
+
+class Answers(Record):
+    """The answers of one cell, or of the dense model, to some questions.
+
+    cell: id of the cell; empty for the dense model.
+    numbers: of the questions, from 0.
+    fidelity: how close the cell's answers are to the dense model's, in the order of `numbers`; None for the dense
+        model.
+    correct: whether the dense model's answers are the known ones, in the same order; empty if none are known.
+    """
+
+    record: Literal["answers"] = "answers"
+    cell: str = ""
+    numbers: tuple[ZeroOrMore, ...]
+    fidelity: Fidelity | None = None
+    correct: tuple[bool, ...] = ()
+
+
+Part = Annotated[Dense | Picture | Measurement | Answers, Field(discriminator="record")]
+Counted = Dense | Picture | Measurement
+
+
+class Parts:
+    """The parts that have arrived.
+
+    shares: the number of processes.
+    asks: whether there are questions.
+    """
+
+    def __init__(self, shares: int, *, asks: bool):
+        self.shares, self.asks = shares, asks
+        self._records: dict[str, Dense | Measurement] = {}
+        self._answers: dict[str, list[Answers]] = {}
+        self._complete: set[str] = set()
+
+    def add(self, part: Counted | Answers) -> Iterator[Counted]:
+        """Add a part. Yield the record that it completes. A cell that fails or is refused is complete at once."""
+        if isinstance(part, Picture):
+            yield part
+            return
+        cell = part.cell if isinstance(part, Answers) else part.cell.id if isinstance(part, Measurement) else ""
+        if cell in self._complete:
+            return
+        if isinstance(part, Answers):
+            self._answers.setdefault(cell, []).append(part)
+        else:
+            self._records[cell] = part
+        record, answers = self._records.get(cell), self._answers.get(cell, [])
+        if record is None:
+            return
+        has_failed = isinstance(record, Measurement) and record.status != "counted"
+        if has_failed or not self.asks or len(answers) == self.shares:
+            self._complete.add(cell)
+            yield record if has_failed or not self.asks else _with_answers(record, answers)
+
+
+def shares_of(cells: Sequence[str], shares: int, *, with_dense: bool) -> list[list[str]]:
+    """Return the cells that each process counts, so that all take about equally long.
+
+    with_dense: whether the first process counts the dense model too.
+    """
+    found: list[list[str]] = [[] for _ in range(shares)]
+    load = [DENSE_WEIGHT if with_dense and number == 0 else 0.0 for number in range(shares)]
+    for cell in cells:
+        least = min(range(shares), key=load.__getitem__)
+        found[least].append(cell)
+        load[least] += 1
+    return found
+
+
+def _with_answers(record: Dense | Measurement, answers: Sequence[Answers]) -> Dense | Measurement:
+    """Return a record with the answers of all shares, in the order of the questions."""
+    if isinstance(record, Dense):
+        return record.model_copy(update={"correct": _in_order(answers, [part.correct for part in answers])})
+    parts = [part.fidelity for part in answers if part.fidelity is not None]
+    draws = parts[0].draws
+    fields: dict[str, Any] = {}
+    for name in ("kl_nats", "top1", "same", "correct"):
+        columns = [_by_draw(getattr(part, name), draws) for part in parts]
+        fields[name] = tuple(
+            value for draw in range(draws) for value in _in_order(answers, [column[draw] for column in columns])
+        )
+    return record.model_copy(update={"fidelity": Fidelity(draws=draws, **fields)})
+
+
+def _by_draw(values: Sequence[Any], draws: int) -> list[Sequence[Any]]:
+    """Return the values of each seed."""
+    each = len(values) // draws
+    return [values[draw * each : (draw + 1) * each] for draw in range(draws)]
+
+
+def _in_order(answers: Sequence[Answers], values: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    """Return the values of all shares in the order of their questions; empty if there are none."""
+    paired = [
+        pair
+        for part, some in zip(answers, values, strict=True)
+        if some
+        for pair in zip(part.numbers, some, strict=True)
+    ]
+    return tuple(value for _, value in sorted(paired, key=lambda pair: pair[0]))
