@@ -142,7 +142,7 @@ class Timing(Record):
     """The times of one cell in one session. It is derived from the session's rounds.
 
     session: id of the session.
-    pairs: prefills, in the order of measurement.
+    pairs: prefills, in the order of measurement. Without rounds of prefills they are those of the generations.
     generations: whole generations, in the order of measurement.
     discarded: rounds that were discarded because the GPU was slow.
     slowed_by: reasons that NVML gave for the lower clock.
@@ -172,10 +172,11 @@ def timings_of(rounds: Sequence[Round]) -> dict[str, tuple[Timing, ...]]:
 
 def _timing(cell: str, session: str, rounds: Sequence[Round]) -> Timing:
     counted = [measured for measured in rounds if not measured.discarded]
+    generations = tuple(measured.pair(cell) for measured in counted if measured.phase == "generation")
     return Timing(
         session=session,
-        pairs=tuple(measured.pair(cell) for measured in counted if measured.phase == "prefill"),
-        generations=tuple(measured.pair(cell) for measured in counted if measured.phase == "generation"),
+        pairs=tuple(measured.pair(cell) for measured in counted if measured.phase == "prefill") or generations,
+        generations=generations,
         discarded=len(rounds) - len(counted),
         slowed_by=tuple(sorted({reason for measured in rounds for reason in measured.slowed_by})),
         strangers=max((measured.strangers for measured in rounds), default=0),
