@@ -180,7 +180,7 @@ class Rivals:
         with ExitStack() as stack:
             for name, tree in self._trees.items():
                 other = self._trees["new" if name == "base" else "base"]
-                arguments = self._workload, self._arguments, *self._limits
+                arguments = self._workload, self._arguments_of(name), *self._limits
                 worker = Worker(name, tree, other, *arguments, places=places, time=self._time)
                 stack.callback(worker.close)
                 self.workers[name] = worker
@@ -191,6 +191,11 @@ class Rivals:
     def __exit__(self, *_: object) -> None:
         """End both workers."""
         self._stack.close()
+
+    def _arguments_of(self, name: str) -> Mapping[str, Any]:
+        """The workload's arguments on one side. They are the same on both, unless a test plants a difference."""
+        del name
+        return self._arguments
 
     def sample(self, pairs: int) -> tuple[list[float], list[float]]:
         """Run both in turn and return the milliseconds (base, new). The order is balanced: see `balanced_orders`.
