@@ -49,12 +49,12 @@ def pairs_of(measurements: Sequence[Measurement], sessions: Sequence[Session]) -
 def _of_cell(measurement: Measurement, numbers: dict[str, int]) -> CellPairs:
     """Return the pairs of one cell. numbers: number of each session, by its id."""
     cell = measurement.cell
-    phases: tuple[Phase, ...] = ("prefill", "generation")
-    pairs = [
+    phases: dict[Phase, str] = {"prefill": "pairs", "generation": "generations"}
+    pairs: list[tuple[int, Phase, Pair]] = [
         (numbers.get(timing.session, 0), phase, pair)
         for timing in measurement.timings
-        for phase, measured in zip(phases, (timing.pairs, timing.generations), strict=True)
-        for pair in measured
+        for phase, field in phases.items()
+        for pair in getattr(timing, field)
     ]
     columns = {name: [time_of(pair, name) for _, _, pair in pairs] for name in COLUMNS}
     clocks = [pair.clock_mhz for _, _, pair in pairs]
@@ -63,7 +63,7 @@ def _of_cell(measurement: Measurement, numbers: dict[str, int]) -> CellPairs:
         retention=cell.retention,
         options=cell.options,
         session=[session for session, _, _ in pairs],
-        phase=list[Phase](phase for _, phase, _ in pairs),
+        phase=[phase for _, phase, _ in pairs],
         disturbed=[disturbed(pair) for _, _, pair in pairs],
         times={name: values for name, values in columns.items() if any(value is not None for value in values)},
         clock_mhz=clocks if any(mhz is not None for mhz in clocks) else None,
