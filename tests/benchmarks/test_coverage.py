@@ -19,7 +19,7 @@ from trio_profile.stats.stopping import decide, is_look
 
 from trio_profile.stats.crossing import BreakEven, measured_break_even
 from trio_profile.stats.intervals import Interval, difference_interval, ratio_interval, share_interval
-from trio_profile.stats.noise import MODELS, pairs, session_factors, sessions
+from tests.noise import MODELS, pairs, session_factors, sessions
 
 STUDIES, MORE_STUDIES = 1000, 4000
 LEAST = 93

@@ -15,7 +15,7 @@ import pytest
 from trio_profile.gate.rivals import Rivals, Worker
 from trio_profile.gate.selftest import experiment, kept_promises
 from trio_profile.gate.verdict import MAX_RATIO, settle
-from trio_profile.stats import noise
+from tests import noise
 
 COMPARISONS = 1000
 REPEATS = 100

@@ -9,7 +9,7 @@ from tests.profile.examples import dense, failed, session, study, with_pairs
 from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.stability import doubts
 from trio_profile.records.schema import Cell, Disturbance, Measurement, Pair, Timing
-from trio_profile.stats.noise import MODELS, pairs
+from tests.noise import MODELS, pairs
 
 CELLS = 150
 

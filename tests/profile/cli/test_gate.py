@@ -13,7 +13,7 @@ from trio_profile.records.record import VERSION
 from trio_profile.records.schema import Measurement
 from trio_profile.records.session import FileDigest
 from trio_profile.records.store import Store
-from trio_profile.stats import noise
+from tests import noise
 
 RETENTIONS = (0.11, 0.55)
 

@@ -7,7 +7,7 @@ import pytest
 
 from trio_profile.errors import MeasurementError
 from trio_profile.gate.verdict import Samples, Summary, decide, judge, judge_exact, judge_pairs, settle
-from trio_profile.stats import noise
+from tests import noise
 
 
 @pytest.mark.parametrize(
