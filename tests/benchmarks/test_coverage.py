@@ -17,9 +17,9 @@ import pytest
 from trio_profile.stats.sessions import log_mean, quotient
 from trio_profile.stats.stopping import decide, is_look
 
+from tests.noise import MODELS, pairs, session_factors, sessions
 from trio_profile.stats.crossing import BreakEven, measured_break_even
 from trio_profile.stats.intervals import Interval, difference_interval, ratio_interval, share_interval
-from tests.noise import MODELS, pairs, session_factors, sessions
 
 STUDIES, MORE_STUDIES = 1000, 4000
 LEAST = 93

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests import noise
 from trio_profile.errors import MeasurementError
 from trio_profile.gate.verdict import Samples, Summary, decide, judge, judge_exact, judge_pairs, settle
-from tests import noise
 
 
 @pytest.mark.parametrize(
