@@ -63,7 +63,7 @@ def _of_cell(measurement: Measurement, numbers: dict[str, int]) -> CellPairs:
         retention=cell.retention,
         options=cell.options,
         session=[session for session, _, _ in pairs],
-        phase=[phase for _, phase, _ in pairs],
+        phase=list[Phase](phase for _, phase, _ in pairs),
         disturbed=[disturbed(pair) for _, _, pair in pairs],
         times={name: values for name, values in columns.items() if any(value is not None for value in values)},
         clock_mhz=clocks if any(mhz is not None for mhz in clocks) else None,

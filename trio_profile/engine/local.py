@@ -213,7 +213,9 @@ class _Run:
             rounds, begin = len(self.contents.rounds), time.monotonic()
             spent = spent_seconds(self.contents)
             whole = whole_seconds(self.study)
-            allowance = {"left": max(whole - spent, 0.0), "whole": whole, "processes": self.study.processes}
+            generating = sum(one.seconds for one in self.contents.rounds if one.phase == "generation")
+            left = max(whole - spent, 0.0)
+            allowance = {"left": left, "whole": whole, "generating": generating, "processes": self.study.processes}
             if (ratio := round_over_process(self.contents)) is not None:
                 allowance["ratio"] = ratio
             request = {**self._request(), "cells": cells, "allowance": allowance, "number": sessions + 1}

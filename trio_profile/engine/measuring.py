@@ -27,12 +27,11 @@ from trio_profile.records.study import PROCESSES
 from trio_profile.records.timing import Phase
 
 LEAST_ROUNDS = 3
-"""A process measures at least so many rounds, if its time allows: the median of fewer is a mean."""
+"""A process measures so many rounds, if its time allows: the median of fewer is a mean."""
 MOST_ROUNDS = 200
 """A process measures at most so many rounds."""
-GENERATION_EVERY = 6
-"""After the first round of prefills, and then after every sixth, a round of generations is measured. Their ratio varies
-less than that of prefills, and one takes longer."""
+GENERATION_SHARE = 0.2
+"""The share of the time for rounds of generations. Their ratio varies less than that of prefills, and matters less."""
 USUAL_RATIO = 12.0
 """The variance of a round / the variance of a process, before a study knows its own. Of `pocket` on two shared cores:
 (0.137 / 0.04)²."""
@@ -194,32 +193,34 @@ class Allowance:
 
     left: seconds that all processes have left.
     whole: seconds of all processes together, from the first one.
-    processes: how many processes share them; None for as many as are best.
+    generating: seconds that rounds of generations have taken before.
+    processes: how many processes share the time; None for as many as are best.
     ratio: the variance of a round / the variance of a process.
-    spent: seconds that this process has spent before.
     """
 
     left: float
     whole: float
+    generating: float = 0.0
     processes: int | None = None
     ratio: float = USUAL_RATIO
-    spent: float = 0.0
 
     def seconds(self, overhead: float, round_seconds: float) -> float:
         """Return for how long this process measures rounds.
 
         The best number of rounds is √(cost of a process / cost of a round · variance of a round / variance of a
-        process) [Kalibera & Jones 2013]. If a process is cheap to start, it is so few that PROCESSES fit into the time,
-        because an interval over few processes is wide.
+        process) [Kalibera & Jones 2013]. It is fewer if that lets PROCESSES fit into the time, because an interval over
+        few processes is wide.
 
-        overhead: seconds until the first round. round_seconds: of one round, its part of the generations included.
+        overhead: seconds until the first round.
+        round_seconds: seconds of a round of prefills.
         """
         if self.processes is not None:
             return max(self.whole / self.processes - overhead, 0.0)
         best = round_seconds * max(sqrt(overhead / round_seconds * self.ratio), LEAST_ROUNDS)
-        if overhead + LEAST_ROUNDS * round_seconds <= self.whole / PROCESSES:
-            best = min(best, self.whole / PROCESSES - overhead)
-        return min(max(best, LEAST_ROUNDS * round_seconds), max(self.left - overhead, 0.0))
+        share = self.whole / PROCESSES - overhead
+        if share >= round_seconds:
+            best = min(best, share)
+        return max(min(best, self.left - overhead), 0.0)
 
 
 @dataclass
@@ -245,32 +246,37 @@ class Timer:
         self._cells = [{planned.cell.id: planned for planned in block} for block in self.blocks]
 
     def measure(self, allowance: Allowance) -> Iterator[Round | Measurement]:
-        """Warm up, and measure rounds for as long as this process may. Yield each round, and each cell that fails."""
-        begin = time.perf_counter() - self.opened.session.load_seconds - allowance.spent
+        """Warm up, and measure rounds for as long as this process may. Yield each round, and each cell that fails.
+
+        The first round is one of generations, while those have had less than their share of the time.
+        """
+        begin = time.perf_counter() - self.opened.session.load_seconds
         with rounds.quiet():
-            costs: list[float] = []
             for cells in self._cells:
-                start = time.perf_counter()
-                yield from self._round(cells, "warm-up")
-                costs.append(time.perf_counter() - start)
-            generation = self._generation_seconds() / GENERATION_EVERY
-            overhead, start = time.perf_counter() - begin, time.perf_counter()
-            end = start + allowance.seconds(overhead, sum(costs) * (1 + generation))
-            for number in range(MOST_ROUNDS):
+                yield from self._warm_up(cells)
+            overhead, spent = time.perf_counter() - begin, allowance.whole - allowance.left
+            if allowance.generating <= GENERATION_SHARE * (
+                spent + allowance.whole / (allowance.processes or PROCESSES)
+            ):
+                for cells in self._cells:
+                    yield from self._round(cells, "generation")
+            start = last = time.perf_counter()
+            end = start
+            for number in range(1, MOST_ROUNDS + 1):
                 for cells in self._draw.sample(self._cells, len(self._cells)):
                     yield from self._round(cells, "prefill")
-                    if number % GENERATION_EVERY == 0:
-                        yield from self._round(cells, "generation")
-                self.report(f"round {number + 1}", 0, 0)
-                done = time.perf_counter()
-                if done + 0.5 * (done - start) / (number + 1) > end:
+                self.report(f"round {number}", 0, 0)
+                now = time.perf_counter()
+                if number == 1:
+                    end = start + allowance.seconds(overhead, now - start)
+                if now + 0.5 * (now - last) > end:
                     return
+                last = now
 
-    def _generation_seconds(self) -> float:
-        """Return the time of a generation over that of a prefill. It warms the decoding up."""
-        workload, clock = self.opened.workload, self.opened.clock
-        times = rounds.run(workload, clock, "generation")
-        return times.total_ms / times.prefill_ms
+    def _warm_up(self, cells: dict[str, PlannedCell]) -> Iterator[Round | Measurement]:
+        """Run the dense model and one cell of each method. What runs for the first time in a process takes longer."""
+        first = {planned.cell.method: name for name, planned in reversed(cells.items())}
+        yield from self._round({name: cells[name] for name in first.values()}, "warm-up")
 
     def _round(self, cells: dict[str, PlannedCell], phase: Phase) -> Iterator[Round | Measurement]:
         """Measure one round. A cell that fails is left out of all further ones, and the round is measured again."""
@@ -282,6 +288,8 @@ class Timer:
                 error = failed.__cause__
                 assert isinstance(error, Exception)
                 yield failure(self.opened, cells.pop(failed.cell), error, keep_faults=self.keep_faults)
+                for block in self._cells:
+                    block.pop(failed.cell, None)
                 continue
             if not found.discarded or self._discarded >= MOST_DISCARDED:
                 yield found.model_copy(update={"discarded": False})

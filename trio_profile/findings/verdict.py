@@ -38,6 +38,7 @@ def doubts(document: SweepDocument) -> list[str]:
     """What weakens the findings: no dense model, sampling that stopped early, and cells that failed or are doubted."""
     planned = len(document.study.cells())
     found = [*_without_dense(document), *_uncounted(document), *_stopped_early(document), *_failures(document)]
+    found += _decided_by_cpu_time(document)
     found += notes((cell.method, cell.notes) for cell in document.cells)
     found += budget_notes.sentences(document.clamped_above, document.idle_stages)
     if left_out := document.uncounted_selections:
@@ -161,6 +162,24 @@ def _stopped_early(document: SweepDocument) -> Iterator[str]:
             f"interval is ±{units.percent_beside(max(wide), precision)}. `--until {units.plain(precision)}` goes on "
             "until all are as narrow."
         )
+
+
+def _decided_by_cpu_time(document: SweepDocument) -> Iterator[str]:
+    """Where the interval of the wall time holds 1 and that of the CPU time does not."""
+    sides: dict[str, list[str]] = {"less": [], "more": []}
+    for cell in document.cells:
+        wall, cpu = cell.prefill_speedup, cell.cpu_speedup
+        if wall is None or cpu is None or not wall.ci95[0] <= 1 <= wall.ci95[1]:
+            continue
+        if cpu.ci95[0] > 1 or cpu.ci95[1] < 1:
+            name = f"{cell.method} at {units.percent(cell.nominal_retention)}"
+            sides["less" if cpu.ci95[0] > 1 else "more"].append(f"{name} ({units.times(cpu.value, cpu.ci95)})")
+    for side, names in sides.items():
+        if names:
+            yield (
+                f"The wall time does not decide, and the CPU time does: a prefill takes {side} CPU time than dense with "
+                f"{listed(names)}."
+            )
 
 
 def _half_width(speedup: Ratio) -> float:

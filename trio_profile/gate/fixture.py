@@ -103,7 +103,8 @@ class Gate:
         if base is not None:
             if isinstance(run, str):
                 pytest.fail("trio_gate: a workload's base is a revision, --trio-gate-base", pytrace=False)
-            return [self._record(*self._settle(_Alternating(_clocked(base), _clocked(run)).sample))]
+            clocked = [_clocked(one, cpu=self.timed == "cpu_ms") for one in (base, run)]
+            return [self._record(*self._settle(_Alternating(*clocked).sample))]
         if revision is None:
             return self._without_base(self._load(run, arguments))
         if not isinstance(run, str):
@@ -125,7 +126,8 @@ class Gate:
         from trio_profile.gate.rivals import Rivals
         from trio_profile.gate.verdict import judge_exact
 
-        with Rivals(base, self.config.rootpath, run, arguments) as rivals:
+        clock = "cpu_ms" if self.timed == "cpu_ms" else "ms"
+        with Rivals(base, self.config.rootpath, run, arguments, time=clock) as rivals:
             before, after = (rivals.workers[name].exact for name in ("base", "new"))
             if lost := sorted(before.keys() - after.keys()):
                 raise MeasurementError(f"the workload {run} no longer reports its {lost[0]}, which the base's does")
@@ -133,7 +135,7 @@ class Gate:
             self.benchmark.extra_info.update(after)
             timed = self._settle(rivals.sample)
         if timed[0].verdict == "regression":
-            with Rivals(base, self.config.rootpath, run, arguments, seed=1) as rivals:
+            with Rivals(base, self.config.rootpath, run, arguments, seed=1, time=clock) as rivals:
                 again, base_ms, new_ms = self._settle(rivals.sample)
             if again.verdict == "regression":
                 update = {"note": "confirmed by a second pair of processes"}
@@ -250,12 +252,13 @@ class _Alternating:
         return times
 
 
-def _clocked(run: Callable[[], object]) -> Callable[[], float]:
-    """A function that calls `run` and returns the milliseconds that it took."""
+def _clocked(run: Callable[[], object], *, cpu: bool = False) -> Callable[[], float]:
+    """A function that calls `run` and returns the milliseconds that it took. cpu: of CPU time."""
+    clock = time.process_time_ns if cpu else time.perf_counter_ns
 
     def clocked() -> float:
-        start = time.perf_counter_ns()
+        start = clock()
         run()
-        return (time.perf_counter_ns() - start) / 1e6
+        return (clock() - start) / 1e6
 
     return clocked

@@ -2,8 +2,9 @@
 
 It is run by its path and imports only the standard library, because the tree may be of a revision without this file.
 
-It writes one JSON line when it is ready, `{"exact": {…}}`. Then it writes `{"ms": …}` for each line that it reads.
-After an error it writes `{"error": …}` and ends. It also ends when its input is closed.
+It writes one JSON line when it is ready, `{"exact": {…}}`. Then it writes `{"ms": …, "cpu_ms": …}` for each line that
+it reads: what the workload says, and the CPU time of the whole call, all threads together. After an error it writes
+`{"error": …}` and ends. It also ends when its input is closed.
 
 A workload is named "module:function". The function is called once with the arguments, and returns a second function.
 Each call of the second function does the work once and returns the milliseconds. It may have an attribute `exact`: a
@@ -108,7 +109,9 @@ def _serve(asked: dict[str, Any], say: Callable[[dict], None]) -> None:
     gc.disable()
     say({"exact": exact})
     for _ in sys.stdin:
-        say({"ms": float(run())})
+        start = time.process_time_ns()
+        ms = float(run())
+        say({"ms": ms, "cpu_ms": (time.process_time_ns() - start) / 1e6})
         gc.collect()
 
 

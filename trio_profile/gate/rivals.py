@@ -44,6 +44,7 @@ class Worker:
     workload, arguments: what to run.
     start_seconds, run_seconds: the time limits.
     places: folders of the tree that hold packages, as paths from the tree. The tree itself is searched first.
+    time: `ms`, the time that the workload returns, or `cpu_ms`, the CPU time of its run.
     """
 
     def __init__(
@@ -57,8 +58,9 @@ class Worker:
         run_seconds: float = RUN_SECONDS,
         *,
         places: Sequence[str] = ("src",),
+        time: str = "ms",
     ):
-        self.name, self.workload, self.run_seconds = name, workload, run_seconds
+        self.name, self.workload, self.run_seconds, self.time = name, workload, run_seconds, time
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by close
         asked = {
             "tree": str(tree.resolve()),
@@ -98,7 +100,7 @@ class Worker:
         with suppress(OSError, ValueError):
             self._input.write("{}\n")
             self._input.flush()
-        ms = self._answer(self.run_seconds, "for one run")["ms"]
+        ms = self._answer(self.run_seconds, "for one run")[self.time]
         if not (isfinite(ms) and ms > 0):
             raise MeasurementError(f"{self._who} returned {ms:g}, which is no time in milliseconds")
         return ms
@@ -149,6 +151,7 @@ class Rivals:
     base, new: the directories of the two revisions.
     workload, arguments: what both run.
     seed: of the order within the pairs.
+    time: as in `Worker`.
     start_seconds, run_seconds: the time limits.
     """
 
@@ -160,12 +163,13 @@ class Rivals:
         arguments: Mapping[str, Any] | None = None,
         *,
         seed: int = 0,
+        time: str = "ms",
         start_seconds: float = START_SECONDS,
         run_seconds: float = RUN_SECONDS,
     ):
         self._trees = {"base": base, "new": new}
         self._workload, self._arguments = workload, arguments or {}
-        self._limits = start_seconds, run_seconds
+        self._limits, self._time = (start_seconds, run_seconds), time
         self._orders = balanced_orders(("base", "new"), seed)
         self._stack = ExitStack()
         self.workers: dict[str, Worker] = {}
@@ -176,7 +180,8 @@ class Rivals:
         with ExitStack() as stack:
             for name, tree in self._trees.items():
                 other = self._trees["new" if name == "base" else "base"]
-                worker = Worker(name, tree, other, self._workload, self._arguments, *self._limits, places=places)
+                arguments = self._workload, self._arguments_of(name), *self._limits
+                worker = Worker(name, tree, other, *arguments, places=places, time=self._time)
                 stack.callback(worker.close)
                 self.workers[name] = worker
             self.sample(WARMUPS)
@@ -186,6 +191,11 @@ class Rivals:
     def __exit__(self, *_: object) -> None:
         """End both workers."""
         self._stack.close()
+
+    def _arguments_of(self, name: str) -> Mapping[str, Any]:
+        """The workload's arguments on one side. They are the same on both, unless a test plants a difference."""
+        del name
+        return self._arguments
 
     def sample(self, pairs: int) -> tuple[list[float], list[float]]:
         """Run both in turn and return the milliseconds (base, new). The order is balanced: see `balanced_orders`.

@@ -142,7 +142,7 @@ def reference(
 
     pictures: number of pictures, the workload's own included.
     answered: called after each batch with how many questions are answered, and of how many.
-    share, shares: run only every batch whose number is `share` modulo `shares`.
+    share, shares: run only this one of so many shares of the batches. Each has about as many questions.
     """
     size = workload.shape.batch
     if workload.questions:
@@ -152,7 +152,7 @@ def reference(
         tokens, generator = 0, torch.Generator().manual_seed(seed)
         drawn = (workload, *(workload.redrawn(generator) for _ in range(pictures - 1)))
         inputs = [(tuple(range(i * size, (i + 1) * size)), one.inputs) for i, one in enumerate(drawn)]
-    mine, remembered = inputs[share::shares], TowerOutputs()
+    mine, remembered = _share_of(inputs, share, shares), TowerOutputs()
     batches: list[Batch] = []
     for index, (numbers, batch) in enumerate(mine):
         said = _say(workload, batch, None, tokens, partial(remembered.of, workload.model, index))
@@ -160,6 +160,17 @@ def reference(
         if answered is not None:
             answered(sum(len(batch.numbers) for batch in batches), sum(len(numbers) for numbers, _ in mine))
     return Reference(workload, tuple(batches), tokens, remembered)
+
+
+def _share_of(batches: list[tuple[tuple[int, ...], Inputs]], share: int, shares: int) -> list[Any]:
+    """Return one share of the batches: each batch, the largest first, goes to the share with the fewest questions."""
+    mine, questions = list[Any](), [0] * shares
+    for numbers, inputs in sorted(batches, key=lambda batch: -len(batch[0])):
+        least = questions.index(min(questions))
+        questions[least] += len(numbers)
+        if least == share:
+            mine.append((numbers, inputs))
+    return mine
 
 
 def measure(method: Method, against: Reference, answered: Answered | None = None) -> Fidelity:
