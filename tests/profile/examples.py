@@ -340,8 +340,15 @@ def document(
             measurement(cell.method, cell.retention, overhead_ms=3.5 + 2.5 * rank[cell.method], gamma=asked.gamma)
             for cell in asked.cells()
         ]
-    whole = None if without_dense else unpruned or dense()
-    return summarise(asked, where or environment(), whole, list(measurements), rounds=rounds_of(*measurements))
+    where, whole, rounds = (
+        where or environment(),
+        None if without_dense else unpruned or dense(),
+        rounds_of(*measurements),
+    )
+    sessions = [
+        session(id=name, environment=where) for name in dict.fromkeys([SESSION, *(one.session for one in rounds)])
+    ]
+    return summarise(asked, where, whole, list(measurements), sessions=sessions, rounds=rounds)
 
 
 def schedule(retention: float, sizes: Shape, layers: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
@@ -396,7 +403,7 @@ def ablation() -> Ablation:
     other = [False] * 4 + [True] * 120 + [False] * 76
     unpruned = Dense(**{**dict(dense()), "correct": (True,) * 150 + (False,) * 50})
     cells = [answering({"k_pos": 1}, worse), answering({}, default), answering({"k_pos": 2}, other)]
-    return ablate(asked, environment(), unpruned, cells)
+    return ablate(asked, environment(), unpruned, cells, sessions=[session()])
 
 
 def answering(options: dict, correct: list[bool]) -> Measurement:

@@ -177,8 +177,8 @@ def _decided_by_cpu_time(document: SweepDocument) -> Iterator[str]:
     for side, names in sides.items():
         if names:
             yield (
-                f"The wall time does not decide, and the CPU time does: a prefill takes {side} CPU time than dense with "
-                f"{listed(names)}."
+                f"The wall time does not decide, and the CPU time does: a prefill takes {side} CPU time than dense "
+                f"with {listed(names)}."
             )
 
 
