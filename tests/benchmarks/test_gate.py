@@ -12,10 +12,10 @@ from statistics import fmean
 
 import pytest
 
+from tests import noise
+from tests.benchmarks.gate_rates import experiment, kept_promises
 from trio_profile.gate.rivals import Rivals, Worker
-from trio_profile.gate.selftest import experiment, kept_promises
 from trio_profile.gate.verdict import MAX_RATIO, settle
-from trio_profile.stats import noise
 
 COMPARISONS = 1000
 REPEATS = 100

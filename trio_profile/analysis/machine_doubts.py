@@ -13,7 +13,7 @@ from trio_profile.stats.intervals import median, median_interval
 
 DISTURBED = 0.05
 """A run is disturbed if a thread waited for a CPU for this share of its time: the times may be too long by as much.
-From run to run they differ by about 1 % on a quiet machine [noise.JITTER]."""
+From run to run they differ by about 1 % on a quiet machine."""
 MOST_DISTURBED = 0.5
 """If more than this share of the runs is disturbed, the medians are those of disturbed runs."""
 LEAST_RATIOS = 6

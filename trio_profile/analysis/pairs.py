@@ -11,8 +11,8 @@ from trio_profile.records.documents import Document
 from trio_profile.records.schema import Measurement, Options, Pair, Record, Session
 from trio_profile.records.timing import TIMES, Phase
 
-COLUMNS = tuple(f"{side}{time}" for time in TIMES for side in ("dense_", ""))
-"""The times of a pair: of the dense runs of its round, and of the cell's run."""
+COLUMNS = tuple(name for time in TIMES for name in (f"dense_{time}", time) if name != "dense_selection_ms")
+"""The times of a pair: of the dense runs of its round, and of the cell's run. The dense model selects nothing."""
 
 
 class CellPairs(Record):

@@ -91,9 +91,9 @@ def _certainties(found: BreakEven) -> str:
         parts.append(f"certainly up to {units.percent(found.certain_gain)}")
     if found.certain_loss is not None:
         parts.append(f"certainly not from {units.percent(found.certain_loss)}")
-    if len(parts) == 2:
-        return ", ".join(parts)
-    return ", ".join([*parts, "undecided above"] if found.certain_gain is not None else [*parts, "undecided below"])
+    if len(parts) == 1:
+        parts.append("undecided above" if found.certain_gain is not None else "undecided below")
+    return ", ".join(parts) or "undecided"
 
 
 def _end(preposition: str, found: BreakEven, end: int) -> str:

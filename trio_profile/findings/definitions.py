@@ -21,14 +21,15 @@ DEFINITIONS = {
     "retention": "Budgets are whole tokens, so the realised retention can differ from the nominal one. The charts show "
     "the realised one.",
     "paired ratio": "",
-    "speed-up": "Sampling in a process ends when its interval is as narrow as asked (converged), when it no longer "
-    "narrows (plateau), or when time is up (budget). The interval over all processes may still be wider.",
-    "interval": "Over several processes it is Student's t interval. On a CPU it allows for the state of the machine "
-    "too, which all processes of a study share. With one process it allows for similar neighbours, and another run may "
-    "differ by more. The interval of a median of single times, such as the milliseconds of selection, is made in the "
-    "same way.",
-    "break-even": "Measured ratios are fitted so that the cost never falls as retention grows. The interval is where "
-    "the 95 % band around the fit contains 1. For counts it is the exact crossing of the line through the sweep.",
+    "speed-up": "A round runs every cell once and the dense model several times, in a random order. Timing ends when "
+    "every interval is as narrow as asked (converged), or when the time is spent (budget).",
+    "interval": "It follows from the spread between processes, which cells with similar spreads share. On a CPU it "
+    "allows for the state of the machine too, which all processes of a study have in common. With one process, groups "
+    "of neighbouring rounds stand for processes, and another run may differ by more. The interval of a median of "
+    "single times, such as the milliseconds of selection, is made in the same way.",
+    "break-even": "Retentions are tested one after another, from the lowest up for a gain and from the highest down "
+    "for a loss, until a test fails. So the certain gain and the certain loss hold at 95 % for all retentions at once. "
+    "The point is where fitted ratios, which never fall, cross 1. For counts it is the exact crossing.",
     "prefill": "",
     "total": "",
     "CPU time": "Other processes that take the CPU hardly change it, so its ratio is steadier on a busy machine.",

@@ -133,7 +133,10 @@ def raw_pairs(pairs: Sequence[CellPairs], methods: Sequence[str], doubted: Colle
 
 def _places(cells: Sequence[CellPairs]) -> tuple[dict[int, int], int]:
     """Where each session begins on the axis, and where the last one ends. A session is as long as its longest cell."""
-    counts = [Counter(cell.session) for cell in cells]
+    counts = [
+        Counter(session for session, phase in zip(cell.session, cell.phase, strict=True) if phase == "prefill")
+        for cell in cells
+    ]
     begins, end = dict[int, int](), 0
     for session in sorted({session for count in counts for session in count}):
         begins[session] = end

@@ -20,7 +20,6 @@ _SPANS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compac
 _STEP = ("step", "adds", "speed-up after it")
 _STOPPED = {
     "converged": "the interval is as narrow as asked",
-    "plateau": "more rounds did not narrow the interval",
     "budget": "the time was up",
 }
 

@@ -1,11 +1,10 @@
-"""The gate as a pytest plugin: a marker, a fixture that builds on pytest-benchmark's, and two options.
+"""The gate as a pytest plugin: a marker, a fixture that builds on pytest-benchmark's, and an option.
 
     @pytest.mark.trio_gate(quantity="prefill_ms", max_ratio=1.03)
     def test_pruned_prefill(trio_gate):
         trio_gate("trio_profile.gate.rivals:prefill", method="trio", retention=0.11)
 
     pytest --trio-gate-base main        times this tree and `main` in turn, and fails on a regression
-    pytest --trio-gate-selftest         measures the gate itself: false alarms and power, for each kind of noise
 
 pytest loads this plugin into every run, wherever the package is installed. So it imports only pytest and the standard
 library until a gate is used.
@@ -21,22 +20,16 @@ from trio_profile.gate import marker
 from trio_profile.gate.fixture import TREES, VERDICTS, Gate
 
 _BAD_INPUT = 2
-_SELFTEST_COMPARISONS = 100
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the two options."""
+    """Add the option that names a base."""
     group = parser.getgroup("trio-profile", "gates of trio-profile")
     group.addoption(
         "--trio-gate-base",
         metavar="REV",
         help="Compare the workloads of trio_gate with this revision of the repository. It is checked out into a "
         "directory of its own, and both are timed in turn.",
-    )
-    group.addoption(
-        "--trio-gate-selftest",
-        action="store_true",
-        help="Run no tests. Print how often the gate gives a false alarm, and what it catches, for each kind of noise.",
     )
 
 
@@ -61,24 +54,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the base's directory."""
     if (trees := config.stash.get(TREES, None)) is not None:
         trees.close()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    """Run the self-test instead of the tests, if it is asked for."""
-    if not config.getoption("trio_gate_selftest", False):
-        return None
-    from trio_profile.gate.plugin_report import selftest_head, selftest_row
-    from trio_profile.gate.selftest import experiment, kept_promises
-
-    print(selftest_head(_SELFTEST_COMPARISONS))
-    all_rates = []
-    for rates in experiment(_SELFTEST_COMPARISONS):
-        all_rates.append(rates)
-        print(selftest_row(rates), flush=True)
-    good = kept_promises(all_rates)
-    print(f"at most 1 % false alarms, and 95 % caught where the interval reached 1 %: {'yes' if good else 'NO'}")
-    return int(not good)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -63,7 +63,7 @@ def measured_break_even(retentions: Sequence[float], ratios: Sequence[Centre]) -
     certain = gains == len(x) or losses == len(x)
     return BreakEven(
         status=_status(gains, losses, len(x)),
-        retention=None if certain or not np.isfinite(crossing) else _between(crossing, gain, loss),
+        retention=None if certain or not np.isfinite(crossing) else float(crossing),
         ci95=None if certain else (measured[0] if gain is None else gain, measured[1] if loss is None else loss),
         certain_gain=gain,
         certain_loss=loss,
@@ -84,11 +84,6 @@ def _status(gains: int, losses: int, cells: int) -> Status:
     if gains and losses:
         return "crossing"
     return "gain" if gains else "loss" if losses else "inconclusive"
-
-
-def _between(crossing: float, gain: float | None, loss: float | None) -> float:
-    """Return the crossing, moved to the nearer end if the fit puts it outside of what is undecided."""
-    return float(np.clip(crossing, gain, loss)) if gain is not None or loss is not None else crossing
 
 
 def exact_break_even(retentions: Sequence[float], costs: Sequence[float], dense: float) -> BreakEven:

@@ -2,18 +2,16 @@ import pytest
 
 from tests.profile import examples
 from trio_profile.analysis.compare import compare
-from trio_profile.records.schema import Fidelity, Measurement, Pair
+from trio_profile.records.schema import Fidelity, Measurement
 
 
 def test_the_pareto_front_compares_methods_at_one_retention():
     """Medians that are made up: at 0.3 trio is faster and farther, grid slower and nearer, random beaten by both."""
 
     def cell(method: str, prefill_ms: float, kl: float) -> Measurement:
-        pair = Pair(
-            dense_first=True, dense_prefill_ms=100, dense_total_ms=200, prefill_ms=prefill_ms, total_ms=prefill_ms + 100
-        )
         told = Fidelity(kl_nats=(kl,), top1=(kl < 0.3,))
-        return examples.with_pairs(examples.measurement(method, 0.3), (pair,) * 6).model_copy(update={"fidelity": told})
+        cell = examples.with_pairs(examples.measurement(method, 0.3), [examples.pair(100, prefill_ms)] * 6)
+        return cell.model_copy(update={"fidelity": told})
 
     study = examples.study(("a", "b", "c"), retentions=(0.3,))
     cells = [cell("c", 60, 0.2), cell("a", 25, 0.4), cell("b", 50, 0.1)]

@@ -79,7 +79,7 @@ def test_a_row_has_scores_work_cache_and_times():
     assert (row.cell, row.remark, task.questions) == (CELL, "a port", 2)
     for found in (row, task):
         assert (found.retention, found.fastv_macs, found.kv_bytes) == (pytest.approx(0.3), 300, 40)
-        assert (found.prefill_ms.value, found.total_ms.value) == (2.0, 3.0)
+        assert (found.prefill_ms.value, found.total_ms.value) == pytest.approx((2.0, 3.0))
         assert (found.prefill_speedup.value, found.total_speedup.value) == (2.0, 2.0)
     assert (task.same_answer.value, task.tokens.value, task.ttft_speedup.value) == (0.5, 2, 2.0)
     (score,) = task.scores

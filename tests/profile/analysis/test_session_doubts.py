@@ -1,18 +1,18 @@
-from tests.profile.examples import environment, in_processes, measurement, session, study
-from trio_profile.analysis import session_doubts, stability
+from tests.profile.examples import environment, in_processes, measurement, rounds_of, session, study
+from trio_profile.analysis import session_doubts
 
 
 def test_a_study_of_one_process_says_so_and_prints_the_command():
     command = "/usr/bin/trio-profile sweep --prompt 'What is it?' --processes=1 --out runs/a --batch 2"
     (doubt,) = session_doubts.processes([measurement()], [session(command=command)])
     assert doubt.cell is None and "every cell was measured in one process" in doubt.sentence
-    assert doubt.next_step.endswith("trio-profile sweep --prompt 'What is it?' --batch 2 --processes 4 --out ANOTHER")
+    assert doubt.next_step.endswith("trio-profile sweep --prompt 'What is it?' --batch 2 --processes 8 --out ANOTHER")
 
 
 def test_a_command_that_is_not_ours_is_left_out():
     for command in ("", "python notebook.py", "'open quote"):
         (doubt,) = session_doubts.processes([measurement()], [session(command=command)])
-        assert doubt.next_step.endswith("in several processes: --processes 4 --out ANOTHER")
+        assert doubt.next_step.endswith("in several processes: --processes 8 --out ANOTHER")
 
 
 def test_several_processes_are_no_doubt_and_an_unfinished_study_names_the_number_of_cells():
@@ -25,10 +25,22 @@ def test_several_processes_are_no_doubt_and_an_unfinished_study_names_the_number
 def test_a_cell_that_failed_in_a_later_process_is_named_with_the_reason():
     whole, cut = (in_processes(measurement("trio", at), count) for at, count in ((0.11, 4), (0.22, 2)))
     cut = cut.model_copy(update={"reason": "out of memory"})
-    found = stability.doubts(study(), [whole, cut], None, [session(processes=4)])
-    (doubt,) = (doubt for doubt in found if doubt.kind == "sessions")
-    assert doubt.cell == cut.cell
-    assert doubt.sentence == "it was measured in 2 of 4 processes, and then it failed: out of memory"
+    (doubt,) = session_doubts.failures([whole, cut], 4)
+    assert (doubt.cell, doubt.found, doubt.threshold) == (cut.cell, 2, 4) and "out of memory" in doubt.sentence
+
+
+def test_few_rounds_name_the_time_that_is_enough():
+    """Three rounds took 4 s, so six take 8 s, and a fifth is added."""
+    few = measurement(pairs=3)
+    rounds = [one.model_copy(update={"seconds": 1.0}) for one in rounds_of(few)]
+    assert len(rounds) == 4
+    (doubt,) = session_doubts.rounds(study(seconds=3), [few, measurement()], rounds)
+    assert (doubt.kind, doubt.cell, doubt.found, doubt.threshold) == ("rounds", None, 3, 6)
+    assert "--seconds 10:" in doubt.next_step  # 9.6
+    (doubt,) = session_doubts.rounds(study(seconds=60), [few], rounds)
+    assert "--seconds 61:" in doubt.next_step  # more than it had
+    assert not list(session_doubts.rounds(study(), [measurement(pairs=6)], []))
+    assert not list(session_doubts.rounds(study(), [], []))
 
 
 def test_threads_that_spin_are_a_doubt_on_a_cpu_only():

@@ -1,8 +1,8 @@
 """Several studies side by side: what is unlike, and the ratios of their speed-ups."""
 
-import numpy as np
+from math import hypot, log
+
 import pytest
-from trio_profile.stats.sessions import known_spread, log_mean, quotient
 
 from tests.profile.documents import swept
 from tests.profile.examples import answered, document, environment, measurement, session, study
@@ -47,11 +47,6 @@ def test_the_device_belongs_to_the_machine_and_seed_and_questions_to_the_input()
     }
 
 
-def test_a_field_that_an_old_format_lacks_is_not_unlike():
-    new = swept().model_copy(update={"environment": environment(wait_policy="passive")})
-    assert side_by_side(["old", "new"], [swept(), new]).unlike == ()
-
-
 def test_another_file_of_the_same_name_is_unlike():
     def with_checkpoint(sha256: str) -> SweepDocument:
         inputs = {name: FileDigest(bytes=3, sha256=sha256) for name in ("model/model.safetensors",)}
@@ -63,24 +58,16 @@ def test_another_file_of_the_same_name_is_unlike():
     assert side_by_side(["A", "B"], [with_checkpoint("aa")] * 2).unlike == ()
 
 
-def test_a_ratio_has_the_spread_of_the_processes_of_both_studies():
+def test_a_ratio_adds_the_errors_of_both_studies():
     first, other = swept(), swept(factor=1.5, seed=3)
-    found = side_by_side(["A", "B"], [first, other])
-    groups = [
-        [
-            [pair for session, pair in zip(cell.session, ratios, strict=True) if session == number]
-            for number in range(1, 5)
-        ]
-        for cell in (*first.pairs, *other.pairs)
-        if (ratios := (np.array(cell.dense_prefill_ms) / np.array(cell.prefill_ms)).tolist())
-    ]
-    known = known_spread([groups[0], groups[2]])
-    value, ci95 = quotient(*(log_mean(side).with_spread(*known) for side in (groups[0], groups[2])))
-    ratio = found.cells[0].prefill_ratios[1]
-    assert found.cells[0].prefill_ratios[0] is None
-    assert ratio is not None and (ratio.value, ratio.ci95) == (pytest.approx(value), pytest.approx(ci95))
-    assert (ratio.samples, ratio.sessions) == (48, 4)
-    assert ratio.ci95[1] < 1 and ratio.value == pytest.approx(1 / 1.5, rel=0.03)
+    cells = side_by_side(["A", "B"], [first, other]).cells
+    assert cells[0].prefill_ratios[0] is None
+    ratio, base, new = cells[0].prefill_ratios[1], first.cells[0].prefill_speedup, other.cells[0].prefill_speedup
+    assert ratio is not None and base is not None and new is not None
+    assert ratio.value == pytest.approx(new.value / base.value) == pytest.approx(1 / 1.5, rel=0.03)
+    widths = [log(one.ci95[1] / one.ci95[0]) for one in (ratio, base, new)]
+    assert widths[0] == pytest.approx(hypot(*widths[1:]))
+    assert (ratio.samples, ratio.sessions) == (48, 4) and ratio.ci95[1] < 1
 
 
 def test_two_studies_on_a_cpu_may_differ_by_the_state_of_the_machine():

@@ -73,11 +73,11 @@ def test_doubts_about_the_cell_and_about_the_study_are_named():
         update={
             "doubts": [
                 Doubt(cell=None, kind="threads", **about),
-                Doubt(cell=Cell(method="trio", retention=0.55), kind="drift", **about),
+                Doubt(cell=Cell(method="trio", retention=0.55), kind="busy", **about),
             ]
         }
     )
-    assert [row["doubts"] for row in rows_of(found)] == ["threads", "drift threads"]
+    assert [row["doubts"] for row in rows_of(found)] == ["threads", "busy threads"]
 
 
 def test_a_comparison_and_an_ablation_have_rows_too():
@@ -125,10 +125,16 @@ def test_every_pair_of_a_store_is_a_row(tmp_path):
     keep(tmp_path, study(retentions=(0.11, 0.55)), cells)
     contents = Store(tmp_path).read()
     rows = pair_rows(contents)
-    assert len(rows) == 24
-    assert [(row["session"], row["pair"]) for row in rows[:7]] == [(2, n) for n in range(1, 7)] + [(3, 1)]
-    first = contents.measurements[0].pairs[0]
-    assert rows[0]["prefill_ms"] == first.prefill_ms and rows[0]["dense_first"] is first.dense_first
+    assert len(rows) == 2 * 2 * (6 + 2)
+    expected = [(2, "prefill", n) for n in range(1, 7)] + [
+        (2, "generation", 1),
+        (2, "generation", 2),
+        (3, "prefill", 1),
+    ]
+    assert [(row["session"], row["phase"], row["pair"]) for row in rows[:9]] == expected
+    timing = contents.measurements[0].timings[0]
+    assert rows[0]["prefill_ms"] == timing.pairs[0].pruned.prefill_ms and rows[0]["total_ms"] is None
+    assert rows[6]["dense_total_ms"] == timing.generations[0].dense.total_ms
     assert rows[0]["session_id"] == "0" and rows[0]["disturbance_delay_ms"] is None
 
 

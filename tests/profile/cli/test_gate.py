@@ -4,6 +4,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from tests import noise
 from tests.profile import command as command_line
 from tests.profile.documents import keep
 from tests.profile.examples import dense, environment, failed, measurement, session, study, with_pairs
@@ -13,7 +14,6 @@ from trio_profile.records.record import VERSION
 from trio_profile.records.schema import Measurement
 from trio_profile.records.session import FileDigest
 from trio_profile.records.store import Store
-from trio_profile.stats import noise
 
 RETENTIONS = (0.11, 0.55)
 

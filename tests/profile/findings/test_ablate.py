@@ -25,7 +25,9 @@ def known() -> Ablation:
 def unanswered(known: Ablation) -> Ablation:
     default = examples.measurement()
     changed = default.model_copy(update={"cell": Cell(method="trio", retention=0.11, options={"k_pos": 1})})
-    return ablate(known.study, examples.environment(), examples.dense(), [default, changed])
+    return ablate(
+        known.study, examples.environment(), examples.dense(), [default, changed], sessions=[examples.session()]
+    )
 
 
 def refused(known: Ablation) -> Ablation:

@@ -11,16 +11,15 @@ from trio_profile.analysis.doubt import Doubt
 from trio_profile.findings import compare as pages
 from trio_profile.findings.blocks import Chart, Sentences, Table, Terms
 from trio_profile.records.estimate import Accuracy
-from trio_profile.records.schema import Cell, Fidelity, Measurement, Pair
+from trio_profile.records.schema import Cell, Fidelity, Measurement
 from trio_profile.render import html, terminal
 
 
 def cell(method: str, prefill_ms: float, kl: float) -> Measurement:
-    pair = Pair(
-        dense_first=True, dense_prefill_ms=100, dense_total_ms=200, prefill_ms=prefill_ms, total_ms=prefill_ms + 100
-    )
     seen = {"fidelity": Fidelity(kl_nats=(kl,), top1=(kl < 0.3,)), "remark": "control" * (method == "random")}
-    return examples.with_pairs(examples.measurement(method, 0.3), (pair,) * 6).model_copy(update=seen)
+    return examples.with_pairs(examples.measurement(method, 0.3), [examples.pair(100, prefill_ms)] * 6).model_copy(
+        update=seen
+    )
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +28,7 @@ def compared() -> Comparison:
     study = examples.study(("trio", "grid", "random", "vtw"), retentions=(0.3,), verb="compare")
     cells = [cell("random", 60, 0.4), cell("trio", 25, 0.2), cell("grid", 50, 0.1)]
     refused = examples.failed("vtw", 0.3, "cannot be reached").model_copy(update={"status": "refused"})
-    return compare(study, examples.environment(), examples.dense(), [*cells, refused])
+    return compare(study, examples.environment(), examples.dense(), [*cells, refused], sessions=[examples.session()])
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +48,8 @@ def answered() -> Comparison:
         return examples.measurement(method, 0.3).model_copy(update={"fidelity": seen})
 
     study = examples.study(tuple(right), retentions=(0.3,), verb="compare")
-    return compare(study, examples.environment(), dense, [told(*pair) for pair in right.items()])
+    cells = [told(*pair) for pair in right.items()]
+    return compare(study, examples.environment(), dense, cells, sessions=[examples.session()])
 
 
 def tables(found: Comparison) -> list[Table]:
@@ -243,7 +243,7 @@ def test_the_counted_factor_stands_beside_gamma_and_below_1_it_is_no_gamma():
         examples.measurement("trio", 0.3, selection_forwards=0.21),
         examples.measurement("random", 0.3).model_copy(update={"fastv_overhead_macs": 0}),
     ]
-    found = compare(study, examples.environment(), examples.dense(), cells)
+    found = compare(study, examples.environment(), examples.dense(), cells, sessions=[examples.session()])
     assert pages.sentences(found, 0.3)[-1] == (
         "The formula takes γ = 1. Overhead factors by count: trio 0.210. A factor below 1 is no γ of the paper, which "
         "is 1 + β."
@@ -258,6 +258,6 @@ def test_the_counted_factor_stands_beside_gamma_and_below_1_it_is_no_gamma():
 def test_budgets_near_full_retention_are_a_reminder():
     study = examples.study(("trio", "random"), retentions=(0.3, 0.77), verb="compare")
     cells = [examples.measurement(cell.method, cell.retention) for cell in study.cells()]
-    found = compare(study, examples.environment(), examples.dense(), cells)
+    found = compare(study, examples.environment(), examples.dense(), cells, sessions=[examples.session()])
     reminders = next(block for block in pages.verdict_page(found).blocks if getattr(block, "tone", "") == "doubt")
     assert "cannot keep their proportion" in reminders.lines[0] and "trio" in found.clamped_above

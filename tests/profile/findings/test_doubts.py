@@ -1,6 +1,6 @@
 """The report of `check`: each doubt under its cell with the next step, and the tally."""
 
-from tests.profile.examples import failed, in_processes, measurement, study
+from tests.profile.examples import failed, in_processes, measurement, rounds_of, study
 from tests.profile.reading import blocks, in_terminal, sentences, too_wide
 from trio_profile.analysis.doubt import Doubt
 from trio_profile.analysis.pairs import CellPairs
@@ -25,14 +25,14 @@ def test_a_refused_cell_is_not_a_failed_one():
 
 
 def test_each_doubt_stands_under_its_cell_with_the_next_step():
-    cells = [measurement(noise=0.2, pairs=7, stopped="budget"), measurement(noise=0.002, retention=0.5)]
-    found = [doubt for doubt in doubts(study(), cells) if doubt.cell == cells[0].cell]
-    report = pages.report(study(), cells, found)
+    broken = in_processes(measurement()).model_copy(update={"reason": "out of memory"})
+    cells = [broken, in_processes(measurement(retention=0.5), 6)]
+    report = pages.report(study(), cells, doubts(study(), cells, rounds=rounds_of(*cells)))
     tally, cell = blocks(report, Sentences)
-    assert tally.lines[0].startswith("2 cells measured. Doubts about single cells: 1 of 2 (")
-    assert cell.heading == "trio at 11.0 %" and cell.tone == "doubt" and len(cell.lines) == len(found)
-    budget = next(line for line in cell.lines if line.startswith("budget: "))
-    assert "7 pairs" in budget and ". Next step: " in budget and budget.endswith(".")
+    assert tally.lines[0].startswith("2 cells measured. Doubts about single cells: 1 of 2 (sessions 1)")
+    assert cell.heading == "trio at 11.0 %" and cell.tone == "doubt"
+    assert [line.partition(": ")[0] for line in cell.lines] == ["sessions"]
+    assert ". Next step: " in cell.lines[0] and cell.lines[0].endswith(".")
     assert not list(too_wide(report))
 
 
@@ -52,29 +52,29 @@ CELLS = [Cell(method="trio", retention=retention / 10) for retention in range(1,
 
 
 def test_one_sentence_says_how_many_cells_are_doubted_and_why():
-    found = [doubt("sessions"), doubt("budget", CELLS[0]), doubt("drift", CELLS[0]), doubt("budget", CELLS[3])]
+    found = [doubt("sessions"), doubt("busy", CELLS[0]), doubt("clock", CELLS[0]), doubt("busy", CELLS[3])]
     assert pages.summary(found, CELLS) == (
-        "Doubts about single cells: 2 of 10 (budget 2, drift 1). Doubts about the whole study: sessions."
+        "Doubts about single cells: 2 of 10 (busy 2, clock 1). Doubts about the whole study: sessions."
     )
     assert pages.summary(found[:1], CELLS) == "Doubts about the whole study: sessions."
-    assert pages.summary(found[1:3], CELLS[:1]) == "Doubts about single cells: 1 of 1 (budget 1, drift 1)."
+    assert pages.summary(found[1:3], CELLS[:1]) == "Doubts about single cells: 1 of 1 (busy 1, clock 1)."
     assert pages.summary([], CELLS) == "No cell is doubted."
 
 
 def test_two_doubts_of_one_kind_about_a_cell_count_one_cell():
-    found = [doubt("drift", CELLS[0]), doubt("drift", CELLS[0], 0.3), doubt("drift", CELLS[1])]
-    assert pages.summary(found, CELLS) == "Doubts about single cells: 2 of 10 (drift 2)."
+    found = [doubt("clock", CELLS[0]), doubt("clock", CELLS[0], 0.3), doubt("clock", CELLS[1])]
+    assert pages.summary(found, CELLS) == "Doubts about single cells: 2 of 10 (clock 2)."
 
 
 def test_the_page_of_a_study_shows_the_strongest_doubt_of_each_kind_and_lists_all():
-    found = [doubt("sessions"), doubt("budget", CELLS[0]), doubt("budget", CELLS[3], 0.9), doubt("drift", CELLS[1])]
-    found += [doubt("drift", CELLS[1], 0.15), doubt("drift", CELLS[2])]
+    found = [doubt("sessions"), doubt("busy", CELLS[0]), doubt("busy", CELLS[3], 0.9), doubt("clock", CELLS[1])]
+    found += [doubt("clock", CELLS[1], 0.15), doubt("clock", CELLS[2])]
     page = pages.page(found, CELLS, [], ())
     _, whole, single, table = page.blocks
     assert list(whole.lines) == ["sessions: sessions found. Next step: wait."]
     assert list(single.lines) == [
-        "trio at 40.0 % (and 1 more cell): budget: budget found. Next step: wait.",
-        "trio at 20.0 % (and 1 more cell): drift: drift found. Next step: wait.",
+        "trio at 40.0 % (and 1 more cell): busy: busy found. Next step: wait.",
+        "trio at 20.0 % (and 1 more cell): clock: clock found. Next step: wait.",
     ]
     assert len(table.rows) == 5 and table.detail
 
@@ -85,7 +85,7 @@ def test_a_study_without_a_doubt_has_a_page_that_says_so():
 
 
 def test_the_page_says_what_an_interval_covers():
-    several, one = pairs_at(0.2), pairs_at(0.3).model_copy(update={"session": [1, 1]})
+    several, one = pairs_at(0.2), pairs_at(0.3).model_copy(update={"session": [1, 1, 1]})
     scopes = [pages.page([], CELLS, found, ()).blocks[0].lines[1] for found in ([several], [one], [several, one])]
     assert scopes[0] == "An interval covers another run on this machine, not another machine."
     assert scopes[1] == scopes[2] == "An interval covers this run alone: another process may differ by more."
@@ -95,13 +95,10 @@ def pairs_at(retention: float) -> CellPairs:
     return CellPairs(
         method="trio",
         retention=retention,
-        session=[1, 2],
-        dense_first=[True, False],
-        disturbed=[False, True],
-        dense_prefill_ms=[100.0, 90.0],
-        dense_total_ms=[200.0, 200.0],
-        prefill_ms=[50.0, 60.0],
-        total_ms=[100.0, 100.0],
+        session=[1, 1, 2],
+        phase=["prefill", "generation", "prefill"],
+        disturbed=[False, False, True],
+        times={"dense_prefill_ms": [100.0, 80.0, 90.0], "prefill_ms": [50.0, 10.0, 60.0]},
     )
 
 
@@ -110,27 +107,29 @@ def test_every_pair_stands_in_a_chart_in_the_order_of_measurement():
     assert isinstance(chart, Chart)
     [series] = chart.series
     assert (list(series.x), list(series.y), list(series.hollow)) == ([1, 2], [2.0, 1.5], [False, True])
-    assert series.colour == 1 and series.text[1].endswith("dense 90.0 ms, pruned 60.0 ms, pruned first, disturbed")
+    assert series.colour == 1 and series.text[1].endswith("dense 90.0 ms, pruned 60.0 ms, disturbed")
 
 
 def test_a_session_begins_at_one_place_for_all_cells():
     """Sessions 1, 1, 3 of one cell, and 1, 2, 3, 3 of another one. A session is as long as its longest cell."""
-    times = {"dense_first": [True] * 4, "disturbed": [False] * 4, "dense_prefill_ms": [90.0] * 4}
-    times |= {name: [60.0] * 4 for name in ("dense_total_ms", "prefill_ms", "total_ms")}
-    longer = pairs_at(0.3).model_copy(update={"session": [1, 2, 3, 3], **times})
-    shorter = pairs_at(0.2).model_copy(
-        update={"session": [1, 1, 3], **{name: values[:3] for name, values in times.items()}}
-    )
+
+    def in_sessions(retention: float, *sessions: int) -> CellPairs:
+        count = len(sessions)
+        times = {"dense_prefill_ms": [90.0] * count, "prefill_ms": [60.0] * count}
+        update = {"session": [*sessions], "phase": ["prefill"] * count, "disturbed": [False] * count, "times": times}
+        return pairs_at(retention).model_copy(update=update)
+
+    longer, shorter = in_sessions(0.3, 1, 2, 3, 3), in_sessions(0.2, 1, 1, 3)
     chart = pages.raw_pairs([shorter, longer], ("trio",))
     assert [list(series.x) for series in chart.series] == [[1, 2, 4], [1, 3, 4, 5]]
     assert [upright.x for upright in chart.uprights] == [2.5, 3.5]
-    assert "session 3, pair 2" in chart.series[1].text[3]
-    assert pages.raw_pairs([pairs_at(0.2).model_copy(update={"session": [1, 1]})], ("trio",)).uprights == []
+    assert "session 3, round 2" in chart.series[1].text[3]
+    assert pages.raw_pairs([pairs_at(0.2).model_copy(update={"session": [1, 1, 1]})], ("trio",)).uprights == []
 
 
 def test_of_many_cells_the_doubted_ones_are_drawn_first_and_in_colour():
     cells = [Cell(method="trio", retention=number / 100) for number in range(1, 61)]
-    found = [doubt("budget", cells[40]), doubt("drift", cells[50]), doubt("sessions")]
+    found = [doubt("busy", cells[40]), doubt("clock", cells[50]), doubt("sessions")]
     chart = pages.page(found, cells, [pairs_at(cell.retention) for cell in cells], ("trio",)).blocks[-1]
     assert isinstance(chart, Chart) and len(chart.series) == pages.MOST_DRAWN
     assert chart.caption == "Pairs of 24 of 60 cells, in the order of measurement. The doubted cells come first"

@@ -20,7 +20,7 @@ BUSY = Doubt(
     found=2,
     threshold=1,
 )
-WHOLE = Doubt(cell=None, kind="machine", sentence="it changed", next_step="wait", found=2, threshold=1)
+WHOLE = Doubt(cell=None, kind="clock", sentence="it changed", next_step="wait", found=2, threshold=1)
 
 
 def of_pocket() -> SweepDocument:
@@ -39,8 +39,8 @@ def test_each_study_keeps_its_doubts():
     page = sides.doubts_page(both())
     told = [block for block in page.blocks if isinstance(block, Sentences)]
     assert [(block.heading, block.lines[0]) for block in told] == [
-        ("A", "Doubts about single cells: 1 of 2 (busy 1). Doubts about the whole study: machine."),
-        ("A: the whole study", "machine: it changed. Next step: wait."),
+        ("A", "Doubts about single cells: 1 of 2 (busy 1). Doubts about the whole study: clock."),
+        ("A: the whole study", "clock: it changed. Next step: wait."),
         ("A: single cells, the strongest doubt of each kind", "trio at 11.0 %: busy: it was busy. Next step: wait."),
         ("B", "No cell is doubted."),
     ]

@@ -125,7 +125,7 @@ def test_the_terminal_shows_the_verdict_and_its_tables_in_80_columns(quizzed: Sw
     terminal.show(sweep.report(quizzed), console=Console(file=out, width=80, highlight=False))
     text = out.getvalue()
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
-    assert "Pruning with trio pays in prefill up to" in text and "pruning pays below this retention" in text
+    assert "Pruning with trio pays in prefill:" in text and "pruning pays below this retention" in text
     summary = text[text.index("trio: speed-up") : text.index("Break-even:")].splitlines()
     header = next(line for line in summary if line.startswith("Retention"))
     assert header.split() == ["Retention", "right", "points", "lost", "prefill", "total", "MACs", "KV"]
@@ -141,7 +141,7 @@ def test_cpu_time_has_a_table_where_it_was_measured():
 
 
 def test_the_verdict_says_how_many_cells_are_doubted():
-    found = document(measurements=[measurement(noise=0.2, pairs=7, stopped="budget")])
+    found = document(measurements=[measurement().model_copy(update={"reason": "out of memory"})])
     lines = [line for block in sweep.verdict_page(found).blocks if isinstance(block, Sentences) for line in block.lines]
     assert any(line.startswith("Doubts about single cells: 1 of 1 (") for line in lines)
 

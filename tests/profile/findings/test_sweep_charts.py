@@ -56,7 +56,7 @@ def test_the_break_even_is_marked_with_its_interval(several: SweepDocument):
 
 def test_the_speedup_chart_tells_where_each_method_pays(several: SweepDocument):
     label = sweep_charts.prefill_speedup(several).label
-    assert "trio pays up to" in label and "fastv pays up to" in label
+    assert "trio pays: certainly up to" in label and "fastv pays: certainly up to" in label
 
 
 def test_work_holds_claim_count_and_time_against_dense(several: SweepDocument):
@@ -76,9 +76,10 @@ def test_work_holds_claim_count_and_time_against_dense(several: SweepDocument):
 
 
 def test_points_whose_sampling_stopped_early_are_hollow():
-    found = document(measurements=[measurement(retention=0.11), measurement(retention=0.22, stopped="budget")])
-    [series] = sweep_charts.prefill_speedup(found).series
-    assert list(series.hollow) == [False, True]
+    for precision, hollow in ((0.5, False), (0.0001, True)):
+        found = document(study(retentions=(0.11, 0.22), precision=precision))
+        [series] = sweep_charts.prefill_speedup(found).series
+        assert list(series.hollow) == [hollow] * 2
 
 
 def test_selection_is_a_share_of_the_counted_work(several: SweepDocument):

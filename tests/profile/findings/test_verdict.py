@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.profile import reading
-from tests.profile.examples import document, failed, in_processes, measurement, study
+from tests.profile.examples import document, failed, measurement, study
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings import break_even, sweep, verdict
 
@@ -55,34 +55,13 @@ def test_claim_and_count_are_in_one_sentence():
 
 
 def test_early_stops_are_told():
-    found = document(
-        study(retentions=(0.11, 0.22, 0.33), precision=0.01),
-        [measurement(retention=0.11, stopped="budget"), measurement(retention=0.22, stopped="plateau")],
-    )
-    text = "\n".join(sentences(found))
-    assert "stopped at its time budget in 1 of 2 cells: intervals there are wider than the ±1.0 % asked for" in text
-    assert "stopped at a plateau in 1 of 2 cells" in text
-    assert "Not measured yet: 1 of 3 cells" in text
-
-
-def test_processes_that_differ_by_more_than_was_asked_are_told():
-    cell = in_processes(measurement(retention=0.11))
-    timings = [
-        timing.model_copy(
-            update={"pairs": tuple(p.model_copy(update={"prefill_ms": slower * p.prefill_ms}) for p in timing.pairs)}
-        )
-        for timing, slower in zip(cell.timings, (1.0, 1.05, 1.1, 1.02), strict=True)
-    ]
-    apart = cell.model_copy(update={"timings": tuple(timings)})
-    text = "\n".join(sentences(document(study(retentions=(0.11,), precision=0.02), [apart])))
-    assert re.search(r"The processes differ in the only cell: the widest interval is ±[67]\.\d %, ±2\.0 % was", text)
-
-
-def test_a_cell_of_one_process_does_not_differ_from_another():
-    """A study that was opened twice has two sessions, but each cell was timed in one."""
-    found = document(study(retentions=(0.11,), precision=0.001), [measurement(retention=0.11)])
-    twice = found.model_copy(update={"sessions": (*found.sessions, *found.sessions)})
-    assert "The processes differ" not in "\n".join(sentences(twice))
+    cells = [measurement(retention=0.11, noise=0.05), measurement(retention=0.22, noise=0.001)]
+    found = document(study(retentions=(0.11, 0.22, 0.33), precision=0.01), cells)
+    (text,) = [line for line in sentences(found) if "The time was spent" in line]
+    assert "before 1 of 2 cells reached ±1.0 %" in text and "`--until 0.01`" in text
+    assert any("Not measured yet: 1 of 3 cells" in line for line in sentences(found))
+    enough = document(study(retentions=(0.11, 0.22), precision=0.5), cells)
+    assert not any("The time was spent" in line for line in sentences(enough))
 
 
 def test_a_cache_other_than_predicted_is_told():

@@ -88,7 +88,7 @@ def test_a_newer_format_is_not_continued(tmp_path):
     header = {
         "record": "header",
         "format": "trio-profile",
-        "version": "1.99",
+        "version": "2.99",
         "study": json.loads(STUDY.model_dump_json()),
     }
     (tmp_path / "answers.jsonl").write_text(json.dumps(header | {"more": 1}) + "\n")

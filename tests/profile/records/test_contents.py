@@ -2,10 +2,20 @@
 
 import pytest
 
-from tests.profile.examples import answered, dense, environment, failed, measurement, session, study
+from tests.profile.examples import (
+    answered,
+    counted,
+    dense,
+    environment,
+    failed,
+    measurement,
+    rounds_of,
+    session,
+    study,
+)
 from trio_profile.errors import StoreError
 from trio_profile.records.contents import Contents
-from trio_profile.records.schema import TimingLine
+from trio_profile.records.schema import Measurement
 
 
 @pytest.fixture
@@ -17,19 +27,20 @@ def contents() -> Contents:
 
 def refused(contents: Contents, record) -> str:
     """Why a record is refused. Nothing is added."""
-    before = (list(contents.sessions), contents.dense, dict(contents.cells))
+    before = (list(contents.sessions), contents.dense, dict(contents.cells), list(contents.rounds))
     with pytest.raises(StoreError) as caught:
         contents.add(record)
-    assert (contents.sessions, contents.dense, contents.cells) == before
+    assert (contents.sessions, contents.dense, contents.cells, contents.rounds) == before
     return str(caught.value)
 
 
+def prefills(cell: Measurement) -> list[float]:
+    return [pair.pruned.prefill_ms for pair in cell.pairs]
+
+
 def test_a_record_of_an_unknown_session_is_refused(contents):
-    for record in (dense(), measurement(), failed()):
+    for record in (dense(), measurement(), failed(), rounds_of(measurement())[0]):
         assert "'other' is no session of this file" in refused(contents, record.model_copy(update={"session": "other"}))
-    cell = measurement()
-    timings = (cell.timings[0].model_copy(update={"session": "other"}),)
-    assert "'other' is no session" in refused(contents, cell.model_copy(update={"timings": timings}))
 
 
 def test_a_session_has_a_name_of_its_own_and_the_same_kind_of_machine(contents):
@@ -38,11 +49,25 @@ def test_a_session_has_a_name_of_its_own_and_the_same_kind_of_machine(contents):
     assert "ran on another kind of machine" in refused(contents, other)
 
 
-def test_times_of_a_cell_that_was_not_counted_are_refused(contents):
-    times = TimingLine(cell=measurement().cell, **dict(measurement().timings[0]))
-    assert refused(contents, times) == "timing.cell: trio at 0.11 was not counted"
+def test_rounds_of_a_cell_that_was_not_counted_are_refused(contents):
+    (first, *_) = rounds_of(measurement())
+    says = f"round.runs: cell {measurement().cell.id!r} was not counted"
+    assert refused(contents, first) == says
     contents.add(failed())
-    assert "was not counted" in refused(contents, times)
+    assert refused(contents, first) == says
+
+
+def test_a_cell_is_done_once_a_round_of_it_counts(contents):
+    cell = measurement(pairs=2)
+    contents.add(counted(cell))
+    assert contents.cells[cell.cell.id].status == "counted" and contents.measurements == []
+    warm_up, *rounds = rounds_of(cell)
+    contents.add(warm_up.model_copy(update={"phase": "warm-up"}))
+    contents.add(rounds[0].model_copy(update={"discarded": True}))
+    assert contents.measurements == []
+    contents.add(rounds[0])
+    [found] = contents.measurements
+    assert (found.status, found.discarded, prefills(found)) == ("done", 1, prefills(cell)[1:])
 
 
 def test_a_cell_that_ran_has_its_counts(contents):
@@ -56,31 +81,25 @@ def test_the_pruned_model_answers_the_questions_of_the_dense_model(contents):
     assert refused(contents, cell) == "measurement.fidelity.correct: 300 answers, and the dense model gave 299"
 
 
-def test_a_failure_keeps_the_times_of_earlier_sessions(contents):
-    contents.add(measurement())
+def test_a_failure_keeps_the_times_of_earlier_rounds(contents):
+    cell = measurement()
+    first, *rest = rounds_of(cell)
+    for record in (counted(cell), first, failed()):
+        contents.add(record)
+    [found] = contents.measurements
+    assert (found.status, found.reason, prefills(found)) == ("done", failed().reason, prefills(cell)[:1])
+    contents.add(rest[0])
+    [found] = contents.measurements
+    assert (found.status, found.reason, prefills(found)) == ("done", None, prefills(cell)[:2])
+
+
+def test_a_cell_that_failed_before_its_first_round_has_failed(contents):
+    contents.add(counted(measurement()))
     contents.add(failed())
-    [cell] = contents.measurements
-    assert cell.status == "done" and cell.timings and cell.reason
+    [found] = contents.measurements
+    assert (found.status, found.reason) == ("failed", failed().reason) and found.counted is not None
 
 
 def test_a_store_without_a_session_says_that_nothing_was_measured():
     with pytest.raises(StoreError, match="nothing was measured: run the same command again"):
         _ = Contents(study()).environment
-
-
-def test_times_of_a_session_are_added_once(contents):
-    cell = measurement()
-    contents.add(cell)
-    times = TimingLine(cell=cell.cell, **dict(cell.timings[0]))
-    assert refused(contents, times) == f"timing.session: {cell.timings[0].session!r} has times of this cell already"
-    with pytest.raises(ValueError, match="a session has times of this cell twice"):
-        cell.model_validate({**dict(cell), "timings": cell.timings * 2})
-
-
-def test_a_field_that_an_old_session_lacks_is_not_compared():
-    found = Contents(study())
-    found.add(session(id="old", environment=environment(wait_policy="", allocator="")))
-    found.add(session(id="passive", environment=environment(wait_policy="passive")))
-    assert "another kind of machine" in refused(
-        found, session(id="active", environment=environment(wait_policy="active"))
-    )

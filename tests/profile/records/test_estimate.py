@@ -25,13 +25,13 @@ def test_every_class_says_its_unit_and_reads_back_what_it_writes(cls):
 
 
 def test_a_median_and_a_share_keep_their_names_in_json():
-    median = Milliseconds(value=12.0, ci95=(11.0, 13.0), samples=9, stopped="plateau")
+    median = Milliseconds(value=12.0, ci95=(11.0, 13.0), samples=9, stopped="budget")
     assert json.loads(median.model_dump_json()) == {
         "median": 12.0,
         "ci95": [11.0, 13.0],
         "samples": 9,
         "sessions": 1,
-        "stopped": "plateau",
+        "stopped": "budget",
     }
     assert set(Share(value=0.5, ci95=(0, 1), samples=2).model_dump()) == {"share", "ci95", "samples"}
     assert set(Correlation(value=0.5, ci95=(0, 1), samples=2).model_dump()) == {"value", "ci95", "samples"}

@@ -4,15 +4,34 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from shutil import copy, rmtree
+from shutil import rmtree
 
 import pytest
 
-from tests.profile.examples import dense, environment, failed, measurement, session, study
+from tests.profile.examples import counted, dense, environment, failed, measurement, rounds_of, session, study
 from trio_profile.errors import StoreError
 from trio_profile.records.record import VERSION
-from trio_profile.records.schema import Measurement, Study, TimingLine
+from trio_profile.records.schema import Measurement, Study, Timing
 from trio_profile.records.store import Store, to_toml
+from trio_profile.records.timing import timings_of
+
+
+def timings(retention: float) -> tuple[Timing, ...]:
+    """The times of a cell as a store holds them."""
+    name = cell(retention).cell.id
+    return timings_of(rounds_of(cell(retention)))[name]
+
+
+def cell(retention: float) -> Measurement:
+    """A cell of two rounds of prefills and one of generations."""
+    return measurement("trio", retention, pairs=2)
+
+
+def fill(store: Store, *cells: Measurement) -> None:
+    """Write the counts of each cell and its rounds."""
+    for one in cells:
+        for record in (counted(one), *rounds_of(one)):
+            store.append(record)
 
 
 @pytest.fixture
@@ -20,8 +39,7 @@ def filled(tmp_path):
     store = Store(tmp_path / "out")
     store.open(study(), session())
     store.append(dense())
-    for retention in (0.11, 0.22, 0.33):
-        store.append(measurement("trio", retention))
+    fill(store, cell(0.11), cell(0.22), cell(0.33))
     return store
 
 
@@ -30,7 +48,10 @@ def test_what_was_written_is_read(filled):
     assert contents.study == study()
     assert contents.environment == environment()
     assert contents.dense == dense()
-    assert contents.measurements == [measurement("trio", r) for r in (0.11, 0.22, 0.33)]
+    assert contents.rounds == rounds_of(cell(0.11), cell(0.22), cell(0.33))
+    # The rounds have the id of the cell, and its pairs have it too.
+    assert [one.timings for one in contents.measurements] == [timings(r) for r in (0.11, 0.22, 0.33)]
+    assert [counted(one) for one in contents.measurements] == [counted(cell(r)) for r in (0.11, 0.22, 0.33)]
     assert contents.dropped == []
 
 
@@ -46,18 +67,17 @@ def test_a_kill_loses_at_most_the_last_line(filled, cut):
     data = filled.path.read_bytes()
     filled.path.write_bytes(data[:-cut])
     contents = filled.read()
-    whole = 3 if cut == 1 else 2  # the newline alone is no loss
-    assert len(contents.measurements) == whole
-    assert len(contents.dropped) == 3 - whole
+    whole = 9 if cut == 1 else 8  # the newline alone is no loss
+    assert (len(contents.rounds), len(contents.dropped)) == (whole, 9 - whole)
     filled.open(study(), session(id="second"))
-    filled.append(measurement("trio", 0.44))
-    assert [m.cell.retention for m in filled.read().measurements][-1] == 0.44
-    assert len(filled.read().measurements) == whole + 1
+    fill(filled, cell(0.44))
+    assert [m.cell.retention for m in filled.read().measurements] == [0.11, 0.22, 0.33, 0.44]
+    assert len(filled.read().rounds) == whole + 3
 
 
 def test_every_truncation_is_read_or_refused_in_one_line(filled):
     data = filled.path.read_bytes()
-    for length in range(0, len(data), 97):
+    for length in range(0, len(data), 197):
         filled.path.write_bytes(data[:length])
         try:
             filled.read()
@@ -70,8 +90,9 @@ def test_a_damaged_line_in_the_middle_is_dropped_and_said(filled):
     lines[3] = b'{"record": "measurement", "cell": 5}\n'
     filled.path.write_bytes(b"".join(lines))
     contents = filled.read()
-    assert len(contents.measurements) == 2
+    assert [one.cell.retention for one in contents.measurements] == [0.22, 0.33]
     assert contents.dropped[0].startswith("line 4 dropped: measurement.cell")
+    assert len(contents.dropped) == 4  # the rounds of this cell have no counts
 
 
 @pytest.mark.parametrize(
@@ -82,8 +103,9 @@ def test_a_damaged_line_in_the_middle_is_dropped_and_said(filled):
         (b"[1, 2]\n", "not a record"),
         (b'{"record": ["header"]}\n', "not a record"),
         (b'{"hello": "world"}\n', "not a record"),
-        (b'{"record": "header", "format": "other", "version": 1}\n', "header.format"),
+        (b'{"record": "header", "format": "other", "version": 2}\n', "header.format"),
         (b'{"record": "header", "format": "trio-profile", "version": 99}\n', "newer"),
+        (b'{"record": "header", "format": "trio-profile", "version": "1.3"}\n', "older than .*: measure again"),
     ],
 )
 def test_a_foreign_file_is_refused_by_name(tmp_path, content, says):
@@ -118,17 +140,24 @@ def test_a_file_in_place_of_the_directory_is_refused_in_one_line(tmp_path):
         Store(tmp_path / "out").open(study(), session())
 
 
+def test_a_study_may_be_measured_longer_but_is_the_same_study(filled):
+    for longer in (study(seconds=90), study(seconds=90, precision=0.01), study(processes=3)):
+        assert filled.open(longer, session(id=f"{longer.seconds}{longer.processes}{longer.precision}")).rounds
+        assert filled.read().study == longer and filled.read().dropped == []
+        assert (filled.directory / "study.toml").read_text() == to_toml(longer)
+    assert len(filled.read().measurements) == 3
+
+
 def test_a_later_success_takes_the_place_of_a_failure(filled):
-    cell = measurement("trio", 0.5).cell
-    filled.append(Measurement(cell=cell, status="failed", reason="out of memory"))
-    filled.append(measurement("trio", 0.5))
-    found = [m for m in filled.read().measurements if m.cell == cell]
-    assert [m.status for m in found] == ["done"]
+    filled.append(failed("trio", 0.5))
+    fill(filled, cell(0.5))
+    found = [m for m in filled.read().measurements if m.cell == cell(0.5).cell]
+    assert [(m.status, m.reason) for m in found] == [("done", None)]
 
 
 def test_one_record_is_one_line(filled):
     for line in filled.path.read_text().splitlines():
-        assert json.loads(line)["record"] in ("header", "session", "dense", "measurement")
+        assert json.loads(line)["record"] in ("header", "session", "dense", "measurement", "round")
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------
@@ -147,101 +176,54 @@ def test_every_record_names_the_session_that_wrote_it(tmp_path):
 
 def test_two_sessions_of_a_cell_are_timed_apart(filled):
     filled.open(study(), session(id="second"))
-    cell = filled.read().measurements[0]
-    timing = cell.timings[0].model_copy(update={"session": "second"})
-    filled.append(TimingLine(cell=cell.cell, **dict(timing)))
-    found = filled.read()
-    assert [one.session for one in found.measurements[0].timings] == ["4c1f09aa", "second"]
-    assert len(found.measurements[0].pairs) == 2 * len(cell.pairs)
+    for record in rounds_of(cell(0.11)):
+        filled.append(record.model_copy(update={"session": ""}))  # it gets the one that writes
+    found = filled.read().measurements[0]
+    assert [one.session for one in found.timings] == ["4c1f09aa", "second"]
+    assert len(found.pairs) == 4
 
 
 # --- versions --------------------------------------------------------------------------------------------------------
-
-PUBLISHED = Path(__file__).parents[1] / "data"
-"""By version of the format: a study of each kind, as that version wrote it."""
-
-
-def test_a_store_of_version_1_is_read_whole():
-    contents = Store(PUBLISHED / "version-1" / "sweep").read()
-    assert contents.dropped == []
-    assert contents.version == 1
-    assert [one.id for one in contents.sessions] == [""]
-    [cell] = contents.measurements
-    assert cell.status == "done" and cell.timings[0].session == "" and len(cell.pairs) >= 6
-    assert contents.environment.commit == "de2341e"
-
-
-def test_a_store_of_version_1_goes_on_under_a_header_of_this_version(tmp_path):
-    copy(PUBLISHED / "version-1" / "sweep" / "measurements.jsonl", tmp_path)
-    store = Store(tmp_path)
-    old = store.read()
-    for name in ("second", "third"):
-        store.open(old.study, session(id=name, environment=old.environment))
-    found = store.read()
-    assert (found.version, found.dropped) == (VERSION, [])
-    assert [one.id for one in found.sessions] == ["", "second", "third"]
-    assert found.measurements == old.measurements
-    headers = [line for line in store.path.read_text().splitlines() if line.startswith('{"record":"header"')]
-    assert len(headers) == 2
 
 
 def newer(directory, version):
     """A store that a later version wrote: a further field in every record at every depth, and a further record."""
     store = Store(directory)
     store.open(study(), session())
-    for record in (dense(), measurement("trio", 0.11), failed("trio", 0.22)):
-        store.append(record)
+    store.append(dense())
+    fill(store, cell(0.11))
+    store.append(failed("trio", 0.22))
     lines = [json.loads(line) for line in store.path.read_text().splitlines()]
     lines[0]["version"] = version
     for line in lines:
         line["further"] = {"a": [1]}
     lines[1]["environment"]["further"] = "x"
-    lines[3]["timings"][0]["pairs"][0]["further"] = 2.5
+    lines[4]["runs"][0]["further"] = 2.5
     lines.insert(2, {"record": "worker", "id": 3})
     store.path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return store
 
 
 def test_further_fields_and_records_of_a_newer_minor_version_are_ignored(tmp_path):
-    contents = newer(tmp_path, "1.99").read()
+    contents = newer(tmp_path, "2.99").read()
     assert contents.dropped == []
     assert contents.dense == dense()
     assert [cell.status for cell in contents.measurements] == ["done", "failed"]
 
 
 def test_a_store_of_a_newer_minor_version_is_read_but_not_continued(tmp_path):
-    store = newer(tmp_path, "1.99")
+    store = newer(tmp_path, "2.99")
     before = store.path.read_bytes()
     with pytest.raises(
-        StoreError, match=r"newer format 1\.99, which can only be read: upgrade trio-profile, or choose"
+        StoreError, match=r"newer format 2\.99, which can only be read: upgrade trio-profile, or choose"
     ):
         store.open(study(), session(id="second"))
     assert store.path.read_bytes() == before
 
 
-def test_an_old_store_is_continued_although_its_wait_policy_is_not_known(tmp_path):
-    old = environment(wait_policy="", allocator="")
-    store = Store(tmp_path)
-    store.open(study(), session(environment=old))
-    passive = environment(wait_policy="passive")
-    assert len(store.open(study(), session(id="second", environment=passive)).sessions) == 2
-    assert store.read().dropped == []
-    with pytest.raises(StoreError, match=r"another environment: wait_policy \('passive' there"):
-        store.require(study(), environment(wait_policy="active"))
-
-
-def test_times_without_a_session_get_the_one_that_writes(tmp_path):
-    store = Store(tmp_path)
-    store.open(study(), session(id="first"))
-    cell = measurement().model_copy(update={"session": "first", "status": "counted", "timings": ()})
-    store.append(cell)
-    store.append(TimingLine(cell=cell.cell, **{**dict(measurement().timings[0]), "session": ""}))
-    assert [one.session for one in store.read().measurements[0].timings] == ["first"]
-
-
 def test_a_newer_major_version_is_refused(tmp_path):
-    with pytest.raises(StoreError, match=rf"line 1: format version 2\.0 is newer than {VERSION}: upgrade trio-profile"):
-        newer(tmp_path, "2.0").read()
+    with pytest.raises(StoreError, match=rf"line 1: format version 3\.0 is newer than {VERSION}: upgrade trio-profile"):
+        newer(tmp_path, "3.0").read()
 
 
 def test_further_fields_of_this_version_are_a_mistake(tmp_path):
@@ -253,7 +235,7 @@ def test_two_studies_in_one_file_are_refused(filled, tmp_path):
     other = Store(tmp_path / "other")
     other.open(study(seed=1), session())
     filled.path.write_bytes(filled.path.read_bytes() + other.path.read_bytes())
-    with pytest.raises(StoreError, match="line 7: a second study begins here, and one file holds one study"):
+    with pytest.raises(StoreError, match="line 16: a second study begins here, and one file holds one study"):
         filled.read()
 
 
@@ -271,9 +253,9 @@ def test_a_full_disk_is_one_line_and_the_same_study_goes_on_afterwards(filled, m
         with pytest.raises(
             StoreError, match="No space left on device; free some space, then run the same command again"
         ):
-            filled.append(measurement("trio", 0.44))
+            filled.append(counted(cell(0.44)))
     assert filled.path.read_bytes() == before
-    filled.append(measurement("trio", 0.44))
+    fill(filled, cell(0.44))
     assert len(filled.read().measurements) == 4
     assert filled.read().dropped == []
 

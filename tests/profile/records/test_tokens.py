@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.profile.examples import measurement, session, study
+from tests.profile.examples import counted, measurement, session, study
 from trio_profile.records.lines import LineReader
 from trio_profile.records.schema import KeptTokens, Measurement, Picture, StageTokens, TokenGrid
 from trio_profile.records.store import Store
@@ -50,7 +50,7 @@ def test_kept_numbers_come_back(sizes):
 def test_a_line_is_text_and_comes_back():
     stage = StageTokens.of(0, 300, range(7), np.linspace(-1, 1, 300), merges=True, merged_into=[-1] * 300)
     kept = KeptTokens(visual_tokens=300, stages=(stage,))
-    one = measurement().model_copy(update={"kept": kept})
+    one = counted(measurement()).model_copy(update={"kept": kept})
     line = one.model_dump_json(exclude_none=True)
     assert isinstance(json.loads(line)["kept"]["stages"][0]["scores"], str)
     assert Measurement.model_validate_json(line) == one

@@ -4,12 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.profile.examples import dense, environment, measurement, study
+from tests.profile import examples
+from tests.profile.examples import dense, environment, study
 from trio_profile.errors import StoreError
 from trio_profile.records.contents import Contents
 from trio_profile.records.leases import LEASES, Leases
 from trio_profile.records.run import DENSE, Run
-from trio_profile.records.schema import Measurement, Session, TimingLine
+from trio_profile.records.schema import Measurement, Round, Session
 from trio_profile.records.store import Store
 from trio_profile.records.workers import FIRST, WorkerFile, agree, first_session, worker_file, worker_files
 
@@ -17,13 +18,13 @@ ASKED = study(retentions=(0.11, 0.33))
 
 
 def counted(retention: float) -> Measurement:
-    return measurement(retention=retention).model_copy(update={"status": "counted", "timings": (), "session": ""})
+    return examples.counted(examples.measurement(retention=retention)).model_copy(update={"session": ""})
 
 
-def timing(retention: float, session: str) -> TimingLine:
-    (found,) = measurement(retention=retention).timings
-    cell = counted(retention).cell
-    return TimingLine(**{**dict(found), "cell": cell, "session": session})
+def times(retention: float) -> list[Round]:
+    """Two rounds of a cell, in the session that writes them."""
+    cell = examples.measurement(retention=retention, pairs=1)
+    return [one.model_copy(update={"session": ""}) for one in examples.rounds_of(cell)]
 
 
 class Worker:
@@ -52,27 +53,27 @@ def two(tmp_path):
     """Two workers have shared the counts; the second began its file first."""
     second, first = Worker(tmp_path, "b"), Worker(tmp_path, "a")
     first.keep(DENSE, 0, dense().model_copy(update={"session": ""}))
-    first.keep("at-0.11", 0, counted(0.11))
-    second.keep("at-0.33", 0, counted(0.33))
+    first.keep("cells-1", 0, counted(0.11))
+    second.keep("cells-2", 0, counted(0.33))
     return first, second
 
 
 def test_the_files_are_one_store(tmp_path, two):
     first, second = two
-    second.keep("at-0.11", 1, timing(0.11, "s-b"))
-    first.keep("at-0.33", 1, timing(0.33, "s-a"))
-    first.keep("at-0.11", 2, timing(0.11, "s-a"))
+    second.keep("cells-1", 1, *times(0.11))
+    first.keep("cells-2", 1, *times(0.33))
+    first.keep("cells-1", 2, *times(0.11))
     found = read(tmp_path)
     assert found.dropped == []
     assert found.dense is not None
     assert {cell.cell.retention: len(cell.timings) for cell in found.cells.values()} == {0.11: 2, 0.33: 1}
     assert runs(found) == [
         "dense.0 a 1",
-        "at-0.11.0 a 1",
-        "at-0.33.0 b 1",
-        "at-0.11.1 b 1",
-        "at-0.33.1 a 1",
-        "at-0.11.2 a 1",
+        "cells-1.0 a 1",
+        "cells-2.0 b 1",
+        "cells-1.1 b 1",
+        "cells-2.1 a 1",
+        "cells-1.2 a 1",
     ]
     assert {session.id for session in found.sessions} == {"s-a", "s-b"}
     assert Store(tmp_path).exists()
@@ -81,29 +82,29 @@ def test_the_files_are_one_store(tmp_path, two):
 def test_a_run_that_two_workers_measured_counts_once(tmp_path, two):
     """The first attempt was taken for dead, and yet it ended."""
     first, second = two
-    second.keep("at-0.11", 1, timing(0.11, "s-b"), attempt=2)
-    first.keep("at-0.11", 1, timing(0.11, "s-a"), attempt=1)
+    second.keep("cells-1", 1, *times(0.11), attempt=2)
+    first.keep("cells-1", 1, *times(0.11), attempt=1)
     found = read(tmp_path)
     (kept,) = found.cells[counted(0.11).cell.id].timings
     assert kept.session == "s-a"
-    assert "at-0.11.1 a 1" in runs(found)
-    assert "at-0.11.1 b 2" not in runs(found)
+    assert "cells-1.1 a 1" in runs(found)
+    assert "cells-1.1 b 2" not in runs(found)
 
 
 def test_a_measured_run_counts_more_than_one_that_was_given_up(tmp_path, two):
     first, second = two
     failed = counted(0.11).model_copy(update={"status": "failed", "reason": "given up"})
-    first.keep("at-0.11", 1, failed, attempt=4, failed="given up")
+    first.keep("cells-1", 1, failed, attempt=4, failed="given up")
     assert read(tmp_path).cells[failed.cell.id].status == "failed"
-    second.keep("at-0.11", 1, timing(0.11, "s-b"), attempt=5)
+    second.keep("cells-1", 1, *times(0.11), attempt=5)
     assert read(tmp_path).cells[failed.cell.id].status == "done"
 
 
 def test_a_run_that_was_given_up_hides_no_times(tmp_path, two):
     first, second = two
     failed = counted(0.11).model_copy(update={"status": "failed", "reason": "given up"})
-    first.keep("at-0.11", 1, failed, attempt=4, failed="given up")
-    second.keep("at-0.11", 2, timing(0.11, "s-b"))
+    first.keep("cells-1", 1, failed, attempt=4, failed="given up")
+    second.keep("cells-1", 2, *times(0.11))
     cell = read(tmp_path).cells[failed.cell.id]
     assert (cell.status, cell.reason, len(cell.timings)) == ("done", "given up", 1)
 
@@ -113,7 +114,7 @@ def test_a_cell_that_failed_in_one_process_keeps_the_times_of_the_others(tmp_pat
     first, _ = two
     failed = counted(0.11).model_copy(update={"status": "failed", "reason": "out of memory"})
     for number in (1, 2):
-        first.keep("at-0.11", number, failed if number == failing else timing(0.11, "s-a"))
+        first.keep("cells-1", number, *([failed] if number == failing else times(0.11)))
     found = read(tmp_path)
     cell = found.cells[failed.cell.id]
     assert (found.dropped, cell.status, cell.reason, len(cell.timings)) == ([], "done", "out of memory", 1)
@@ -122,10 +123,10 @@ def test_a_cell_that_failed_in_one_process_keeps_the_times_of_the_others(tmp_pat
 def test_what_was_measured_again_replaces_the_earlier_end(tmp_path, two):
     first, second = two
     failed = counted(0.11).model_copy(update={"status": "failed", "reason": "out of memory"})
-    first.keep("at-0.11", 1, failed)
-    Leases(tmp_path, "b").retry("at-0.11.1", 1)
+    first.keep("cells-1", 1, failed)
+    Leases(tmp_path, "b").retry("cells-1.1", 1)
     assert read(tmp_path).cells[failed.cell.id].status == "failed"  # until it is measured again
-    second.keep("at-0.11", 1, timing(0.11, "s-b"), attempt=2)
+    second.keep("cells-1", 1, *times(0.11), attempt=2)
     cell = read(tmp_path).cells[failed.cell.id]
     assert (cell.status, cell.reason) == ("done", None)
 
@@ -134,27 +135,27 @@ def test_what_was_measured_again_replaces_the_earlier_end(tmp_path, two):
 def test_a_run_that_was_cut_off_does_not_count(tmp_path, two, share):
     _, second = two
     whole = second.file.path.read_bytes()
-    second.keep("at-0.11", 1, timing(0.11, "s-b"))
+    second.keep("cells-1", 1, *times(0.11))
     longer = second.file.path.read_bytes()
     second.file.path.write_bytes(longer[: len(whole) + round(share * (len(longer) - len(whole)))])
     assert all(not cell.timings for cell in read(tmp_path).cells.values())
     again = Worker(tmp_path, "c")
-    again.keep("at-0.11", 1, timing(0.11, "s-c"), attempt=2)
+    again.keep("cells-1", 1, *times(0.11), attempt=2)
     assert len(read(tmp_path).cells[counted(0.11).cell.id].timings) == 1
     # The same worker goes on after the cut line.
     second.file.open(ASKED, Session(id="s-later", environment=environment()))
-    run = Run(block="at-0.33", number=1, attempt=1, worker="b", session="s-later")
-    second.file.append([timing(0.33, "s-later")], run)
+    run = Run(block="cells-2", number=1, attempt=1, worker="b", session="s-later")
+    second.file.append([*(line.model_copy(update={"session": "s-later"}) for line in times(0.33))], run)
     assert len(read(tmp_path).cells[counted(0.33).cell.id].timings) == 1
 
 
 def test_unlike_machines_are_not_pooled(tmp_path, two):
     stranger = Worker(tmp_path, "z", device_name="another GPU")
-    stranger.keep("at-0.11", 1, timing(0.11, "s-z"))
+    stranger.keep("cells-1", 1, *times(0.11))
     found = read(tmp_path)
     assert all(not cell.timings for cell in found.cells.values())
     assert any("another kind of machine" in text for text in found.dropped)
-    assert "at-0.11.1 z 1" not in runs(found)
+    assert "cells-1.1 z 1" not in runs(found)
 
 
 def test_of_sessions_that_begin_together_one_is_the_first(tmp_path):

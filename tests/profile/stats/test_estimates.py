@@ -1,32 +1,38 @@
 import numpy as np
 import pytest
 
-from trio_profile.records.estimate import Accuracy, MeasuredShare, Milliseconds, Ratio
-from trio_profile.stats.estimates import difference_between, median_of, ratio_of
-from trio_profile.stats.intervals import ratio_interval, share_interval
-
-VALUES = tuple(np.random.default_rng(0).lognormal(0, 0.1, 15).tolist())
-
-
-def test_a_median_has_the_interval_of_its_session():
-    found = median_of(Milliseconds, [VALUES], "converged")
-    assert isinstance(found, Milliseconds)
-    assert (found.value, found.ci95) == (sorted(VALUES)[7], ratio_interval([VALUES]))
-    assert (found.samples, found.sessions, found.stopped) == (15, 1, "converged")
+from trio_profile.errors import MeasurementError
+from trio_profile.records.estimate import Accuracy, Milliseconds, Ratio
+from trio_profile.stats.estimates import difference_between, median_of, quotient_of, ratio_of
+from trio_profile.stats.intervals import share_interval
+from trio_profile.stats.two_way import centre_of
 
 
-def test_the_median_of_several_sessions_is_the_geometric_mean_of_their_medians():
+def test_the_median_of_several_processes_is_the_geometric_mean_of_their_medians():
     groups = [[1.0, 2.0, 9.0], [8.0, 8.0], [4.0]]
     found = ratio_of(groups, "budget")
-    assert isinstance(found, Ratio)
-    assert found.value == pytest.approx(4.0) and found.ci95 == ratio_interval(groups)
-    assert found.value**2 == pytest.approx(found.ci95[0] * found.ci95[1])
+    assert isinstance(found, Ratio) and found.value == pytest.approx(4.0)
+    assert found.ci95 == centre_of(groups).interval() and found.value**2 == pytest.approx(np.prod(found.ci95))
+    assert (found.samples, found.sessions, found.stopped) == (6, 3, "budget")
+
+
+def test_a_time_of_zero_has_no_logarithm_so_all_samples_have_one_median():
+    found = median_of(Milliseconds, [[0.0, 0.2], [0.3, 0.1], [0.4, 0.5]], "converged")
+    assert (found.value, found.ci95) == (pytest.approx(0.25), (0.0, 0.5))
     assert (found.samples, found.sessions) == (6, 3)
+    for groups in ([], [[1.0], []], [[1.0, float("nan")]]):
+        with pytest.raises(MeasurementError, match="measure again"):
+            median_of(Milliseconds, groups, "budget")
 
 
-def test_medians_that_are_not_positive_have_an_arithmetic_mean():
-    found = median_of(MeasuredShare, [[0.2], [-0.1], [0.2]], "budget")
-    assert found.value == pytest.approx(0.1) and sum(found.ci95) / 2 == pytest.approx(0.1)
+def test_the_quotient_of_two_ratios_adds_their_distances_in_quadrature():
+    base, new = (
+        Ratio(value=value, ci95=(value / wide, value * wide), samples=n, sessions=n, stopped="budget")
+        for value, wide, n in ((2.0, np.exp(0.03), 8), (3.0, np.exp(0.04), 6))
+    )
+    found = quotient_of(new, base)
+    assert (found.value, found.samples, found.sessions) == (1.5, 6, 6)
+    assert found.ci95 == pytest.approx((1.5 * np.exp(-0.05), 1.5 * np.exp(0.05)))
 
 
 def test_the_difference_of_two_shares_is_newcombes():

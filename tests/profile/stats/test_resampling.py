@@ -5,9 +5,6 @@ import pytest
 
 from trio_profile.stats.resampling import (
     are_alone,
-    autocorrelation,
-    block_length,
-    block_spread,
     cluster_spread,
     draws,
     percentile_interval,
@@ -53,26 +50,8 @@ def test_clusters_of_one_sample_are_drawn_as_single_samples():
     assert np.array_equal(draws(3, 50, clusters=(3, 1, 2)), draws(3, 50))
 
 
-@pytest.mark.parametrize("block", [1, 3, 5])
-def test_the_spread_over_blocks_is_that_of_many_draws(block: int):
-    values = np.random.default_rng(0).normal(size=30)
-    starts = np.random.default_rng(1).integers(30, size=(20_000, 30 // block))
-    sums = values[(starts[:, :, None] + np.arange(block)) % 30].sum(axis=(1, 2))
-    assert block_spread(values, block) == pytest.approx(sums.std(), rel=0.02)
-
-
 def test_the_spread_over_clusters_is_the_one_worked_out_by_hand():
     values = np.array([1.0, 1.0, 0.0, 0.0])
     assert cluster_spread(values, ()) == pytest.approx(1.0)
     assert cluster_spread(values, (4, 4, 9, 9)) == pytest.approx(np.sqrt(2))
     assert cluster_spread(values, (4, 9, 4, 9)) == pytest.approx(0.0)
-
-
-def test_autocorrelation_lengthens_blocks():
-    draw = np.random.default_rng(2)
-    sticky = np.repeat(draw.normal(1, 0.01, 15), 4)
-    shuffled = draw.permutation(sticky)
-    assert autocorrelation(sticky) > 0.6 > 0.3 > abs(autocorrelation(shuffled))
-    assert autocorrelation([2.0, 2.0, 2.0]) == 0
-    assert block_length(sticky) >= 5 > block_length(shuffled)
-    assert block_length([1.0, 2.0] * 20) == 1

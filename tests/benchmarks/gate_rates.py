@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tests import noise
 from trio_profile.gate.verdict import MAX_RATIO, Verdict, settle
 from trio_profile.records.schema import Record
-from trio_profile.stats import noise
 
 SLOWER = 1.05
 PRECISION = 0.01

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from trio_profile.stats.noise import MODELS, SESSION_SPREAD, pairs, session_factors, sessions
+from tests.noise import MODELS, SESSION_SPREAD, pairs, session_factors, sessions
 
 
 @pytest.mark.parametrize("model", MODELS)
