@@ -11,17 +11,12 @@ from tests.profile.family_checkpoints import Saved, save_family
 from trio_profile.inputs import environment
 from trio_profile.inputs.workload import Workload, build
 from trio_profile.records.schema import Study
-from trio_profile.studies import sessions
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_process() -> Iterator[None]:
-    """Studies run in this process unless they ask for more: another process takes seconds, and hides from tests.
-
-    The other processes' share of the CPUs is read over two ticks.
-    """
+def short_look_at_the_cpus() -> Iterator[None]:
+    """The other processes' share of the CPUs is read over two ticks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sessions, "PROCESSES", 1)
         patch.setattr(environment, "_BUSY_SECONDS", 0.02)
         yield
 
@@ -52,15 +47,15 @@ def photograph() -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_study(checkpoint: Path, photograph: Path) -> Study:
-    """A study of the checkpoint that takes a second or two."""
+    """A study of the checkpoint in this process: another one takes seconds, and hides from tests what it does."""
     return Study(
         model=str(checkpoint),
         image=str(photograph),
         prompt="What is this?",
         retentions=(0.4, 0.8),
         new_tokens=3,
-        cell_seconds=0.05,
-        precision=0.5,
+        seconds=0.1,
+        processes=1,
     )
 
 

@@ -345,18 +345,18 @@ def theory_document(names: Sequence[str] = ("",) * 10, tokens: int = 20) -> Theo
 def swept(
     *, factor: float = 1.0, processes: int = 4, retentions=(0.11, 0.55), seed: int = 0, **fields
 ) -> SweepDocument:
-    """A sweep in several processes. factor: how many times as long the pruned prefill takes."""
+    """A sweep in several processes. factor: how many times as long the pruned runs take."""
     asked = examples.study(retentions=retentions, **fields)
     cells = []
     for retention in retentions:
         timings = []
         for number in range(processes):
-            one = examples.measurement(retention=retention, pairs=12, seed=10 * seed + number)
-            pairs = [pair.model_copy(update={"prefill_ms": factor * pair.prefill_ms}) for pair in one.pairs]
-            timings.append(one.timings[0].model_copy(update={"session": f"{number}", "pairs": tuple(pairs)}))
+            one = examples.slowed(examples.measurement(retention=retention, pairs=12, seed=10 * seed + number), factor)
+            timings.append(one.timings[0].model_copy(update={"session": f"{number}"}))
         cells.append(examples.measurement(retention=retention).model_copy(update={"timings": tuple(timings)}))
     sessions = [examples.session(id=f"{number}", environment=examples.environment()) for number in range(processes)]
-    return summarise(asked, examples.environment(), examples.dense(), cells, sessions=sessions)
+    rounds = examples.rounds_of(*cells)
+    return summarise(asked, examples.environment(), examples.dense(), cells, sessions=sessions, rounds=rounds)
 
 
 # --- tokens of the usual size ----------------------------------------------------------------------------------------
@@ -468,22 +468,24 @@ def endpoints_document() -> EndpointsDocument:
 
 
 def keep(directory: Path, study: Study, cells: Iterable[Measurement], *, where: Environment | None = None) -> Store:
-    """Keep cells as a sweep would, in the sessions that they name. where: the machine of all sessions."""
+    """Keep cells as a sweep would, with their rounds, in the sessions that they name. where: their machine."""
     store, cells = Store(directory), list(cells)
     named = [timing.session for cell in cells for timing in cell.timings]
     for name in dict.fromkeys([examples.SESSION, *named]):
         store.open(study, examples.session(id=name, environment=where or examples.environment()))
-    for record in (examples.dense(), *cells):
+    timed = [cell for cell in cells if cell.status == "done"]
+    counted = [examples.counted(cell) if cell in timed else cell for cell in cells]
+    for record in (examples.dense(), *counted, *examples.rounds_of(*timed)):
         store.append(record)
     return store
 
 
 def _cells(kind: str, **fields) -> Callable[[Path], None]:
-    """Keeps a study that is measured cell by cell: two retentions, twelve pairs each."""
+    """Keeps a study that is measured cell by cell: two retentions, six rounds each."""
 
     def keep_cells(directory: Path) -> None:
         study = examples.study(verb=kind, retentions=(0.11, 0.55), **fields)
-        seen = [examples.measurement(cell.method, cell.retention, pairs=12) for cell in study.cells()]
+        seen = [examples.measurement(cell.method, cell.retention, pairs=6) for cell in study.cells()]
         pairs = zip(seen, study.cells(), strict=True)
         keep(directory, study, [one.model_copy(update={"cell": cell}) for one, cell in pairs])
 

@@ -10,7 +10,7 @@ The work is exact (the cost model at integer schedules); times are that work plu
 
 import io
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from zlib import crc32
 
 import numpy as np
@@ -30,14 +30,16 @@ from trio_profile.records.schema import (
     Pair,
     Picture,
     Retention,
+    Round,
     Session,
     Shape,
     StageTokens,
-    Stopped,
     Study,
+    Timed,
     Timing,
     TokenGrid,
 )
+from trio_profile.records.timing import TIMES
 
 LAYERS = {"fastv": (2,), "pyramiddrop": (8, 16, 24)}
 """Stages by method; all others have the paper's (1, 10, 15)."""
@@ -125,7 +127,6 @@ def measurement(
     noise: float = 0.015,
     selection_forwards: float = 2.0,
     pairs: int = 30,
-    stopped: Stopped = "converged",
     new_tokens: int = 8,
     gamma: float = 1.0,
     seed: int = 0,
@@ -133,8 +134,10 @@ def measurement(
 ) -> Measurement:
     """A finished cell.
 
-    overhead_ms: what the method's selections cost in time: 0 pays at nearly every retention, 60 at none. noise: the
-    relative spread of one run. selection_forwards: the selections' work, in forwards of the layers they look at.
+    overhead_ms: what the method's selections cost in time: 0 pays at nearly every retention, 60 at none.
+    noise: the relative spread of one run.
+    selection_forwards: the selections' work, in forwards of the layers they look at.
+    pairs: rounds of prefills. A third as many generations follow them.
     """
     sizes = sizes or shape()
     layers = LAYERS.get(method, (1, 10, 15))
@@ -170,32 +173,96 @@ def measurement(
         timings=(
             Timing(
                 session=SESSION,
-                warmups=3,
-                pairs=tuple(_pair(draw, share, overhead_ms, noise, new_tokens) for _ in range(pairs)),
-                stopped=stopped,
+                pairs=tuple(_pair(draw, share, overhead_ms, noise) for _ in range(pairs)),
+                generations=tuple(_pair(draw, share, overhead_ms, noise, new_tokens) for _ in range(-(-pairs // 3))),
             ),
         ),
     )
 
 
-def with_pairs(cell: Measurement, pairs: Sequence[Pair]) -> Measurement:
-    """The same cell with other pairs, all of its first session."""
-    return cell.model_copy(update={"timings": (cell.timings[0].model_copy(update={"pairs": tuple(pairs)}),)})
+def pair(dense_ms: float = 100.0, pruned_ms: float = 50.0, decode_ms: float | None = None, **fields) -> Pair:
+    """One cell beside the dense model.
+
+    decode_ms: how long a generation of both takes after the prefill; None for a prefill.
+    fields: further ones of the cell's run, or `clock_mhz`.
+    """
+    clock = {"clock_mhz": fields.pop("clock_mhz")} if "clock_mhz" in fields else {}
+    dense, pruned = (
+        {"prefill_ms": prefill} | ({} if decode_ms is None else {"total_ms": prefill + decode_ms, "ttft_ms": prefill})
+        for prefill in (dense_ms, pruned_ms)
+    )
+    return Pair(dense=Timed(**dense), pruned=Timed(**{**pruned, **fields}), **clock)
+
+
+def with_pairs(cell: Measurement, *sessions: Sequence[Pair]) -> Measurement:
+    """The same cell with other prefills, of one session or of several, and without generations."""
+    names = [SESSION, *map(str, range(1, len(sessions)))]
+    timings = [Timing(session=name, pairs=tuple(pairs)) for name, pairs in zip(names, sessions, strict=True)]
+    return cell.model_copy(update={"timings": tuple(timings)})
 
 
 def with_cpu_times(cell: Measurement, threads: int = 2) -> Measurement:
     """The same cell on a CPU: all threads work during the whole prefill."""
-    times = [
-        pair.model_copy(update={"cpu_ms": threads * pair.prefill_ms, "dense_cpu_ms": threads * pair.dense_prefill_ms})
-        for pair in cell.pairs
+    return _each_pair(
+        cell,
+        lambda pair: Pair(
+            dense=pair.dense.model_copy(update={"cpu_ms": threads * pair.dense.prefill_ms}),
+            pruned=pair.pruned.model_copy(update={"cpu_ms": threads * pair.pruned.prefill_ms}),
+        ),
+    )
+
+
+def slowed(cell: Measurement, factor: float) -> Measurement:
+    """The same cell, whose runs take a factor as long."""
+
+    def slower(pair: Pair) -> Pair:
+        times = {name: factor * time for name in TIMES if (time := getattr(pair.pruned, name)) is not None}
+        return pair.model_copy(update={"pruned": pair.pruned.model_copy(update=times)})
+
+    return _each_pair(cell, slower)
+
+
+def _each_pair(cell: Measurement, change: Callable[[Pair], Pair]) -> Measurement:
+    timings = [
+        timing.model_copy(
+            update={"pairs": tuple(map(change, timing.pairs)), "generations": tuple(map(change, timing.generations))}
+        )
+        for timing in cell.timings
     ]
-    return with_pairs(cell, times)
+    return cell.model_copy(update={"timings": tuple(timings)})
 
 
 def in_processes(cell: Measurement, count: int = 4) -> Measurement:
-    """The same cell, measured in several processes that saw the same times."""
-    timings = [cell.timings[0].model_copy(update={"session": str(number)}) for number in range(count)]
+    """The same cell, measured in several processes, whose speed-ups lie 0.4 % apart."""
+    timings = [
+        slowed(cell, 1 + 0.004 * (number - (count - 1) / 2)).timings[0].model_copy(update={"session": str(number)})
+        for number in range(count)
+    ]
     return cell.model_copy(update={"timings": tuple(timings)})
+
+
+def counted(cell: Measurement) -> Measurement:
+    """The same cell before it is timed, as a store has it."""
+    return cell.model_copy(update={"status": "counted", "timings": ()})
+
+
+def rounds_of(*cells: Measurement) -> list[Round]:
+    """The rounds with the times of these cells: one cell a round."""
+    return [
+        Round(
+            phase=phase,
+            runs=(pair.dense, pair.pruned.model_copy(update={"cell": cell.cell.id})),
+            seconds=0.5,
+            clock_mhz=pair.clock_mhz,
+            slowed_by=timing.slowed_by,
+            strangers=timing.strangers,
+            session=timing.session,
+        )
+        for cell in cells
+        for timing in cell.timings
+        for phase, pairs in (("prefill", timing.pairs), ("generation", timing.generations))
+        for pair in pairs
+    ]
 
 
 _PNG = io.BytesIO()
@@ -273,7 +340,8 @@ def document(
             measurement(cell.method, cell.retention, overhead_ms=3.5 + 2.5 * rank[cell.method], gamma=asked.gamma)
             for cell in asked.cells()
         ]
-    return summarise(asked, where or environment(), None if without_dense else unpruned or dense(), list(measurements))
+    whole = None if without_dense else unpruned or dense()
+    return summarise(asked, where or environment(), whole, list(measurements), rounds=rounds_of(*measurements))
 
 
 def schedule(retention: float, sizes: Shape, layers: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
@@ -297,18 +365,16 @@ def _tokens(scale: float, sizes: Shape, layers: tuple[int, ...]) -> tuple[tuple[
     return budgets, [n for n, length in zip((whole, *budgets), lengths, strict=True) for _ in range(length)]
 
 
-def _pair(draw: np.random.Generator, share: float, overhead_ms: float, noise: float, new_tokens: int) -> Pair:
+def _pair(draw: np.random.Generator, share: float, overhead_ms: float, noise: float, new_tokens: int = 0) -> Pair:
+    """A prefill, or a generation of some tokens. share: of the dense work that is left."""
     drift, jitter = 1 + noise * draw.standard_normal(), 1 + noise * draw.standard_normal(4)
-    dense_prefill = (_FIXED_MS + _WORK_MS) * drift * jitter[0]
-    prefill = (_FIXED_MS + _WORK_MS * share + overhead_ms) * drift * jitter[1]
-    decode = _DECODE_MS * (new_tokens - 1) * drift
-    return Pair(
-        dense_first=bool(draw.integers(2)),
-        dense_prefill_ms=dense_prefill,
-        dense_total_ms=dense_prefill + decode * jitter[2],
-        prefill_ms=prefill,
-        total_ms=prefill + decode * (0.94 + 0.06 * share) * jitter[3],
-    )
+    dense = {"prefill_ms": (_FIXED_MS + _WORK_MS) * drift * jitter[0]}
+    pruned = {"prefill_ms": (_FIXED_MS + _WORK_MS * share + overhead_ms) * drift * jitter[1]}
+    if new_tokens:
+        decode = _DECODE_MS * (new_tokens - 1) * drift
+        for run, rest in ((dense, decode * jitter[2]), (pruned, decode * (0.94 + 0.06 * share) * jitter[3])):
+            run |= {"ttft_ms": run["prefill_ms"], "total_ms": run["prefill_ms"] + rest}
+    return Pair(dense=Timed(**dense), pruned=Timed(**pruned))
 
 
 def _counted_macs(visual_tokens: Sequence[int], sizes: Shape) -> int:
