@@ -1,277 +1,225 @@
-"""Cell by cell: what goes on, what is recorded, and what is refused before anything is measured."""
+"""What one process measures: its share of counts and answers, and rounds for as long as it may."""
 
-import json
-from contextlib import contextmanager
-from pathlib import Path
-from shutil import copy, copytree
+from dataclasses import replace
 
 import pytest
 import torch
-from plotly.offline import get_plotlyjs
 
+from tests.profile.faking import FakeClock, FakeGpu
+from trio_core.errors import RetentionError
 from trio_core.methods.grid import Grid
-from trio_profile.analysis.sweep import summarise
-from trio_profile.errors import StoreError
-from trio_profile.profilers import latency
-from trio_profile.progress import Step
-from trio_profile.records.schema import Header
-from trio_profile.records.store import Contents, Store
-from trio_profile.studies import measuring, plan, running, sessions, sweep
+from trio_profile.engine import measuring
+from trio_profile.engine.measuring import Allowance, Opened, Share, Timer, blocks_of, count_share, open_process
+from trio_profile.engine.plan import resolve
+from trio_profile.engine.shares import Answers, Parts
+from trio_profile.profilers import rounds
+from trio_profile.records.schema import Dense, Measurement, Picture, Round, Study
 
 pytestmark = pytest.mark.usefixtures("without_fvcore")
 
 
+def silent(*_: object) -> None:
+    """Report nothing."""
+
+
 @pytest.fixture(scope="module")
-def measured(tiny_study, without_fvcore, tmp_path_factory) -> tuple[Path, Contents, list[Step]]:
-    """A finished sweep: its directory, what it returned, and its steps. Tests measure in a copy of the directory."""
-    directory, steps = tmp_path_factory.mktemp("measured"), list[Step]()
-    return directory, sweep.run(tiny_study, directory, steps.append), steps
+def opened(tiny_study: Study) -> Opened:
+    """Two methods at one retention. The picture is the only input."""
+    fields = {"methods": ("grid", "random"), "retentions": (0.4,), "fidelity_inputs": 1}
+    return open_process(tiny_study.model_copy(update=fields), "trio-profile sweep")
 
 
-@pytest.fixture
-def measured_copy(measured, tmp_path) -> Path:
-    """A copy of the finished sweep's directory."""
-    return copytree(measured[0], tmp_path / "copy")
+def test_a_session_says_who_measures_how_and_what(opened, checkpoint):
+    session = opened.session
+    assert session.command == "trio-profile sweep" and session.load_seconds > 0
+    assert session.environment.cpu_threads == torch.get_num_threads()
+    assert {"image", "model/config.json"} <= set(session.inputs)
+    again = open_process(opened.plan.study, plan=opened.plan)
+    assert again.plan is opened.plan and again.session.id != session.id
 
 
-def test_every_step_says_what_runs_and_how_far_it_is(measured):
-    _, _, steps = measured
-    said = [step.text for step in steps]
-    assert said[0].startswith("loading ")
-    for text in (
-        "warming up",
-        "dense: counting and timing",
-        "cell 1 of 2, trio at 0.4: counting",
-        "trio at 0.8: pair 6",
-    ):
-        assert text in said, text
-    shares = [step.done / step.total for step in steps if step.total]
-    assert shares == sorted(shares) and shares[-1] == 1
+def test_the_time_of_loading_is_counted(tiny_study, monkeypatch):
+    seconds = iter([10.0, 17.0])
+    monkeypatch.setattr(measuring.time, "perf_counter", lambda: next(seconds))
+    plan = resolve(tiny_study)
+    monkeypatch.setattr(measuring, "resolve", lambda *_, **__: plan)
+    assert open_process(tiny_study).session.load_seconds == 7.0
 
 
-def test_the_time_of_loading_is_counted_once(tiny_study, tmp_path, monkeypatch):
-    """Loading uses CPU time as well, and the CPU time of the imports is read before."""
-    cpu_seconds = [1.0]
-    monkeypatch.setattr(measuring, "import_seconds", lambda: cpu_seconds[0])
-    load = measuring.resolve
-
-    def resolve(*arguments, **options):
-        cpu_seconds[0] = 1000.0
-        return load(*arguments, **options)
-
-    monkeypatch.setattr(measuring, "resolve", resolve)
-    found = measuring.measure(tiny_study.model_copy(update={"retentions": (0.4,)}), tmp_path)
-    assert 1 < found.sessions[0].load_seconds < 500
+# Counts and answers
 
 
-def test_later_sessions_divide_the_time_among_the_processes_that_the_first_one_chose(tiny_study, tmp_path, monkeypatch):
-    study = tiny_study.model_copy(update={"retentions": (0.4,), "fidelity_inputs": 0})
-    monkeypatch.setattr(sessions, "PROCESSES", 2)
-    monkeypatch.setattr(sessions, "CHEAP_SECONDS", 1e9)
-    measuring.measure(study, tmp_path)
-    monkeypatch.setattr(sessions, "CHEAP_SECONDS", 0.0)
-    found = measuring.measure(study, tmp_path)
-    assert [session.processes for session in found.sessions] == [2, 2]
+def test_two_shares_of_a_study_give_the_records_of_one(opened):
+    """All but energy, memory and the ratios of distinct pictures is exact. One question is fewer than two shares."""
+    cells = tuple(planned.cell.id for planned in opened.plan.cells)
+    alone = list(count_share(opened, Share(counts=cells, answers=cells), silent))
+    first = Share(number=0, of=2, counts=cells[:1], answers=cells)
+    second = Share(number=1, of=2, counts=cells[1:], answers=cells, dense=False, picture=False)
+    parts = [part for share in (first, second) for part in count_share(opened, share, silent)]
+    assert [type(part) for part in parts].count(Picture) == 1
+
+    def records(shares: int, parts) -> dict[str, dict]:
+        gathered = Parts(shares, asks=True)
+        found = [record for part in parts for record in gathered.add(part)]
+        unlike = {"energy", "distinct_ratios", "peak_memory_bytes", "working_memory_bytes"}
+        return {
+            record.cell.id if isinstance(record, Measurement) else record.record: record.model_dump(exclude=unlike)
+            for record in found
+        }
+
+    assert records(2, parts) == records(1, alone)
+    assert set(records(1, alone)) == {"dense", "picture", *cells}
 
 
-def test_finished_cells_are_not_run_again(tiny_study, measured, measured_copy, monkeypatch):
-    _, first, _ = measured
-    size = (measured_copy / "measurements.jsonl").stat().st_size
-
-    def never(*_, **__):
-        raise AssertionError("the model was loaded for nothing")
-
-    monkeypatch.setattr(plan, "build", never)
-    assert sweep.run(tiny_study, measured_copy).measurements == first.measurements
-    assert (measured_copy / "measurements.jsonl").stat().st_size == size
-
-
-def test_a_sweep_goes_on_where_it_stopped(tiny_study, tmp_path, monkeypatch):
-    measure, calls = measuring.measure_block, []
-
-    def interrupted(desk, block, *more):
-        calls.extend(planned.cell.retention for planned in block)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return measure(desk, block, *more)
-
-    monkeypatch.setattr(measuring, "measure_block", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        sweep.run(tiny_study, tmp_path)
-    assert len(Store(tmp_path).read().measurements) == 1
-    contents = sweep.run(tiny_study, tmp_path)
-    assert calls == [0.4, 0.8, 0.8]
-    assert [m.cell.retention for m in contents.measurements] == [0.4, 0.8]
-    lines = (tmp_path / "measurements.jsonl").read_text().splitlines()
-    assert [json.loads(line)["record"] for line in lines].count("picture") == 1
+def test_a_cell_without_memory_fails_and_the_others_go_on(opened, monkeypatch):
+    cells = tuple(planned.cell.id for planned in opened.plan.cells)
+    share = Share(counts=cells, answers=cells, dense=False, picture=False)
+    for error in (MemoryError(), RuntimeError("not enough memory: you tried")):
+        monkeypatch.setattr(Grid, "select", lambda *_, error=error: _raise(error))
+        parts = list(count_share(opened, share, silent))
+        failed, counted = [part for part in parts if isinstance(part, Measurement)]
+        assert (failed.cell.method, failed.status) == ("grid", "failed")
+        assert str(failed.reason).startswith("out of memory") and counted.status == "counted"
+        assert [part.cell for part in parts if isinstance(part, Answers)] == ["", counted.cell.id]
 
 
-@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("not enough memory: you tried")])
-def test_a_cell_without_memory_is_recorded_and_the_sweep_goes_on(tiny_study, tmp_path, monkeypatch, error):
-    study = tiny_study.model_copy(update={"methods": ("grid",)})
-    select = Grid.select
+def test_any_other_error_is_raised_unless_it_is_to_be_kept(opened, monkeypatch):
+    cells = tuple(planned.cell.id for planned in opened.plan.cells)
+    monkeypatch.setattr(Grid, "select", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        list(count_share(opened, Share(counts=cells), silent))
+    kept = list(count_share(opened, Share(counts=cells, keep_faults=True), silent))
+    reasons = [part.reason for part in kept if isinstance(part, Measurement)]
+    assert reasons == ["ZeroDivisionError: division by zero", None]
+    # If the dense model does not run either, the fault is not the cell's.
+    monkeypatch.setattr(rounds, "run", lambda *_: _raise(OSError("the machine is broken")))
+    with pytest.raises(OSError, match="broken"):
+        measuring.failure(opened, opened.plan.cells[0], ValueError(), keep_faults=True)
+
+
+def test_a_refused_cell_is_recorded_by_the_share_that_counts_it(tiny_study):
+    study = tiny_study.model_copy(update={"methods": ("trio", "visionzip"), "retentions": (0.1,)})
+    with pytest.raises(RetentionError):
+        open_process(study)
+    opened = open_process(study, keep_refusals=True)
+    names = {cell.method: cell.id for cell in study.cells()}
+    shares = [Share(counts=(names[method],), dense=False, picture=False) for method in ("trio", "visionzip")]
+    first, second = ([part.status for part in count_share(opened, share, silent)] for share in shares)  # pyright: ignore
+    assert (first, second) == (["refused"], ["counted"])
+
+
+# Rounds
+
+
+def test_how_long_a_process_measures():
+    """The best number of rounds is √(overhead / round · ratio); all processes share what is left."""
+    plain = Allowance(left=800.0, whole=800.0, ratio=9.0)
+    assert plain.seconds(100.0, 1.0) == pytest.approx(30.0)  # √(100 · 9) rounds
+    assert plain.seconds(0.01, 1.0) == pytest.approx(3.0)  # three rounds at least
+    assert Allowance(left=110.0, whole=1000.0, ratio=9.0).seconds(100.0, 1.0) == pytest.approx(10.0)
+    assert Allowance(left=50.0, whole=1000.0).seconds(100.0, 1.0) == 0.0
+    # A process that starts at once measures so briefly that eight fit into the time.
+    assert Allowance(left=80.0, whole=80.0, ratio=1e6).seconds(1.0, 1.0) == pytest.approx(9.0)
+    assert Allowance(left=1.0, whole=60.0, processes=4).seconds(5.0, 1.0) == pytest.approx(10.0)
+
+
+class Watch:
+    """A clock on which each round takes a second."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.now, self.slept, self.phases = 0.0, list[float](), list[str]()
+        monkeypatch.setattr(measuring.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(measuring.time, "sleep", self.slept.append)
+        measure = rounds.measure
+
+        def measured(workload, methods, phase, draw, clock, gpu):
+            self.now += 1.0
+            self.phases.append(phase)
+            return measure(workload, methods, phase, draw, FakeClock(), gpu)
+
+        monkeypatch.setattr(rounds, "measure", measured)
+
+
+def timer(opened: Opened, **fields) -> Timer:
+    """Times both cells."""
+    cells = [planned.cell.id for planned in opened.plan.cells]
+    return Timer(replace(opened, clock=FakeClock()), blocks_of(opened.plan, cells), "0 1", **fields)
+
+
+def test_a_process_warms_up_and_measures_rounds_until_its_time_ends(opened, monkeypatch):
+    """Of 20 seconds loading and the warm-up take some; a generation follows every sixth prefill."""
+    watch = Watch(monkeypatch)
+    found = list(timer(opened).measure(Allowance(left=20.0, whole=20.0, processes=1)))
+    assert [record.phase for record in found] == watch.phases  # pyright: ignore
+    assert watch.phases[:4] == ["warm-up", "prefill", "generation", "prefill"]
+    assert watch.phases.count("generation") == -(-watch.phases.count("prefill") // 6)
+    assert 19 <= watch.now + opened.session.load_seconds <= 21
+    orders = {tuple(run.cell for run in record.runs) for record in found if isinstance(record, Round)}
+    assert len(orders) > 3
+    # Whoever has no time left measures one round.
+    watch.phases.clear()
+    list(timer(opened).measure(Allowance(left=0.0, whole=1.0, processes=1)))
+    assert watch.phases == ["warm-up", "prefill", "generation"]
+
+
+def test_the_seed_of_a_session_gives_its_orders(opened, monkeypatch):
+    def orders(seed: str) -> list[tuple[str, ...]]:
+        watch = Watch(monkeypatch)
+        one = replace(timer(opened), seed=seed)
+        found = list(one.measure(Allowance(left=9.0, whole=9.0, processes=1)))
+        assert watch.now > 5
+        return [tuple(run.cell for run in record.runs) for record in found if isinstance(record, Round)][:6]
+
+    assert orders("0 1") == orders("0 1") != orders("0 2")
+
+
+def test_a_cell_that_runs_out_of_memory_leaves_the_rounds(opened, monkeypatch):
+    Watch(monkeypatch)
+    select, calls = Grid.select, list[int]()
 
     def breaks(self, view):
-        if self.retention == 0.4:
-            raise error
-        return select(self, view)
+        calls.append(1)
+        return _raise(torch.OutOfMemoryError("CUDA out of memory")) if len(calls) > 8 else select(self, view)
 
     monkeypatch.setattr(Grid, "select", breaks)
-    contents = sweep.run(study, tmp_path)
-    assert [m.status for m in contents.measurements] == ["failed", "done"]
-    assert contents.measurements[0].reason.startswith("out of memory")
-    document = summarise(contents.study, contents.environment, contents.dense, contents.measurements)
-    assert document.cells[0].status == "failed"
-    monkeypatch.setattr(Grid, "select", select)
-    assert [m.status for m in sweep.run(study, tmp_path).measurements] == ["done", "done"]
+    found = list(timer(opened).measure(Allowance(left=12.0, whole=12.0, processes=1)))
+    [failed] = [record for record in found if isinstance(record, Measurement)]
+    assert failed.cell.method == "grid" and str(failed.reason).startswith("out of memory")
+    place = found.index(failed)
+    assert all(len(record.cells) == 2 for record in found[:place] if isinstance(record, Round))
+    rest = [record.cells for record in found[place + 1 :] if isinstance(record, Round)]
+    assert len(rest) > 3 and set(rest) == {(opened.plan.cells[1].cell.id,)}
 
 
-def test_of_cells_timed_in_turn_only_the_one_without_memory_fails(tiny_study, tmp_path, monkeypatch):
-    """Counting went well; generating does not: the cells are tried one by one, and one of them fails."""
-    study = tiny_study.model_copy(update={"methods": ("grid", "random"), "retentions": (0.4,)})
-    run, pruned = latency.run, []
-
-    @contextmanager
-    def prune(model, method):
-        pruned.append(method.name)
-        with real_prune(model, method) as trace:
-            yield trace
-        pruned.pop()
-
-    def breaks(workload, clock):
-        if pruned and pruned[-1] == "grid":
-            pruned.clear()
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return run(workload, clock)
-
-    real_prune = latency.prune
-    monkeypatch.setattr(latency, "prune", prune)
-    monkeypatch.setattr(latency, "run", breaks)
-    contents = sweep.run(study, tmp_path)
-    found = {m.cell.method: m.status for m in contents.measurements}
-    assert found == {"grid": "failed", "random": "done"}
+def test_a_slowed_gpu_rests_longer_and_longer_and_its_rounds_do_not_count(opened, monkeypatch):
+    """Each round reads the clock twice. The first two rounds are slow."""
+    watch = Watch(monkeypatch)
+    gpu = FakeGpu([1400, 1400, 1400, 1400, 2000])
+    monkeypatch.setattr(rounds, "gpu_of", lambda _: gpu)
+    found = list(timer(opened).measure(Allowance(left=9.0, whole=9.0, processes=1)))
+    assert [record.discarded for record in found[:3]] == [True, True, False]  # pyright: ignore
+    assert watch.slept == pytest.approx([0.05, 0.075])
+    monkeypatch.setattr(measuring, "MOST_DISCARDED", 2)
+    monkeypatch.setattr(rounds, "gpu_of", lambda _: FakeGpu([1400]))
+    found = list(timer(opened).measure(Allowance(left=9.0, whole=9.0, processes=1)))
+    assert [record.discarded for record in found[:4]] == [True, True, False, False]  # pyright: ignore
 
 
-def test_a_cell_that_runs_out_of_memory_after_its_times_fails(tiny_study, tmp_path, monkeypatch):
-    """Energy is measured last."""
-    study = tiny_study.model_copy(update={"methods": ("grid",), "retentions": (0.4,)})
-    measure = measuring.power.measure
-
-    def breaks(workload, method):
-        if method is not None:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return measure(workload, method)
-
-    monkeypatch.setattr(measuring.power, "measure", breaks)
-    [found] = sweep.run(study, tmp_path).measurements
-    assert found.status == "failed" and str(found.reason).startswith("out of memory")
+def test_blocks_hold_the_cells_that_are_timed(tiny_study):
+    retentions = tuple(number / 40 for number in range(12, 40))
+    plan = resolve(tiny_study.model_copy(update={"methods": ("grid",), "retentions": retentions}))
+    names = [planned.cell.id for planned in plan.cells]
+    blocks = blocks_of(plan, names[1:])
+    assert [len(block) for block in blocks] == [11, 12, 4]
+    assert [planned.cell.id for block in blocks for planned in block] == names[1:]
+    assert blocks_of(plan, names[-1:]) == [[plan.cells[-1]]]
 
 
-def test_any_other_error_is_not_hidden(tiny_study, tmp_path, monkeypatch):
-    def breaks(self, view):
-        raise RuntimeError("a bug")
-
-    monkeypatch.setattr(Grid, "select", breaks)
-    with pytest.raises(RuntimeError, match="a bug"):
-        sweep.run(tiny_study.model_copy(update={"methods": ("grid",)}), tmp_path)
+def _raise(error: Exception):
+    raise error
 
 
-def test_another_study_in_the_way_is_refused_before_the_model_is_loaded(tiny_study, measured_copy, monkeypatch):
-    monkeypatch.setattr(plan, "build", lambda *_, **__: pytest.fail("the model was loaded for nothing"))
-    with pytest.raises(StoreError, match="another study: seed"):
-        sweep.run(tiny_study.model_copy(update={"seed": 7}), measured_copy)
-
-
-def questions_about(photograph, path, count):
-    """Write a file of questions about one picture."""
-    copy(photograph, path.parent)
-    lines = [{"image": photograph.name, "question": f"What is this, {n}?", "answer": "a cat"} for n in range(count)]
-    path.write_text("\n".join(map(json.dumps, lines)))
-
-
-def test_a_file_of_questions_that_has_changed_is_refused(tiny_study, photograph, tmp_path):
-    file, out = tmp_path / "questions.jsonl", tmp_path / "out"
-    study = tiny_study.model_copy(update={"questions": str(file), "retentions": (0.4,), "processes": 1})
-    questions_about(photograph, file, 10)
-    contents = sweep.run(study, out)
-    assert len(contents.dense.correct) == 10
-    assert {"questions", "questions/pictures", "image", "model/config.json"} <= set(contents.sessions[0].inputs)
-    questions_about(photograph, file, 20)
-    with pytest.raises(StoreError, match=r"the questions .* have changed since .*out was measured \(questions\.jsonl"):
-        sweep.run(study, out)
-    questions_about(photograph, file, 10)
-    assert sweep.run(study, out).measurements == contents.measurements
-
-
-def test_a_store_of_version_1_knows_its_questions_by_their_hash(tiny_study, photograph, tmp_path):
-    file, out = tmp_path / "questions.jsonl", tmp_path / "out"
-    study = tiny_study.model_copy(update={"questions": str(file), "retentions": (0.4,), "processes": 1})
-    questions_about(photograph, file, 10)
-    contents = sweep.run(study, tmp_path / "new")
-    dense = contents.dense.model_copy(update={"questions": "0123456789abcdef", "session": ""})
-    out.mkdir()
-    records = [Header(version=1, study=study, environment=contents.environment), dense]
-    (out / "measurements.jsonl").write_text(
-        "".join(f"{record.model_dump_json(exclude_none=True)}\n" for record in records)
-    )
-    with pytest.raises(StoreError, match=r"the study holds answers to other questions than .*questions\.jsonl has now"):
-        sweep.run(study, out)
-
-
-def test_an_exchanged_checkpoint_is_refused_before_it_is_loaded(tiny_study, checkpoint, tmp_path, monkeypatch):
-    copytree(checkpoint, tmp_path / "model")
-    study = tiny_study.model_copy(update={"model": str(tmp_path / "model"), "retentions": (0.4,), "processes": 1})
-    sweep.run(study, tmp_path / "out")
-    with (tmp_path / "model" / "model.safetensors").open("r+b") as weights:
-        weights.seek(-1, 2)
-        weights.write(b"\x01")
-    monkeypatch.setattr(plan, "build", lambda *_, **__: pytest.fail("the model was loaded for nothing"))
-    with pytest.raises(StoreError, match=r"model has changed since .*out was measured \(model\.safetensors: other"):
-        sweep.run(study, tmp_path / "out")
-
-
-# --- kept tokens -----------------------------------------------------------------------------------------------------
-
-
-def test_a_study_keeps_its_picture_once_and_the_tokens_of_each_cell(measured):
-    directory, contents, _ = measured
-    assert contents.picture.image.startswith("data:image/") and contents.picture.session == contents.sessions[0].id
-    lines = (directory / "measurements.jsonl").read_text().splitlines()
-    assert [json.loads(line)["record"] for line in lines].count("picture") == 1
-    for cell in contents.measurements:
-        assert tuple(stage.layer for stage in cell.kept.stages) == cell.layers
-        assert tuple(int(stage.mask(36).sum()) for stage in cell.kept.stages) == cell.budgets
-        assert cell.kept.stages[-1].scores  # a stage that drops nothing has none
-
-
-def test_a_private_picture_is_in_no_file_and_in_no_document(tiny_study, tmp_path):
-    asked = {"methods": ("trio", "tome"), "retentions": (0.4,)}
-    found = running.run(tiny_study.model_copy(update={**asked, "picture": False}), tmp_path)
-    assert found.document.tokens.picture.image == ""
-    trio, merging = found.document.tokens.cells
-    for stage in (*trio.kept.stages, *merging.kept.stages):
-        assert stage.kept and (stage.scores, stage.low, stage.high, stage.merged_into) == (b"", None, None, b"")
-    assert any(stage.merges for stage in merging.kept.stages)
-    texts = [path.read_text() for path in tmp_path.iterdir() if path.suffix in (".jsonl", ".toml", ".html")]
-    texts.append(found.document.model_dump_json())
-    assert len(texts) == 4
-    for text in texts:
-        assert "data:image/" not in text.replace(get_plotlyjs(), "")
-    assert "others merged into them, and into which ones is not recorded" in (tmp_path / "report.html").read_text()
-    with pytest.raises(StoreError, match=r"picture \(False there, True here\)"):
-        running.run(tiny_study.model_copy(update=asked), tmp_path)
-
-
-def test_an_old_study_that_goes_on_gets_its_picture_with_its_next_new_cell(tiny_study, measured, tmp_path):
-    directory, contents, _ = measured
-    out = tmp_path / "old"
-    out.mkdir()
-    lines = [json.loads(line) for line in (directory / "measurements.jsonl").read_text().splitlines()]
-    old = [line for line in lines if line["record"] != "picture" and line.get("cell", {}).get("retention") != 0.8]
-    for line in old:
-        line.pop("kept", None)
-    (out / "measurements.jsonl").write_text("".join(json.dumps(line) + "\n" for line in old))
-    assert Store(out).read().picture is None
-    found = sweep.run(tiny_study, out)
-    assert found.picture.image == contents.picture.image
-    assert [cell.kept is None for cell in found.measurements] == [True, False]
+def test_a_dense_model_alone_is_counted(tiny_study):
+    opened = open_process(tiny_study.model_copy(update={"retentions": ()}))
+    [dense] = count_share(opened, Share(picture=False), silent)
+    assert isinstance(dense, Dense)

@@ -30,6 +30,13 @@ def test_a_cell_is_complete_with_its_counts_and_all_shares_of_its_answers_in_any
         assert not list(gathered.add(parts[-1])), "a part that comes late changes nothing"
 
 
+def test_a_process_without_questions_sends_no_answers_and_the_record_is_complete():
+    gathered = Parts(3, asks=True)
+    parts = [COUNTED, Answers(cell=CELL, numbers=()), answers(0, 1), Answers(cell=CELL, numbers=())]
+    [record] = [record for part in parts for record in gathered.add(part)]
+    assert record.fidelity == answers(0, 1).fidelity
+
+
 def test_the_dense_model_has_the_answers_of_all_shares():
     gathered = Parts(2, asks=True)
     assert list(gathered.add(Answers(numbers=(1, 3), correct=(True, False)))) == []
