@@ -2,8 +2,8 @@
 
 from itertools import permutations
 
-from tests.profile.examples import failed, kept, measurement, picture
 from tests.profile.examples import dense as a_dense
+from tests.profile.examples import failed, kept, measurement, picture
 from trio_profile.engine.shares import Answers, Parts, shares_of
 from trio_profile.records.schema import Fidelity
 
