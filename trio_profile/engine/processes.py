@@ -185,12 +185,12 @@ def _described(error: Exception) -> dict[str, Any]:
     if isinstance(error, OSError) and error.errno is not None:
         filename = None if error.filename is None else str(error.filename)
         return {"error": name, "arguments": [error.errno, error.strerror, filename]}
-    return {"error": name, "arguments": [message if name else f"{type(error).__name__}: {message}"]}
+    return {"error": name or type(error).__name__, "arguments": [message]}
 
 
 def _error(answer: dict[str, Any]) -> Exception:
-    """Return the error that the process met. An error of an unknown class becomes a RuntimeError."""
-    cls = _known_errors().get(answer["error"], RuntimeError)
+    """Return the error that the process met. An error of an unknown class becomes a RuntimeError of the same name."""
+    cls = _known_errors().get(answer["error"]) or type(answer["error"], (RuntimeError,), {})
     if issubclass(cls, OSError):
         return cls(*answer["arguments"])
     # The classes of trio_core take other arguments than a message.

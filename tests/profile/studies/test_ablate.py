@@ -28,7 +28,7 @@ GROUPS = ["k_pos", "threshold", "layers", "probe", "saliency"]
 
 @pytest.fixture(scope="module")
 def study(tiny_study: Study) -> Study:
-    fields = {"verb": "ablate", "retentions": (0.6,), "cell_seconds": 0.01, "fidelity_inputs": 1}
+    fields = {"verb": "ablate", "retentions": (0.6,), "seconds": 0.01, "fidelity_inputs": 1}
     plain = tiny_study.model_copy(update=fields)
     return plain.model_copy(update={"ablations": ablations.variants_of(plain, ("layers", "probe"))})
 
@@ -176,7 +176,7 @@ def test_the_verb_prints_a_document_or_tables_and_is_rebuilt(tiny_study: Study, 
     out = tmp_path / "out"
     line = ["ablate", "--model", tiny_study.model, "--image", tiny_study.image, "--prompt", "What is this?"]
     line += ["--new-tokens", "2", "--retention", "0.6", "--only", "saliency", "--device", "cpu"]
-    line += ["--cell-seconds", "0.01", "--precision", "0.5", "--out", str(out)]
+    line += ["--seconds", "0.01", "--processes", "1", "--out", str(out)]
     assert run([*line, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert {

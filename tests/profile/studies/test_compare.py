@@ -72,7 +72,7 @@ def test_refusals_are_kept_and_not_tried_again(contents: Contents, monkeypatch):
 def test_the_verb_adds_the_controls_and_report_rebuilds_it(tiny_study: Study, tmp_path, capsys):
     out = tmp_path / "out"
     options = ["--model", tiny_study.model, "--image", tiny_study.image, "--prompt", "What?", "--new-tokens", "2"]
-    asked = ["--method", "trio", "--retention", "0.4,0.5", "--cell-seconds", "0.01", "--precision", "0.5"]
+    asked = ["--method", "trio", "--retention", "0.4,0.5", "--seconds", "0.01", "--processes", "1"]
     assert run(["compare", *options, *asked, "--out", str(out), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert {row["method"] for row in document["rows"]} == {"trio", *CONTROLS}

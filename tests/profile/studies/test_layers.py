@@ -16,7 +16,7 @@ from trio_profile.studies import flops, layers
 
 @pytest.fixture(scope="module")
 def profiled(tiny_study: Study, tmp_path_factory) -> layers.LayersDocument:
-    study = tiny_study.model_copy(update={"cell_seconds": 0.01})
+    study = tiny_study.model_copy(update={"seconds": 0.01})
     return layers.run(study, tmp_path_factory.mktemp("trace"))
 
 
@@ -53,7 +53,7 @@ def test_the_totals_are_those_of_the_parts_and_generations_are_measured_in_turn(
 
     monkeypatch.setattr(layers, "_round", noted("p", layers._round))
     monkeypatch.setattr(layers, "_generate", noted("g", layers._generate))
-    found = layers.run(tiny_study.model_copy(update={"cell_seconds": 0.01}), clock=FakeClock())
+    found = layers.run(tiny_study.model_copy(update={"seconds": 0.01}), clock=FakeClock())
     assert "".join(ran).startswith("pgpgpg") and ran.count("g") >= layers.WARMUPS + 6
     for cell in found.cells:
         row = cell.efficiency
@@ -77,7 +77,7 @@ def test_saved_is_the_papers_ratio_with_gamma_and_with_the_counted_factor(profil
 
 
 def test_a_method_without_a_proxy_loss_has_empty_columns_and_never_0(tiny_study: Study):
-    asked = tiny_study.model_copy(update={"methods": ("divprune",), "cell_seconds": 0.01, "retentions": (0.4,)})
+    asked = tiny_study.model_copy(update={"methods": ("divprune",), "seconds": 0.01, "retentions": (0.4,)})
     row = layers.run(asked).efficiency
     assert row.proxy_loss_ms is row.backward_ms is row.with_factor("counted") is None
     assert row.selection_ms.value > 0 and row.fastv_saved > 0
@@ -85,7 +85,7 @@ def test_a_method_without_a_proxy_loss_has_empty_columns_and_never_0(tiny_study:
 
 def test_a_prefill_whose_saliency_was_not_compiled_says_so(tiny_study: Study):
     options = {"options": {"saliency": "compiled"}, "attention": "eager"}
-    found = layers.run(tiny_study.model_copy(update={"cell_seconds": 0.01, "retentions": (0.4,), **options}))
+    found = layers.run(tiny_study.model_copy(update={"seconds": 0.01, "retentions": (0.4,), **options}))
     assert found.notes == ("saliency 'compiled': the layer has an attention mask; 'tail' ran instead",)
     kept_in_mind = totals_page(found).blocks[-1]
     assert isinstance(kept_in_mind, Sentences)
@@ -129,7 +129,7 @@ def test_the_trace_is_what_a_trace_viewer_reads(profiled):
 
 
 def test_retentions_that_print_alike_have_a_process_each_in_the_trace(tiny_study: Study, tmp_path):
-    close = tiny_study.model_copy(update={"cell_seconds": 0.01, "retentions": (0.4001, 0.4004)})
+    close = tiny_study.model_copy(update={"seconds": 0.01, "retentions": (0.4001, 0.4004)})
     found = layers.run(close, tmp_path)
     events = json.loads(Path(found.trace or "").read_text())["traceEvents"]
     names = [event["args"]["name"] for event in events if event["ph"] == "M"]
@@ -149,7 +149,7 @@ def test_the_verb_prints_tables_or_one_document_and_is_rebuilt(capsys, tmp_path,
     ("arguments", "says"),
     [
         (["--retention", "1.5"], "retentions.0 = 1.5"),
-        (["--seconds", "0"], "cell_seconds = 0"),
+        (["--seconds", "0"], "seconds = 0"),
         (["--device", "meta"], "meta"),
         (["--method", "nothing"], "nothing"),
     ],

@@ -32,7 +32,7 @@ def test_an_unreachable_retention_is_refused_before_anything_is_written(tiny_stu
 
 def test_a_killed_sweep_loses_at_most_the_cell_that_was_running(tiny_study, tmp_path):
     study = tiny_study.model_copy(
-        update={"retentions": (0.4, 0.6, 0.8), "cell_seconds": 0.3, "precision": 1e-6, "processes": 1}
+        update={"retentions": (0.4, 0.6, 0.8), "seconds": 0.3, "precision": 1e-6, "processes": 1}
     )
     (tmp_path / "study.toml").write_text(to_toml(study))
     out = tmp_path / "out"
