@@ -19,7 +19,14 @@ MAY_BE_HEAVY = {"inputs", "profilers", "server"}
 """Rooms whose modules may import them."""
 RUN_A_MODEL = {
     *("engine/counting", "engine/measuring", "engine/plan"),
-    *("studies/ablate", "studies/answering", "studies/compare", "studies/flops", "studies/layer_times", "studies/layers"),
+    *(
+        "studies/ablate",
+        "studies/answering",
+        "studies/compare",
+        "studies/flops",
+        "studies/layer_times",
+        "studies/layers",
+    ),
     *("studies/other_counts", "studies/theory"),
 }
 """Modules of engine/ and studies/ that run a model. They are loaded by name, when a study runs."""

@@ -284,7 +284,8 @@ def test_forked_processes_count_what_this_process_counts(two_processes, tiny_stu
     alone = sweep.run(tiny_study.model_copy(update={"fidelity_inputs": 2}), tmp_path)
     for cell in two_processes.measurements:
         own = alone.cells[cell.cell.id]
-        for name in ("budgets", "counted", "kv_bytes", "kept", "retention", "fastv_macs"):
+        assert cell.counted.torch_flops == own.counted.torch_flops
+        for name in ("budgets", "kv_bytes", "kept", "retention", "fastv_macs"):
             assert getattr(cell, name) == getattr(own, name), name
         assert cell.fidelity.kl_nats == pytest.approx(own.fidelity.kl_nats, rel=1e-4)
 
