@@ -5,7 +5,7 @@ from itertools import permutations
 from tests.profile.examples import dense as a_dense
 from tests.profile.examples import failed, kept, measurement, picture
 from trio_profile.engine.shares import Answers, Parts, shares_of
-from trio_profile.records.schema import Fidelity
+from trio_profile.records.schema import Dense, Fidelity, Measurement
 
 COUNTED = measurement().model_copy(update={"status": "counted", "timings": (), "kept": kept()})
 CELL = COUNTED.cell.id
@@ -24,6 +24,7 @@ def test_a_cell_is_complete_with_its_counts_and_all_shares_of_its_answers_in_any
         gathered = Parts(2, asks=True)
         found = [record for part in parts for record in gathered.add(part)]
         [record] = found
+        assert isinstance(record, Measurement) and record.fidelity is not None
         assert record.cell == COUNTED.cell
         assert record.fidelity.kl_nats == (0, 1, 2, 3, 4, 10, 11, 12, 13, 14)
         assert record.fidelity.same == (True, False, True, False, True) * 2
@@ -34,7 +35,7 @@ def test_a_process_without_questions_sends_no_answers_and_the_record_is_complete
     gathered = Parts(3, asks=True)
     parts = [COUNTED, Answers(cell=CELL, numbers=()), answers(0, 1), Answers(cell=CELL, numbers=())]
     [record] = [record for part in parts for record in gathered.add(part)]
-    assert record.fidelity == answers(0, 1).fidelity
+    assert isinstance(record, Measurement) and record.fidelity == answers(0, 1).fidelity
 
 
 def test_the_dense_model_has_the_answers_of_all_shares():
@@ -42,7 +43,7 @@ def test_the_dense_model_has_the_answers_of_all_shares():
     assert list(gathered.add(Answers(numbers=(1, 3), correct=(True, False)))) == []
     assert list(gathered.add(a_dense())) == []
     [record] = gathered.add(Answers(numbers=(0, 2), correct=(False, True)))
-    assert record.correct == (False, True, True, False)
+    assert isinstance(record, Dense) and record.correct == (False, True, True, False)
 
 
 def test_without_questions_a_record_is_complete_at_once_and_so_is_one_that_failed():
