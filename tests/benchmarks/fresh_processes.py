@@ -42,7 +42,7 @@ def measure(pairs: int, warm_ups: int = 4) -> dict[str, float]:
     from trio_core import methods, prune
     from trio_profile.inputs.workload import build
     from trio_profile.profilers.clock import clock_for
-    from trio_profile.profilers.generation import run
+    from trio_profile.profilers.rounds import run
     from trio_profile.records.schema import Study
 
     workload = build(Study(model="pocket", retentions=(RETENTION,)))

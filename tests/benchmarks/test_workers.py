@@ -7,18 +7,18 @@ import time
 
 import pytest
 
-from tests.profile.examples import environment, measurement, study
+from tests.profile.examples import environment, measurement, rounds_of, study
 from trio_profile.engine.board import Board
 from trio_profile.engine.overview import overview
 from trio_profile.records.leases import Leases
 from trio_profile.records.run import DENSE, Run
-from trio_profile.records.schema import Session, TimingLine
+from trio_profile.records.schema import Session
 from trio_profile.records.workers import WorkerFile
 
 RUNS = 10_000
 WORKERS = 256
 LINES = 100
-"""Records of each run: a million in all."""
+"""Rounds of each run: a million in all."""
 FINISHED = 13
 """Runs that end between two looks of the driver, which are a second apart: 256 workers with runs of 20 s."""
 
@@ -59,14 +59,12 @@ def drive(directory) -> None:
     keys = list(board.todo.values())
     for key in keys[:WORKERS]:
         Leases(directory, f"w{keys.index(key)}").claim(str(key), 1)
-    (timing,) = measurement().timings
     for start in range(0, len(keys), FINISHED):
         for number, key in enumerate(keys[start : start + FINISHED], start):
             name = f"{number % WORKERS}"
             cell = board.cells[key.block][0] if key.block != DENSE else board.cells[keys[1].block][0]
-            line = TimingLine(**{**dict(timing), "cell": cell, "session": f"s{name}"}).model_dump_json(
-                exclude_none=True
-            )
+            one = rounds_of(measurement(cell.method, cell.retention, pairs=1))[0]
+            line = one.model_copy(update={"session": f"s{name}"}).model_dump_json(exclude_none=True)
             run = Run(block=key.block, number=key.number, attempt=1, worker=f"w{name}", session=f"s{name}", seconds=20)
             with files[number % WORKERS].path.open("a") as file:
                 file.write((line + "\n") * LINES + run.model_dump_json(exclude_none=True) + "\n")

@@ -86,7 +86,7 @@ class Corpus:
         for kind in ("sweep", "flops", "layers", "theory"):
             self._new(f"{kind}.toml").write_text(
                 f'verb = "{kind}"\nmodel = "{model}"\nretentions = [0.5]\nnew_tokens = 1\n'
-                "cell_seconds = 0.01\nprecision = 0.5\nseed = 3\nfidelity_inputs = 1\n"
+                "seconds = 0.01\nprocesses = 1\nseed = 3\nfidelity_inputs = 1\n"
                 'prompt = "What is it?"\n[options]\nthreshold = 0.9\n'
             )
 
@@ -191,7 +191,7 @@ def _of_questions(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
         asked = ("--image", str(rng.choice(pictures)))
     else:
         asked = ("--questions", str(folder / "questions.jsonl"))
-    sampling = ("--retention", "0.5", "--seconds", "0.01", "--precision", "0.5", "--new-tokens", "1", "--asked", "1")
+    sampling = ("--retention", "0.5", "--seconds", "0.01", "--processes", "1", "--new-tokens", "1", "--asked", "1")
     return Case(("sweep", "--model", model, *asked, *sampling, "--out", str(directory / "out")))
 
 

@@ -16,8 +16,8 @@ import pytest
 from tests.profile.checkpoints import save_tiny_llava
 from trio_core.methods import names
 from trio_profile.cli import run
+from trio_profile.engine import local, measuring
 from trio_profile.profilers import flops_counted
-from trio_profile.studies import measuring
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "llava_7b_cpu"
 
@@ -59,19 +59,19 @@ def call(script: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str | 
 def test_a_study_that_was_interrupted_goes_on_and_the_readme_has_all_tables(script, tmp_path, monkeypatch, capsys):
     checkpoint = save_tiny_llava(tmp_path / "checkpoint")
     toy = ("--model", checkpoint, "--retention", "0.4,0.8", "--seconds", "0.01", "--out", tmp_path)
-    measured, blocks = measuring.measure_block, []
+    count, counted = measuring.count, []
 
     def interrupted_later(*arguments: Any) -> Any:
-        blocks.append(arguments)
-        if len(blocks) == 2:
+        counted.append(arguments)
+        if len(counted) == 3:
             raise KeyboardInterrupt
-        return measured(*arguments)
+        return count(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(measuring, "measure_block", interrupted_later)
+        patch.setattr(measuring, "count", interrupted_later)
         assert call(script, monkeypatch, *toy) == 130
     kept = (tmp_path / "sweep" / "measurements.jsonl").read_bytes()
-    assert kept.count(b'"pairs"') == 2  # both methods at the lower retention
+    assert kept.count(b'"record":"measurement"') == 2
     assert not json.loads((tmp_path / "runs.json").read_text())["sweep"]["done"]
 
     assert call(script, monkeypatch, *toy) == 0
@@ -96,7 +96,7 @@ def test_a_study_that_was_interrupted_goes_on_and_the_readme_has_all_tables(scri
     assert "sweep holds 'sweep --model" in capsys.readouterr().err
 
     (tmp_path / "README.md").write_text(readme.replace("# LLaVA", "What I saw.\n\n# LLaVA"))
-    monkeypatch.setattr(measuring, "measure", None)  # nothing is measured again
+    monkeypatch.setattr(local._Run, "measure", None)  # nothing is measured again
     assert call(script, monkeypatch, *toy) == 0
     assert (tmp_path / "README.md").read_text() == "What I saw.\n\n" + readme
 

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,7 @@ from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.inputs.host import command_line
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.contents import Contents
+from trio_profile.records.differences import require_same
 from trio_profile.records.schema import Dense, Measurement, Picture, Round, Session, Study
 from trio_profile.records.store import Store
 from trio_profile.records.study import PROCESSES
@@ -52,6 +53,7 @@ def run(study: Study, directory: Path, watch: Watch = ignore, *, keep_refusals: 
     store = Store(directory)
     contents = store.read() if store.exists() else None
     if contents is not None:
+        require_same("study", contents.study.identity(), study.identity(), directory)  # before a model is loaded
         contents.study = study
         if is_counted(study, contents) and is_timed(study, contents):
             from trio_profile.inputs.digest import input_digests
@@ -170,26 +172,26 @@ class _Run:
             tasks.count(requests[0], lambda answer: gathering.handle(0, answer))
             return
         children = [server.ask("count", request, load=self._loads_once()) for request in requests]
+        errors: list[BaseException] = []
 
         def listen(number: int) -> None:
             try:
                 for answer in children[number].answers():
                     gathering.handle(number, answer)
-            except BaseException:
+            except BaseException as error:
+                errors.append(error)
                 for child in children:  # the others would count in vain
                     child.stop()
-                raise
 
         with ThreadPoolExecutor(shares) as pool:
             ends = [pool.submit(listen, number) for number in range(shares)]
             try:
-                errors = [error for end in ends if (error := end.exception()) is not None]
+                wait(ends)
             except BaseException:
                 server.close()
                 raise
         if errors:
-            # If one process failed, the others were stopped, and say only that.
-            raise next((error for error in errors if not isinstance(error, MeasurementError)), errors[0])
+            raise errors[0]  # the others were stopped then, and say only that
 
     def _processes_that_count(self, server: Server | None) -> int:
         """Return how many processes count: on a CPU as many as there are cores, because each uses one thread."""

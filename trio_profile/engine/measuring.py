@@ -146,7 +146,7 @@ def _count_cell(
             fields["energy"] = power.measure(opened.workload, planned.method)
             yield Measurement(cell=planned.cell, status="counted", **fields)
         if reference is not None:
-            answers = fidelity.measure(planned.method, reference)
+            answers = fidelity.measure(planned.method, reference) if reference.numbers else None
             yield Answers(cell=planned.cell.id, numbers=reference.numbers, fidelity=answers)
     except TrioError as error:
         if not opened.plan.keep_refusals:

@@ -185,12 +185,12 @@ def _described(error: Exception) -> dict[str, Any]:
     if isinstance(error, OSError) and error.errno is not None:
         filename = None if error.filename is None else str(error.filename)
         return {"error": name, "arguments": [error.errno, error.strerror, filename]}
-    return {"error": name, "arguments": [message if name else f"{type(error).__name__}: {message}"]}
+    return {"error": name or type(error).__name__, "arguments": [message]}
 
 
 def _error(answer: dict[str, Any]) -> Exception:
-    """Return the error that the process met. An error of an unknown class becomes a RuntimeError."""
-    cls = _known_errors().get(answer["error"], RuntimeError)
+    """Return the error that the process met. An error of an unknown class becomes a RuntimeError of the same name."""
+    cls = _known_errors().get(answer["error"]) or type(answer["error"], (RuntimeError,), {})
     if issubclass(cls, OSError):
         return cls(*answer["arguments"])
     # The classes of trio_core take other arguments than a message.
@@ -209,9 +209,11 @@ def serve(descriptor: int) -> None:
     """
     prepare()  # before torch is imported
     set_broken_torchvision_aside(say=False)  # the process that started this one has said so
+    threads: int | None = None
     with suppress(Exception):  # the first request says what is missing
         import torch
 
+        threads = torch.get_num_threads()
         torch.set_num_threads(1)  # threads of OpenMP would not survive a fork
         import_module(TASKS)
     control = socket.socket(fileno=descriptor)
@@ -225,7 +227,7 @@ def serve(descriptor: int) -> None:
         if wake in readable:
             os.read(wake, 4096)
             _reap(channels)
-        if control.fileno() in readable and not _fork(control, channels, wake, awake):
+        if control.fileno() in readable and not _fork(control, channels, wake, awake, threads):
             return
 
 
@@ -244,8 +246,13 @@ def _reap(channels: dict[int, socket.socket]) -> None:
                 channel.sendall(json.dumps({"ended": os.waitstatus_to_exitcode(status)}).encode() + b"\n")
 
 
-def _fork(control: socket.socket, channels: dict[int, socket.socket], wake: int, awake: int) -> bool:
-    """Read a request, and fork a process for it. Return False if no further request can come."""
+def _fork(
+    control: socket.socket, channels: dict[int, socket.socket], wake: int, awake: int, threads: int | None
+) -> bool:
+    """Read a request, and fork a process for it. Return False if no further request can come.
+
+    threads: of a process, if the one that asks has no torch and so does not say how many.
+    """
     header, descriptors, _, _ = socket.recv_fds(control, 8, 1)
     if len(header) < 8 or not descriptors:
         return False
@@ -255,6 +262,7 @@ def _fork(control: socket.socket, channels: dict[int, socket.socket], wake: int,
             return False
         line += part
     channel, asked = socket.socket(fileno=descriptors[0]), json.loads(line)
+    asked["threads"] = asked["threads"] or threads
     if asked["load"] and (error := _load(asked["request"])) is not None:
         with channel, suppress(OSError):
             channel.sendall(json.dumps(_described(error)).encode() + b"\n")

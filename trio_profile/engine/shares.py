@@ -19,9 +19,9 @@ class Answers(Record):
     """The answers of one cell, or of the dense model, to some questions.
 
     cell: id of the cell; empty for the dense model.
-    numbers: of the questions, from 0.
+    numbers: of the questions, from 0. Empty if there are more processes than batches of questions.
     fidelity: how close the cell's answers are to the dense model's, in the order of `numbers`; None for the dense
-        model.
+        model, and without questions.
     correct: whether the dense model's answers are the known ones, in the same order; empty if none are known.
     """
 
@@ -88,6 +88,7 @@ def _with_answers(record: Dense | Measurement, answers: Sequence[Answers]) -> De
     """Return a record with the answers of all shares, in the order of the questions."""
     if isinstance(record, Dense):
         return record.model_copy(update={"correct": _in_order(answers, [part.correct for part in answers])})
+    answers = [part for part in answers if part.numbers]
     parts = [part.fidelity for part in answers if part.fidelity is not None]
     draws = parts[0].draws
     fields: dict[str, Any] = {}

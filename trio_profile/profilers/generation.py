@@ -21,7 +21,6 @@ from transformers import PreTrainedModel
 from trio_core.models.adapter import Adapter
 from trio_core.spans import listening
 from trio_profile.inputs.towers import beside_the_decoder, is_projector
-from trio_profile.inputs.workload import Workload
 from trio_profile.profilers.clock import Clock, HostClock
 
 
@@ -41,11 +40,6 @@ class Times:
     host_ms: float | None = None
     cpu_ms: float | None = None
     parts: Mapping[str, float] = field(default_factory=dict)
-
-
-def run(workload: Workload, clock: Clock) -> Times:
-    """The times of one generation."""
-    return timed(workload.model, workload.adapter, workload.generate, clock)
 
 
 def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any], clock: Clock) -> Times:

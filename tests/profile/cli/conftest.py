@@ -23,6 +23,6 @@ def sweep_arguments(checkpoint, photograph):
     """A sweep of a tiny checkpoint that takes a second or two."""
     return [
         *("sweep", "--model", str(checkpoint), "--image", str(photograph), "--prompt", "What is this?"),
-        *("--retention", "0.4,0.8", "--new-tokens", "3", "--seconds", "0.05", "--precision", "0.5"),
+        *("--retention", "0.4,0.8", "--new-tokens", "3", "--seconds", "0.05", "--processes", "1"),
         *("--device", "cpu"),
     ]

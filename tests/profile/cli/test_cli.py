@@ -135,7 +135,7 @@ def test_an_argument_that_is_missing_names_the_help(capsys):
         (["sweep", "--seed", "9" * 25], "seed = 9"),
         (["sweep", "--seed", "-1"], "seed = -1"),
         (["sweep", "--seed", "9" * 5000], "--seed"),
-        (["sweep", "--seconds", "inf"], "cell_seconds = inf"),
+        (["sweep", "--seconds", "inf"], "seconds = inf"),
         (["sweep", "-o", "threshold=" + "[" * 5000], "threshold"),
         (["sweep", "-o", "threshold=" + "9" * 5000], "threshold"),
         (["sweep", "--method", "[red]x[/red]"], "'[red]x[/red]'"),

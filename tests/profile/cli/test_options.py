@@ -70,7 +70,7 @@ def test_only_options_with_a_value_become_fields():
         "methods": ("trio", "grid"),
         "retentions": (0.2, 0.5),
         "layers": (1, 8),
-        "cell_seconds": 2.0,
+        "seconds": 2.0,
     }
 
 

@@ -5,10 +5,10 @@ import pytest
 from trio_profile.cli import run
 from trio_profile.cli.overview import live, summary, table
 from trio_profile.engine.overview import Overview, WorkerState
-from trio_profile.studies import work
+from trio_profile.studies import shared
 
 STATE = Overview(
-    workers=(WorkerState("a", "node1", "at-0.33.1", 2, 3), WorkerState("b", "node2", "", 0, 1)),
+    workers=(WorkerState("a", "node1", "cells-1.1", 2, 3), WorkerState("b", "node2", "", 0, 1)),
     measured=4,
     given_up=1,
     left=7,
@@ -30,7 +30,7 @@ def test_the_table_names_each_worker_and_its_run():
     console.print(table(STATE))
     text = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
     assert [line.split("│")[1:-1] for line in text.splitlines() if "node" in line and "│" in line] == [
-        [" a      ", " node1 ", " at-0.33.1 ", " 2       ", " 3        "],
+        [" a      ", " node1 ", " cells-1.1 ", " 2       ", " 3        "],
         [" b      ", " node2 ", " –         ", "         ", " 1        "],
     ]
 
@@ -42,9 +42,9 @@ def test_without_a_terminal_a_line_is_said(capsys):
 
 
 def test_the_status_of_a_study_is_printed(tiny_study, tmp_path, capsys):
-    work.prepare(tiny_study.model_copy(update={"processes": 2}), tmp_path)
+    shared.prepare(tiny_study.model_copy(update={"processes": 2}), tmp_path)
     assert run(["work", str(tmp_path), "--status"]) == 0
-    assert "0 of 7 runs measured" in capsys.readouterr().out
+    assert "0 of 4 runs measured" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("option", "value"), [("--address", "auto"), ("--cores", "2"), ("--attempts", "1")])

@@ -7,17 +7,17 @@ import torch
 from tests.profile.faking import FakeClock
 from trio_profile.inputs.towers import beside_the_decoder
 from trio_profile.profilers import clock as clocks
-from trio_profile.profilers import generation
+from trio_profile.profilers.rounds import run
 
 
 def test_one_run_marks_the_first_forward_and_the_whole(tiny_workload):
     # Marks in order: generate begins, the clock is prepared and has been, which counts for nothing, the first module
     # begins, the tower, the projector, the first forward ends, generate ends.
-    times = generation.run(tiny_workload, FakeClock([0, 1, 50, 1, 3, 1, 2, 5, 20]))
+    times = run(tiny_workload, FakeClock([0, 1, 50, 1, 3, 1, 2, 5, 20]))
     assert (times.prefill_ms, times.ttft_ms, times.total_ms) == (12, 13, 33)
     assert times.parts == {"vision": 3, "projector": 2}
     assert times.host_ms is not None and times.host_ms > 0  # beside a clock that is not the host's own
-    assert generation.run(tiny_workload, clocks.HostClock()).host_ms is None
+    assert run(tiny_workload, clocks.HostClock()).host_ms is None
 
 
 def test_a_prefill_begins_with_the_vision_tower(tiny_workload):
@@ -28,7 +28,7 @@ def test_a_prefill_begins_with_the_vision_tower(tiny_workload):
     tower = tiny_workload.model.get_submodule("model.vision_tower")
     handle = tower.register_forward_hook(lambda *_: events.append("tower"))
     try:
-        generation.run(tiny_workload, clock)
+        run(tiny_workload, clock)
     finally:
         handle.remove()
     assert events.index("tower") == 4  # generate, preparing, the first module and the tower itself begin before it
@@ -36,7 +36,7 @@ def test_a_prefill_begins_with_the_vision_tower(tiny_workload):
 
 
 def test_the_timing_hooks_leave_nothing(tiny_workload):
-    generation.run(tiny_workload, FakeClock())
+    run(tiny_workload, FakeClock())
     assert not torch.nn.modules.module._global_forward_pre_hooks
     assert not tiny_workload.model._forward_hooks
     assert not tiny_workload.model._forward_pre_hooks
@@ -47,10 +47,10 @@ def test_the_timing_hooks_leave_nothing(tiny_workload):
 def test_cpu_time_is_that_of_the_prefill_alone_and_only_by_the_hosts_clock(tiny_workload, monkeypatch):
     readings = iter([1_000_000, 8_000_000])
     monkeypatch.setattr(time, "process_time_ns", lambda: next(readings))
-    assert generation.run(tiny_workload, clocks.HostClock()).cpu_ms == 7.0
-    assert generation.run(tiny_workload, FakeClock()).cpu_ms is None  # a device works, and the CPU waits
+    assert run(tiny_workload, clocks.HostClock()).cpu_ms == 7.0
+    assert run(tiny_workload, FakeClock()).cpu_ms is None  # a device works, and the CPU waits
 
 
 def test_a_cpu_time_that_is_too_short_for_its_clock_is_not_known(tiny_workload, monkeypatch):
     monkeypatch.setattr(time, "process_time_ns", lambda: 5_000_000)
-    assert generation.run(tiny_workload, clocks.HostClock()).cpu_ms is None
+    assert run(tiny_workload, clocks.HostClock()).cpu_ms is None

@@ -18,9 +18,9 @@ from trio_profile.gate.evidence import of_study
 from trio_profile.inputs.models import num_layers
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Cell, Study
-from trio_profile.records.store import Store, to_toml
+from trio_profile.records.store import to_toml
 from trio_profile.studies import ablate as ablations
-from trio_profile.studies import asked, measuring
+from trio_profile.studies import asked
 
 pytestmark = pytest.mark.usefixtures("without_fvcore")
 GROUPS = ["k_pos", "threshold", "layers", "probe", "saliency"]
@@ -28,7 +28,7 @@ GROUPS = ["k_pos", "threshold", "layers", "probe", "saliency"]
 
 @pytest.fixture(scope="module")
 def study(tiny_study: Study) -> Study:
-    fields = {"verb": "ablate", "retentions": (0.6,), "cell_seconds": 0.01, "fidelity_inputs": 1}
+    fields = {"verb": "ablate", "retentions": (0.6,), "seconds": 0.01, "fidelity_inputs": 1}
     plain = tiny_study.model_copy(update=fields)
     return plain.model_copy(update={"ablations": ablations.variants_of(plain, ("layers", "probe"))})
 
@@ -40,7 +40,7 @@ def contents(study: Study, tmp_path_factory) -> Contents:
 
 @pytest.fixture(scope="module")
 def ablated(contents: Contents) -> Ablation:
-    return ablate(contents.study, contents.environment, contents.dense, contents.measurements)
+    return ablate(contents.study, contents.environment, contents.dense, contents.measurements, rounds=contents.rounds)
 
 
 def test_the_variants_of_the_paper_are_measured():
@@ -105,8 +105,6 @@ def test_cells_are_the_default_and_each_variant_once(study: Study):
     cells = study.cells()
     assert cells[0] == Cell(method="trio", retention=0.6)
     assert len({cell.id for cell in cells}) == len(cells)
-    assert {study.block(cell) for cell in cells} == {(0.6, 0), (0.6, 1)}
-    assert study.block(cells[0]) == (0.6, 0)
     changed = Cell(method="trio", retention=0.6, options={"layers": (1, 2)})
     assert cell_name(changed) == "trio (layers = (1, 2)) at 60.0 %"
 
@@ -118,26 +116,6 @@ def test_ablations_are_read_back_from_a_study_file(study: Study, tmp_path):
         asked.make("sweep", {}, tmp_path / "study.toml")
     with pytest.raises(StudyError, match="a study of kind 'sweep' has no such field"):
         make(ablations=study.ablations)
-
-
-def test_variants_are_kept_and_not_measured_again(contents: Contents, study: Study, tmp_path, monkeypatch):
-    """A store that was cut off goes on with what is missing."""
-    kept = [m for m in contents.measurements if study.block(m.cell) == (0.6, 0)]
-    store = Store(tmp_path)
-    store.open(study, contents.sessions[0])
-    assert contents.dense is not None
-    for record in (contents.dense, *kept):
-        store.append(record)
-    assert {m.cell.id: m for m in store.read().measurements} == {m.cell.id: m for m in kept}
-    measured = []
-    whole = measuring.measure_block
-    monkeypatch.setattr(
-        measuring, "measure_block", lambda setup, block, *more: measured.append(block) or whole(setup, block, *more)
-    )
-    gone_on = ablations.run(study, tmp_path)
-    assert {cell.id for cell in study.cells()} == {m.cell.id for m in gone_on.measurements}
-    [block] = measured
-    assert {study.block(planned.cell) for planned in block} == {(0.6, 1)}
 
 
 def test_a_gate_tells_variants_apart(contents: Contents):
@@ -176,7 +154,7 @@ def test_the_verb_prints_a_document_or_tables_and_is_rebuilt(tiny_study: Study, 
     out = tmp_path / "out"
     line = ["ablate", "--model", tiny_study.model, "--image", tiny_study.image, "--prompt", "What is this?"]
     line += ["--new-tokens", "2", "--retention", "0.6", "--only", "saliency", "--device", "cpu"]
-    line += ["--cell-seconds", "0.01", "--precision", "0.5", "--out", str(out)]
+    line += ["--seconds", "0.01", "--processes", "1", "--out", str(out)]
     assert run([*line, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert {

@@ -59,9 +59,9 @@ def test_a_study_file_of_each_kind_is_refused_by_name_by_every_other_kind(tmp_pa
 
 def test_what_is_given_overrides_the_file_and_the_file_overrides_the_kind(tmp_path):
     file = tmp_path / "study.toml"
-    file.write_text("cell_seconds = 2.0\nseed = 3\n")
+    file.write_text("seconds = 2.0\nseed = 3\n")
     study = asked.make("layers", {"seed": 4}, file)
-    assert (study.verb, study.seed, study.cell_seconds, study.retentions) == ("layers", 4, 2.0, (0.111,))
+    assert (study.verb, study.seed, study.seconds, study.retentions) == ("layers", 4, 2.0, (0.111,))
 
 
 def test_a_study_that_was_kept_can_be_asked_again(tmp_path):

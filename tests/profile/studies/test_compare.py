@@ -6,11 +6,11 @@ import pytest
 
 from trio_profile.analysis.compare import Comparison, compare
 from trio_profile.cli import run
+from trio_profile.engine import local
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Study
 from trio_profile.records.store import to_toml
 from trio_profile.studies import compare as comparing
-from trio_profile.studies import plan, sessions
 from trio_profile.studies.compare import CONTROLS
 
 pytestmark = pytest.mark.usefixtures("without_fvcore")
@@ -31,7 +31,7 @@ def contents(tiny_study: Study, tmp_path_factory) -> Contents:
 
 @pytest.fixture(scope="module")
 def compared(contents: Contents) -> Comparison:
-    return compare(contents.study, contents.environment, contents.dense, contents.measurements)
+    return compare(contents.study, contents.environment, contents.dense, contents.measurements, rounds=contents.rounds)
 
 
 def test_rows_are_sorted_by_speedup_and_have_every_quantity(compared: Comparison):
@@ -52,7 +52,7 @@ def test_rows_are_sorted_by_speedup_and_have_every_quantity(compared: Comparison
 def test_dense_runs_are_shared(contents: Contents):
     """Whoever is in a round stands beside the same dense run."""
     pairs = {m.cell.method: m.pairs for m in contents.measurements if m.status == "done"}
-    first = [pairs[method][0].dense_prefill_ms for method in pairs]
+    first = [pairs[method][0].dense.prefill_ms for method in pairs]
     assert len(set(first)) == 1
 
 
@@ -64,15 +64,14 @@ def test_what_is_refused_stands_last_with_its_reason(compared: Comparison):
     assert not refused.pareto
 
 
-def test_refusals_are_kept_and_not_tried_again(contents: Contents, monkeypatch):
-    monkeypatch.setattr(plan, "build", lambda *_, **__: pytest.fail("the model was loaded for nothing"))
-    assert not sessions.unfinished(contents.study, contents)
+def test_refusals_are_kept_and_not_tried_again(contents: Contents):
+    assert local.is_counted(contents.study, contents) and local.is_timed(contents.study, contents)
 
 
 def test_the_verb_adds_the_controls_and_report_rebuilds_it(tiny_study: Study, tmp_path, capsys):
     out = tmp_path / "out"
     options = ["--model", tiny_study.model, "--image", tiny_study.image, "--prompt", "What?", "--new-tokens", "2"]
-    asked = ["--method", "trio", "--retention", "0.4,0.5", "--cell-seconds", "0.01", "--precision", "0.5"]
+    asked = ["--method", "trio", "--retention", "0.4,0.5", "--seconds", "0.01", "--processes", "1"]
     assert run(["compare", *options, *asked, "--out", str(out), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert {row["method"] for row in document["rows"]} == {"trio", *CONTROLS}
@@ -91,7 +90,7 @@ def test_the_verb_adds_the_controls_and_report_rebuilds_it(tiny_study: Study, tm
         (["--method", "fastest"], "unknown method 'fastest'"),
         (["--retention", "0.3,x"], "--retention '0.3,x' is not a comma list"),
         (["--retention", "1.3"], "retentions.0 = 1.3"),
-        (["--pictures", "0"], "'--asked'"),
+        (["--asked", "0"], "'--asked'"),
         (["--budget-rule", "mean"], "'mean' is not one of 'average', 'after-prune', 'final'"),
         (["--method", "no.such:Method"], "method 'no.such:Method' cannot be imported"),
     ],

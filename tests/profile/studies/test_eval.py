@@ -551,7 +551,7 @@ def test_ablate_on_tasks_compares_each_variant_with_the_default(evaluation, chec
     assert "saliency at 40.0 %" in said and "Variants beside the default" in said
     assert run([*arguments, "--out", str(out), "--only", "threshold"]) == 2
     assert "holds another study: ablations" in capsys.readouterr().err
-    assert "cell_seconds = 2.0: ablate on tasks has no such field" in complaint(capsys, *arguments, "--seconds", "2")
+    assert "seconds = 2.0: ablate on tasks has no such field" in complaint(capsys, *arguments, "--seconds", "2")
     assert "ablation 'k': choose k_pos" in complaint(capsys, *arguments, "--only", "k")
 
 

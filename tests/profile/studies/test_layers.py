@@ -16,7 +16,7 @@ from trio_profile.studies import flops, layers
 
 @pytest.fixture(scope="module")
 def profiled(tiny_study: Study, tmp_path_factory) -> layers.LayersDocument:
-    study = tiny_study.model_copy(update={"cell_seconds": 0.01})
+    study = tiny_study.model_copy(update={"seconds": 0.01})
     return layers.run(study, tmp_path_factory.mktemp("trace"))
 
 
@@ -52,15 +52,15 @@ def test_the_totals_are_those_of_the_parts_and_generations_are_measured_in_turn(
         return lambda *given: (ran.append(name), run(*given))[1]
 
     monkeypatch.setattr(layers, "_round", noted("p", layers._round))
-    monkeypatch.setattr(layers, "_generate", noted("g", layers._generate))
-    found = layers.run(tiny_study.model_copy(update={"cell_seconds": 0.01}), clock=FakeClock())
-    assert "".join(ran).startswith("pgpgpg") and ran.count("g") >= layers.WARMUPS + 6
+    monkeypatch.setattr(layers.rounds, "measure", noted("g", layers.rounds.measure))
+    found = layers.run(tiny_study.model_copy(update={"seconds": 0.01}), clock=FakeClock())
+    assert "".join(ran).startswith("pgpgpg") and ran.count("g") >= layers.WARMUPS + layers.LEAST_ROUNDS
     for cell in found.cells:
         row = cell.efficiency
-        assert row.forward_ms.value == sum(one.forward_ms.value for one in cell.layers)
-        assert row.dense_forward_ms.value == sum(one.dense_forward_ms.value for one in cell.layers)
+        assert row.forward_ms.value == pytest.approx(sum(one.forward_ms.value for one in cell.layers))
+        assert row.dense_forward_ms.value == pytest.approx(sum(one.dense_forward_ms.value for one in cell.layers))
         for name in ("proxy_forward_ms", "proxy_loss_ms", "backward_ms", "nms_ms", "selection_ms", "compaction_ms"):
-            assert getattr(row, name).value == sum(getattr(one, name).value for one in cell.stages)
+            assert getattr(row, name).value == pytest.approx(sum(getattr(one, name).value for one in cell.stages))
         assert row.counted_macs < row.dense_counted_macs and row.kv_bytes < row.dense_kv_bytes
 
 
@@ -77,7 +77,7 @@ def test_saved_is_the_papers_ratio_with_gamma_and_with_the_counted_factor(profil
 
 
 def test_a_method_without_a_proxy_loss_has_empty_columns_and_never_0(tiny_study: Study):
-    asked = tiny_study.model_copy(update={"methods": ("divprune",), "cell_seconds": 0.01, "retentions": (0.4,)})
+    asked = tiny_study.model_copy(update={"methods": ("divprune",), "seconds": 0.01, "retentions": (0.4,)})
     row = layers.run(asked).efficiency
     assert row.proxy_loss_ms is row.backward_ms is row.with_factor("counted") is None
     assert row.selection_ms.value > 0 and row.fastv_saved > 0
@@ -85,17 +85,11 @@ def test_a_method_without_a_proxy_loss_has_empty_columns_and_never_0(tiny_study:
 
 def test_a_prefill_whose_saliency_was_not_compiled_says_so(tiny_study: Study):
     options = {"options": {"saliency": "compiled"}, "attention": "eager"}
-    found = layers.run(tiny_study.model_copy(update={"cell_seconds": 0.01, "retentions": (0.4,), **options}))
+    found = layers.run(tiny_study.model_copy(update={"seconds": 0.01, "retentions": (0.4,), **options}))
     assert found.notes == ("saliency 'compiled': the layer has an attention mask; 'tail' ran instead",)
     kept_in_mind = totals_page(found).blocks[-1]
     assert isinstance(kept_in_mind, Sentences)
     assert f"trio: {found.notes[0]}." in kept_in_mind.lines
-
-
-def test_a_cell_whose_sampling_stops_leaves_the_rounds():
-    first, second = (next(layers._orders(remaining, 0)) for remaining in ((0, 1), (1,)))
-    assert set(first) == {(which, marked) for which in (None, 0, 1) for marked in (True, False)}
-    assert set(second) == {(which, marked) for which in (None, 1) for marked in (True, False)}
 
 
 def test_the_walk_ends_where_the_parts_do(profiled):
@@ -105,11 +99,12 @@ def test_the_walk_ends_where_the_parts_do(profiled):
     assert profiled.attribution[0].speedup == profiled.claimed_ratio > 1
 
 
-def test_the_bounds_follow_from_the_peaks(profiled):
-    bounds, totals = profiled.bounds, profiled.totals
-    assert 0 < bounds.mfu < 1 and 0 < bounds.dense_mfu < 1
-    assert bounds.least_ms < totals.prefill_ms.value
-    assert bounds.dense_least_ms < totals.dense_prefill_ms.value
+def test_the_bounds_follow_from_the_peaks(profiled, tiny_study: Study):
+    """Each prefill takes equally long by a fake clock, so the median of a share is the share of the median."""
+    assert 0 < profiled.bounds.mfu < 1 and 0 < profiled.bounds.dense_mfu < 1
+    assert profiled.bounds.least_ms < profiled.totals.prefill_ms.value
+    even = layers.run(tiny_study.model_copy(update={"seconds": 0.01, "retentions": (0.4,)}), clock=FakeClock())
+    bounds, totals = even.bounds, even.totals
     flops = bounds.dense_mfu * bounds.flops_per_second * totals.dense_prefill_ms.value / 1000
     weights = bounds.dense_mbu * bounds.bytes_per_second * totals.dense_prefill_ms.value / 1000
     expected = max(flops / bounds.flops_per_second, weights / bounds.bytes_per_second)
@@ -129,7 +124,7 @@ def test_the_trace_is_what_a_trace_viewer_reads(profiled):
 
 
 def test_retentions_that_print_alike_have_a_process_each_in_the_trace(tiny_study: Study, tmp_path):
-    close = tiny_study.model_copy(update={"cell_seconds": 0.01, "retentions": (0.4001, 0.4004)})
+    close = tiny_study.model_copy(update={"seconds": 0.01, "retentions": (0.4001, 0.4004)})
     found = layers.run(close, tmp_path)
     events = json.loads(Path(found.trace or "").read_text())["traceEvents"]
     names = [event["args"]["name"] for event in events if event["ph"] == "M"]
@@ -149,7 +144,7 @@ def test_the_verb_prints_tables_or_one_document_and_is_rebuilt(capsys, tmp_path,
     ("arguments", "says"),
     [
         (["--retention", "1.5"], "retentions.0 = 1.5"),
-        (["--seconds", "0"], "cell_seconds = 0"),
+        (["--seconds", "0"], "seconds = 0"),
         (["--device", "meta"], "meta"),
         (["--method", "nothing"], "nothing"),
     ],

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.profile.studies.test_work import exact, wait_for
+from tests.profile.engine.test_supervisor import exact, wait_for
 from trio_profile.engine.supervisor import Terms
 from trio_profile.errors import MeasurementError, StoreError, StudyError
 from trio_profile.records.leases import LEASES
 from trio_profile.records.schema import Study
 from trio_profile.records.store import Store, to_toml
-from trio_profile.studies import ray_engine, sweep, work
+from trio_profile.studies import ray_engine, shared, sweep
 from trio_profile.studies.ray_engine import Need
 
 
@@ -152,7 +152,7 @@ def test_a_study_survives_a_killed_worker_a_killed_driver_and_a_killed_raylet(
 ):
     study = tiny_study.model_copy(update={"processes": 2, "methods": ("trio", "random"), "fidelity_inputs": 2})
     out = tmp_path / "out"
-    work.prepare(study, out)
+    shared.prepare(study, out)
     file = tmp_path / "study.toml"
     file.write_text(to_toml(study))
     command = [sys.executable, "-m", "trio_profile", "sweep", "--study", str(file), "--out", str(out)]
@@ -162,7 +162,7 @@ def test_a_study_survives_a_killed_worker_a_killed_driver_and_a_killed_raylet(
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def holders() -> set[str]:
-        leases = [path for pattern in ("at-*.[0-9]", "dense.0.[0-9]") for path in (out / LEASES).glob(pattern)]
+        leases = [path for pattern in ("cells-*.[0-9]", "dense.0.[0-9]") for path in (out / LEASES).glob(pattern)]
         return {path.read_text() for path in leases if path.is_file()}
 
     def finished() -> int:
@@ -186,7 +186,7 @@ def test_a_study_survives_a_killed_worker_a_killed_driver_and_a_killed_raylet(
         first.kill()
     found = Store(out).read()
     assert found.dropped == []
-    assert [run.failed for run in found.runs] == [None] * 7
+    assert [run.failed for run in found.runs] == [None] * 4
     assert all(len({timing.session for timing in cell.timings}) == 2 for cell in found.measurements)
     assert {session.engine.partition(" ")[0] for session in found.sessions} == {"ray"}
     assert all(session.engine_cores is not None for session in found.sessions)

@@ -19,6 +19,12 @@ from trio_profile.records.workers import Ended, Measured, WorkerFile, agree
 ASKED = study(methods=("trio", "random"), retentions=(0.11, 0.33))
 
 
+@pytest.fixture(autouse=True)
+def _blocks_of_one_retention(monkeypatch) -> None:
+    """The cells at 11 % are the first block, those at 33 % the second."""
+    monkeypatch.setattr("trio_profile.records.study.MOST_CELLS", 2)
+
+
 class Workers:
     """Workers on one directory. They finish their runs at once."""
 
@@ -52,8 +58,8 @@ def test_the_dense_model_comes_first_then_the_longest_block(workers):
     claimed = [board.claim("count") for _ in range(4)]
     assert [claim and claim.key for claim in claimed] == [
         RunKey(DENSE, 0),
-        RunKey("at-0.33", 0),
-        RunKey("at-0.11", 0),
+        RunKey("cells-2", 0),
+        RunKey("cells-1", 0),
         None,
     ]
 
@@ -68,7 +74,7 @@ def test_a_block_is_timed_after_it_is_counted_and_once_in_a_process(workers):
         timed.add(claim.key.block)
         names.append(str(claim.key))
         workers.finish("one", claim)
-    assert names == ["at-0.33.1", "at-0.11.1"]
+    assert names == ["cells-2.1", "cells-1.1"]
     assert not board.is_finished and board.is_free("time")
     while (claim := board.claim("time")) is not None:
         workers.finish("one", claim)
@@ -81,13 +87,13 @@ def test_a_study_of_one_process_is_counted_and_timed_in_it(tmp_path):
     board = workers.board("one")
     assert board.claim("count") is None
     keys = [claim.key for claim in iter(lambda: board.claim("time"), None)]
-    assert keys == [RunKey(DENSE, 0), RunKey("at-0.33", 1), RunKey("at-0.11", 1)]
+    assert keys == [RunKey(DENSE, 0), RunKey("cells-2", 1), RunKey("cells-1", 1)]
 
 
 def test_two_workers_never_have_the_same_run(workers):
     one, two = workers.board("one"), workers.board("two")
     claims = [board.claim("count") for board in (one, two, one, two)]
-    assert sorted(str(claim.key) for claim in claims if claim) == ["at-0.11.0", "at-0.33.0", "dense.0"]
+    assert sorted(str(claim.key) for claim in claims if claim) == ["cells-1.0", "cells-2.0", "dense.0"]
 
 
 def test_a_run_that_was_finished_a_moment_ago_is_not_claimed_again(workers):
@@ -152,7 +158,7 @@ def test_a_run_in_which_a_cell_failed_can_be_measured_again(workers):
     board = workers.board("one")
     while (claim := board.claim("count")) is not None:
         failed = measurement("trio", 0.33).model_copy(update={"status": "failed", "timings": (), "session": ""})
-        workers.finish("one", claim, lines=[failed] if claim.key.block == "at-0.33" else [])
+        workers.finish("one", claim, lines=[failed] if claim.key.block == "cells-2" else [])
         board.leases.give_back(str(claim.key), claim.attempt)
     while (claim := board.claim("time")) is not None:
         workers.finish("one", claim)
@@ -161,25 +167,25 @@ def test_a_run_in_which_a_cell_failed_can_be_measured_again(workers):
     assert board.is_finished
     assert workers.board("two").retry() == 3
     again = workers.board("two")
-    assert again.claim("count") == Claim(RunKey("at-0.33", 0), 2)
-    workers.finish("two", Claim(RunKey("at-0.33", 0), 2))
+    assert again.claim("count") == Claim(RunKey("cells-2", 0), 2)
+    workers.finish("two", Claim(RunKey("cells-2", 0), 2))
     # Its times are measured again too: those before left the cell out.
-    assert [again.claim("time"), again.claim("time")] == [Claim(RunKey("at-0.33", n), 2) for n in (1, 2)]
+    assert [again.claim("time"), again.claim("time")] == [Claim(RunKey("cells-2", n), 2) for n in (1, 2)]
 
 
 def test_a_run_that_failed_here_comes_last(workers):
     board = workers.board("one")
-    claimed = [board.claim("count", failed_here=("dense.0", "at-0.33.0")) for _ in range(3)]
-    assert [str(claim.key) for claim in claimed if claim] == ["at-0.11.0", "dense.0", "at-0.33.0"]
+    claimed = [board.claim("count", failed_here=("dense.0", "cells-2.0")) for _ in range(3)]
+    assert [str(claim.key) for claim in claimed if claim] == ["cells-1.0", "dense.0", "cells-2.0"]
 
 
 def test_times_of_a_block_whose_counts_were_given_up_are_given_up_too(workers):
     board = workers.board("one")
     while (claim := board.claim("count")) is not None:
-        workers.finish("one", claim, failed="given up: no memory" if claim.key.block == "at-0.33" else None)
+        workers.finish("one", claim, failed="given up: no memory" if claim.key.block == "cells-2" else None)
     claim = board.claim("time")
     assert claim is not None
-    assert (str(claim.key), claim.given_up) == ("at-0.33.1", "given up: no memory")
+    assert (str(claim.key), claim.given_up) == ("cells-2.1", "given up: no memory")
 
 
 def test_a_run_on_another_kind_of_machine_is_not_done(workers, tmp_path):
@@ -231,11 +237,12 @@ class Simulated(Board):
         pass
 
 
-def test_ten_thousand_blocks_on_256_workers_take_hardly_longer_than_their_work(tmp_path):
+def test_ten_thousand_blocks_on_256_workers_take_hardly_longer_than_their_work(tmp_path, monkeypatch):
     """2 % of the attempts fail. The ideal is all work, repeated work included, over all workers."""
     draw = random.Random(5)
     retentions = tuple(number / 10_001 for number in range(1, 10_001))
     leases = FakeLeases()
+    monkeypatch.setattr("trio_profile.records.study.MOST_CELLS", 1)
     board = Simulated(study(retentions=retentions), tmp_path, leases, processes=1)  # pyright: ignore[reportArgumentType]
     seconds = {name: 20 + 40 * cells[0].retention + draw.expovariate(0.2) for name, cells in board.cells.items()}
     seconds[DENSE] = 5.0

@@ -1,21 +1,24 @@
 """Workers: several of them measure one study, some die, and the study is that of one command."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.profile.command import complaint
 from tests.profile.examples import environment
 from trio_profile.cli import run as run_command
+from trio_profile.engine import supervisor
+from trio_profile.engine.board import Assignment
 from trio_profile.engine.supervisor import Terms
-from trio_profile.engine.worker import Asked
 from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.progress import ignore
 from trio_profile.records.contents import Contents
@@ -25,9 +28,9 @@ from trio_profile.records.run import Run
 from trio_profile.records.schema import Session, Study
 from trio_profile.records.store import Store, to_toml
 from trio_profile.records.workers import WorkerFile
-from trio_profile.studies import fresh, running, sweep, work
+from trio_profile.studies import running, shared, sweep
 
-CLOCKED = {"session", "timings", "energy", "distinct_ratios"}
+CLOCKED = {"session", "timings", "energy", "distinct_ratios", "peak_memory_bytes", "working_memory_bytes"}
 """Fields that are not exact."""
 BROKEN = """
 import os
@@ -79,7 +82,7 @@ def holders(directory: Path) -> set[str]:
 
 def test_four_workers_of_which_two_are_killed_measure_the_study_of_one_command(study, tmp_path):
     out = tmp_path / "out"
-    assert work.prepare(study, out) == 1 + 2 + 2 * 2
+    assert shared.prepare(study, out) == 1 + 1 + 2
     workers = {name: started(out, name) for name in ("a", "b", "c", "d")}
     try:
         wait_for(lambda: {"a", "b"} <= holders(out) or len(holders(out)) >= 2)
@@ -88,13 +91,13 @@ def test_four_workers_of_which_two_are_killed_measure_the_study_of_one_command(s
         for process in workers.values():
             told, complaints = process.communicate(timeout=240)
             assert process.returncode == 0, complaints
-            assert told.startswith("7 runs measured\n")
+            assert told.startswith("4 runs measured\n")
     finally:
         for process in workers.values():
             process.kill()
     found = Store(out).read()
     assert found.dropped == []
-    assert len(found.runs) == 7
+    assert len(found.runs) == 4
     assert all(len(cell.timings) == 2 for cell in found.measurements)
     for cell in found.measurements:
         assert len({timing.session for timing in cell.timings}) == 2
@@ -111,14 +114,14 @@ def test_the_last_attempt_measures_all_cells_but_those_whose_method_raises(study
     (tmp_path / "broken_method.py").write_text(BROKEN.format(fault=RAISES))
     monkeypatch.syspath_prepend(tmp_path)
     out, methods = tmp_path / "out", ("broken_method:Broken", "random")
-    work.prepare(study.model_copy(update={"methods": methods, "retentions": (0.4,), "processes": 1}), out)
-    found = work.work(out, Terms("a", most_attempts=2))
+    shared.prepare(study.model_copy(update={"methods": methods, "retentions": (0.4,), "processes": 1}), out)
+    found = shared.work(out, Terms("a", most_attempts=2))
     broken, random = sorted(found.measurements, key=lambda cell: cell.cell.method)
     assert (broken.status, broken.reason) == ("failed", "RuntimeError: this method")
     assert (random.status, len(random.timings)) == ("done", 1)
     assert [(str(run.key), run.attempt, run.failed) for run in found.runs] == [
         ("dense.0", 1, None),
-        ("at-0.4.1", 2, None),
+        ("cells-1.1", 2, None),
     ]
 
 
@@ -126,7 +129,7 @@ def test_a_run_that_ends_its_process_is_given_up_with_its_reason(study, tmp_path
     (tmp_path / "broken_method.py").write_text(BROKEN.format(fault="os.abort()"))
     monkeypatch.syspath_prepend(tmp_path)
     out, fields = tmp_path / "out", {"methods": ("broken_method:Broken",), "retentions": (0.4,), "processes": 1}
-    work.prepare(study.model_copy(update=fields), out)
+    shared.prepare(study.model_copy(update=fields), out)
     assert run_command(["work", str(out), "--name", "a", "--attempts", "1"]) == 0
     assert "1 run measured, 1 given up, 1 cell failed (--retry measures them again)" in capsys.readouterr().out
     found = Store(out).read()
@@ -139,112 +142,109 @@ def test_a_run_that_ends_its_process_is_given_up_with_its_reason(study, tmp_path
     assert [run.attempt for run in found.runs] == [1, 2]
     # Mended, it is measured again.
     (tmp_path / "broken_method.py").write_text("from trio_core.methods.random import Random as Broken")
-    (cell,) = work.work(out, Terms("b", retry=True)).measurements
+    (cell,) = shared.work(out, Terms("b", retry=True)).measurements
     assert (cell.status, cell.reason) == ("done", None)
 
 
-class FakeProcess:
-    """A process that claims a run and then is silent until it is killed."""
+class FakeServer:
+    """A server whose processes answer what a test says. It is closed from another thread if a process hangs."""
 
-    def __init__(self):
-        self.was_killed = threading.Event()
+    def __init__(self, answers: Callable[..., Iterator[dict]]):
+        self.give_answers, self.was_closed = answers, threading.Event()
 
-    pid = 0
+    def __enter__(self) -> "FakeServer":
+        return self
 
-    def answers(self, *_asked):
-        yield {"claimed": "dense.0", "attempt": 1}
-        assert self.was_killed.wait(30)
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.was_closed.set()
+
+    def ask(self, _task: str, request: dict) -> SimpleNamespace:
+        return SimpleNamespace(answers=lambda: self.give_answers(self, request))
+
+    def hang(self) -> None:
+        assert self.was_closed.wait(30)
         raise MeasurementError("the measuring process was killed by SIGKILL")
 
 
-def test_a_run_that_hangs_is_ended_and_goes_back(study, tmp_path, monkeypatch):
-    process = FakeProcess()
-    monkeypatch.setattr(fresh, "kill", lambda _: process.was_killed.set())
-    monkeypatch.setattr(fresh, "start", lambda: nullcontext(process))
-    monkeypatch.setattr(fresh, "ask", process.answers)
+@pytest.fixture
+def answers(monkeypatch) -> Callable[[Callable[..., Iterator[dict]]], None]:
+    """Sets what the processes answer: a function of the server and the request."""
+    return lambda give: monkeypatch.setattr(supervisor, "Server", lambda: FakeServer(give))
+
+
+def raising(error: BaseException, *claimed: dict) -> Callable[..., Iterator[dict]]:
+    """Answers that a run is claimed, and then meets an error."""
+
+    def give(*_: object) -> Iterator[dict]:
+        yield from claimed
+        raise error
+
+    return give
+
+
+CLAIMED = {"claimed": "dense.0", "attempt": 1}
+
+
+def test_a_run_that_hangs_is_ended_and_goes_back(study, tmp_path, answers):
+    def give(server: FakeServer, _request: dict) -> Iterator[dict]:
+        yield CLAIMED
+        server.hang()
+
+    answers(give)
     leases = Leases(tmp_path, "a", 60)
     assert leases.claim("dense.0", 1)
-    hung = work._Process(study, tmp_path, Terms("a", limit_seconds=0.1), leases, ignore)
+    hung = supervisor._Process(study, tmp_path, Terms("a", limit_seconds=0.1), leases, ignore)
     hung.run("count", 2)
     assert hung.failed == {"dense.0": "it showed no progress for 0.1 s"}
     assert leases.attempts({"dense.0"})["dense.0"].failed
     assert leases.reason("dense.0", 1) == "a: it showed no progress for 0.1 s"
 
 
-def test_ctrl_c_gives_the_run_back_at_once(study, tmp_path, monkeypatch):
-    def answers(*_asked):
-        yield {"claimed": "dense.0", "attempt": 1}
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(fresh, "start", lambda: nullcontext(FakeProcess()))
-    monkeypatch.setattr(fresh, "ask", answers)
-    leases = Leases(tmp_path, "a", 60)
-    assert leases.claim("dense.0", 1)
-    with pytest.raises(KeyboardInterrupt):
-        work._Process(study, tmp_path, Terms("a"), leases, ignore).run("count", 2)
-    assert leases.attempts({"dense.0"}) == {}
-
-
-def test_a_process_that_hangs_while_it_loads_is_ended(study, tmp_path, monkeypatch):
-    process = FakeProcess()
-    monkeypatch.setattr(fresh, "kill", lambda _: process.was_killed.set())
-
-    def answers(*_asked):
-        assert process.was_killed.wait(30)
-        raise MeasurementError("the measuring process was killed by SIGKILL")
-        yield
-
-    monkeypatch.setattr(fresh, "start", lambda: nullcontext(process))
-    monkeypatch.setattr(fresh, "ask", answers)
-    hung = work._Process(study, tmp_path, Terms("a", limit_seconds=0.1), Leases(tmp_path, "a"), ignore)
+def test_a_process_that_hangs_while_it_loads_is_ended(study, tmp_path, answers):
+    answers(lambda server, _: iter(server.hang, None))
+    hung = supervisor._Process(study, tmp_path, Terms("a", limit_seconds=0.1), Leases(tmp_path, "a"), ignore)
     with pytest.raises(MeasurementError, match=r"^a process could not begin: it showed no progress for 0\.1 s$"):
         hung.run("count", 2)
 
 
-def test_a_full_disk_blames_no_run(study, tmp_path, monkeypatch):
-    def answers(*_asked):
-        yield {"claimed": "dense.0", "attempt": 1}
-        raise StoreError("cannot write: No space left on device; free some space")
-
-    monkeypatch.setattr(fresh, "start", lambda: nullcontext(FakeProcess()))
-    monkeypatch.setattr(fresh, "ask", answers)
-    leases = Leases(tmp_path, "a", 60)
-    assert leases.claim("dense.0", 1)
-    with pytest.raises(StoreError, match="No space left"):
-        work._Process(study, tmp_path, Terms("a"), leases, ignore).run("count", 2)
-    assert leases.attempts({"dense.0"}) == {}
+def test_ctrl_c_and_a_full_disk_give_the_run_back_and_blame_nobody(study, tmp_path, answers):
+    for error in (KeyboardInterrupt(), StoreError("cannot write"), OSError(errno.ENOSPC, "No space left on device")):
+        answers(raising(error, CLAIMED))
+        leases = Leases(tmp_path, "a", 60)
+        assert leases.claim("dense.0", 1)
+        with pytest.raises(type(error)):
+            supervisor._Process(study, tmp_path, Terms("a"), leases, ignore).run("count", 2)
+        assert leases.attempts({"dense.0"}) == {}
 
 
-def test_a_worker_on_which_every_run_fails_stops(study, tmp_path, monkeypatch):
+def test_a_worker_on_which_every_run_fails_stops(study, tmp_path, answers, monkeypatch):
     """Its machine may be at fault. It tries three different runs, and the other workers still have attempts."""
+    monkeypatch.setattr("trio_profile.records.study.MOST_CELLS", 2)
     claimed: list[str] = []
 
-    def answers(_process, _task, request):
-        board = Asked(**{**request, "study": study, "directory": tmp_path}).board()
-        claim = board.claim(request["phase"], failed_here=request["failed_here"])
+    def give(_server: FakeServer, request: dict) -> Iterator[dict]:
+        assignment = Assignment.of(request)
+        claim = assignment.board().claim(assignment.phase, failed_here=assignment.failed_here)
         assert claim is not None
         claimed.append(str(claim.key))
         yield {"claimed": str(claim.key), "attempt": claim.attempt}
         raise RuntimeError("no kernel image is available")
 
-    monkeypatch.setattr(fresh, "start", lambda: nullcontext(FakeProcess()))
-    monkeypatch.setattr(fresh, "ask", answers)
-    work.prepare(study, tmp_path)
+    answers(give)
+    shared.prepare(study, tmp_path)
     with pytest.raises(MeasurementError, match=r"^3 runs in a row failed on this worker \(dense\.0: no kernel image"):
-        work.work(tmp_path, Terms("a"))
-    assert claimed == ["dense.0", "at-0.8.0", "at-0.4.0"]
+        shared.work(tmp_path, Terms("a"))
+    assert claimed == ["dense.0", "cells-2.0", "cells-1.0"]
 
 
-def test_an_error_outside_of_a_run_is_told_and_blames_no_run(study, tmp_path, monkeypatch):
-    def answers(*_asked):
-        raise StoreError("another kind of machine")
-        yield
-
-    monkeypatch.setattr(fresh, "start", lambda: nullcontext(FakeProcess()))
-    monkeypatch.setattr(fresh, "ask", answers)
-    work.prepare(study, tmp_path)
+def test_an_error_outside_of_a_run_is_told_and_blames_no_run(study, tmp_path, answers):
+    answers(raising(StoreError("another kind of machine")))
+    shared.prepare(study, tmp_path)
     with pytest.raises(StoreError, match="another kind of machine"):
-        work.work(tmp_path, Terms("a"))
+        shared.work(tmp_path, Terms("a"))
     assert list((tmp_path / LEASES).glob("*.1*")) == []
 
 
@@ -265,7 +265,7 @@ def test_the_study_is_written_for_workers_and_no_other_command_measures_it(check
     arguments = ["sweep", "--model", str(checkpoint), "--retention", "0.4", "--out", str(tmp_path / "out")]
     assert run_command([*arguments, "--engine", "workers"]) == 0
     told = capsys.readouterr().out
-    assert "holds a study of 6 runs" in told
+    assert "holds a study of 10 runs" in told
     assert f"trio-profile work {tmp_path / 'out'}" in told
     assert run_command([*arguments, "--engine", "workers"]) == 0
     capsys.readouterr()
@@ -275,7 +275,7 @@ def test_the_study_is_written_for_workers_and_no_other_command_measures_it(check
 
 
 def test_a_study_for_workers_is_measured_by_no_other_command(study, tmp_path):
-    work.prepare(study, tmp_path)
+    shared.prepare(study, tmp_path)
     for _ in ("before a worker begins", "and after"):
         with pytest.raises(StoreError, match=r"^workers measure the study in .*: run `trio-profile work "):
             sweep.run(study, tmp_path)
@@ -287,7 +287,7 @@ def test_a_study_for_workers_is_measured_by_no_other_command(study, tmp_path):
 
 def test_a_worker_that_is_told_to_end_gives_its_run_back(study, tmp_path):
     """Slurm and Kubernetes tell it with SIGTERM."""
-    work.prepare(study, tmp_path)
+    shared.prepare(study, tmp_path)
     process = started(tmp_path, "a")
     try:
         wait_for(lambda: holders(tmp_path))
@@ -303,10 +303,10 @@ def test_a_worker_that_is_told_to_end_gives_its_run_back(study, tmp_path):
 
 
 def test_two_workers_have_two_names(study, tmp_path):
-    work.prepare(study, tmp_path / "out")
+    shared.prepare(study, tmp_path / "out")
 
     with (
         lock_file(tmp_path / "out" / ".lock-a", lambda: "taken"),
         pytest.raises(StoreError, match="another worker is called 'a'"),
     ):
-        work.work(tmp_path / "out", Terms("a"))
+        shared.work(tmp_path / "out", Terms("a"))

@@ -1,7 +1,7 @@
 """`kill -9` at 100 random moments: nothing is lost, and nothing is doubled.
 
 The workers here are forks that claim, wait a moment and keep what they measured, by the code of real workers. They run
-no model, so that a hundred of them can die in seconds. `test_work.py` kills real ones.
+no model, so that a hundred of them can die in seconds. `test_supervisor.py` kills real ones.
 """
 
 import os
@@ -10,16 +10,17 @@ import signal
 import time
 from pathlib import Path
 
-from tests.profile.examples import dense, environment, measurement, study
+from tests.profile.examples import counted, dense, environment, measurement, rounds_of, study
 from trio_profile.engine.board import Board, Claim
 from trio_profile.records.leases import Leases
 from trio_profile.records.run import DENSE, Run
-from trio_profile.records.schema import Session, TimingLine
+from trio_profile.records.schema import Session
 from trio_profile.records.store import Store
 from trio_profile.records.workers import Measured, WorkerFile
 
 KILLS = 100
 RETENTIONS = tuple(part / 100 for part in range(5, 95))
+"""Each is a block of its own here."""
 PROCESSES = 3
 ASKED = study(retentions=RETENTIONS)
 LEASE_SECONDS = 0.2
@@ -33,11 +34,11 @@ def lines_of(claim: Claim, board: Board, session: str) -> list[Measured]:
         return [dense().model_copy(update={"session": session})]
     found: list[Measured] = []
     for cell in board.cells[claim.key.block]:
-        made = measurement(cell.method, cell.retention)
+        made = measurement(cell.method, cell.retention, pairs=3)
         if claim.key.number == 0:
-            found.append(made.model_copy(update={"status": "counted", "timings": (), "session": ""}))
+            found.append(counted(made).model_copy(update={"session": session}))
         else:
-            found.append(TimingLine(**{**dict(made.timings[0]), "cell": cell, "session": session}))
+            found += [one.model_copy(update={"session": session}) for one in rounds_of(made)]
     return found
 
 
@@ -77,7 +78,8 @@ def forked(directory: Path, name: str) -> int:
     return number
 
 
-def test_workers_that_are_killed_at_any_moment_lose_and_double_nothing(tmp_path):
+def test_workers_that_are_killed_at_any_moment_lose_and_double_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("trio_profile.records.study.MOST_CELLS", 1)
     random.seed(7)
     (tmp_path / KILLING).touch()
     alive = {forked(tmp_path, f"w{number}"): f"w{number}" for number in range(4)}

@@ -1,0 +1,225 @@
+"""What one process measures: its share of counts and answers, and rounds for as long as it may."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests.profile.faking import FakeClock, FakeGpu
+from trio_core.errors import RetentionError
+from trio_core.methods.grid import Grid
+from trio_profile.engine import measuring
+from trio_profile.engine.measuring import Allowance, Opened, Share, Timer, blocks_of, count_share, open_process
+from trio_profile.engine.plan import resolve
+from trio_profile.engine.shares import Answers, Parts
+from trio_profile.profilers import rounds
+from trio_profile.records.schema import Dense, Measurement, Picture, Round, Study
+
+pytestmark = pytest.mark.usefixtures("without_fvcore")
+
+
+def silent(*_: object) -> None:
+    """Report nothing."""
+
+
+@pytest.fixture(scope="module")
+def opened(tiny_study: Study) -> Opened:
+    """Two methods at one retention. The picture is the only input."""
+    fields = {"methods": ("grid", "random"), "retentions": (0.4,), "fidelity_inputs": 1}
+    return open_process(tiny_study.model_copy(update=fields), "trio-profile sweep")
+
+
+def test_a_session_says_who_measures_how_and_what(opened, checkpoint):
+    session = opened.session
+    assert session.command == "trio-profile sweep" and session.load_seconds > 0
+    assert session.environment.cpu_threads == torch.get_num_threads()
+    assert {"image", "model/config.json"} <= set(session.inputs)
+    again = open_process(opened.plan.study, plan=opened.plan)
+    assert again.plan is opened.plan and again.session.id != session.id
+
+
+def test_the_time_of_loading_is_counted(tiny_study, monkeypatch):
+    seconds = iter([10.0, 17.0])
+    monkeypatch.setattr(measuring.time, "perf_counter", lambda: next(seconds))
+    plan = resolve(tiny_study)
+    monkeypatch.setattr(measuring, "resolve", lambda *_, **__: plan)
+    assert open_process(tiny_study).session.load_seconds == 7.0
+
+
+# Counts and answers
+
+
+def test_two_shares_of_a_study_give_the_records_of_one(opened):
+    """All but energy, memory and the ratios of distinct pictures is exact. One question is fewer than two shares."""
+    cells = tuple(planned.cell.id for planned in opened.plan.cells)
+    alone = list(count_share(opened, Share(counts=cells, answers=cells), silent))
+    first = Share(number=0, of=2, counts=cells[:1], answers=cells)
+    second = Share(number=1, of=2, counts=cells[1:], answers=cells, dense=False, picture=False)
+    parts = [part for share in (first, second) for part in count_share(opened, share, silent)]
+    assert [type(part) for part in parts].count(Picture) == 1
+
+    def records(shares: int, parts) -> dict[str, dict]:
+        gathered = Parts(shares, asks=True)
+        found = [record for part in parts for record in gathered.add(part)]
+        unlike = {"energy", "distinct_ratios", "peak_memory_bytes", "working_memory_bytes"}
+        return {
+            record.cell.id if isinstance(record, Measurement) else record.record: record.model_dump(exclude=unlike)
+            for record in found
+        }
+
+    assert records(2, parts) == records(1, alone)
+    assert set(records(1, alone)) == {"dense", "picture", *cells}
+
+
+def test_a_cell_without_memory_fails_and_the_others_go_on(opened, monkeypatch):
+    cells = tuple(planned.cell.id for planned in opened.plan.cells)
+    share = Share(counts=cells, answers=cells, dense=False, picture=False)
+    for error in (MemoryError(), RuntimeError("not enough memory: you tried")):
+        monkeypatch.setattr(Grid, "select", lambda *_, error=error: _raise(error))
+        parts = list(count_share(opened, share, silent))
+        failed, counted = [part for part in parts if isinstance(part, Measurement)]
+        assert (failed.cell.method, failed.status) == ("grid", "failed")
+        assert str(failed.reason).startswith("out of memory") and counted.status == "counted"
+        assert [part.cell for part in parts if isinstance(part, Answers)] == ["", counted.cell.id]
+
+
+def test_any_other_error_is_raised_unless_it_is_to_be_kept(opened, monkeypatch):
+    cells = tuple(planned.cell.id for planned in opened.plan.cells)
+    monkeypatch.setattr(Grid, "select", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        list(count_share(opened, Share(counts=cells), silent))
+    kept = list(count_share(opened, Share(counts=cells, keep_faults=True), silent))
+    reasons = [part.reason for part in kept if isinstance(part, Measurement)]
+    assert reasons == ["ZeroDivisionError: division by zero", None]
+    # If the dense model does not run either, the fault is not the cell's.
+    monkeypatch.setattr(rounds, "run", lambda *_: _raise(OSError("the machine is broken")))
+    with pytest.raises(OSError, match="broken"):
+        measuring.failure(opened, opened.plan.cells[0], ValueError(), keep_faults=True)
+
+
+def test_a_refused_cell_is_recorded_by_the_share_that_counts_it(tiny_study):
+    study = tiny_study.model_copy(update={"methods": ("trio", "visionzip"), "retentions": (0.1,)})
+    with pytest.raises(RetentionError):
+        open_process(study)
+    opened = open_process(study, keep_refusals=True)
+    names = {cell.method: cell.id for cell in study.cells()}
+    shares = [Share(counts=(names[method],), dense=False, picture=False) for method in ("trio", "visionzip")]
+    first, second = ([part.status for part in count_share(opened, share, silent)] for share in shares)  # pyright: ignore
+    assert (first, second) == (["refused"], ["counted"])
+
+
+# Rounds
+
+
+def test_how_long_a_process_measures():
+    """The best number of rounds is √(overhead / round · ratio); all processes share what is left."""
+    plain = Allowance(left=800.0, whole=800.0, ratio=9.0)
+    assert plain.seconds(100.0, 1.0) == pytest.approx(30.0)  # √(100 · 9) rounds
+    assert plain.seconds(0.01, 1.0) == pytest.approx(3.0)  # three rounds at least
+    assert Allowance(left=110.0, whole=1000.0, ratio=9.0).seconds(100.0, 1.0) == pytest.approx(10.0)
+    assert Allowance(left=50.0, whole=1000.0).seconds(100.0, 1.0) == 0.0
+    # A process that starts at once measures so briefly that eight fit into the time.
+    assert Allowance(left=80.0, whole=80.0, ratio=1e6).seconds(1.0, 1.0) == pytest.approx(9.0)
+    assert Allowance(left=1.0, whole=60.0, processes=4).seconds(5.0, 1.0) == pytest.approx(10.0)
+
+
+class Watch:
+    """A clock on which each round takes a second."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.now, self.slept, self.phases = 0.0, list[float](), list[str]()
+        monkeypatch.setattr(measuring.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(measuring.time, "sleep", self.slept.append)
+        measure = rounds.measure
+
+        def measured(workload, methods, phase, draw, clock, gpu):
+            self.now += 1.0
+            self.phases.append(phase)
+            return measure(workload, methods, phase, draw, FakeClock(), gpu)
+
+        monkeypatch.setattr(rounds, "measure", measured)
+
+
+def timer(opened: Opened, **fields) -> Timer:
+    """Times both cells."""
+    cells = [planned.cell.id for planned in opened.plan.cells]
+    return Timer(replace(opened, clock=FakeClock()), blocks_of(opened.plan, cells), "0 1", **fields)
+
+
+def test_a_process_warms_up_and_measures_rounds_until_its_time_ends(opened, monkeypatch):
+    """Of 20 seconds loading and the warm-up take some; a generation follows every sixth prefill."""
+    watch = Watch(monkeypatch)
+    found = list(timer(opened).measure(Allowance(left=20.0, whole=20.0, processes=1)))
+    assert [record.phase for record in found] == watch.phases  # pyright: ignore
+    assert watch.phases[:4] == ["warm-up", "prefill", "generation", "prefill"]
+    assert watch.phases.count("generation") == -(-watch.phases.count("prefill") // 6)
+    assert 19 <= watch.now + opened.session.load_seconds <= 21
+    orders = {tuple(run.cell for run in record.runs) for record in found if isinstance(record, Round)}
+    assert len(orders) > 3
+    # Whoever has no time left measures one round.
+    watch.phases.clear()
+    list(timer(opened).measure(Allowance(left=0.0, whole=1.0, processes=1)))
+    assert watch.phases == ["warm-up", "prefill", "generation"]
+
+
+def test_the_seed_of_a_session_gives_its_orders(opened, monkeypatch):
+    def orders(seed: str) -> list[tuple[str, ...]]:
+        watch = Watch(monkeypatch)
+        one = replace(timer(opened), seed=seed)
+        found = list(one.measure(Allowance(left=9.0, whole=9.0, processes=1)))
+        assert watch.now > 5
+        return [tuple(run.cell for run in record.runs) for record in found if isinstance(record, Round)][:6]
+
+    assert orders("0 1") == orders("0 1") != orders("0 2")
+
+
+def test_a_cell_that_runs_out_of_memory_leaves_the_rounds(opened, monkeypatch):
+    Watch(monkeypatch)
+    select, calls = Grid.select, list[int]()
+
+    def breaks(self, view):
+        calls.append(1)
+        return _raise(torch.OutOfMemoryError("CUDA out of memory")) if len(calls) > 8 else select(self, view)
+
+    monkeypatch.setattr(Grid, "select", breaks)
+    found = list(timer(opened).measure(Allowance(left=12.0, whole=12.0, processes=1)))
+    [failed] = [record for record in found if isinstance(record, Measurement)]
+    assert failed.cell.method == "grid" and str(failed.reason).startswith("out of memory")
+    place = found.index(failed)
+    assert all(len(record.cells) == 2 for record in found[:place] if isinstance(record, Round))
+    rest = [record.cells for record in found[place + 1 :] if isinstance(record, Round)]
+    assert len(rest) > 3 and set(rest) == {(opened.plan.cells[1].cell.id,)}
+
+
+def test_a_slowed_gpu_rests_longer_and_longer_and_its_rounds_do_not_count(opened, monkeypatch):
+    """Each round reads the clock twice. The first two rounds are slow."""
+    watch = Watch(monkeypatch)
+    gpu = FakeGpu([1400, 1400, 1400, 1400, 2000])
+    monkeypatch.setattr(rounds, "gpu_of", lambda _: gpu)
+    found = list(timer(opened).measure(Allowance(left=9.0, whole=9.0, processes=1)))
+    assert [record.discarded for record in found[:3]] == [True, True, False]  # pyright: ignore
+    assert watch.slept == pytest.approx([0.05, 0.075])
+    monkeypatch.setattr(measuring, "MOST_DISCARDED", 2)
+    monkeypatch.setattr(rounds, "gpu_of", lambda _: FakeGpu([1400]))
+    found = list(timer(opened).measure(Allowance(left=9.0, whole=9.0, processes=1)))
+    assert [record.discarded for record in found[:4]] == [True, True, False, False]  # pyright: ignore
+
+
+def test_blocks_hold_the_cells_that_are_timed(tiny_study):
+    retentions = tuple(number / 40 for number in range(12, 40))
+    plan = resolve(tiny_study.model_copy(update={"methods": ("grid",), "retentions": retentions}))
+    names = [planned.cell.id for planned in plan.cells]
+    blocks = blocks_of(plan, names[1:])
+    assert [len(block) for block in blocks] == [11, 12, 4]
+    assert [planned.cell.id for block in blocks for planned in block] == names[1:]
+    assert blocks_of(plan, names[-1:]) == [[plan.cells[-1]]]
+
+
+def _raise(error: Exception):
+    raise error
+
+
+def test_a_dense_model_alone_is_counted(tiny_study):
+    opened = open_process(tiny_study.model_copy(update={"retentions": ()}))
+    [dense] = count_share(opened, Share(picture=False), silent)
+    assert isinstance(dense, Dense)

@@ -1,0 +1,182 @@
+"""Forked processes: their answers, their errors, how they end, and which methods they know."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.places import PYTHONPATH
+from trio_core.errors import RetentionError, UnknownName
+from trio_core.methods.method import registry
+from trio_core.methods.random import Random
+from trio_core.methods.trio import Trio
+from trio_profile.cli import exits
+from trio_profile.engine import processes
+from trio_profile.engine.processes import Server
+from trio_profile.errors import MeasurementError, StudyError
+from trio_profile.records.schema import Study
+from trio_profile.studies import sweep
+
+TASKS = """
+import os, signal, sys, time
+import torch
+from trio_core.errors import RetentionError, UnknownName
+
+class OfAnotherPackage(RetentionError):
+    pass
+
+loaded = []
+
+def load(request):
+    if request == "cannot be loaded":
+        raise MemoryError()
+    loaded.append(os.getpid())
+
+def tell(request, say):
+    say({"pid": os.getpid(), "loaded": list(loaded), "threads": torch.get_num_threads(), "request": request})
+
+def fail(request, say):
+    raise eval(request)
+
+def die(request, say):
+    say({"pid": os.getpid()})
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def sleep(request, say):
+    say({"pid": os.getpid()})
+    time.sleep(100)
+"""
+"""What the processes of these tests do."""
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """A server whose processes do what TASKS says."""
+    (tmp_path / "tasks_of_a_test.py").write_text(TASKS)
+    monkeypatch.syspath_prepend(tmp_path)
+    start = processes._START.replace(
+        "\nserve(", "\nfrom trio_profile.engine import processes\nprocesses.TASKS = 'tasks_of_a_test'\nserve("
+    )
+    monkeypatch.setattr(processes, "_START", start)
+    with Server() as found:
+        yield found
+
+
+def test_each_request_has_a_process_of_its_own_that_finds_the_model_loaded(server):
+    children = [server.ask("tell", {"number": number}, load=True) for number in range(3)]
+    told = [answer for child in children for answer in child.answers()]
+    assert [answer["request"] for answer in told] == [{"number": number} for number in range(3)]
+    assert len({answer["pid"] for answer in told}) == 3
+    assert all(answer["loaded"][-1] == server._process.pid for answer in told)
+
+
+def test_a_process_uses_as_many_threads_as_the_caller_or_as_torch_would(server, monkeypatch):
+    torch = sys.modules["torch"]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    [told] = server.ask("tell", {}).answers()
+    assert told["threads"] == 3
+    monkeypatch.undo()
+    usual = torch.get_num_threads()
+    monkeypatch.delitem(sys.modules, "torch")
+    [told] = server.ask("tell", {}).answers()
+    assert told["threads"] in (usual, os.cpu_count(), len(os.sched_getaffinity(0)))
+
+
+def test_an_error_of_a_process_keeps_its_class_and_its_line(server):
+    for error, kind, says in (
+        ("UnknownName('method', 'tree', ['trio'])", UnknownName, "unknown method 'tree'; known: trio"),
+        ("OfAnotherPackage('too\\nsmall')", RetentionError, "too small"),
+        ("MemoryError()", MemoryError, "out of memory; choose a smaller model"),
+        ("OSError(28, 'No space left', 'a file')", OSError, "a file: No space left"),
+        ("OSError('it is strange')", OSError, "it is strange"),
+        ("ZeroDivisionError('by zero')", RuntimeError, "ZeroDivisionError: by zero; this is a fault"),
+    ):
+        with pytest.raises(kind) as caught:
+            list(server.ask("fail", error).answers())
+        assert type(caught.value) is kind or kind is RuntimeError
+        assert exits._message(caught.value).removeprefix("OSError: ").startswith(says)
+    with pytest.raises(MemoryError):
+        list(server.ask("tell", "cannot be loaded", load=True).answers())
+
+
+def test_a_killed_process_is_named_with_its_signal_and_the_next_one_works(server):
+    with pytest.raises(MeasurementError, match=r"was killed by SIGKILL \(often because memory ran out\)"):
+        list(server.ask("die", {}).answers())
+    assert len(list(server.ask("tell", {}).answers())) == 1
+    server._process.kill()
+    server._process.wait()
+    with pytest.raises(MeasurementError, match=r"was killed by SIGKILL"):
+        server.ask("tell", {})
+
+
+def test_no_process_outlives_its_caller(server):
+    """One is stopped, one ends with the server, and one loses its server first."""
+    children = [server.ask("sleep", {}) for _ in range(3)]
+    answers = [child.answers() for child in children]
+    alive = [psutil.Process(next(one)["pid"]) for one in answers]
+    children[0].stop()
+    assert psutil.wait_procs(alive[:1], timeout=20)[1] == []
+    assert alive[1].is_running()
+    server.close()
+    assert psutil.wait_procs(alive[1:], timeout=20)[1] == []
+
+
+def test_an_error_of_the_system_keeps_its_number():
+    found = processes._error(processes._described(FileNotFoundError(errno.ENOENT, "No such file", "x")))
+    assert isinstance(found, FileNotFoundError) and found.filename == "x"
+
+
+@pytest.fixture
+def registered_here(monkeypatch) -> str:
+    """The name of a method that only this process knows."""
+    monkeypatch.setitem(registry, "of_this_test", type("OfThisTest", (Trio,), {"__module__": "mine.here"}))
+    return "of_this_test"
+
+
+def test_a_method_that_only_the_caller_knows_is_refused_before_a_process_starts(
+    registered_here, tiny_study: Study, tmp_path: Path, monkeypatch
+):
+    monkeypatch.setattr("trio_profile.engine.local.Server", lambda: pytest.fail("a process was started"))
+    study = tiny_study.model_copy(update={"processes": 2, "methods": (registered_here,)})
+    with pytest.raises(StudyError, match=r"name it as mine\.here:OfThisTest, or measure in this process \(processes=1"):
+        sweep.run(study, tmp_path / "out")
+
+
+def test_a_method_of_the_main_script_is_refused_with_the_way_out(tmp_path):
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "from trio_core.methods.trio import Trio\n"
+        "import trio_profile\n"
+        "class Mine(Trio):\n"
+        "    name = 'mine'\n"
+        "try:\n"
+        "    trio_profile.sweep(methods=('mine',), processes=2, out='out')\n"
+        "except ValueError as error:\n"
+        "    print(error)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert "method 'mine' is defined in the main script" in done.stdout, done.stderr
+    assert "processes=1" in done.stdout and not (tmp_path / "out").exists()
+
+
+def test_methods_of_modules_are_known_to_every_process(tiny_study):
+    processes.require_known_methods(tiny_study.model_copy(update={"methods": ("trio", "trio_core.methods.trio:Trio")}))
+
+
+def test_a_combination_is_known_if_both_parts_are(tiny_study):
+    """A part that is registered in this process only is named by itself, with its path."""
+
+    class Hidden(Random):
+        name = "hidden"
+
+    try:
+        processes.require_known_methods(tiny_study.model_copy(update={"methods": ("visionzip+trio",)}))
+        with pytest.raises(StudyError, match=r"method 'hidden' is registered in this process only: name it as "):
+            processes.require_known_methods(tiny_study.model_copy(update={"methods": ("visionzip+hidden",)}))
+    finally:
+        del registry["hidden"]

@@ -1,0 +1,116 @@
+"""Rounds on a fake clock."""
+
+import random
+
+import pytest
+import torch
+
+from tests.profile.faking import FakeClock, FakeGpu
+from trio_core.methods.grid import Grid
+from trio_core.methods.random import Random
+from trio_profile.profilers import disturbance, rounds
+from trio_profile.records.schema import Round
+from trio_profile.records.timing import Phase
+
+METHODS = {"a": Grid(retention=0.4), "b": Random(retention=0.4)}
+
+
+def measured(workload, methods=None, phase: Phase = "prefill", seed: int = 0, gpu: FakeGpu | None = None) -> Round:
+    """One round on a clock of which each mark takes 10 ms."""
+    draw = random.Random(seed)
+    return rounds.measure(workload, methods or METHODS, phase, draw, FakeClock(), gpu)  # pyright: ignore
+
+
+def test_a_round_has_every_cell_once_and_dense_runs_in_an_order_that_the_seed_draws(tiny_workload):
+    orders = [[run.cell for run in measured(tiny_workload, seed=seed).runs] for seed in (1, 1, *range(2, 12))]
+    assert all(sorted(order) == ["", "a", "b"] for order in orders)
+    assert orders[0] == orders[1]
+    assert len({tuple(order) for order in orders}) > 3
+    many = {str(number): METHODS["a"] for number in range(10)}
+    assert [run.cell for run in measured(tiny_workload, many).runs].count("") == 3
+
+
+def test_each_time_is_between_its_own_marks(tiny_workload):
+    """Marks of the tower, the projector and the end follow the beginning, and two for each of three selections."""
+    found = measured(tiny_workload)
+    dense, pruned = (next(run for run in found.runs if run.cell == cell) for cell in ("", "a"))
+    assert (dense.prefill_ms, pruned.prefill_ms, pruned.selection_ms, dense.selection_ms) == (50, 110, 30, None)
+    assert dense.total_ms is None
+    generated = measured(tiny_workload, phase="generation")
+    assert all(run.total_ms > run.ttft_ms >= run.prefill_ms for run in generated.runs)  # pyright: ignore
+
+
+def test_pruning_happens_inside_what_is_timed(tiny_workload, monkeypatch):
+    events: list[str] = []
+    clock, selected = FakeClock(), Grid.select
+    monkeypatch.setattr(clock, "mark", lambda: events.append("mark") or float(len(events)))
+    monkeypatch.setattr(Grid, "select", lambda self, view: events.append("select") or selected(self, view))
+    rounds.measure(tiny_workload, {"a": METHODS["a"]}, "prefill", random.Random(0), clock)
+    assert events.count("select") == 3
+    assert [events[place - 1 : place + 2] for place, event in enumerate(events) if event == "select"] == [
+        ["mark", "select", "mark"]
+    ] * 3
+
+
+def test_modules_that_a_selection_calls_are_timed_as_the_selection(tiny_workload, monkeypatch):
+    """A method that projects features itself does not add to the projector."""
+    selected, projector = Grid.select, tiny_workload.model.get_submodule("model.multi_modal_projector")
+    width = tiny_workload.model.config.vision_config.hidden_size
+
+    def select(self, view):
+        projector(torch.zeros(1, 1, width))
+        return selected(self, view)
+
+    monkeypatch.setattr(Grid, "select", select)
+    found = measured(tiny_workload, {"a": METHODS["a"]})
+    dense, pruned = (next(run for run in found.runs if run.cell == cell) for cell in ("", "a"))
+    assert pruned.projector_ms == dense.projector_ms == 10
+    assert pruned.selection_ms is not None and pruned.selection_ms > 0
+
+
+def test_a_round_on_a_slow_gpu_is_discarded_if_the_gpu_says_why(tiny_workload):
+    """The full clock is 2000 MHz. A clock that is low without a reason was idle between rounds."""
+    for clocks, why, is_discarded in (
+        ([2000, 1499], ("temperature",), True),
+        ([1499, 2000], ("temperature",), True),
+        ([2000, 1500], ("temperature",), False),
+        ([345, 345], (), False),
+    ):
+        gpu = FakeGpu(list(clocks), strangers=(7, 8))
+        gpu.why = why
+        found = measured(tiny_workload, gpu=gpu)
+        assert (found.discarded, found.clock_mhz, found.slowed_by) == (is_discarded, min(clocks), why)
+        assert found.strangers == 2
+
+
+def test_each_run_has_its_own_disturbance(tiny_workload, monkeypatch):
+    """The page faults of the readings are squares, so the differences are odd numbers."""
+    number = iter(range(100))
+    read = disturbance.Reading
+    monkeypatch.setattr(disturbance, "read", lambda: read(0.0, None, None, None, None, next(number) ** 2, None))
+    assert [run.disturbance.faults for run in measured(tiny_workload).runs] == [1, 5, 9]  # pyright: ignore
+
+
+def test_the_cell_that_fails_is_named_and_an_error_of_the_dense_model_is_raised(tiny_workload, monkeypatch):
+    monkeypatch.setattr(Random, "select", lambda *_: 1 / 0)
+    with pytest.raises(rounds.CellFailed) as caught:
+        measured(tiny_workload)
+    assert caught.value.cell == "b" and isinstance(caught.value.__cause__, ZeroDivisionError)
+    monkeypatch.setattr(rounds, "run", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        measured(tiny_workload, {})
+
+
+def test_distinct_pictures_are_timed_in_turn_with_the_repeated_one(tiny_workload, monkeypatch):
+    """A tower that keeps what it made of a picture is faster on the one it has seen."""
+    kept: list[torch.Tensor] = []
+
+    def run(workload, _clock, _phase) -> rounds.Times:
+        pixels = workload.inputs["pixel_values"]
+        is_known = any(torch.equal(pixels, old) for old in kept)
+        kept.append(pixels)
+        return rounds.Times(1.0 if is_known else 31.0, 0, 0)
+
+    monkeypatch.setattr(rounds, "run", run)
+    assert rounds.distinct_ratios(tiny_workload, seed=0, clock=FakeClock()) == (31.0,) * 6
+    assert len(kept) == 13
