@@ -32,9 +32,7 @@ class BreakEven(Record):
     measured: tuple[float, float] | None = None
 
 
-def measured_break_even(
-    retentions: Sequence[float], ratios: Sequence[Groups], machine: float = 0.0, *, logarithmic: bool = False
-) -> BreakEven:
+def measured_break_even(retentions: Sequence[float], ratios: Sequence[Groups], machine: float = 0.0) -> BreakEven:
     """Break-even of a timed quantity from the paired ratios (pruned / dense) of each retention.
 
     The ratios' medians are fitted by a sequence that never falls, because keeping more tokens never costs less. Between
@@ -44,40 +42,37 @@ def measured_break_even(
 
     ratios: of each retention by session, each session in the order of measurement.
     machine: the spread of the machine's state, see `intervals.machine_spread`.
-    logarithmic: whether the lines between two retentions are straight for the logarithms of the ratios.
     """
     if len(retentions) == 0:
         return BreakEven(status="inconclusive")
-    x, fit, medians, (low, high) = _fitted(retentions, ratios, machine, logarithmic=logarithmic)
+    x, fit, medians, (low, high) = _fitted(retentions, ratios, machine)
     return _place(x, fit, fit + low - medians, fit + high - medians)
 
 
-def contradictions(
-    retentions: Sequence[float], ratios: Sequence[Groups], *, logarithmic: bool = False
-) -> tuple[float, ...]:
+def contradictions(retentions: Sequence[float], ratios: Sequence[Groups]) -> tuple[float, ...]:
     """Return the retentions whose own interval lies on the other side of 1 than the fit of `measured_break_even`.
 
     If there is one, the ratio does not rise steadily: it crosses 1 more than once, or falls through it.
     """
     if len(retentions) == 0:
         return ()
-    x, fit, _, (low, high) = _fitted(retentions, ratios, logarithmic=logarithmic)
+    x, fit, _, (low, high) = _fitted(retentions, ratios)
     against = ((fit < 0) & (low > 0)) | ((fit > 0) & (high < 0))
     return tuple(float(one) for one in x[against])
 
 
 def _fitted(
-    retentions: Sequence[float], ratios: Sequence[Groups], machine: float = 0.0, *, logarithmic: bool
+    retentions: Sequence[float], ratios: Sequence[Groups], machine: float = 0.0
 ) -> tuple[Line, Line, Line, Line]:
     """Return the sorted retentions, and the fit, the medians and the ends of their intervals, each minus 1.
 
-    The ends are [2, retentions]. With `logarithmic` they are the logarithms themselves, because that of 1 is 0.
+    The ends are [2, retentions].
     """
     order = np.argsort(retentions)
     groups = [ratios[i] for i in order]
     medians = np.array([centre(one) for one in groups])
     ends = np.array([ratio_interval(one, machine=machine) for one in groups]).T
-    medians, ends = (np.log(medians), np.log(ends)) if logarithmic else (medians - 1, ends - 1)
+    medians, ends = medians - 1, ends - 1
     fit = _fit(medians, [sum(len(session) for session in one) for one in groups])
     return np.asarray(retentions, dtype=float)[order], fit, medians, ends
 

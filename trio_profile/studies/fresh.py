@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from trio_profile.errors import MeasurementError, ProfileError, StudyError
-from trio_profile.extras import set_broken_torchvision_aside
+from trio_profile.optional import set_broken_torchvision_aside
 from trio_profile.process import prepare
 from trio_profile.progress import Step, Watch
 from trio_profile.records.lock import lock_descriptors
