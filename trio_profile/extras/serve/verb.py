@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from trio_profile.cli import options, printing
-from trio_profile.cli.option import SERVER, Option
+from trio_profile.cli.option import MODEL, SERVER, Option
 from trio_profile.cli.options import OPTIONS
 from trio_profile.errors import StudyError
 from trio_profile.optional import require_serve
@@ -28,7 +28,9 @@ _OPTIONS: dict[str, Option] = {
         default=str(RETENTION),
         metavar=None,
     ),
-    **{name: OPTIONS[name] for name in ("layers", "option", "budget_rule", "device", "dtype", "attention", "pixels")},
+    **{name: OPTIONS[name] for name in ("layers", "option", "budget_rule", "dtype", "attention")},
+    "device": replace(OPTIONS["device"], help="cpu or cuda."),
+    "pixels": replace(OPTIONS["pixels"], panel=MODEL),
     "host": Option(
         SERVER, str, "Address to listen on. Whoever reaches it can use the model.", "127.0.0.1, this machine"
     ),

@@ -1,6 +1,7 @@
 """The charts of `endpoints`: gain, throughput and time to the first token over the load."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
 from trio_profile import units
@@ -13,12 +14,10 @@ from trio_profile.kinds.servers.study import Loop
 from trio_profile.records.estimate import OverRounds
 
 _GAINS: tuple[Quantity, ...] = ("throughput", "ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "goodput")
+_PERCENTILES: dict[Quantity, Dash] = {"ttft_p50_ms": "solid", "ttft_p95_ms": "dash", "ttft_p99_ms": "dot"}
 _CURVES: tuple[tuple[str, str, str, dict[Quantity, Dash]], ...] = (
     ("throughput", "Throughput", "Requests per second", {"throughput": "solid"}),
-    (
-        *("ttft", "Time to the first token", "Milliseconds"),
-        {"ttft_p50_ms": "solid", "ttft_p95_ms": "dash", "ttft_p99_ms": "dot"},
-    ),
+    ("ttft", "Time to the first token", "Milliseconds", _PERCENTILES),
 )
 """The id, the caption, the unit and the quantities of each chart of the arms."""
 _ROOM = 2.0
@@ -61,7 +60,7 @@ def curves(document: EndpointsDocument, loop: Loop) -> Iterator[Chart]:
     at, word = [one for one in document.loads if one.loop == loop], load_word(loop)
     for id, caption, unit, dashes in _CURVES if len(at) > 1 else ():
         series: list[Series] = []
-        for quantity, arm in ((quantity, arm) for quantity in dashes for arm in ARMS):
+        for quantity, arm in product(dashes, ARMS):
             known = [(one.load, getattr(getattr(one, arm), quantity)) for one in at]
             name = arm if len(dashes) == 1 else f"{arm}, {NAMES[quantity]}"
             look = {"colour": 0 if arm == "pruned" else 1, "line": dashes[quantity], "band": len(dashes) == 1}

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from hashlib import sha256
+from itertools import repeat
 from pathlib import Path
 
 from trio_profile.errors import StudyError
@@ -115,11 +116,8 @@ async def _measure_part(
     limits, number = limits_of(study), store.log.next_segment
     pictures.prepare(1 if part.repeated else limits.most(pair.load))
     store.use_pictures(pictures.next_number)
-    if part.repeated:
-        shown = pictures.take()
-        bodies = iter(lambda: (shown.number, arm.body(shown)), None)
-    else:
-        bodies = arm.bodies(pictures.all())
+    shown = repeat(pictures.take()) if part.repeated else pictures.all()
+    bodies = ((picture.number, arm.body(picture)) for picture in shown)
     seed = f"{study.seed} {pair.round} {pair.load.value}"
     measured = await run_segment(arm.server.ask, bodies, pair.load, limits, number=number, seed=seed)
     if measured.failure is not None:

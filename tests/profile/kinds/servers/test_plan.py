@@ -7,7 +7,7 @@ import pytest
 from tests.profile.kinds.servers.fake_servers import study
 from trio_profile.errors import StudyError
 from trio_profile.kinds.servers.plan import CONCURRENCY, limits_of, most_requests, planned_pairs, prepare, preview
-from trio_profile.kinds.servers.study import EndpointStudy, Load
+from trio_profile.kinds.servers.study import EndpointStudy, Load, base_of, is_same
 
 
 def test_a_study_without_loads_has_those_of_the_closed_loop():
@@ -80,3 +80,31 @@ def test_a_load_with_too_many_pictures_is_refused():
 def test_a_dry_run_checks_the_pictures(tmp_path):
     with pytest.raises(StudyError, match="cannot be read: No such file"):
         preview(study(pictures=str(tmp_path / "nowhere")))
+
+
+@pytest.mark.parametrize(
+    ("url", "base"),
+    [
+        ("http://host", "http://host/v1"),
+        ("http://host:8000/", "http://host:8000/v1"),
+        ("http://host/v1/", "http://host/v1"),
+        ("http://host/v3", "http://host/v3"),
+        ("http://host/models", "http://host/models/v1"),
+    ],
+)
+def test_the_version_is_added_to_an_address_without_one(url, base):
+    assert base_of(url) == base
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("http://host:8000", "http://HOST:8000/v1/", True),
+        ("http://host:8000", "http://host:8001", False),
+        ("https://host:443", "https://host", True),
+        ("http://host/a", "http://host/A", False),
+        ("http://host", "https://host", False),
+    ],
+)
+def test_two_addresses_may_name_one_server(first, second, same):
+    assert is_same(first, second) == same

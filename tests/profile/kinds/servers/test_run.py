@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.profile.command import complaint, document
+from tests.profile.documents import segment_with
 from tests.profile.kinds.servers.fake_servers import FakeServer, Queue, study, virtual
 from tests.profile.kinds.servers.traffic.test_server import free_address
 from trio_profile.cli import run
@@ -18,13 +19,15 @@ from trio_profile.errors import MeasurementError, StoreError, StudyError
 from trio_profile.inputs import host
 from trio_profile.kinds.servers import run as endpoints
 from trio_profile.kinds.servers.document import EndpointsDocument
+from trio_profile.kinds.servers.report import report
 from trio_profile.kinds.servers.requests import Request, RequestStore
-from trio_profile.kinds.servers.run import measure_pairs, pairs_left
-from trio_profile.kinds.servers.study import EndpointStudy
+from trio_profile.kinds.servers.run import document_so_far, measure_pairs, pairs_left
+from trio_profile.kinds.servers.study import EndpointStudy, Load
 from trio_profile.kinds.servers.summary import document_of
 from trio_profile.kinds.servers.traffic.opening import ArmServer
 from trio_profile.kinds.servers.traffic.pictures import Shown
 
+ONE = Load(loop="closed", value=1)
 MANY = 1e5
 """Seconds that no segment reaches."""
 
@@ -169,7 +172,7 @@ def test_a_cache_is_found_with_one_repeated_picture():
     assert len(document.loads) == 1 and document.loads[0].rounds == 4
 
 
-# --- interrupted and continued ---------------------------------------------------------------------------------------
+# --- interrupted and continued ----------------------------------------------------------------------------------
 
 
 def test_a_study_goes_on_with_the_pairs_that_are_missing(tmp_path):
@@ -189,12 +192,36 @@ def test_a_study_goes_on_with_the_pairs_that_are_missing(tmp_path):
     assert [one.rounds for one in document_of(asked, RequestStore(tmp_path, asked, again).log).loads] == [2, 2]
 
 
-def test_a_study_that_was_not_begun_has_no_document():
+# --- an unfinished study ------------------------------------------------------------------------------------------
+
+
+def kept(directory, *segments: dict) -> EndpointStudy:
+    """A study whose directory holds some segments."""
+    asked = study(concurrency=(1,), rounds=2, check_cache=True)
+    store = RequestStore(directory, asked, session())
+    store.begin()
+    for number, fields in enumerate(segments):
+        store.add_segment(*segment_with(asked, number, fields.pop("arm"), ONE, 2.0, **fields))
+    return asked
+
+
+def test_finished_pairs_are_in_the_document_and_half_a_pair_is_not(tmp_path):
+    asked = kept(tmp_path, {"arm": "dense"}, {"arm": "pruned"}, {"arm": "dense", "round": 1})
+    assert document_so_far(asked, tmp_path).loads[0].rounds == 1
+
+
+def test_pairs_that_test_the_cache_alone_have_a_report(tmp_path):
+    asked = kept(tmp_path, *({"arm": "dense", "test": "cache", "repeated": again} for again in (False, True)))
+    document_kept = document_so_far(asked, tmp_path)
+    assert document_kept.loads == () and report(document_kept).pages
+
+
+def test_without_a_finished_pair_there_is_no_document(tmp_path):
     with pytest.raises(MeasurementError, match="no pair of segments is finished"):
-        document_of(study(), RequestStore(None, study(), session()).log)
+        document_so_far(kept(tmp_path, {"arm": "dense"}), tmp_path)
 
 
-# --- on loopback -----------------------------------------------------------------------------------------------------
+# --- on loopback ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ Each server gets two requests: one with text alone and one with a picture. Both 
 numbers of tokens that they report can be compared.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from trio_profile.errors import StudyError
@@ -60,11 +60,6 @@ class ArmServer:
             "stream_options": {"include_usage": True},
             **self.fields,
         }
-
-    def bodies(self, pictures: Iterator[Shown]) -> Iterator[tuple[int, Body]]:
-        """Yield the number of a picture and the fields of its request, without end."""
-        for shown in pictures:
-            yield shown.number, self.body(shown)
 
 
 async def open_arms(study: EndpointStudy, servers: Mapping[Arm, Server]) -> dict[Arm, ArmServer]:

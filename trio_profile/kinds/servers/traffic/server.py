@@ -8,7 +8,7 @@ import errno
 import json
 import os
 from collections.abc import AsyncIterator
-from types import TracebackType
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import httpx2
@@ -31,7 +31,7 @@ REDIRECTED = "give the address to which it redirects"
 """Three ways out."""
 
 
-class Server:
+class Server(AbstractAsyncContextManager["Server"]):
     """The client of one server. Use it in `async with`.
 
     url: the base address, with or without `/v1`.
@@ -55,14 +55,8 @@ class Server:
             transport=transport,
         )
 
-    async def __aenter__(self) -> "Server":
-        await self._client.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._client.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: object) -> None:
+        await self._client.aclose()
 
     async def models(self) -> dict[str, str]:
         """Return the models that the server lists, each with its owner (`owned_by`); empty if it does not say.

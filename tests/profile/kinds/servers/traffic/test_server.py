@@ -54,23 +54,6 @@ def test_the_models_are_those_that_the_server_lists():
         assert models(server.url) == models(f"{server.url}/v1/") == {"one": "fakes", "two": "fakes"}
 
 
-@pytest.mark.parametrize(
-    ("fault", "says"),
-    [
-        ("status 404", "HTTP 404: no luck with no key"),
-        ("status 503", "HTTP 503: no luck with no key"),
-        ("json", "it does not stream: it answers with application/json"),
-        ("early", "it closed the stream before the end of its answer"),
-        ("error", "it says in its stream: out of memory"),
-        ("redirect", "it redirects to http://127.0.0.1:1/elsewhere, which is not followed"),
-    ],
-)
-def test_a_fault_of_the_server_is_one_line(fault, says):
-    with FakeServer(fault=fault) as server:
-        assert ask(server.url).error == says
-        assert len(server.requests) == 1
-
-
 def test_a_server_that_does_not_answer_in_time_has_failed():
     with FakeServer(fault="silent") as server:
         assert ask(server.url, timeout=0.3).error == "no answer within 0.3 s"
