@@ -234,12 +234,17 @@ def asked_small(tmp_path_factory) -> list[str]:
     return [*sizes, "--pictures", str(pictures)]
 
 
+def command(dense: FakeServer, pruned: FakeServer, options: list[str], out: Path) -> list[str]:
+    """The command that measures two servers."""
+    return ["endpoints", "--dense", dense.url, "--pruned", pruned.url, *options, "--out", str(out)]
+
+
 @pytest.fixture(scope="module")
 def studied(asked_small, tmp_path_factory) -> SimpleNamespace:
     """A small study of two servers on loopback, kept in a directory."""
     out: Path = tmp_path_factory.mktemp("endpoints") / "study"
     with FakeServer(rest_s=0.02) as dense, FakeServer(rest_s=0.01, kept=16) as pruned:
-        arguments = ["endpoints", "--dense", dense.url, "--pruned", pruned.url, *asked_small, "--out", str(out)]
+        arguments = command(dense, pruned, asked_small, out)
         assert run([*arguments, "--json"]) == 0
         bodies = [body for server in (dense, pruned) for body, _ in server.requests]
     return SimpleNamespace(out=out, arguments=arguments, bodies=bodies, urls=(dense.url, pruned.url))
@@ -286,7 +291,7 @@ def test_the_file_of_a_study_can_be_asked_again(studied, capsys):
 def test_a_server_that_fails_under_load_keeps_what_was_measured(asked_small, tmp_path, capsys):
     out = tmp_path / "study"
     with FakeServer() as dense, FakeServer(fault="status 503", broken_from=40) as pruned:
-        arguments = ["endpoints", "--dense", dense.url, "--pruned", pruned.url, *asked_small, "--out", str(out)]
+        arguments = command(dense, pruned, asked_small, out)
         said = complaint(capsys, *arguments)
         assert f"the pruned server {pruned.url} fails at concurrency" in said
         assert "HTTP 503: no luck with no key; finished segments are kept, and the same command goes on" in said
@@ -311,16 +316,7 @@ def test_an_interruption_keeps_finished_segments(asked_small, tmp_path, capsys, 
 
     monkeypatch.setattr(endpoints, "run_segment", interrupted)
     with FakeServer() as dense, FakeServer() as pruned:
-        arguments = [
-            "endpoints",
-            "--dense",
-            dense.url,
-            "--pruned",
-            pruned.url,
-            *asked_small,
-            "--out",
-            str(tmp_path / "s"),
-        ]
+        arguments = command(dense, pruned, asked_small, tmp_path / "s")
         assert run(arguments) == 130
         assert "what was measured is kept, and the same command goes on" in capsys.readouterr().err
         assert sum(line["record"] == "segment" for line in _lines(tmp_path / "s")) == 3
@@ -336,13 +332,13 @@ def test_an_interrupted_segment_does_not_show_its_pictures_again(asked_small, tm
         raise KeyboardInterrupt  # after its requests, before it is kept
 
     with FakeServer() as dense, FakeServer() as pruned:
-        arguments = ["endpoints", "--dense", dense.url, "--pruned", pruned.url, *asked_small, "--out"]
+        arguments = command(dense, pruned, asked_small, tmp_path / "s")
         with monkeypatch.context() as patched:
             patched.setattr(endpoints, "run_segment", interrupted)
-            assert run([*arguments, str(tmp_path / "s")]) == 130
+            assert run(arguments) == 130
         shown = _pictures(dense) | _pictures(pruned)
         sent = len(dense.requests), len(pruned.requests)
-        assert run([*arguments, str(tmp_path / "s"), "--json"]) == 0
+        assert run([*arguments, "--json"]) == 0
         # The two requests that open each server are not timed.
         again = _pictures(dense, sent[0] + 2) | _pictures(pruned, sent[1] + 2)
     assert len(shown) > 10 and not shown & again

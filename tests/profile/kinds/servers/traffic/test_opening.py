@@ -29,6 +29,11 @@ def opened(asked: EndpointStudy) -> list[ServerFacts]:
     return asyncio.run(main())
 
 
+def alone(server: FakeServer, **fields: object) -> EndpointStudy:
+    """A study of one server that does both arms."""
+    return study(dense=server.url, pruned=None, pruned_body='{"ratio": 0.5}', **fields)
+
+
 def refused(asked: EndpointStudy) -> str:
     with pytest.raises(StudyError) as caught:
         opened(asked)
@@ -75,7 +80,7 @@ def test_one_server_with_a_field_is_both_arms():
 
 def test_a_video_is_sent_as_its_own_kind_of_part():
     with FakeServer() as server:
-        asked = study(dense=server.url, pruned=None, pruned_body='{"ratio": 0.5}', frames=2)
+        asked = alone(server, frames=2)
         opened(asked)
         part = server.requests[0][0]["messages"][0]["content"][0]
     assert part["type"] == "video_url" and part["video_url"]["url"].startswith("data:video/jpeg;base64,")
@@ -100,7 +105,7 @@ def test_two_models_are_refused():
 
 def test_a_model_that_a_server_does_not_have_is_named():
     with FakeServer(models=("one", "two")) as server:
-        asked = study(dense=server.url, pruned=None, pruned_body='{"ratio": 0.5}', model="three")
+        asked = alone(server, model="three")
         assert refused(asked) == f"the dense server {server.url} has no model 'three'; it lists one, two"
         assert refused(asked.model_copy(update={"model": None})) == (
             f"the dense server {server.url} lists 2 models; name one with --model"
@@ -132,14 +137,12 @@ def test_a_model_that_a_server_does_not_have_is_named():
 )
 def test_a_server_with_a_fault_is_refused_with_the_way_out(fault, says):
     with FakeServer(fault=fault) as server:
-        asked = study(dense=server.url, pruned=None, pruned_body='{"ratio": 0.5}')
-        assert refused(asked) == f"the dense server {server.url}: {says}"
+        assert refused(alone(server)) == f"the dense server {server.url}: {says}"
 
 
 def test_a_server_that_takes_no_pictures_is_refused():
     with FakeServer(fault="blind") as server:
-        asked = study(dense=server.url, pruned=None, pruned_body='{"ratio": 0.5}')
-        assert refused(asked) == (
+        assert refused(alone(server)) == (
             f"the dense server {server.url} answers text, but no picture: HTTP 400: this model takes no image; serve a "
             "model that sees pictures"
         )

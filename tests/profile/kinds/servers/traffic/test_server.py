@@ -5,7 +5,7 @@ import errno
 import json
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import httpx2
 import pytest
@@ -17,17 +17,23 @@ from trio_profile.kinds.servers.traffic.stream import Body, Reply
 BODY: Body = {"messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]}
 
 
-def ask(url: str, *, key: str | None = None, timeout: float = 20.0) -> Reply:
+def ask(
+    url: str = "http://host", *, key: str | None = None, timeout: float = 20.0, answers: Callable | None = None
+) -> Reply:
+    """The reply to a request. answers: stands for the network."""
+
     async def main() -> Reply:
-        async with Server(url, key, timeout) as server:
+        transport = None if answers is None else httpx2.MockTransport(answers)
+        async with Server(url, key, timeout, transport) as server:
             return await server.ask(BODY)
 
     return asyncio.run(main())
 
 
-def models(url: str) -> dict[str, str]:
+def models(url: str, *, timeout: float = 20.0, answers: Callable | None = None) -> dict[str, str]:
     async def main() -> dict[str, str]:
-        async with Server(url, None, 20.0) as server:
+        transport = None if answers is None else httpx2.MockTransport(answers)
+        async with Server(url, None, timeout, transport) as server:
             return await server.models()
 
     return asyncio.run(main())
@@ -70,11 +76,7 @@ def test_a_server_without_a_list_of_models_says_nothing():
     def answer(request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(404 if request.url.host == "none" else 200, text="<html>")
 
-    async def main(url: str) -> dict[str, str]:
-        async with Server(url, None, 1.0, httpx2.MockTransport(answer)) as server:
-            return await server.models()
-
-    assert asyncio.run(main("http://none")) == asyncio.run(main("http://page")) == {}
+    assert models("http://none", answers=answer) == models("http://page", answers=answer) == {}
 
 
 @pytest.mark.parametrize(
@@ -89,12 +91,8 @@ def test_a_server_without_a_list_of_models_says_nothing():
     ],
 )
 def test_a_server_that_does_not_list_its_models_says_why(answer, says):
-    async def main() -> None:
-        async with Server("http://host", None, 1.0, httpx2.MockTransport(lambda _: answer)) as server:
-            await server.models()
-
     with pytest.raises(ConnectionError, match=f"^{says}$"):
-        asyncio.run(main())
+        models("http://host", answers=lambda _: answer)
 
 
 def test_a_host_that_never_answers_is_named_with_the_time():
@@ -102,23 +100,15 @@ def test_a_host_that_never_answers_is_named_with_the_time():
         await asyncio.sleep(60)
         return httpx2.Response(200)
 
-    async def main() -> None:
-        async with Server("http://host", None, 0.1, httpx2.MockTransport(silent)) as server:
-            await server.models()
-
     with pytest.raises(ConnectionError, match=r"^it does not answer within 0\.1 s; start it, or correct its address$"):
-        asyncio.run(main())
+        models("http://host", timeout=0.1, answers=silent)
 
 
 def test_a_client_without_free_files_blames_itself():
     def full(request: httpx2.Request) -> httpx2.Response:
         raise httpx2.ConnectError("no", request=request) from OSError(errno.EMFILE, "Too many open files")
 
-    async def main() -> Reply:
-        async with Server("http://host", None, 1.0, httpx2.MockTransport(full)) as server:
-            return await server.ask(BODY)
-
-    assert asyncio.run(main()).error == "this client may open no more connections; raise its limit (ulimit -n)"
+    assert ask(answers=full).error == "this client may open no more connections; raise its limit (ulimit -n)"
 
 
 def test_the_key_is_sent_and_never_stands_in_an_error():
@@ -138,13 +128,8 @@ def test_no_part_of_the_key_stays_where_a_message_is_cut(before, form):
         data = f"data: {'x' * (before % 80)}{key}\n\n"
     streams = form in ("stream", "no event")
     kind = "text/event-stream" if streams else "text/plain"
-
-    async def main() -> Reply:
-        answer = httpx2.Response(200 if streams else 500, text=data, headers={"content-type": kind})
-        async with Server("http://host", key, 5.0, httpx2.MockTransport(lambda _: answer)) as server:
-            return await server.ask(BODY)
-
-    error = str(asyncio.run(main()).error)
+    answer = httpx2.Response(200 if streams else 500, text=data, headers={"content-type": kind})
+    error = str(ask(key=key, answers=lambda _: answer).error)
     assert "sk-" not in error and "0123" not in error and len(error) <= 200
 
 
@@ -163,12 +148,8 @@ def test_no_line_of_a_stream_is_kept_without_end():
             sent += 1_000_000
             yield b"x" * 1_000_000
 
-    async def main() -> Reply:
-        answer = httpx2.Response(200, content=parts(), headers={"content-type": "text/event-stream"})
-        async with Server("http://host", None, 10.0, httpx2.MockTransport(lambda _: answer)) as server:
-            return await server.ask(BODY)
-
-    assert asyncio.run(main()).error == "its answer has more than 8000000 bytes"
+    answer = httpx2.Response(200, content=parts(), headers={"content-type": "text/event-stream"})
+    assert ask(answers=lambda _: answer).error == "its answer has more than 8000000 bytes"
     assert sent < 10_000_000
 
 
@@ -182,22 +163,14 @@ def test_lines_may_be_sent_in_any_pieces(end):
         for place in range(len(text)):
             yield text[place : place + 1]
 
-    async def main() -> Reply:
-        answer = httpx2.Response(200, content=parts(), headers={"content-type": "text/event-stream"})
-        async with Server("http://host", None, 10.0, httpx2.MockTransport(lambda _: answer)) as server:
-            return await server.ask(BODY)
-
-    reply = asyncio.run(main())
+    answer = httpx2.Response(200, content=parts(), headers={"content-type": "text/event-stream"})
+    reply = ask(answers=lambda _: answer)
     assert reply.error is None and reply.stream is not None and reply.stream.pieces == 1
 
 
 def test_a_server_that_repeats_the_key_in_its_name_does_not_keep_it():
-    async def main() -> Reply:
-        answer = httpx2.Response(500, headers={"server": "proxy sk-secret"})
-        async with Server("http://host", "sk-secret", 5.0, httpx2.MockTransport(lambda _: answer)) as server:
-            return await server.ask(BODY)
-
-    assert asyncio.run(main()).software == "proxy …"
+    answer = httpx2.Response(500, headers={"server": "proxy sk-secret"})
+    assert ask(key="sk-secret", answers=lambda _: answer).software == "proxy …"
 
 
 def test_a_proxy_of_the_environment_is_not_used(monkeypatch):
@@ -208,9 +181,4 @@ def test_a_proxy_of_the_environment_is_not_used(monkeypatch):
 
 
 def test_an_endless_error_page_is_cut_off():
-    async def main() -> Reply:
-        transport = httpx2.MockTransport(lambda _: httpx2.Response(500, text="x" * 10_000_000))
-        async with Server("http://host", None, 10.0, transport) as server:
-            return await server.ask(BODY)
-
-    assert len(str(asyncio.run(main()).error)) <= 200
+    assert len(str(ask(answers=lambda _: httpx2.Response(500, text="x" * 10_000_000)).error)) <= 200
