@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trio_profile.analysis.ablate import Ablation
     from trio_profile.analysis.compare import Comparison
-    from trio_profile.analysis.endpoints import EndpointsDocument
     from trio_profile.analysis.evaluation import Evaluation
     from trio_profile.analysis.flops import FlopsDocument
     from trio_profile.analysis.layers import LayersDocument
     from trio_profile.analysis.sweep import SweepDocument
     from trio_profile.analysis.theory import TheoryDocument
     from trio_profile.audit.document import AuditDocument
+    from trio_profile.kinds.servers.document import EndpointsDocument
 
 __all__ = ["ablate", "audit_paper", "compare", "endpoints", "evaluate", "flops", "layers", "read", "sweep", "theory"]
 
@@ -65,7 +65,7 @@ def endpoints(out: str | Path | None = None, **fields: Any) -> "EndpointsDocumen
     """Compare a dense server with a pruned one under load.
 
     out: directory of the study. None: `runs/endpoints`. Segments that are finished there are not measured again.
-    fields: fields of `trio_profile.records.endpoint_study.EndpointStudy`.
+    fields: fields of `trio_profile.kinds.servers.study.EndpointStudy`.
     Raises ProfileError, in one line, if something cannot be measured.
     """
     return _run("endpoints", out, fields)

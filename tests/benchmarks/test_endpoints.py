@@ -10,8 +10,8 @@ import asyncio
 
 import pytest
 
-from tests.profile.fake_servers import FakeServer, study
-from trio_profile.studies import endpoints
+from tests.profile.kinds.servers.fake_servers import FakeServer, study
+from trio_profile.kinds.servers import run as endpoints
 
 RUNS = 2
 COMPUTED = 5.0
@@ -43,7 +43,7 @@ def test_the_break_even_over_real_sockets(benchmark):
 @pytest.mark.benchmark(group="CPU time of the client for one request")
 def test_the_cost_of_one_request(benchmark):
     """How many requests per second the client can send: one streamed answer of 16 pieces from a server at rest."""
-    from trio_profile.traffic.server import Server
+    from trio_profile.kinds.servers.traffic.server import Server
 
     with FakeServer(tokens=16) as server:
 

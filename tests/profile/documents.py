@@ -25,8 +25,6 @@ from tests.profile import examples
 from tests.profile.studying import make
 from trio_profile.analysis import theory
 from trio_profile.analysis.attribution import Part, attribute
-from trio_profile.analysis.endpoint_loads import document_of
-from trio_profile.analysis.endpoints import EndpointsDocument
 from trio_profile.analysis.evaluation import (
     Benchmark,
     BenchmarkScore,
@@ -51,12 +49,14 @@ from trio_profile.analysis.layers import (
 )
 from trio_profile.analysis.sweep import SweepDocument, summarise
 from trio_profile.analysis.theory import TheoryDocument
+from trio_profile.kinds.servers.document import EndpointsDocument
+from trio_profile.kinds.servers.plan import prepare
+from trio_profile.kinds.servers.requests import ARMS, Arm, Request, RequestLog, Segment, ServerFacts
+from trio_profile.kinds.servers.study import EndpointStudy, Load
+from trio_profile.kinds.servers.summary import document_of
 from trio_profile.records.documents import write_document
-from trio_profile.records.endpoint_study import EndpointStudy, Load
 from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.record import Record
-from trio_profile.records.request_store import Asked
-from trio_profile.records.requests import ARMS, Arm, Request, Segment, ServerFacts
 from trio_profile.records.schema import (
     Cell,
     Environment,
@@ -68,7 +68,6 @@ from trio_profile.records.schema import (
     TokenGrid,
 )
 from trio_profile.records.store import Store
-from trio_profile.studies.endpoint_plan import prepare
 from trio_profile.studies.kinds import KINDS
 
 REPORTS = Path(__file__).parents[2] / "reports"
@@ -430,9 +429,9 @@ def segment_with(
     return segment, requests
 
 
-def asked_of(asked: EndpointStudy, segments: Iterable[tuple[Segment, Sequence[Request]]]) -> Asked:
+def asked_of(asked: EndpointStudy, segments: Iterable[tuple[Segment, Sequence[Request]]]) -> RequestLog:
     """Segments as a store holds them."""
-    found = Asked(sessions=[examples.session()])
+    found = RequestLog(sessions=[examples.session()])
     for arm, tokens in (("dense", 74), ("pruned", 26)):
         found.add(ServerFacts(arm=arm, model="fake", software="fake/1", text_tokens=10, prompt_tokens=tokens))
     for segment, requests in segments:

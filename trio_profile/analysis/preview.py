@@ -1,8 +1,7 @@
 """The document of a dry run: the cells of a study, their work by formula, and the expected time."""
 
-from trio_profile.records.documents import Document, StudyDocument
-from trio_profile.records.endpoint_study import EndpointStudy
-from trio_profile.records.schema import Environment, Record, Shape
+from trio_profile.records.documents import StudyDocument
+from trio_profile.records.schema import Record, Shape
 
 
 class PreviewRetention(Record):
@@ -80,18 +79,3 @@ class Preview(StudyDocument):
     refused: tuple[RefusedCell, ...] = ()
     seconds: float | None = None
     seconds_reason: str | None = None
-
-
-class EndpointsPreview(Document):
-    """What `endpoints --dry-run` prints. Nothing was sent.
-
-    segments: the number of segments.
-    requests: the most requests that they send.
-    seconds: the longest time that they take, apart from late answers and from making the pictures.
-    """
-
-    environment: Environment
-    study: EndpointStudy
-    segments: int
-    requests: int
-    seconds: float

@@ -6,7 +6,7 @@ import typer
 
 from trio_profile.cli import printing
 from trio_profile.cli.options import JSON, LATEX, MARKDOWN
-from trio_profile.extras import require_run
+from trio_profile.optional import require_run
 
 if TYPE_CHECKING:
     from trio_core.methods.method import Method

@@ -7,7 +7,7 @@ import typer
 from trio_profile.cli import printing
 from trio_profile.cli.exits import JUDGED_NO
 from trio_profile.cli.options import JSON, LATEX, MARKDOWN
-from trio_profile.extras import require_run
+from trio_profile.optional import require_run
 
 
 def command(

@@ -213,7 +213,7 @@ DISPLAY = ("unit",)
 def parameters(kind: Kind) -> list[Parameter]:
     """The parameters of a kind's verb: the options that it takes, then those of every verb."""
     names = sorted((name for name in OPTIONS if name in kind.options), key=_place)
-    taken = [_parameter(name, kind) for name in names]
+    taken = [parameter(name, replace(option_of(name, kind), default=default_of(name, kind))) for name in names]
     directory = Path(kind.out) if kind.out else None
     common = {"study": (STUDY_FILE, None), "out": (_out(kind), directory), "resume": (RESUME, True), "log": (LOG, None)}
     common |= {name: (type_, False) for name, type_ in (("dry_run", DRY_RUN), ("json", JSON))}
@@ -283,9 +283,9 @@ def default_of(name: str, kind: Kind) -> str:
     return ",".join(part if isinstance(part, str) else units.plain(part) for part in parts)
 
 
-def _parameter(name: str, kind: Kind) -> Parameter:
-    option, default = option_of(name, kind), default_of(name, kind)
-    text = f"{option.help} Default: {default}." if default else option.help
+def parameter(name: str, option: Option) -> Parameter:
+    """The parameter of a verb that reads an option of this name. The help says the option's default."""
+    text = f"{option.help} Default: {option.default}." if option.default else option.help
     if option.positional:
         return keyword(name, Annotated[option.type | None, typer.Argument(help=text, metavar=name.upper())])
     declared = typer.Option(

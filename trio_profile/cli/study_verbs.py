@@ -64,10 +64,9 @@ def _dry_run(kind: Kind, given: dict[str, Any], form: printing.Form) -> None:
         raise typer.BadParameter(f"--dry-run: {kind.name} measures nothing; run it without --dry-run")
     with progress() as watch:
         study = _study(kind, given)
-        document = find(study.verb).load("preview")(study, watch)
-    from trio_profile.findings.preview import report
-
-    printing.show(form, lambda: document.model_dump_json(indent=2), lambda: report(document))
+        kind = find(study.verb)
+        document = kind.load("preview")(study, watch)
+    printing.show(form, lambda: document.model_dump_json(indent=2), lambda: kind.load("preview_report")(document))
 
 
 def _finished(kind: Kind, given: dict[str, Any]) -> "Finished":

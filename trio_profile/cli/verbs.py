@@ -5,7 +5,10 @@ What is slow to import is imported inside functions, so that `--help` answers at
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Annotated, get_args
 
@@ -21,7 +24,6 @@ from trio_profile.cli import (
     methods,
     models,
     report,
-    serve,
     show,
     study_verbs,
     work,
@@ -32,9 +34,11 @@ from trio_profile.studies.kinds import KINDS, Group
 VERBS: dict[Group, tuple[ModuleType, ...]] = {
     "Judge": (check, gate, audit),
     "Look": (show, report, export, methods, models, env, glossary),
-    "Run": (work, serve),
+    "Run": (work,),
 }
 """Verbs that have a file each, by their heading in the help."""
+EXTRAS = "trio_profile.extras"
+"""The package of optional parts. Each may have a verb of its own name: `command` and `GROUP` of its module `verb`."""
 
 
 def commands() -> Iterator[tuple[str, Group, Callable[..., None]]]:
@@ -46,6 +50,18 @@ def commands() -> Iterator[tuple[str, Group, Callable[..., None]]]:
                 yield kind.name, group, study_verbs.build(kind)
         for name, module in files.items():
             yield name, group, module.command
+        for name, module in _extra_verbs():
+            if group == module.GROUP:
+                yield name, group, module.command
+
+
+def _extra_verbs() -> Iterator[tuple[str, ModuleType]]:
+    """Yield the module of each optional part that has a verb. A part that was deleted has none."""
+    if find_spec(EXTRAS) is None:
+        return
+    for part in iter_modules(import_module(EXTRAS).__path__):
+        if part.ispkg and find_spec(f"{EXTRAS}.{part.name}.verb") is not None:
+            yield part.name, import_module(f"{EXTRAS}.{part.name}.verb")
 
 
 app = typer.Typer(

@@ -24,7 +24,7 @@ from importlib.metadata import entry_points
 from typing import IO, Any, Self
 
 from trio_profile.errors import MeasurementError, ProfileError, StudyError
-from trio_profile.extras import set_broken_torchvision_aside
+from trio_profile.optional import set_broken_torchvision_aside
 from trio_profile.process import prepare
 from trio_profile.records.lock import lock_descriptors
 from trio_profile.records.schema import Study

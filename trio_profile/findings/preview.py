@@ -1,17 +1,15 @@
 """The report of a dry run: the cells that a study would measure, what they cost by formula, and how long it takes."""
 
 from trio_profile import units
-from trio_profile.analysis.preview import EndpointsPreview, Preview, PreviewCell
+from trio_profile.analysis.preview import Preview, PreviewCell
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table
 from trio_profile.text import listed
 
 _COLUMNS = ("cell", "asked", "average", "after layers", "tokens kept", "f(n)", "F_ov", "selection")
 
 
-def report(document: Preview | EndpointsPreview) -> Report:
+def report(document: Preview) -> Report:
     """The report of a dry run."""
-    if isinstance(document, EndpointsPreview):
-        return _of_servers(document)
     blocks: list[Block] = [Sentences("", _summary(document)), *_tasks(document)]
     if document.cells:
         rows = [_row(cell) for cell in document.cells]
@@ -28,21 +26,6 @@ def report(document: Preview | EndpointsPreview) -> Report:
     )
     page = Page("preview", "Planned cells", how, blocks)
     return Report(f"Dry run of {document.study.verb}", document.study.model, [document.environment.device_name], [page])
-
-
-def _of_servers(document: EndpointsPreview) -> Report:
-    """The report of a dry run of `endpoints`."""
-    study = document.study
-    lines = [
-        f"{units.number_of(len(study.loads), 'load')}: {', '.join(load.name for load in study.loads)}.",
-        f"{units.number_of(document.segments, 'segment')} send at most {units.number_of(document.requests, 'request')} "
-        f"to {study.dense}{f' and {study.pruned}' if study.pruned else ''}. Each session begins with four more, which "
-        "are not measured.",
-        f"They take at most {units.duration(document.seconds)}. Making the pictures comes on top, and each segment may "
-        f"wait up to three times {units.duration(study.timeout_seconds)} longer for answers that are late.",
-    ]
-    page = Page("preview", "Planned segments", "Nothing was sent.", [Sentences("", lines)])
-    return Report("Dry run of endpoints", study.model or study.dense, [], [page])
 
 
 def _summary(document: Preview) -> list[str]:

@@ -20,7 +20,7 @@ from transformers.utils.import_utils import is_torchvision_available
 from trio_core.models import families
 from trio_core.models.adapter import Adapter, adapters
 from trio_profile.errors import StudyError
-from trio_profile.extras import torchvision_fault
+from trio_profile.optional import torchvision_fault
 
 VIDEO = "video_processor"
 """The name of the part that reads videos, in every processor of transformers."""

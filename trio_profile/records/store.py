@@ -15,9 +15,9 @@ from trio_profile.errors import StoreError
 from trio_profile.reading import read_bytes
 from trio_profile.records.contents import Contents
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
-from trio_profile.records.endpoint_study import AnyStudy
 from trio_profile.records.files import MEASUREMENTS, STUDY
 from trio_profile.records.lines import HeaderError, Line, LineReader, is_cut_off_header
+from trio_profile.records.record import Record
 from trio_profile.records.schema import Dense, Environment, Header, Measurement, Picture, Round, Session, Study
 from trio_profile.records.session import FileDigest
 from trio_profile.records.versions import is_newer_minor
@@ -189,7 +189,7 @@ def _begin(contents: Contents | None, header: Header) -> Contents:
     return contents
 
 
-def to_toml(study: AnyStudy, fields: set[str] | None = None) -> str:
+def to_toml(study: Record, fields: set[str] | None = None) -> str:
     """Return a study as TOML, without the fields that are None. fields: those that its kind takes; None takes all."""
     return tomli_w.dumps(study.model_dump(exclude_none=True, include=fields))
 

@@ -8,14 +8,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from trio_profile.errors import StudyError
-from trio_profile.extras import require_run
+from trio_profile.kinds.servers.study import EndpointStudy
+from trio_profile.optional import require_run
 from trio_profile.reading import parse_toml, read_text
-from trio_profile.records.endpoint_study import AnyStudy, EndpointStudy
 from trio_profile.records.record import first_problem
 from trio_profile.records.study import Study
 from trio_profile.studies.kinds import FIELDS, Kind, find
 from trio_profile.studies.suites import METHODS
 
+AnyStudy = Study | EndpointStudy
+"""What a kind of study measures: a model, or servers."""
 _MOST_BYTES = 1_000_000
 _OF_EVERY_MODEL = {"verb", "dtype", "device", "seed", "attention"}
 

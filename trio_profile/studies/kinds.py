@@ -31,6 +31,9 @@ FIELDS = {
 Group = Literal["Measure", "Explain", "Judge", "Paper", "Look", "Run"]
 """The headings in the help of the command line."""
 
+Part = Literal["study", "runner", "document", "report", "preview", "preview_report", "prepare", "so_far"]
+"""The fields of a Kind that name a function or a class."""
+
 MODEL = ("model", "layers", "option", "device", "dtype", "attention", "seed", "pixels")
 """The options of every kind that runs a model on pictures."""
 INPUT = ("image", "prompt", "picture", "questions", "asked", "text_tokens", "new_tokens", "batch")
@@ -62,6 +65,7 @@ class Kind:
     defaults: the fields of Study with another default than Study's own.
     several: the fields of Study that may hold more than one value: `methods`, `retentions`, `questions`.
     preview: the function of its dry run: `preview(study, watch)` returns a Preview. Empty if it has none.
+    preview_report: the function that makes a Report from the Preview.
     prepare: the function that completes a checked Study, if its defaults depend on the model; otherwise empty.
     keep_refusals: whether a refused cell is recorded and the study continues. Otherwise the whole study is refused.
     out: the default directory; empty if the result is only printed by default.
@@ -84,6 +88,7 @@ class Kind:
     several: tuple[str, ...] = ("methods", "retentions")
     study: str = "trio_profile.records.study:Study"
     preview: str = "trio_profile.studies.preview:preview"
+    preview_report: str = "trio_profile.findings.preview:report"
     prepare: str = ""
     keep_refusals: bool = False
     out: str = ""
@@ -100,7 +105,7 @@ class Kind:
         """Whether it runs a model. An audit does not."""
         return "model" in self.options
 
-    def load(self, part: Literal["study", "runner", "document", "report", "preview", "prepare", "so_far"]) -> Any:
+    def load(self, part: Part) -> Any:
         """Import and return the function or class that a field names.
 
         Raises StudyError if the extra that it needs is not installed.
@@ -180,18 +185,19 @@ KINDS: dict[str, Kind] = {
                 *("picture_directory", "frames", "prompt", "new_tokens", "concurrency", "rate", "rounds", "requests"),
                 *("segment_seconds", "timeout_seconds", "ttft_limit_ms", "check_cache"),
             ),
-            study="trio_profile.records.endpoint_study:EndpointStudy",
-            runner="trio_profile.studies.endpoints:run",
-            document="trio_profile.analysis.endpoints:EndpointsDocument",
-            report="trio_profile.findings.endpoints:report",
+            study="trio_profile.kinds.servers.study:EndpointStudy",
+            runner="trio_profile.kinds.servers.run:run",
+            document="trio_profile.kinds.servers.document:EndpointsDocument",
+            report="trio_profile.kinds.servers.report:report",
             file=DOCUMENTS["endpoints"],
             unfinished=REQUESTS,
-            so_far="trio_profile.studies.kept_pairs:document_so_far",
+            so_far="trio_profile.kinds.servers.run:document_so_far",
             rows="loads",
             extra="endpoints",
             defaults={"new_tokens": 16},
-            prepare="trio_profile.studies.endpoint_plan:prepare",
-            preview="trio_profile.studies.endpoint_plan:preview",
+            prepare="trio_profile.kinds.servers.plan:prepare",
+            preview="trio_profile.kinds.servers.plan:preview",
+            preview_report="trio_profile.kinds.servers.report:preview_report",
             several=(),
             out="runs/endpoints",
         ),

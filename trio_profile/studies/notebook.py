@@ -12,7 +12,7 @@ from trio_profile.studies.kinds import KINDS
 
 _REPORTS = {
     "AuditDocument": "trio_profile.findings.audit:report",
-    "EndpointsDocument": "trio_profile.findings.endpoints:report",
+    "EndpointsDocument": "trio_profile.kinds.servers.report:report",
     "GateDocument": "trio_profile.findings.gate:report",
     "Preview": "trio_profile.findings.preview:report",
     "SideBySide": "trio_profile.findings.side_by_side:report",

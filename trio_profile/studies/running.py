@@ -12,7 +12,6 @@ from trio_profile.findings.blocks import Report
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
 from trio_profile.records.documents import read_document, write_document
-from trio_profile.records.endpoint_study import AnyStudy
 from trio_profile.records.files import ANSWERS, MEASUREMENTS, REPORT, REQUESTS, STUDY, TRACE
 from trio_profile.records.lock import HOLDER, LOCK, LockedError, lock_directory
 from trio_profile.records.store import Store, to_toml
@@ -23,6 +22,7 @@ from trio_profile.records.writing import make_directory, require_regular, write_
 from trio_profile.render import html
 from trio_profile.render.signature import require_ours
 from trio_profile.studies import asked
+from trio_profile.studies.asked import AnyStudy
 from trio_profile.studies.kinds import KINDS, Kind, find
 
 

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from torch import Tensor
+
 from trio_core.errors import OptionError
 from trio_core.methods.method import Method, Reference
-from trio_core.methods.view import Probe, Rows, Selection, Signal, View
+from trio_core.methods.view import Probe, Rows, Selection, Signal, View, supervised_count
 from trio_core.rules.attention import attend
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.nms import nms_select
@@ -19,7 +21,7 @@ class Lookahead(Method):
     Everything is as in `Trio` except the score: here the attention weights of the supervised rows, averaged over heads
     and rows.
 
-    k_pos: number of supervised rows.
+    k_pos: number of supervised rows. If less text follows the picture, fewer, and the trace has a note.
     threshold: cosine from which a token counts as a duplicate, in (−1, 1].
     nms: whether duplicates are suppressed. False keeps the highest scores.
     probe: the layer that is probed. `next` has not run yet; `current` has just run.
@@ -57,18 +59,23 @@ class Lookahead(Method):
         The features of Algorithm 1 are the input of the probed layer.
         """
         probed = view.probed(self.probe)
-        rows = view.supervised_rows(self.k_pos, self.rows)
-        mean_BS = attend(probed, rows, view.valid).by_query_head().mean(dim=(1, 2))
-        scores = tuple(mean_BS[sample.index, sample.rows] for sample in view.samples)
+        by_sample: dict[int, Tensor] = {}
+        notes: tuple[str, ...] = ()
+        for group in view.supervised_groups(self.k_pos, self.rows):
+            mean_BS = attend(probed, group.rows, view.valid).by_query_head().mean(dim=(1, 2))
+            by_sample |= {b: mean_BS[b, view.pictures[b].rows] for b in group.samples}
+            notes += group.notes
+        scores = tuple(by_sample[b] for b in range(len(view.pictures)))
         kept = tuple(
             nms_select(scores[s.index], s.picture.of(probed.hidden[s.index]), s.budget, self.threshold)
             if self.nms
             else top_k(scores[s.index], s.budget)
             for s in view.samples
         )
-        return Selection(kept, scores)
+        return Selection(kept, scores, notes=notes)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of all keys, of the rows' queries and scores, and of a suppression that compares each pair once."""
         suppression = sizes.visual * sizes.visual * shape.hidden if self.nms else 0
-        return shape.attention_row_macs(sizes.tokens, self.k_pos) + suppression
+        rows = max(supervised_count(self.k_pos, self.rows, sizes.text_after), 1) if sizes.text_after else self.k_pos
+        return shape.attention_row_macs(sizes.tokens, rows) + suppression

@@ -16,9 +16,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
 
+from torch import Tensor
+
 from trio_core.errors import OptionError
 from trio_core.methods.method import Method, Positions, Reference
-from trio_core.methods.view import Probe, Rows, Selection, Signal, View
+from trio_core.methods.view import Probe, Rows, Selection, Signal, View, supervised_count
 from trio_core.rules import equations
 from trio_core.rules.attention import LayerCall, Readout
 from trio_core.rules.compiled import NotCompiled, compiled_saliency
@@ -45,7 +47,8 @@ class Trio(Method):
     The score of a token is the norm of the gradient of a proxy loss, taken through one layer (Eq. 2 to 5). Algorithm 1
     selects by score and suppresses duplicates.
 
-    k_pos: number of supervised rows, K_pos in the paper and |P| in Eq. 2.
+    k_pos: number of supervised rows, K_pos in the paper and |P| in Eq. 2. If less text follows the picture, as when the
+        question stands before it, fewer rows are supervised, and the trace has a note.
     threshold: cosine from which a token counts as a duplicate, τ of Algorithm 1, in (−1, 1].
     nms: whether duplicates are suppressed. False keeps the highest scores.
     saliency: how the scores are computed. All ways give the same scores up to rounding. `autograd` is the paper's
@@ -187,8 +190,13 @@ class Trio(Method):
         The features of Algorithm 1 are X, the input of the probed layer.
         """
         probed = view.probed(self.probe)
-        scores_BN, notes = self._saliency(view, probed, view.supervised_rows(self.k_pos, self.rows))
-        scores = tuple(scores_BN[sample.index, : len(sample.rows)] for sample in view.samples)
+        by_sample: dict[int, Tensor] = {}
+        notes: tuple[str, ...] = ()
+        for group in view.supervised_groups(self.k_pos, self.rows):
+            scores_BN, said = self._saliency(view, probed, group.rows)
+            by_sample |= {b: scores_BN[b, : len(view.pictures[b].rows)] for b in group.samples}
+            notes += (*group.notes, *said)
+        scores = tuple(by_sample[b] for b in range(len(view.pictures)))
         with span("nms"):
             kept = tuple(
                 nms_select(scores[s.index], s.picture.of(probed.hidden[s.index]), s.budget, self.threshold)
@@ -225,7 +233,9 @@ class Trio(Method):
             its query, output, FFN and head, and one whole value projection for each head.
         autograd: the whole layer. Attention multiplies two matrices forward and four backward.
         """
-        d, rows, tokens, visual = shape.hidden, self.k_pos, sizes.tokens, sizes.visual
+        d, tokens, visual = shape.hidden, sizes.tokens, sizes.visual
+        # Where little text follows the picture, fewer rows are supervised. Old records do not say how much follows.
+        rows = max(supervised_count(self.k_pos, self.rows, sizes.text_after), 1) if sizes.text_after else self.k_pos
         feed_forward = shape.ffn_matrices * d * shape.intermediate
         suppression = visual * visual * d if self.nms else 0
         if self.saliency != "autograd":

@@ -84,6 +84,28 @@ class Embeddings:
 
 
 @dataclass(frozen=True)
+class SupervisedGroup:
+    """Samples of a batch that have equally many supervised rows.
+
+    rows: [B, P], places of the rows. They hold for the samples of the group; other samples have places there too.
+    samples: indices of the samples in the batch.
+    notes: for the trace, if the samples have fewer rows than were asked for.
+    """
+
+    rows: Places
+    samples: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+def supervised_count(k_pos: int, rows: Rows, text_after: int) -> int:
+    """Return how many rows of a sample are supervised: k_pos, or what the text after its picture leaves.
+
+    text_after: how many text tokens follow the picture.
+    """
+    return min(k_pos, text_after - (1 if rows == "shifted" else 0))
+
+
+@dataclass(frozen=True)
 class View:
     """One stage as a method sees it, for a whole batch: B samples of S tokens, D wide.
 
@@ -163,7 +185,8 @@ class View:
         k_pos: number of supervised rows.
         rows: `last` for the last k_pos tokens of each sample; `shifted` for the k_pos tokens before its last one.
 
-        Raises OptionError for a sample with too few text tokens after its picture.
+        Raises OptionError for a sample with too few text tokens after its picture. `supervised_groups` takes fewer
+        rows there.
         """
         if k_pos < 1:
             raise OptionError(f"k_pos {k_pos}: at least one row must be supervised")
@@ -172,10 +195,35 @@ class View:
             raise OptionError(
                 f"k_pos {k_pos} with rows {rows!r} reaches past the {text} text tokens after a picture: lower it"
             )
+        return self._rows_at_end(k_pos, shift)
+
+    def supervised_groups(self, k_pos: int, rows: Rows) -> Iterator[SupervisedGroup]:
+        """Yield the supervised rows of each group of samples that have equally many: one group, if all have k_pos.
+
+        A sample has fewer than k_pos rows if fewer text tokens follow its picture. Then the group has a note.
+
+        k_pos, rows: as in `supervised_rows`.
+
+        Raises OptionError for a sample that has no such row.
+        """
+        counts = [supervised_count(k_pos, rows, picture.text_after) for picture in self.pictures]
+        if min(counts) < 1:
+            raise OptionError(
+                f"k_pos {k_pos} with rows {rows!r}: too little text follows a picture to supervise a row of it: use "
+                "rows 'last', or put the question after the picture"
+            )
+        for count in sorted(set(counts), reverse=True):
+            samples = tuple(sample for sample, own in enumerate(counts) if own == count)
+            few = f"k_pos {k_pos} with rows {rows!r}: only {count} supervised, because little text follows the picture"
+            places = self._rows_at_end(count, 1 if rows == "shifted" else 0)
+            yield SupervisedGroup(places, samples, () if count == k_pos else (few,))
+
+    def _rows_at_end(self, count: int, shift: int) -> Places:
+        """[B, count], places of each sample's last tokens, without the last `shift` ones."""
         if not self.padded:
             end = int(self.valid.shape[1]) - shift
-            return slice(end - k_pos, end)
-        return last_rows(self.valid, k_pos + shift, padded=True)[:, :k_pos]
+            return slice(end - count, end)
+        return last_rows(self.valid, count + shift, padded=True)[:, :count]
 
     @cached_property
     def visual_places(self) -> Places:

@@ -227,12 +227,7 @@ def run(**changes: Any) -> Callable[[PreTrainedModel, dict[str, Tensor]], None]:
         (run(retention=None, budgets=(5, 6, 7)), OptionError, r"budgets \(5, 6, 7\) of \d+ tokens"),
         (run(retention=None, budgets=(5,)), OptionError, r"budgets \(5,\) and layers \(1, 3, 4\) differ in length"),
         (run(threshold=2.0), OptionError, "threshold 2.0 is outside"),
-        (
-            run(k_pos=11),
-            OptionError,
-            r"k_pos 11 with rows 'last' reaches past the \d+ text tokens after a picture: lower",
-        ),
-        (run(k_pos=10, rows="shifted"), OptionError, "k_pos 10 with rows 'shifted' reaches past"),
+        (run(k_pos=0), OptionError, "k_pos 0: at least one row must be supervised"),
         (run(keep=3), OptionError, "method 'trio' has no option 'keep'; it has: retention, layers"),
     ],
 )

@@ -7,7 +7,7 @@ from torch import Tensor
 from tests.core import tiny
 from tests.core.methods.test_methods import scores_and_features
 from tests.core.models.test_families import check, listening
-from trio_core import OptionError, Trio, prune
+from trio_core import OptionError, Trio, methods, prune
 from trio_core.rules import equations
 from trio_core.trace import Trace
 
@@ -108,14 +108,38 @@ def test_words_are_scored_by_the_same_equations(family, rows, saliency, all_comp
             earlier[stage.layer] = torch.cat([always, rivals[kept]]).sort().values
 
 
-def test_more_supervised_rows_than_text_after_the_picture_are_refused():
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    with (
-        torch.no_grad(),
-        prune(model, Trio(retention=0.5, tokens="all", k_pos=10)),
-        pytest.raises(OptionError, match="k_pos 10 with rows 'last' reaches past the 9 text tokens after a picture"),
-    ):
-        model(**one)
+# --- little text after the picture -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tokens", ["visual", "all"])
+@pytest.mark.parametrize("method", ["trio", "trio-printed", "trio-released", "lookahead"])
+def test_a_question_before_the_picture_supervises_fewer_rows_and_says_so(method, tokens):
+    if method == "lookahead" and tokens == "all":
+        pytest.skip("text does not compete in lookahead")
+    model, one = tiny.model("llava"), tiny.sample("llava", before=10, after=3)
+    left = 2 if method == "trio-released" else 3
+    options = {"retention": 0.5, "layers": LAYERS, **({"tokens": tokens} if tokens == "all" else {})}
+    trace = traced(model, one, methods.find(method)(**options))
+    assert any(f"only {left} supervised" in note for note in trace.notes)
+    exact = traced(model, one, methods.find(method)(**options, k_pos=left))
+    assert not any("supervised" in note for note in exact.notes)
+    if tokens == "visual":  # otherwise k_pos also says which words compete
+        for stage, same in zip(trace.stages, exact.stages, strict=True):
+            assert torch.equal(stage.kept[0], same.kept[0])
+            assert torch.allclose(stage.scores[0], same.scores[0], equal_nan=True)
+
+
+@pytest.mark.parametrize("saliency", ["tail", "autograd"])
+def test_neighbours_in_a_batch_do_not_change_how_many_rows_are_supervised(saliency):
+    model = tiny.model("llava")
+    samples = [tiny.sample("llava", before=9, after=2, seed=1), tiny.sample("llava", before=2, after=9)]
+    method = Trio(retention=0.5, layers=LAYERS, saliency=saliency)
+    together = traced(model, tiny.batch(samples), method)
+    for b, one in enumerate(samples):
+        alone = traced(model, one, method)
+        for stage, own in zip(together.stages, alone.stages, strict=True):
+            assert torch.equal(stage.kept[b], own.kept[0])
+    assert sum("supervised" in note for note in together.notes) == 1
 
 
 def test_an_unknown_kind_of_tokens_is_refused(request):

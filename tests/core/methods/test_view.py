@@ -47,6 +47,19 @@ def test_all_of_the_text_may_be_supervised_and_no_more():
         assert "\n" not in str(e.value)
 
 
+def test_samples_with_little_text_after_the_picture_form_groups_with_fewer_rows():
+    view = view_of(["..xxxxxx", "xxxxxxx.", "xxxxxxxx"], span=(2, 4))  # four, three and four words after the picture
+    whole, few = view.supervised_groups(4, "last")
+    assert (whole.samples, whole.notes) == ((0, 2), ())
+    assert whole.rows[[0, 2]].tolist() == [[4, 5, 6, 7], [4, 5, 6, 7]]
+    assert (few.samples, few.rows[1].tolist()) == ((1,), [4, 5, 6])
+    assert "only 3 supervised" in few.notes[0]
+    (one,) = view.supervised_groups(2, "shifted")
+    assert one.samples == (0, 1, 2) and one.rows.tolist() == [[5, 6], [4, 5], [5, 6]]
+    with pytest.raises(OptionError, match="rows 'shifted': too little text"):
+        list(view_of(["xxxxx"], span=(2, 4)).supervised_groups(4, "shifted"))
+
+
 @pytest.mark.parametrize("k_pos", [0, -3])
 def test_no_rows_are_refused(k_pos):
     with pytest.raises(OptionError, match=f"k_pos {k_pos}"):

@@ -21,7 +21,7 @@ def test_a_missing_device_is_refused_in_one_line(capsys):
 @pytest.mark.parametrize("missing", ["torch", "transformers", "trio_core"])
 def test_without_the_extra_run_the_device_is_unknown_and_naming_one_is_refused(monkeypatch, capsys, missing):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == missing else object())
-    monkeypatch.setattr("trio_profile.extras.find_spec", lambda name: None if name == missing else object())
+    monkeypatch.setattr("trio_profile.optional.find_spec", lambda name: None if name == missing else object())
     assert run(["env"]) == 0
     assert "unknown without the extra run" in " ".join(capsys.readouterr().out.split())
     assert f"env needs the extra 'run' ({missing} is not installed)" in complaint(capsys, "env", "--device", "cpu")

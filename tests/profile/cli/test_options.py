@@ -4,7 +4,7 @@ import typer
 from trio_profile import units
 from trio_profile.cli import options
 from trio_profile.cli.options import OPTIONS, SPECIAL, default_of, fields
-from trio_profile.records.endpoint_study import EndpointStudy
+from trio_profile.kinds.servers.study import EndpointStudy
 from trio_profile.records.schema import Study
 from trio_profile.studies.kinds import FIELDS, KINDS
 

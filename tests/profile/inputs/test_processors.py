@@ -201,7 +201,7 @@ def test_with_torchvision_transformers_loads_the_processor_itself(saved: Saved, 
 
 
 BROKEN = """
-from trio_profile.extras import require_run, torchvision_fault
+from trio_profile.optional import require_run, torchvision_fault
 require_run("sweep")
 require_run("sweep")  # warns once
 from trio_profile.inputs.processors import load_processor

@@ -15,16 +15,16 @@ from tests.profile.studying import make
 from trio_profile.errors import StoreError, StudyError
 from trio_profile.inputs import host
 from trio_profile.inputs.digest import input_digests
+from trio_profile.kinds.servers import run as endpoints
+from trio_profile.kinds.servers.plan import prepare
+from trio_profile.kinds.servers.requests import ARMS, RequestStore
+from trio_profile.kinds.servers.study import EndpointStudy
 from trio_profile.records.documents import read_document
-from trio_profile.records.endpoint_study import EndpointStudy
 from trio_profile.records.files import STUDY
 from trio_profile.records.lock import HOLDER, LOCK, lock_descriptors, lock_directory
 from trio_profile.records.record import VERSION
-from trio_profile.records.request_store import RequestStore
-from trio_profile.records.requests import ARMS
 from trio_profile.records.writing import make_directory
-from trio_profile.studies import asked, endpoints, flops, running
-from trio_profile.studies.endpoint_plan import prepare
+from trio_profile.studies import asked, flops, running
 from trio_profile.studies.kinds import KINDS
 
 

@@ -1,0 +1,215 @@
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+import openai
+import pytest
+from PIL import Image
+
+from tests.profile.extras.serve.serving import answer, data_url, messages, running
+from tests.profile.family_checkpoints import FILES
+from tests.profile.studying import make
+from trio_profile.errors import StudyError
+from trio_profile.extras.serve import listening
+from trio_profile.extras.serve.application import picture_of
+from trio_profile.inputs.pocket.exam import exam
+from trio_profile.inputs.questions import Question
+
+GREY = Image.new("RGB", (192, 192), "grey")
+DRAW = json.dumps({"do_sample": True, "temperature": 5.0, "max_new_tokens": 8, "eos_token_id": 2, "pad_token_id": 0})
+
+
+def streamed(chunks):
+    """The text of a stream and its last chunk."""
+    seen = list(chunks)
+    return "".join(chunk.choices[0].delta.content or "" for chunk in seen), seen[-1]
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("kind", ["dense", "pruned"])
+def test_eight_requests_at_once_get_the_answers_of_one_at_a_time(kind, stream, request):
+    served, questions = request.getfixturevalue(kind), exam(8)
+    expected = [answer(served, question) for question in questions]
+
+    def ask(question):
+        if stream:
+            text, last = streamed(found.ask(question, stream=True, temperature=0))
+            return text.strip(), last.usage.prompt_tokens, last.usage.completion_tokens
+        whole = found.ask(question, temperature=0)
+        return whole.choices[0].message.content, whole.usage.prompt_tokens, whole.usage.completion_tokens
+
+    with running(served) as found, ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(ask, questions)) == expected
+    right = [question.is_answered_by(text) for question, (text, *_) in zip(questions, expected, strict=True)]
+    assert all(right)
+
+
+@pytest.mark.parametrize("name", sorted(set(FILES) - {"FastVLM"}))  # FastVLM's tower needs timm
+def test_each_family_with_a_chat_template_is_served_as_it_is_pruned(saved, name):
+    attention = "eager" if name == "PaliGemma 2" else "sdpa"
+    study = make(model=str(saved(name)), device="cpu", methods=("trio",), retentions=(0.6,), attention=attention)
+    if FILES[name].template is None:
+        with pytest.raises(StudyError, match="has no chat template, which a server needs"):
+            listening.prepare(study)
+        return
+    question = Question(lambda: GREY, "What is this?")
+    served = listening.prepare(study)
+    with running(served) as found:
+        whole = found.ask(question)
+    text, prompt, new = answer(served, question)
+    assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (prompt, new)
+    # transformers parses Qwen's answers. The toy's tokenizer has no line ends, so a part of the turn's beginning stays.
+    assert whole.choices[0].message.content.endswith(text)
+
+
+def test_a_prompt_without_a_picture_runs_dense(server):
+    whole = server.chat.create(model="pocket", messages=[{"role": "user", "content": "at the red star which digit ?"}])
+    details = whole.usage.prompt_tokens_details
+    assert (details.image_tokens, details.image_tokens_before, details.retention) == (0, 0, 1.0)
+    assert whole.usage.prompt_tokens == details.text_tokens == 12
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_question_before_its_picture_is_answered_with_fewer_supervised_rows(server, stream):
+    """AIPerf and GuideLLM put the text first. Two tokens follow the picture then."""
+    question = exam(1)[0]
+    (message,) = messages(question.text, question.picture())
+    turned = [{**message, "content": message["content"][::-1]}]
+    made = server.chat.create(model="pocket", messages=turned, max_tokens=4, stream=stream)
+    usage = streamed(made)[1].usage if stream else made.usage
+    details = usage.prompt_tokens_details
+    assert (details.image_tokens, details.image_tokens_before) == (128, 576)
+    (note,) = details.notes
+    assert note.startswith("k_pos 4 with rows 'last': only 2 supervised")
+    assert not hasattr(server.ask(question).usage.prompt_tokens_details, "notes")
+
+
+def test_a_seed_holds_for_its_request_alone(server):
+    question = exam(1)[0]
+
+    def draw(seed):
+        return server.ask(question, seed=seed, extra_body={"generation_config": DRAW}).choices[0].message.content
+
+    alone = [draw(seed) for seed in range(6)]
+    assert len(set(alone)) > 1
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(draw, range(6))) == alone
+
+
+# --- usage -----------------------------------------------------------------------------------------------------------
+
+
+def test_usage_says_what_pruning_kept(server):
+    usage = server.ask(exam(1)[0]).usage
+    details = usage.prompt_tokens_details
+    assert details.image_tokens_before == 576
+    assert details.retention == pytest.approx(0.222, abs=0.0005)
+    assert details.image_tokens == round(576 * details.retention) == 128
+    assert usage.prompt_tokens == details.text_tokens + 128
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+
+
+def test_usage_of_the_dense_model_is_transformers_own(dense):
+    with running(dense) as found:
+        usage = found.ask(exam(1)[0]).usage
+    details = usage.prompt_tokens_details
+    assert usage.prompt_tokens == answer(dense, exam(1)[0])[1] == details.text_tokens + 576
+    assert (details.image_tokens, details.image_tokens_before, details.retention) == (576, 576, 1.0)
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+def with_content(*parts):
+    return {"messages": [{"role": "user", "content": list(parts)}]}
+
+
+def with_url(url):
+    return with_content({"type": "image_url", "image_url": {"url": url}})
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        ({}, 422, "messages: this is not a list of messages"),
+        ({"messages": "Hello"}, 422, "messages: this is not a list of messages"),
+        ({"messages": ["Hello"]}, 422, "messages: this is not a list of messages"),
+        ({"messages": [{"content": "Hello"}]}, 422, "message without a role"),
+        ({"messages": [{"role": "user", "content": 5}]}, 422, "content 5: give a text, or a list of parts"),
+        (with_content({"type": "input_audio"}), 422, "content of type 'input_audio': give text and image_url"),
+        (with_content("Hello"), 422, "content ['Hello']: give a text, or a list of parts"),
+        (with_content({"type": "image_url"}), 422, "image_url None: give an address"),
+        (with_content({"type": "text"}), 422, "text None: give a text"),
+        (with_url("https://example.org/cat.png"), 400, "this server reads no file and fetches nothing"),
+        (with_url("/etc/passwd"), 400, "this server reads no file and fetches nothing"),
+        (with_url("file:///etc/passwd"), 400, "this server reads no file and fetches nothing"),
+        (with_url("data:image/png;base64,???"), 400, "the data are not base64"),
+        (with_url("data:image/png;base64,AAAA"), 400, "is no picture that can be read; known formats are PNG"),
+        ({**with_url(data_url(GREY)), "model": "llava"}, 404, "model 'llava' is not served; this server has 'pocket'"),
+        (
+            {**with_url(data_url(GREY)), "pruning_ratio": 0.5},
+            422,
+            "Unexpected fields in the request: {'pruning_r",
+        ),
+        ({**with_url(data_url(GREY)), "max_tokens": "few"}, 400, "invalid literal for int() with base 10: 'few'"),
+        ({**with_url(data_url(GREY)), "logit_bias": "x"}, 400, "'str' object has no attribute 'items'"),
+        ({**with_url(data_url(GREY)), "seed": "x"}, 422, "seed 'x' is no whole number"),
+        (
+            {**with_url(data_url(GREY)), "generation_config": '{"prompt_lookup_num_tokens": 3}'},
+            400,
+            "prompt_lookup_num_tokens: assisted decoding puts a draft behind the prompt",
+        ),
+        (
+            {**with_url(data_url(GREY)), "generation_config": '{"cache_implementation": "static"}'},
+            400,
+            "cache",
+        ),
+    ],
+)
+def test_a_request_that_cannot_be_answered_gets_one_line(server, body, status, says):
+    found = httpx2.post(f"{server.url}/chat/completions", json=body)
+    assert found.status_code == status
+    assert says in found.json()["detail"]
+    assert "\n" not in found.json()["detail"]
+    question = exam(1)[0]
+    assert server.ask(question).choices[0].message.content == answer(server.served, question)[0]
+
+
+def test_a_fault_in_a_stream_is_one_line_of_json(server):
+    broken = {**with_url(data_url(GREY)), "generation_config": '{"prompt_lookup_num_tokens": 3}', "stream": True}
+    found = httpx2.post(f"{server.url}/chat/completions", json=broken)
+    *_, last = [line for line in found.text.splitlines() if line]
+    assert json.loads(last.removeprefix("data: "))["error"].startswith("prompt_lookup_num_tokens: assisted decoding")
+
+
+def test_a_client_that_leaves_does_not_disturb_the_next_one(server):
+    first, second = exam(2)
+    chunks = server.ask(first, stream=True, max_tokens=200, extra_body={"generation_config": '{"min_new_tokens": 200}'})
+    next(iter(chunks))
+    chunks.close()
+    assert server.ask(second).choices[0].message.content == answer(server.served, second)[0]
+
+
+# --- paths -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_model_is_listed_and_the_server_is_healthy(server):
+    client = openai.OpenAI(base_url=server.url, api_key="none")
+    assert [model.id for model in client.models.list()] == ["pocket"]
+    assert httpx2.get(server.url.replace("/v1", "/health")).json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/responses", "/v1/systemone", "/load_model", "/reset"])
+def test_paths_that_would_run_past_pruning_do_not_exist(server, path):
+    assert httpx2.post(server.url.replace("/v1", path), json={}).status_code == 404
+
+
+# --- pictures --------------------------------------------------------------------------------------------------------
+
+
+def test_a_data_url_gives_the_picture_pixel_by_pixel():
+    drawn = exam(1)[0].picture()
+    assert picture_of(data_url(drawn)).tobytes() == drawn.tobytes()

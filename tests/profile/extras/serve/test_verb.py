@@ -1,0 +1,138 @@
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import httpx2
+import pytest
+
+from tests.docs.blocks import ROOT, read
+from tests.places import PYTHONPATH
+from tests.profile.command import complaint
+from tests.profile.extras.serve.serving import messages
+from trio_profile import optional
+from trio_profile.extras.serve.listening import listen
+from trio_profile.inputs.pocket.exam import exam
+
+LONG = '{"min_new_tokens": 100000, "max_new_tokens": 100000}'
+
+
+@pytest.fixture
+def process(tmp_path):
+    """The program with these options, and the address that it prints."""
+    started: list[subprocess.Popen] = []
+
+    def start(*arguments: str) -> tuple[subprocess.Popen, str, str]:
+        command = [sys.executable, "-m", "trio_profile.cli", "serve", *arguments, "--port", "0", "--device", "cpu"]
+        environment = {"PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PATH": ""}
+        one = subprocess.Popen(
+            command, cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        started.append(one)
+        assert one.stdout is not None
+        line = one.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+/v1", line)
+        assert found is not None, one.communicate()
+        return one, line.replace(found[0], "URL"), found[0]
+
+    yield start
+    for one in started:
+        one.kill()
+        one.communicate()
+
+
+def test_a_pruned_model_answers_until_ctrl_c(process):
+    server, line, url = process("pocket", "--method", "trio", "--retention", "0.222", "-o", "k_pos=3")
+    assert line == "pocket, pruned by trio at 22.2 %: URL; Ctrl-C stops the server\n"
+    question = exam(1)[0]
+    body = {"messages": messages(question.text, question.picture()), "max_tokens": 4}
+    found = httpx2.post(f"{url}/chat/completions", json=body, timeout=60).json()
+    assert question.is_answered_by(found["choices"][0]["message"]["content"])
+    assert found["usage"]["prompt_tokens_details"]["image_tokens"] == 128
+    server.send_signal(signal.SIGINT)
+    assert server.communicate(timeout=60) == ("", "trio-profile: interrupted\n")
+    assert server.returncode == 130
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_two_lines_of_the_readme_and_the_client_of_the_page_get_an_answer(process, capsys, monkeypatch):
+    first, second = next(
+        block for block in read(ROOT / "README.md") if "trio-profile serve" in block.text
+    ).text.splitlines()
+    _, _, url = process(*first.removeprefix("trio-profile serve ").split())
+    asked = second.replace("http://127.0.0.1:8000/v1", url).replace("curl ", "curl --silent ")
+    said = subprocess.run(["bash", "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found = json.loads(said)
+    details = found["usage"]["prompt_tokens_details"]
+    assert found["choices"][0]["message"]["content"] == "5"
+    assert (details["image_tokens"], details["image_tokens_before"]) == (192, 576)
+    page = read(ROOT / "docs" / "how-to" / "serving.md")
+    client = next(block.text for block in page if block.language == "python" and "127.0.0.1:8000" in block.text)
+    monkeypatch.chdir(ROOT)
+    exec(client.replace("http://127.0.0.1:8000/v1", url), {})
+    answer, usage = capsys.readouterr().out.splitlines()
+    assert answer == "5"
+    assert usage.startswith("219 PromptTokensDetails(")
+
+
+def test_ctrl_c_ends_a_request_that_would_take_minutes(process):
+    server, line, url = process("pocket")
+    assert line == "pocket, dense: URL; Ctrl-C stops the server\n"
+    question = exam(1)[0]
+    body = {"messages": messages(question.text, question.picture()), "generation_config": LONG, "stream": True}
+    with httpx2.stream("POST", f"{url}/chat/completions", json=body, timeout=60) as stream:
+        lines = stream.iter_lines()
+        while "content" not in next(lines):
+            pass
+        server.send_signal(signal.SIGINT)
+        assert [line for line in lines if line][-1] == 'data: {"error": "the server stops"}'
+    assert server.communicate(timeout=60) == ("", "trio-profile: interrupted\n")
+    assert server.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "Missing argument 'MODEL'"),
+        (("nonesuch",), "unknown model 'nonesuch'"),
+        (("llava-1.5-7b",), "model 'llava-1.5-7b' has random weights; serve pocket or a checkpoint"),
+        (("pocket", "--method", "fastw"), "unknown method 'fastw'"),
+        (("pocket", "--method", "trio", "--retention", "1.5"), "retentions.0 = 1.5"),
+        (("pocket", "--method", "trio", "--retention", "0.02"), "lowest possible is 0.0642"),
+        (("pocket", "--method", "trio", "-o", "colour=1"), "'colour'"),
+        (("pocket", "--method", "trio", "--layers", "1,40"), "(1, 40)"),
+        (("pocket", "--retention", "0.5"), "--retention needs --method: name one, such as --method trio"),
+        (("pocket", "-o", "k_pos=3"), "--option needs --method"),
+        (("pocket", "--budget-rule", "final"), "--budget-rule needs --method"),
+        (("pocket", "--attention", "magic"), "attention 'magic'"),
+        (("pocket", "--device", "warp"), "device 'warp'"),
+        (("pocket", "--pixels", "64,128"), "model 'pocket' is built in and its pictures have one size"),
+        (("pocket", "--host", "192.0.2.1"), "host '192.0.2.1' with port 0: "),
+        (("pocket", "--port", "70000"), "port must be 0-65535"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(capsys, arguments, says):
+    port = () if "--port" in arguments else ("--port", "0")
+    assert says in complaint(capsys, "serve", *arguments, *port)
+
+
+def test_a_port_in_use_is_one_line_and_exit_2(capsys):
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        assert f"port {port} of 127.0.0.1 is in use" in complaint(capsys, "serve", "pocket", "--port", port)
+
+
+def test_a_transformers_without_this_server_is_named(capsys, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("trio_profile.extras.serve")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("trio_profile.extras.serve")
+    monkeypatch.setitem(sys.modules, "transformers.cli.serving.server", None)
+    assert "serve needs the server of transformers 5.23 or later (" in complaint(capsys, "serve", "pocket")
+
+
+def test_a_missing_extra_is_named(capsys, monkeypatch):
+    monkeypatch.setattr(optional, "find_spec", lambda name: None if name == "uvicorn" else object())
+    line = complaint(capsys, "serve", "pocket")
+    assert line.endswith("serve needs the extra 'serve' (uvicorn is not installed): pip install 'trio-profile[serve]'")

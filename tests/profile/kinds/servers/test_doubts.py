@@ -1,0 +1,114 @@
+"""Each doubt about a study of servers, on segments with one fault."""
+
+from typing import Any
+
+import pytest
+
+from tests.profile.documents import asked_of, segment_with
+from tests.profile.kinds.servers.fake_servers import study
+from trio_profile.analysis.doubt import Doubt
+from trio_profile.kinds.servers.doubts import doubts_about
+from trio_profile.kinds.servers.requests import ARMS, Arm, RequestLog
+from trio_profile.kinds.servers.study import EndpointStudy, Load
+from trio_profile.kinds.servers.summary import document_of
+from trio_profile.records.estimate import Gain
+
+LOAD = Load(loop="closed", value=4)
+ASKED = study(concurrency=(4,), rounds=2)
+
+
+def log_of(asked: EndpointStudy = ASKED, load: Load = LOAD, **faults: Any) -> RequestLog:
+    """All rounds of one load. faults: of the pruned segments."""
+    segments = []
+    for number in range(2 * asked.rounds):
+        arm = ARMS[number % 2]
+        given = faults if arm == "pruned" else {}
+        segments.append(segment_with(asked, number, arm, load, 2.0, round=number // 2, **given))
+    return asked_of(asked, segments)
+
+
+def doubts(log: RequestLog, cache: dict[Arm, Gain] | None = None, asked: EndpointStudy = ASKED) -> dict[str, Doubt]:
+    """The doubts by their kind, apart from that of the few requests, which all these segments have."""
+    kinds = {one.kind: one for one in doubts_about(asked, log, cache or {})}
+    few = kinds.pop("few requests")
+    assert "20 answered requests, so its 99th percentile" in few.sentence or "0 answered" in few.sentence
+    return kinds
+
+
+def test_a_quiet_study_is_not_doubted():
+    assert doubts(log_of()) == {}
+
+
+@pytest.mark.parametrize(
+    ("faults", "kind", "says"),
+    [
+        ({"cpu_share": 0.9}, "client saturated", "at concurrency 4 the client uses 90 % of a CPU"),
+        ({"lag_ms": 50.0, "cpu_share": 0.026}, "queueing at the client", "It uses 2.6 % of a CPU, so other work"),
+        ({"lag_ms": 50.0, "cpu_share": 0.9}, "client saturated", "event loop of the client is late by 50.0 ms"),
+        ({"sent_ms": 9_999.0}, "queueing at the client", "requests leave the client late, by 9"),
+        ({"output_tokens": 8}, "unequal answers", "an answer has 16 tokens dense and 8 pruned, on average"),
+        ({"cached_tokens": 20}, "prefix cache", "the pruned server took 76.9 % of the prompt tokens from its"),
+        ({"pieces": 1}, "one piece", "100.0 % of the answers of the pruned server came in one piece"),
+        ({"steady": False}, "unsteady warm-up", "in 50.0 % of the segments"),
+        ({"error": "HTTP 503", "first_ms": None}, "failed requests", "40 of 40 requests to the pruned server failed"),
+    ],
+)
+def test_a_fault_is_doubted_with_its_number_and_a_next_step(faults, kind, says):
+    doubt = doubts(log_of(**faults))[kind]
+    assert says in doubt.sentence
+    assert doubt.next_step and doubt.cell is None
+
+
+def test_a_repeated_picture_that_is_faster_shows_a_cache():
+    found = doubts(log_of(), {"dense": Gain(value=2.0, ci95=(1.8, 2.2), samples=4)})
+    assert "answers a repeated picture 2.0× [1.8, 2.2] faster" in found["prefix cache"].sentence
+    assert doubts(log_of(), {"dense": Gain(value=1.02, ci95=(0.95, 1.1), samples=4)}) == {}
+
+
+def test_few_failures_are_named_but_are_not_serious():
+    """Ten segments of twenty requests, one of which failed."""
+    asked = study(concurrency=(4,), rounds=10)
+    log = log_of(asked)
+    log.requests[0][0] = log.requests[0][0].model_copy(update={"error": "HTTP 500: once", "first_ms": None})
+    found = {one.kind: one.sentence for one in doubts_about(asked, log, {})}
+    assert found["failures left out"].startswith("1 of 200 requests to the dense server failed, most often: HTTP 500")
+    assert "failed requests" not in found
+
+
+@pytest.mark.parametrize(
+    ("opening", "tokens", "says"),
+    [
+        (26, 90, ""),  # larger pictures in the pruned requests are no doubt
+        (74, 73, "reports 74 prompt tokens, and the dense one 74"),  # the means are over different pictures
+        (None, 74, "nothing was pruned, or the server reports the prompt before pruning"),
+        (None, None, "a server does not report the tokens of its prompts"),
+    ],
+)
+def test_the_prompts_that_open_a_session_say_whether_anything_was_pruned(opening, tokens, says):
+    log = log_of(prompt_tokens=tokens)
+    log.servers[1] = log.servers[1].model_copy(update={"prompt_tokens": opening})
+    found = doubts(log)
+    assert says in found["prompt length"].sentence if says else found == {}
+
+
+def test_a_study_with_tests_of_the_cache_alone_says_nothing_about_prompts():
+    asked = study(concurrency=(4,), rounds=2, check_cache=True)
+    tests = [segment_with(asked, n, "dense", LOAD, 2.0, test="cache", repeated=n == 1) for n in range(2)]
+    assert [one.kind for one in document_of(asked, asked_of(asked, tests)).doubts] == ["unfinished"]
+
+
+def test_a_server_that_answers_less_than_arrives_is_overloaded():
+    """Two requests arrive each second. The pruned server answers one each second, and goes on after the end."""
+    asked = study(concurrency=(), rates=(2.0,), rounds=2)
+    log = log_of(asked, Load(loop="open", value=2))
+    for number in (1, 3):
+        log.requests[number] = [one.model_copy(update={"end_ms": 2 * one.end_ms}) for one in log.requests[number]]
+    sentence = doubts(log, asked=asked)["overload"].sentence
+    assert sentence.startswith("at 2 requests a second the pruned server answers 50 % of what arrives")
+
+
+def test_pairs_that_are_missing_are_said():
+    asked = study(concurrency=(4, 8), rounds=2)
+    document = document_of(asked, asked_of(asked, [segment_with(asked, n, ARMS[n], LOAD, 2.0) for n in range(2)]))
+    assert document.pairs_left == 3
+    assert document.doubts[-1].sentence == "3 of 4 pairs of segments are not measured yet"

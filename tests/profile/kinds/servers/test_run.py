@@ -1,0 +1,400 @@
+"""The kind `endpoints`: its answers in virtual time, where the break-even is known, and its errors on loopback."""
+
+import json
+import sys
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from tests.profile.command import complaint, document
+from tests.profile.documents import segment_with
+from tests.profile.kinds.servers.fake_servers import FakeServer, Queue, study, virtual
+from tests.profile.kinds.servers.traffic.test_server import free_address
+from trio_profile.cli import run
+from trio_profile.errors import MeasurementError, StoreError, StudyError
+from trio_profile.inputs import host
+from trio_profile.kinds.servers import run as endpoints
+from trio_profile.kinds.servers.document import EndpointsDocument
+from trio_profile.kinds.servers.report import report
+from trio_profile.kinds.servers.requests import Request, RequestStore
+from trio_profile.kinds.servers.run import document_so_far, measure_pairs, pairs_left
+from trio_profile.kinds.servers.study import EndpointStudy, Load
+from trio_profile.kinds.servers.summary import document_of
+from trio_profile.kinds.servers.traffic.opening import ArmServer
+from trio_profile.kinds.servers.traffic.pictures import Shown
+
+ONE = Load(loop="closed", value=1)
+MANY = 1e5
+"""Seconds that no segment reaches."""
+
+
+class Numbers:
+    """Pictures without a picture: only their numbers."""
+
+    def __init__(self) -> None:
+        self.next = 0
+
+    @property
+    def next_number(self) -> int:
+        return self.next + 1000
+
+    def prepare(self, number: int) -> None:
+        pass
+
+    def take(self) -> Shown:
+        self.next += 1
+        return Shown(self.next - 1, "", "")
+
+    def all(self):
+        while True:
+            yield self.take()
+
+
+@cache
+def session():
+    return host.session(host.without_torch())
+
+
+def measure(asked: EndpointStudy, dense: Any, pruned: Any, store: RequestStore | None = None) -> RequestStore:
+    """Measure two servers without a network, in virtual time."""
+    store = store or RequestStore(None, asked, session())
+    store.begin()
+    servers = {"dense": dense, "pruned": pruned}
+    arms: Any = {arm: ArmServer(arm, server, f"the {arm} server", "m", 16, {}) for arm, server in servers.items()}
+    pictures: Any = Numbers()
+    virtual(measure_pairs(asked, store, arms, pictures, pairs_left(asked, store)))
+    return store
+
+
+def found(asked: EndpointStudy, dense: Any, pruned: Any) -> EndpointsDocument:
+    return document_of(asked, measure(asked, dense, pruned).log)
+
+
+def crossing(dense: Queue, pruned: Queue) -> float:
+    """The concurrency at which two queues have one throughput, on a line between whole numbers."""
+    at_once = 1
+    while dense.throughput(at_once + 1) < pruned.throughput(at_once + 1):
+        at_once += 1
+    low, high = (dense.throughput(n) - pruned.throughput(n) for n in (at_once, at_once + 1))
+    return at_once - low / (high - low)
+
+
+def test_the_break_even_lies_in_its_interval_in_18_of_20_studies():
+    """Pruning shortens the parallel part of the work and lengthens the serial part, as in vLLM's pull request 51221."""
+    inside = 0
+    for seed in range(20):
+        dense = Queue(0.01, 0.09, noise=0.05, exponential=True, seed=2 * seed)
+        pruned = Queue(0.02, 0.03, noise=0.05, exponential=True, seed=2 * seed + 1)
+        asked = study(concurrency=(2, 4, 8, 16), requests=48, segment_seconds=MANY, seed=seed)
+        (one,) = (one for one in found(asked, dense, pruned).break_even if one.quantity == "throughput")
+        assert one.ci95 is not None
+        inside += one.ci95[0] <= crossing(dense, pruned) <= one.ci95[1]
+        assert one.pays == "below"
+    assert inside >= 18
+
+
+def test_throughput_without_noise_is_the_computed_one():
+    """dense: min(c / 0.1, 1 / 0.01). pruned: min(c / 0.05, 1 / 0.02). They are equal at c = 5."""
+    asked = study(concurrency=(1, 2, 4, 8, 16), requests=40, segment_seconds=MANY)
+    document = found(asked, Queue(0.01, 0.09), Queue(0.02, 0.03))
+    dense = [one.dense.throughput.value for one in document.loads if one.dense.throughput]
+    pruned = [one.pruned.throughput.value for one in document.loads if one.pruned.throughput]
+    assert dense == pytest.approx([10, 20, 40, 80, 100], rel=1e-3)
+    assert pruned == pytest.approx([20, 40, 50, 50, 50], rel=1e-3)
+    one = document.break_even[0]
+    assert (one.status, one.load) == ("crossing", pytest.approx(5, rel=1e-3))
+
+
+def test_dense_and_pruned_take_turns_and_never_run_together():
+    log: list[tuple[str, float, float]] = []
+
+    class Logged(Queue):
+        name = ""
+
+        async def ask(self, body):
+            reply = await super().ask(body)
+            log.append((self.name, reply.sent, reply.end))
+            return reply
+
+    dense, pruned = Logged(0.1, 0.1), Logged(0.1, 0.1)
+    dense.name, pruned.name = "dense", "pruned"
+    store = measure(study(concurrency=(1, 3), requests=10, rounds=4, segment_seconds=MANY), dense, pruned)
+    for name, begin, end in log:
+        assert not any(other != name and start < end and begin < stop for other, start, stop in log)
+    for value in (1, 3):
+        firsts = [one.arm for one in store.log.segments if one.load.value == value and one.place == 0]
+        assert sorted(firsts) == ["dense", "dense", "pruned", "pruned"]
+
+
+def test_no_two_requests_show_one_picture():
+    store = measure(study(concurrency=(1, 2), requests=8, segment_seconds=MANY), Queue(0.1, 0), Queue(0.1, 0))
+    numbers = [one.picture for requests in store.log.requests.values() for one in requests]
+    assert len(numbers) == len(set(numbers)) > 0
+
+
+def test_a_cache_is_found_with_one_repeated_picture():
+    class Caching(Queue):
+        def __post_init__(self):
+            super().__post_init__()
+            self.known: set[str] = set()
+
+        async def ask(self, body):
+            number = body["messages"][0]["content"][0]["image_url"]["url"]
+            self.encode_s = 0.01 if number in self.known else 0.1
+            self.known.add(number)
+            return await super().ask(body)
+
+    class Named(Numbers):
+        def take(self) -> Shown:
+            shown = super().take()
+            return Shown(shown.number, str(shown.number), "")
+
+    asked = study(concurrency=(2,), requests=12, check_cache=True, segment_seconds=MANY)
+    store = RequestStore(None, asked, session())
+    store.begin()
+    arms: Any = {
+        arm: ArmServer(arm, server, arm, "m", 16, {})
+        for arm, server in (("dense", Caching(0.1, 0.0)), ("pruned", Queue(0.1, 0.0)))
+    }
+    pictures: Any = Named()
+    virtual(measure_pairs(asked, store, arms, pictures, pairs_left(asked, store)))
+    document = document_of(asked, store.log)
+    assert [(check.arm, check.speedup.value) for check in document.cache] == [
+        ("dense", pytest.approx(10, rel=0.01)),
+        ("pruned", pytest.approx(1, rel=0.01)),
+    ]
+    assert "the dense server answers a repeated picture" in str(document.doubts)
+    assert "the pruned server answers a repeated picture" not in str(document.doubts)
+    assert len(document.loads) == 1 and document.loads[0].rounds == 4
+
+
+# --- interrupted and continued ----------------------------------------------------------------------------------
+
+
+def test_a_study_goes_on_with_the_pairs_that_are_missing(tmp_path):
+    asked = study(concurrency=(1, 2), requests=8, rounds=2, segment_seconds=MANY)
+    breaks = Queue(0.1, 0.0, fails=lambda number: number > 40)
+    with pytest.raises(StudyError, match=r"the pruned server fails at concurrency \d: HTTP 503: too busy; finished"):
+        measure(asked, Queue(0.1, 0.0), breaks, RequestStore(tmp_path, asked, session()))
+    kept = RequestStore(tmp_path, asked, session())
+    finished = [first.pair[:4] for first, _ in kept.log.pairs()]
+    assert 0 < len(finished) < 4 and len(pairs_left(asked, kept)) == 4 - len(finished)
+    again = host.session(session().environment)
+    later = RequestStore(tmp_path, asked, again)
+    measure(asked, Queue(0.1, 0.0), Queue(0.1, 0.0), later)
+    assert pairs_left(asked, later) == []
+    assert {first.session for first, _ in later.log.pairs()} == {session().id, again.id}
+    assert all(first.session == second.session for first, second in later.log.pairs())
+    assert [one.rounds for one in document_of(asked, RequestStore(tmp_path, asked, again).log).loads] == [2, 2]
+
+
+# --- an unfinished study ------------------------------------------------------------------------------------------
+
+
+def kept(directory, *segments: dict) -> EndpointStudy:
+    """A study whose directory holds some segments."""
+    asked = study(concurrency=(1,), rounds=2, check_cache=True)
+    store = RequestStore(directory, asked, session())
+    store.begin()
+    for number, fields in enumerate(segments):
+        store.add_segment(*segment_with(asked, number, fields.pop("arm"), ONE, 2.0, **fields))
+    return asked
+
+
+def test_finished_pairs_are_in_the_document_and_half_a_pair_is_not(tmp_path):
+    asked = kept(tmp_path, {"arm": "dense"}, {"arm": "pruned"}, {"arm": "dense", "round": 1})
+    assert document_so_far(asked, tmp_path).loads[0].rounds == 1
+
+
+def test_pairs_that_test_the_cache_alone_have_a_report(tmp_path):
+    asked = kept(tmp_path, *({"arm": "dense", "test": "cache", "repeated": again} for again in (False, True)))
+    document_kept = document_so_far(asked, tmp_path)
+    assert document_kept.loads == () and report(document_kept).pages
+
+
+def test_without_a_finished_pair_there_is_no_document(tmp_path):
+    with pytest.raises(MeasurementError, match="no pair of segments is finished"):
+        document_so_far(kept(tmp_path, {"arm": "dense"}), tmp_path)
+
+
+# --- on loopback ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def asked_small(tmp_path_factory) -> list[str]:
+    """The options of a small study. Small pictures of a directory are made faster than drawn ones."""
+    pictures = tmp_path_factory.mktemp("pictures")
+    for number in range(8):
+        Image.radial_gradient("L").rotate(10 * number).resize((96, 96)).save(pictures / f"{number}.png")
+    sizes = ["--concurrency", "1,2", "--requests", "4", "--seconds", "5", "--rounds", "2", "--new-tokens", "4"]
+    return [*sizes, "--pictures", str(pictures)]
+
+
+def command(dense: FakeServer, pruned: FakeServer, options: list[str], out: Path) -> list[str]:
+    """The command that measures two servers."""
+    return ["endpoints", "--dense", dense.url, "--pruned", pruned.url, *options, "--out", str(out)]
+
+
+@pytest.fixture(scope="module")
+def studied(asked_small, tmp_path_factory) -> SimpleNamespace:
+    """A small study of two servers on loopback, kept in a directory."""
+    out: Path = tmp_path_factory.mktemp("endpoints") / "study"
+    with FakeServer(rest_s=0.02) as dense, FakeServer(rest_s=0.01, kept=16) as pruned:
+        arguments = command(dense, pruned, asked_small, out)
+        assert run([*arguments, "--json"]) == 0
+        bodies = [body for server in (dense, pruned) for body, _ in server.requests]
+    return SimpleNamespace(out=out, arguments=arguments, bodies=bodies, urls=(dense.url, pruned.url))
+
+
+def test_a_study_is_measured_kept_and_read_again(studied, capsys):
+    shown = document(capsys, "show", studied.out)
+    assert shown["retention"] == 0.25
+    assert [one["load"] for one in shown["loads"]] == [1, 2]
+    assert all(one[arm]["errors"] == 0 for one in shown["loads"] for arm in ("dense", "pruned"))
+    assert {path.name for path in studied.out.iterdir()} >= {
+        *("endpoints.json", "requests.jsonl", "study.toml", "report.html")
+    }
+    assert run(["show", str(studied.out)]) == 0
+    assert "Does pruning pay in this server?" in capsys.readouterr().out
+
+
+def test_every_request_has_a_picture_of_its_own(studied):
+    """Apart from the one that opens the session: both servers get it."""
+    urls = [
+        part["image_url"]["url"]
+        for body in studied.bodies
+        for part in body["messages"][0]["content"]
+        if part["type"] == "image_url"
+    ]
+    assert len(urls) - 1 == len(set(urls)) > 30
+
+
+def test_a_finished_study_asks_nobody_again(studied, capsys):
+    """The servers are gone by now."""
+    before = (studied.out / "requests.jsonl").read_bytes()
+    again = document(capsys, *studied.arguments)
+    assert again["loads"] == document(capsys, "show", studied.out)["loads"]
+    assert (studied.out / "requests.jsonl").read_bytes() == before
+    said = complaint(capsys, *studied.arguments, "--requests", "5")
+    assert "holds another study: requests (4 there, 5 here)" in said
+
+
+def test_the_file_of_a_study_can_be_asked_again(studied, capsys):
+    found = document(capsys, "endpoints", "--study", studied.out / "study.toml", "--dry-run")
+    assert found["study"]["dense"] == studied.urls[0] and found["segments"] == 8
+
+
+def test_a_server_that_fails_under_load_keeps_what_was_measured(asked_small, tmp_path, capsys):
+    out = tmp_path / "study"
+    with FakeServer() as dense, FakeServer(fault="status 503", broken_from=40) as pruned:
+        arguments = command(dense, pruned, asked_small, out)
+        said = complaint(capsys, *arguments)
+        assert f"the pruned server {pruned.url} fails at concurrency" in said
+        assert "HTTP 503: no luck with no key; finished segments are kept, and the same command goes on" in said
+        segments = [line for line in _lines(out) if line["record"] == "segment"]
+        assert segments and not (out / "study.toml").exists()
+        pruned.fault, dense.models, pruned.models = "", ("other",), ("other",)
+        assert "asked 'fake'; choose another --out" in complaint(capsys, *arguments)
+        dense.models = pruned.models = ("fake",)
+        assert run([*arguments, "--json"]) == 0
+    assert len([line for line in _lines(out) if line["record"] == "session"]) == 2
+
+
+def test_an_interruption_keeps_finished_segments(asked_small, tmp_path, capsys, monkeypatch):
+    measured = endpoints.run_segment
+    calls: list[int] = []
+
+    async def interrupted(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return await measured(*arguments, **options)
+
+    monkeypatch.setattr(endpoints, "run_segment", interrupted)
+    with FakeServer() as dense, FakeServer() as pruned:
+        arguments = command(dense, pruned, asked_small, tmp_path / "s")
+        assert run(arguments) == 130
+        assert "what was measured is kept, and the same command goes on" in capsys.readouterr().err
+        assert sum(line["record"] == "segment" for line in _lines(tmp_path / "s")) == 3
+        assert run([*arguments, "--json"]) == 0
+    assert sum(line["record"] == "segment" for line in _lines(tmp_path / "s")) == 9  # one half pair is measured again
+
+
+def test_an_interrupted_segment_does_not_show_its_pictures_again(asked_small, tmp_path, monkeypatch):
+    measured = endpoints.run_segment
+
+    async def interrupted(*arguments, **options):
+        await measured(*arguments, **options)
+        raise KeyboardInterrupt  # after its requests, before it is kept
+
+    with FakeServer() as dense, FakeServer() as pruned:
+        arguments = command(dense, pruned, asked_small, tmp_path / "s")
+        with monkeypatch.context() as patched:
+            patched.setattr(endpoints, "run_segment", interrupted)
+            assert run(arguments) == 130
+        shown = _pictures(dense) | _pictures(pruned)
+        sent = len(dense.requests), len(pruned.requests)
+        assert run([*arguments, "--json"]) == 0
+        # The two requests that open each server are not timed.
+        again = _pictures(dense, sent[0] + 2) | _pictures(pruned, sent[1] + 2)
+    assert len(shown) > 10 and not shown & again
+
+
+def _pictures(server: FakeServer, first: int = 0) -> set[str]:
+    """The pictures that a server was shown, from a request on."""
+    parts = [part for body, _ in server.requests[first:] for part in body["messages"][0]["content"]]
+    return {part["image_url"]["url"] for part in parts if part["type"] == "image_url"}
+
+
+def test_an_error_before_the_first_segment_leaves_no_directory(tmp_path, capsys):
+    url = free_address()
+    with FakeServer() as dense:
+        said = complaint(capsys, "endpoints", "--dense", dense.url, "--pruned", url, "--out", tmp_path / "study")
+    assert f"the pruned server {url}: it cannot be reached (Connection refused); start it" in said
+    assert not (tmp_path / "study").exists()
+
+
+def test_the_key_is_in_no_file(asked_small, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("SOME_KEY", "sk-very-secret")
+    with FakeServer() as server:
+        arguments = ["endpoints", "--dense", server.url, "--pruned-body", '{"ratio": 0.5}', *asked_small, "--json"]
+        assert run([*arguments, "--key-variable", "SOME_KEY", "--out", str(tmp_path / "study")]) == 0
+        assert {headers["authorization"] for _, headers in server.requests} == {"Bearer sk-very-secret"}
+    assert "sk-very-secret" not in capsys.readouterr().out
+    files = [path for path in (tmp_path / "study").iterdir() if path.is_file()]
+    assert files and not any(b"sk-very-secret" in path.read_bytes() for path in files)
+    monkeypatch.delenv("SOME_KEY")
+    said = complaint(capsys, "endpoints", "--dense", "http://h", "--pruned", "http://i", "--key-variable", "SOME_KEY")
+    assert "--key-variable SOME_KEY: this environment variable is empty" in said
+
+
+def test_an_extra_that_is_missing_is_named(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    for name in (
+        "trio_profile.kinds.servers.traffic.server",
+        "trio_profile.kinds.servers.traffic.opening",
+        "trio_profile.kinds.servers.run",
+    ):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    said = complaint(capsys, "endpoints", "--dense", "http://h", "--pruned", "http://i")
+    assert "endpoints needs the extra 'endpoints'" in said and "pip install 'trio-profile[endpoints]'" in said
+    assert document(capsys, "endpoints", "--dense", "http://h", "--pruned", "http://i", "--dry-run")["segments"] == 48
+
+
+def test_another_store_in_the_directory_is_refused(tmp_path):
+    (tmp_path / "requests.jsonl").write_text("hello\n")
+    with pytest.raises(StoreError, match="not JSON"):
+        RequestStore(tmp_path, study(), session())
+
+
+def _lines(directory: Path) -> list[dict]:
+    return [json.loads(line) for line in (directory / "requests.jsonl").read_text().splitlines()]
+
+
+def test_a_request_without_a_first_token_has_no_times():
+    one = Request(segment=0, measured=True, picture=0, due_ms=1, sent_ms=2, end_ms=9, pieces=0, error="it broke")
+    assert (one.ttft_ms, one.tpot_ms, one.total_ms) == (None, None, 8)

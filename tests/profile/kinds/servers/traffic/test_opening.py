@@ -1,0 +1,163 @@
+"""Opening the servers of a study: each fault is one line that names the server, the fault and the way out."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tests.profile.kinds.servers.fake_servers import FakeServer, study
+from tests.profile.kinds.servers.traffic.test_server import free_address
+from trio_profile.errors import StudyError
+from trio_profile.kinds.servers.requests import ARMS, Arm, ServerFacts
+from trio_profile.kinds.servers.run import address_of
+from trio_profile.kinds.servers.study import EndpointStudy
+from trio_profile.kinds.servers.traffic.opening import open_arms, software_of, try_arm
+from trio_profile.kinds.servers.traffic.pictures import Pictures
+from trio_profile.kinds.servers.traffic.server import Server
+from trio_profile.kinds.servers.traffic.stream import Reply, Stream
+
+
+def opened(asked: EndpointStudy) -> list[ServerFacts]:
+    async def main() -> list[ServerFacts]:
+        pictures = Pictures(None, None, frames=asked.frames)
+        async with AsyncExitStack() as stack:
+            servers: dict[Arm, Server] = {
+                arm: await stack.enter_async_context(Server(address_of(asked, arm), None, 20.0)) for arm in ARMS
+            }
+            return [await try_arm(arm, pictures.take()) for arm in (await open_arms(asked, servers)).values()]
+
+    return asyncio.run(main())
+
+
+def alone(server: FakeServer, **fields: object) -> EndpointStudy:
+    """A study of one server that does both arms."""
+    return study(dense=server.url, pruned=None, pruned_body='{"ratio": 0.5}', **fields)
+
+
+def refused(asked: EndpointStudy) -> str:
+    with pytest.raises(StudyError) as caught:
+        opened(asked)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_each_server_says_its_model_and_the_tokens_of_its_prompts():
+    with FakeServer(kept=64) as dense, FakeServer(kept=16) as pruned:
+        found = opened(study(dense=dense.url, pruned=pruned.url))
+    assert [(one.arm, one.model, one.text_tokens, one.prompt_tokens) for one in found] == [
+        ("dense", "fake", 10, 74),
+        ("pruned", "fake", 10, 26),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("owner", "engine", "header", "software"),
+    [
+        ("vllm", "vllm-0.32.0-ab12", "uvicorn", "vllm-0.32.0-ab12 (uvicorn)"),
+        ("vllm", "", "uvicorn", "vllm (uvicorn)"),
+        ("library", "fp_ollama", "", "library fp_ollama"),
+        ("", "", "uvicorn", "uvicorn"),
+        ("", "", "", ""),
+    ],
+)
+def test_a_server_is_called_by_its_engine_not_by_its_http_server(owner, engine, header, software):
+    reply = Reply(sent=0, end=1, stream=Stream(engine=engine), software=header)
+    assert software_of(owner, reply) == software
+
+
+def test_one_server_with_a_field_is_both_arms():
+    with FakeServer(kept=64) as server:
+        asked = study(dense=server.url, pruned=None, body='{"top_k": 1}', pruned_body='{"ratio": 0.25}')
+        found = opened(asked)
+        bodies = [body for body, _ in server.requests]
+    assert [one.prompt_tokens for one in found] == [74, 26]
+    assert [body.get("ratio") for body in bodies] == [None, None, 0.25, 0.25]
+    assert {body["top_k"] for body in bodies} == {1}
+    assert bodies[0]["stream_options"] == {"include_usage": True} and bodies[0]["temperature"] == 0
+    kinds = [part["type"] for part in bodies[0]["messages"][0]["content"]]
+    assert kinds == ["image_url", "text"]  # the picture first, so that no two prompts begin alike
+
+
+def test_a_video_is_sent_as_its_own_kind_of_part():
+    with FakeServer() as server:
+        asked = alone(server, frames=2)
+        opened(asked)
+        part = server.requests[0][0]["messages"][0]["content"][0]
+    assert part["type"] == "video_url" and part["video_url"]["url"].startswith("data:video/jpeg;base64,")
+
+
+def test_a_server_that_is_not_there_is_named():
+    url = free_address()
+    with FakeServer() as dense:
+        said = refused(study(dense=dense.url, pruned=url))
+    assert said == (
+        f"the pruned server {url}: it cannot be reached (Connection refused); start it, or correct its address"
+    )
+
+
+def test_two_models_are_refused():
+    with FakeServer(models=("one",)) as dense, FakeServer(models=("two",)) as pruned:
+        said = refused(study(dense=dense.url, pruned=pruned.url))
+    assert said == (
+        "the two servers have different models: 'one' (dense) and 'two' (pruned); serve one model under one name"
+    )
+
+
+def test_a_model_that_a_server_does_not_have_is_named():
+    with FakeServer(models=("one", "two")) as server:
+        asked = alone(server, model="three")
+        assert refused(asked) == f"the dense server {server.url} has no model 'three'; it lists one, two"
+        assert refused(asked.model_copy(update={"model": None})) == (
+            f"the dense server {server.url} lists 2 models; name one with --model"
+        )
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("status 401", "HTTP 401: no luck with no key; give its key with --key-variable NAME"),
+        (
+            "status 404",
+            "HTTP 404: no luck with no key; give the base address of the server, such as http://localhost:8000, "
+            "and the name of a model that it has",
+        ),
+        ("status 500", "HTTP 500: no luck with no key; look into its log"),
+        (
+            "json",
+            "it does not stream: it answers with application/json; endpoints needs a server that streams",
+        ),
+        ("early", "it closed the stream before the end of its answer; look into its log"),
+        ("error", "it says in its stream: out of memory; look into its log"),
+        (
+            "redirect",
+            "it redirects to http://127.0.0.1:1/elsewhere, which is not followed; "
+            "give the address to which it redirects",
+        ),
+    ],
+)
+def test_a_server_with_a_fault_is_refused_with_the_way_out(fault, says):
+    with FakeServer(fault=fault) as server:
+        assert refused(alone(server)) == f"the dense server {server.url}: {says}"
+
+
+def test_a_server_that_takes_no_pictures_is_refused():
+    with FakeServer(fault="blind") as server:
+        assert refused(alone(server)) == (
+            f"the dense server {server.url} answers text, but no picture: HTTP 400: this model takes no image; serve a "
+            "model that sees pictures"
+        )
+
+
+def test_pruning_may_leave_a_single_token_of_a_picture():
+    with FakeServer() as dense, FakeServer(kept=1) as pruned:
+        assert opened(study(dense=dense.url, pruned=pruned.url))[1].prompt_tokens == 11
+        assert "seems to ignore pictures" in refused(study(dense=pruned.url, pruned=dense.url))
+
+
+def test_a_server_that_ignores_pictures_is_refused():
+    with FakeServer() as dense, FakeServer(fault="ignores") as pruned:
+        said = refused(study(dense=dense.url, pruned=pruned.url))
+    assert said == (
+        f"the pruned server {pruned.url} seems to ignore pictures: it reports 10 prompt tokens with a picture, 10 "
+        "without; serve a model that sees pictures"
+    )

@@ -1,0 +1,184 @@
+"""The client of one server, on loopback."""
+
+import asyncio
+import errno
+import json
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+
+import httpx2
+import pytest
+
+from tests.profile.kinds.servers.fake_servers import FakeServer
+from trio_profile.kinds.servers.traffic.server import Server
+from trio_profile.kinds.servers.traffic.stream import Body, Reply
+
+BODY: Body = {"messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]}
+
+
+def ask(
+    url: str = "http://host", *, key: str | None = None, timeout: float = 20.0, answers: Callable | None = None
+) -> Reply:
+    """The reply to a request. answers: stands for the network."""
+
+    async def main() -> Reply:
+        transport = None if answers is None else httpx2.MockTransport(answers)
+        async with Server(url, key, timeout, transport) as server:
+            return await server.ask(BODY)
+
+    return asyncio.run(main())
+
+
+def models(url: str, *, timeout: float = 20.0, answers: Callable | None = None) -> dict[str, str]:
+    async def main() -> dict[str, str]:
+        transport = None if answers is None else httpx2.MockTransport(answers)
+        async with Server(url, None, timeout, transport) as server:
+            return await server.models()
+
+    return asyncio.run(main())
+
+
+def free_address() -> str:
+    """An address at which nothing listens."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{found.getsockname()[1]}"
+
+
+def test_a_streamed_answer_has_its_times_and_its_tokens():
+    with FakeServer(tokens=4, rest_s=0.03) as server:
+        reply = ask(server.url)
+    assert reply.error is None and reply.status == 200 and reply.software == "fake/1"
+    assert reply.first is not None and reply.sent < reply.first < reply.end
+    assert reply.stream is not None
+    assert (reply.stream.pieces, reply.stream.prompt_tokens, reply.stream.output_tokens) == (4, 10, 4)
+
+
+def test_the_models_are_those_that_the_server_lists():
+    with FakeServer(models=("one", "two")) as server:
+        assert models(server.url) == models(f"{server.url}/v1/") == {"one": "fakes", "two": "fakes"}
+
+
+def test_a_server_that_does_not_answer_in_time_has_failed():
+    with FakeServer(fault="silent") as server:
+        assert ask(server.url, timeout=0.3).error == "no answer within 0.3 s"
+
+
+def test_an_address_without_a_server_cannot_be_reached():
+    url = free_address()
+    assert ask(url).error == "it cannot be reached (Connection refused)"
+    with pytest.raises(ConnectionError, match="cannot be reached"):
+        models(url)
+
+
+def test_a_server_without_a_list_of_models_says_nothing():
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(404 if request.url.host == "none" else 200, text="<html>")
+
+    assert models("http://none", answers=answer) == models("http://page", answers=answer) == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (httpx2.Response(401, json={"error": "who?"}), "HTTP 401: give its key with --key-variable NAME"),
+        (httpx2.Response(500, json={"error": "no\nmemory"}), "HTTP 500: no memory; look into its log"),
+        (
+            httpx2.Response(301, headers={"location": "http://other"}),
+            "it redirects to http://other; give the address to which it redirects",
+        ),
+    ],
+)
+def test_a_server_that_does_not_list_its_models_says_why(answer, says):
+    with pytest.raises(ConnectionError, match=f"^{says}$"):
+        models("http://host", answers=lambda _: answer)
+
+
+def test_a_host_that_never_answers_is_named_with_the_time():
+    async def silent(request: httpx2.Request) -> httpx2.Response:
+        await asyncio.sleep(60)
+        return httpx2.Response(200)
+
+    with pytest.raises(ConnectionError, match=r"^it does not answer within 0\.1 s; start it, or correct its address$"):
+        models("http://host", timeout=0.1, answers=silent)
+
+
+def test_a_client_without_free_files_blames_itself():
+    def full(request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("no", request=request) from OSError(errno.EMFILE, "Too many open files")
+
+    assert ask(answers=full).error == "this client may open no more connections; raise its limit (ulimit -n)"
+
+
+def test_the_key_is_sent_and_never_stands_in_an_error():
+    with FakeServer(fault="status 401") as server:
+        reply = ask(server.url, key="sk-secret")
+        assert server.requests[0][1]["authorization"] == "Bearer sk-secret"
+    assert reply.error == "HTTP 401: no luck with Bearer …"
+
+
+@pytest.mark.parametrize("before", [100, 185, 195, 498, 990])
+@pytest.mark.parametrize("form", ["text", "json", "stream", "no event"])
+def test_no_part_of_the_key_stays_where_a_message_is_cut(before, form):
+    key = "sk-" + "0123456789" * 4
+    said = "x" * before + key + "y" * 2000
+    data = {"json": json.dumps({"error": said}), "stream": f'data: {{"error": "{said}"}}\n\n'}.get(form, said)
+    if form == "no event":
+        data = f"data: {'x' * (before % 80)}{key}\n\n"
+    streams = form in ("stream", "no event")
+    kind = "text/event-stream" if streams else "text/plain"
+    answer = httpx2.Response(200 if streams else 500, text=data, headers={"content-type": kind})
+    error = str(ask(key=key, answers=lambda _: answer).error)
+    assert "sk-" not in error and "0123" not in error and len(error) <= 200
+
+
+@pytest.mark.parametrize("url", ["http://1.2.3.999", "http://ü..de", "http://[v1.a]"])
+def test_an_address_that_is_not_valid_is_named(url):
+    with pytest.raises(ConnectionError, match=r"its address is not valid .*; start it, or correct its address"):
+        models(url)
+
+
+def test_no_line_of_a_stream_is_kept_without_end():
+    sent = 0
+
+    async def parts() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while True:
+            sent += 1_000_000
+            yield b"x" * 1_000_000
+
+    answer = httpx2.Response(200, content=parts(), headers={"content-type": "text/event-stream"})
+    assert ask(answers=lambda _: answer).error == "its answer has more than 8000000 bytes"
+    assert sent < 10_000_000
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_lines_may_be_sent_in_any_pieces(end):
+    """A character of two bytes is cut in half, too."""
+    events = [{"choices": [{"delta": {"content": "é"}}]}, {"choices": [{"delta": {}, "finish_reason": "stop"}]}]
+    text = b"".join(b"data: " + json.dumps(one, ensure_ascii=False).encode() + end + end for one in events)
+
+    async def parts() -> AsyncIterator[bytes]:
+        for place in range(len(text)):
+            yield text[place : place + 1]
+
+    answer = httpx2.Response(200, content=parts(), headers={"content-type": "text/event-stream"})
+    reply = ask(answers=lambda _: answer)
+    assert reply.error is None and reply.stream is not None and reply.stream.pieces == 1
+
+
+def test_a_server_that_repeats_the_key_in_its_name_does_not_keep_it():
+    answer = httpx2.Response(500, headers={"server": "proxy sk-secret"})
+    assert ask(key="sk-secret", answers=lambda _: answer).software == "proxy …"
+
+
+def test_a_proxy_of_the_environment_is_not_used(monkeypatch):
+    monkeypatch.setitem(os.environ, "HTTP_PROXY", free_address())
+    monkeypatch.setitem(os.environ, "ALL_PROXY", free_address())
+    with FakeServer() as server:
+        assert ask(server.url).error is None
+
+
+def test_an_endless_error_page_is_cut_off():
+    assert len(str(ask(answers=lambda _: httpx2.Response(500, text="x" * 10_000_000)).error)) <= 200

@@ -1,0 +1,47 @@
+"""What a verb says if the packages that run a model are not installed. No test removes them: their names are hidden."""
+
+import pytest
+
+import trio_profile
+from tests.profile.command import complaint
+from trio_profile import optional
+from trio_profile.errors import StudyError
+from trio_profile.studies.kinds import KINDS
+
+
+@pytest.fixture
+def without_torch(monkeypatch):
+    monkeypatch.setattr(optional, "find_spec", lambda name: None if name in ("torch", "fvcore") else object())
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in KINDS.values() if kind.runs_a_model] + ["models"])
+def test_a_verb_that_runs_a_model_names_the_extra(without_torch, capsys, name):
+    line = complaint(capsys, name)
+    assert line.startswith(f"trio-profile: error: {name} needs the extra 'run' (torch and fvcore are not installed): ")
+    assert line.endswith("pip install 'trio-profile[run]'")
+
+
+def test_a_function_of_the_package_names_it_too(without_torch):
+    with pytest.raises(StudyError, match=r"sweep needs the extra 'run'"):
+        trio_profile.sweep()
+
+
+def test_methods_needs_no_counter_of_flops(without_torch, capsys):
+    assert "methods needs the extra 'run' (torch is not installed)" in complaint(capsys, "methods")
+
+
+def test_another_release_of_trio_core_is_refused(monkeypatch):
+    monkeypatch.setattr(optional, "version", {"trio-core": "0.1.0", "trio-profile": "0.2.0"}.__getitem__)
+    with pytest.raises(
+        StudyError, match=r"trio-core 0\.1\.0 does not belong to trio-profile 0\.2\.0: pip install 'trio-c"
+    ):
+        optional.require_run("sweep")
+
+
+def test_states_between_the_same_releases_belong_together(monkeypatch):
+    monkeypatch.setattr(optional, "version", {"trio-core": "0.2.dev1", "trio-profile": "0.2.dev9"}.__getitem__)
+    optional.require_run("sweep")
+
+
+def test_nothing_is_missing_here():
+    optional.require_run("sweep")

@@ -1,0 +1,210 @@
+"""The application: transformers' handler of chat completions, joined with our model and with `prune`.
+
+transformers runs the generations of a model one after another, on one thread. It takes the checkpoint's own chat
+template, streams, and makes the answers in OpenAI's form [transformers 5.23, `transformers/cli/serving`]. Here it gets
+the model that we loaded, reads no file and fetches nothing, and reports the tokens that ran.
+"""
+
+import base64
+import binascii
+import time
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import Any, cast
+
+from fastapi import FastAPI, HTTPException
+from jinja2 import TemplateError
+from openai.types.completion_usage import CompletionUsage, PromptTokensDetails
+from PIL import Image
+from transformers import PreTrainedModel
+from transformers.cli.serving.chat_completion import ChatCompletionHandler
+from transformers.cli.serving.model_manager import ModelManager
+from transformers.cli.serving.server import build_server
+from transformers.cli.serving.utils import GenerationState, Modality
+
+from trio_core.errors import TrioError
+from trio_core.methods.method import Method
+from trio_profile.errors import ProfileError, StudyError
+from trio_profile.extras.serve.generation import Generation, Stopped, Turns
+from trio_profile.inputs.questions import read_picture
+from trio_profile.text import first_line, one_line
+
+PATHS = ("/v1/chat/completions", "/v1/models", "/health")
+"""The paths that are served. transformers has more, which would run past `prune`."""
+LONGEST_WAIT = 30
+"""Seconds that a server which stops waits for the generation that runs. It ends at its next token."""
+_THEIR_FAULT = (TrioError, ProfileError, TemplateError, ValueError, TypeError, LookupError, AttributeError, ImportError)
+"""Errors of a request: an odd value, a feature that is not installed. Any other error is a fault of the server."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """What a server serves. It stands in for transformers' ModelManager, which would load models by their names.
+
+    name: of the model, as requests give it.
+    model: in evaluation mode, on its device.
+    processor: with a chat template.
+    method: None serves the dense model.
+    turns: of the requests.
+    """
+
+    name: str
+    model: PreTrainedModel
+    processor: Any
+    method: Method | None
+    turns: Turns = field(default_factory=Turns)
+
+    def get_gen_models(self) -> list[dict[str, Any]]:
+        """The list of models, in OpenAI's form."""
+        return [{"id": self.name, "object": "model", "created": int(time.time()), "owned_by": "trio-profile"}]
+
+    def get_model_modality(self, *_: object, **__: object) -> Modality:
+        """Every model here reads pictures and text."""
+        return Modality.VLM
+
+    def shutdown(self) -> None:
+        """Stop, and wait for the generation that runs: Python cannot end while it does. transformers calls this."""
+        self.turns.stop()
+        self.turns.wait(LONGEST_WAIT)
+
+
+def application(served: Served) -> FastAPI:
+    """The application that answers chat completions with the served model."""
+    state, nobody = GenerationState(), cast(Any, None)
+
+    class Chat:
+        """Gives each request a handler of its own, so that requests share nothing but the model's thread."""
+
+        async def handle_request(self, body: dict[str, Any], request_id: str) -> Any:
+            return await ChatRequest(served, state).handle_request(body, request_id)
+
+    app = build_server(cast(ModelManager, served), cast(Any, Chat()), nobody, nobody, nobody, nobody, state)
+    app.router.routes[:] = [route for route in app.router.routes if getattr(route, "path", None) in PATHS]
+    return app
+
+
+class ChatRequest(ChatCompletionHandler):
+    """The handler of one chat completion.
+
+    `usage.prompt_tokens` is what ran: the text tokens and the kept visual tokens, averaged over the decoder's layers
+    and rounded. It comes from pruning's trace, not from a plan. `usage.prompt_tokens_details` has its two parts,
+    `text_tokens` and `image_tokens`, and also `image_tokens_before`, the visual tokens before pruning, and `retention`,
+    the realised retention. `notes` are those of pruning's trace, if it has any: how it differs from what was asked.
+    """
+
+    def __init__(self, served: Served, state: GenerationState):
+        super().__init__(cast(ModelManager, served), state)
+        self.served = served
+        self.generation = Generation(served.model, served.method, served.turns)
+
+    async def handle_request(self, body: dict[str, Any], request_id: str) -> Any:
+        """Answer a request. Raises HTTPException, with one line, for every request that cannot be answered."""
+        try:
+            _check(body)
+            # transformers would set the seed now, while another request may be running.
+            self.generation.seed = body.pop("seed", None)
+            return await super().handle_request(body, request_id)
+        except HTTPException:
+            raise
+        except Exception as error:
+            if isinstance(error, _THEIR_FAULT):
+                raise HTTPException(400, first_line(error)) from error
+            if isinstance(error, Stopped):
+                raise HTTPException(503, first_line(error)) from error
+            raise HTTPException(500, f"{type(error).__name__}: {first_line(error)}") from error
+
+    def _resolve_model(self, body: dict[str, Any]) -> tuple[str, Any, Any]:
+        """The name, the model and the processor. A request may leave the name out."""
+        asked = body.get("model", self.served.name)
+        if asked != self.served.name:
+            raise HTTPException(404, f"model {asked!r} is not served; this server has {self.served.name!r}")
+        return self.served.name, self.generation, self.served.processor
+
+    @staticmethod
+    def get_processor_inputs_from_messages(messages: list[dict[str, Any]], modality: Modality) -> list[dict[str, Any]]:
+        """The messages as a processor takes them, with their pictures read.
+
+        Raises StudyError for a picture that cannot be read.
+        """
+        read = ChatCompletionHandler.get_processor_inputs_from_messages(messages, modality)
+        for message in read:
+            message["content"] = [
+                {"type": "image", "image": picture_of(part["url"])} if part["type"] == "image" else part
+                for part in message["content"]
+            ]
+        return read
+
+    def _build_completion(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+        return super()._build_completion(*arguments, **{**named, "usage": self._usage(named.get("usage"))})
+
+    def _build_chunk_sse(self, *arguments: Any, **named: Any) -> str:
+        return super()._build_chunk_sse(*arguments, **{**named, "usage": self._usage(named.get("usage"))})
+
+    def _usage(self, usage: CompletionUsage | None) -> CompletionUsage | None:
+        """transformers' usage, with the tokens that ran in place of the tokens that came in."""
+        ran = self.generation.prompt
+        if usage is None or ran is None:
+            return usage
+        details: dict[str, Any] = {
+            "text_tokens": ran.text,
+            "image_tokens": ran.kept,
+            "image_tokens_before": ran.visual,
+            "retention": ran.retention,
+        }
+        if ran.notes:
+            details["notes"] = list(ran.notes)
+        return CompletionUsage(
+            prompt_tokens=ran.total,
+            completion_tokens=usage.completion_tokens,
+            total_tokens=ran.total + usage.completion_tokens,
+            prompt_tokens_details=PromptTokensDetails.model_validate(details),
+        )
+
+
+def _check(body: dict[str, Any]) -> None:
+    """Raise HTTPException for a body that transformers would read wrongly, or that it would leave out in part."""
+    found = body.get("messages")
+    if not isinstance(found, list) or not found or not all(isinstance(message, dict) for message in found):
+        raise HTTPException(422, "messages: this is not a list of messages")
+    for message in found:
+        if not isinstance(message.get("role"), str):
+            raise HTTPException(422, "messages: a message without a role")
+        content = message.get("content")
+        parts = content if isinstance(content, list) else []
+        if not isinstance(content, list | str | None) or not all(isinstance(part, dict) for part in parts):
+            raise HTTPException(422, f"content {one_line(repr(content))}: give a text, or a list of parts")
+        for part in parts:
+            _check_part(part)
+    if (seed := body.get("seed")) is not None and type(seed) is not int:
+        raise HTTPException(422, f"seed {seed!r} is no whole number")
+
+
+def _check_part(part: dict[str, Any]) -> None:
+    """Raise HTTPException for a part that is neither text nor a picture."""
+    kind, shown = part.get("type"), part.get("image_url")
+    address = shown.get("url") if isinstance(shown, dict) else shown
+    if kind not in ("text", "image_url"):
+        raise HTTPException(422, f"content of type {kind!r}: give text and image_url")
+    if kind == "text" and not isinstance(part.get("text"), str):
+        raise HTTPException(422, f"text {part.get('text')!r}: give a text")
+    if kind == "image_url" and not isinstance(address, str):
+        raise HTTPException(422, f"image_url {address!r}: give an address")
+
+
+def picture_of(url: str) -> Image.Image:
+    """The picture of a data URL, such as `data:image/png;base64,iVBORw0…`.
+
+    Raises StudyError for any other address, because this server reads no file and fetches nothing; also for data that
+    are no picture.
+    """
+    head, comma, text = url.partition(",")
+    if not (head.startswith("data:image/") and head.endswith(";base64") and comma):
+        raise StudyError(
+            f"image_url {url[:60]!r}: this server reads no file and fetches nothing; give the picture itself, as "
+            "data:image/png;base64,…"
+        )
+    try:
+        data = base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise StudyError(f"image_url {head!r}: the data are not base64 ({error})") from error
+    return read_picture(BytesIO(data), f"image_url {head!r}")

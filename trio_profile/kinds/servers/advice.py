@@ -1,0 +1,157 @@
+"""What a study of servers recommends, and the words of its report for quantities, loads and break-evens."""
+
+from collections.abc import Iterator
+from math import ceil, floor
+
+from trio_profile import units
+from trio_profile.findings.break_even import possible
+from trio_profile.kinds.servers.document import EndpointsDocument, LoadBreakEven, Quantity
+from trio_profile.kinds.servers.study import Loop
+from trio_profile.text import listed
+
+NAMES: dict[Quantity, str] = {
+    "throughput": "throughput",
+    "goodput": "goodput",
+    "ttft_p50_ms": "median TTFT",
+    "ttft_p95_ms": "95th percentile of TTFT",
+    "ttft_p99_ms": "99th percentile of TTFT",
+    "tpot_ms": "TPOT",
+    "total_ms": "total time",
+}
+"""The quantities in a sentence."""
+
+
+def in_words(quantity: Quantity) -> str:
+    """A quantity in a sentence, with its article: `throughput`, `the median TTFT`."""
+    return f"the {NAMES[quantity]}" if "TTFT" in NAMES[quantity] else NAMES[quantity]
+
+
+def load_word(loop: Loop) -> str:
+    """The name of a load of a loop."""
+    return "concurrency" if loop == "closed" else "rate"
+
+
+def loops_of(document: EndpointsDocument) -> list[Loop]:
+    """The loops that were measured."""
+    return list(dict.fromkeys(at.loop for at in document.loads))
+
+
+def pays(one: LoadBreakEven, of_what: str = "") -> str:
+    """Up to which load pruning pays, beginning with a verb: `pays up to a concurrency of 6.7 [5.9, 7.4]`.
+
+    of_what: stands after `pays`: ` in throughput`.
+    """
+    word = load_word(one.loop)
+    measured = f", {units.load(one.measured[0])} to {units.load(one.measured[1])}" if one.measured else ""
+    if one.status == "crossing" and one.load is not None and one.ci95 is not None:
+        side = "up to" if one.pays == "below" else "from"
+        return f"pays{of_what} {side} a {word} of {units.load_within(one.load, one.ci95)}{_cut_off(one)}"
+    if one.status == "inconclusive":
+        where = possible(one.ci95, one.measured, units.load)
+        return f"is inconclusive{of_what}{f'; {where}' if where else ''}"
+    return f"pays{of_what} at {'every' if one.status == 'always' else 'no'} {word} measured{measured}"
+
+
+def sentence(one: LoadBreakEven) -> str:
+    """Up to which load pruning pays, as a whole sentence."""
+    if one.status == "inconclusive":
+        where = pays(one).removeprefix("is inconclusive")
+        return f"It is inconclusive whether pruning pays in {in_words(one.quantity)}{where}."
+    return f"Pruning {pays(one, f' in {in_words(one.quantity)}')}."
+
+
+def _cut_off(one: LoadBreakEven) -> str:
+    """Where the interval was cut off. A crossing is looked for only between the loads that were measured."""
+    if one.ci95 is not None and one.measured is not None:
+        if one.ci95[1] >= one.measured[1]:
+            return "; the interval ends with the highest load measured"
+        if one.ci95[0] <= one.measured[0]:
+            return "; the interval begins with the lowest load measured"
+    return ""
+
+
+def is_unpruned(document: EndpointsDocument) -> bool:
+    """Whether the pruned server reports as many tokens of a prompt as the dense one, or more."""
+    return any(doubt.kind == "prompt length" and doubt.threshold > 0 for doubt in document.doubts)
+
+
+def recommendation(document: EndpointsDocument) -> Iterator[str]:
+    """What to do, in a few sentences."""
+    if is_unpruned(document):
+        fields = document.study.pruned_body
+        cause = f"this engine may ignore {fields}" if fields else "the pruned server may ignore its setting"
+        yield (
+            f"Nothing was pruned, as the servers report their prompts: {cause} for this model. Look into its log. What "
+            "follows compares two servers that may do the same work."
+        )
+    for main in main_break_evens(document):
+        if is_unpruned(document) and main.status == "inconclusive":
+            continue
+        yield _advice(main)
+        known = [one for one in document.break_even if one.loop == main.loop]
+        others = [one for one in known if one.quantity != main.quantity and _contradicts(one, main)]
+        for words in dict.fromkeys(map(pays, others)):
+            names = listed([in_words(one.quantity) for one in others if pays(one) == words])
+            yield f"For {names} the answer differs: pruning {words}."
+
+
+def main_break_evens(document: EndpointsDocument) -> Iterator[LoadBreakEven]:
+    """The break-even that decides, for each loop: that of the goodput, if there is one."""
+    for loop in loops_of(document):
+        known = {one.quantity: one for one in document.break_even if one.loop == loop}
+        # Below its limit, a server of the open loop answers as many requests as arrive.
+        main = known.get("goodput") or known.get("throughput" if loop == "closed" else "ttft_p95_ms")
+        if main is not None:
+            yield main
+
+
+def _advice(one: LoadBreakEven) -> str:
+    name, word = in_words(one.quantity), load_word(one.loop)
+    ends = one.measured or (0.0, 0.0)
+    where = f"a {word} of {units.load(ends[0])}" if ends[0] == ends[1] else f"every {word} that was measured"
+    if one.status == "always":
+        return f"Use pruning: it is better in {name} at {where}."
+    if one.status == "never":
+        return f"Do not use pruning here: it is worse in {name} at {where}."
+    if one.status == "crossing" and one.ci95 is not None:
+        return _advice_around(one, one.ci95, ends)
+    if one.against:
+        turns = listed([units.load(load) for load in one.against])
+        return (
+            f"Decide load by load: the gain in {name} does not rise or fall steadily. At a {word} of {turns} it is on "
+            "the other side of 1."
+        )
+    return f"Measure longer: these rounds do not say whether pruning pays in {name}."
+
+
+def _advice_around(one: LoadBreakEven, ci95: tuple[float, float], ends: tuple[float, float]) -> str:
+    """What to do on both sides of a break-even.
+
+    If its interval reaches the lowest or the highest load that was measured, nothing is advised on that side.
+    """
+    name, word, whole = in_words(one.quantity), load_word(one.loop), one.loop == "closed"
+    below, above = ("pruning", "the dense model") if one.pays == "below" else ("the dense model", "pruning")
+    low, high = (floor(ci95[0]), ceil(ci95[1])) if whole else ci95
+    begins, stops = ci95[0] > ends[0], ci95[1] < ends[1]
+    up_to = f"Use {below} up to a {word} of {units.load(low)}"
+    if begins and stops and (high - low <= 1 if whole else units.load(low) == units.load(high)):
+        return f"{up_to}, and {above} above it, judged by {name}."
+    if begins and stops:
+        return f"{up_to}, and {above} from {units.load(high)} on, judged by {name}. Between them it is not decided."
+    if begins:
+        return f"{up_to}, judged by {name}. Above it is not decided: measure longer, or higher loads."
+    if stops:
+        return (
+            f"Use {above} from a {word} of {units.load(high)} on, judged by {name}. Below it is not decided: measure "
+            "longer, or lower loads."
+        )
+    return f"Measure longer: the interval of the break-even in {name} reaches from the lowest to the highest load."
+
+
+def _contradicts(one: LoadBreakEven, main: LoadBreakEven) -> bool:
+    """Whether two quantities measurably say different things at some load."""
+    if "inconclusive" in (one.status, main.status):
+        return False
+    if one.ci95 is None or main.ci95 is None:
+        return one.status != main.status
+    return one.pays != main.pays or one.ci95[0] > main.ci95[1] or one.ci95[1] < main.ci95[0]

@@ -1,0 +1,157 @@
+"""The document of `trio-profile endpoints`: what each arm does under each load, the gains, and the break-evens."""
+
+from typing import Literal, get_args
+
+from trio_profile.analysis.doubt import Doubt
+from trio_profile.kinds.servers.requests import Arm, ServerFacts
+from trio_profile.kinds.servers.study import EndpointStudy, Load, Loop
+from trio_profile.records.documents import Document
+from trio_profile.records.estimate import Gain, MillisecondsOverRounds, PerSecond
+from trio_profile.records.record import Record
+from trio_profile.records.session import Environment
+
+Status = Literal["crossing", "always", "never", "inconclusive"]
+Quantity = Literal["throughput", "goodput", "ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "tpot_ms", "total_ms"]
+RATES: tuple[Quantity, ...] = ("throughput", "goodput")
+"""Quantities of which more is better."""
+QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
+BREAK_EVENS = QUANTITIES[:5]
+"""Quantities that have a break-even."""
+
+
+class ArmAtLoad(Record):
+    """One arm under one load. A value is None if too few requests had it.
+
+    requests, errors: measured requests, and those of them that failed.
+    throughput: answered requests per second.
+    goodput: answered requests per second whose first token came within the limit; None without a limit.
+    ttft_*_ms: the 50th, 95th and 99th percentile of the time to the first token.
+    tpot_ms, total_ms: medians of the time of each further token, and of the whole answer.
+    prompt_tokens, output_tokens: means, as the server reports them.
+    """
+
+    requests: int
+    errors: int
+    throughput: PerSecond | None = None
+    goodput: PerSecond | None = None
+    ttft_p50_ms: MillisecondsOverRounds | None = None
+    ttft_p95_ms: MillisecondsOverRounds | None = None
+    ttft_p99_ms: MillisecondsOverRounds | None = None
+    tpot_ms: MillisecondsOverRounds | None = None
+    total_ms: MillisecondsOverRounds | None = None
+    prompt_tokens: float | None = None
+    output_tokens: float | None = None
+
+
+class AtLoad(Record):
+    """Both arms under one load.
+
+    rounds: the number of pairs.
+    gains: by quantity, how much better pruning is; a quantity without a value in two rounds is left out.
+    """
+
+    loop: Loop
+    load: float
+    rounds: int
+    dense: ArmAtLoad
+    pruned: ArmAtLoad
+    gains: dict[Quantity, Gain]
+
+
+class LoadBreakEven(Record):
+    """The load at which pruning stops paying in one quantity, or begins to.
+
+    status: `crossing` if the fitted line crosses 1, at `load`; `always` if pruning is better along the fitted
+        line, by more than the noise; `never` if it is worse along it; `inconclusive` if the noise allows more than one
+        of these, or if a load contradicts the fit. The interval of a single load may still contain 1.
+    pays: on which side of the crossing pruning is better.
+    load: of the crossing, in requests under way (closed loop) or requests per second (open loop).
+    ci95: its interval, limited to the loads that were measured. An inconclusive result has it too: there it says where
+        a crossing may lie, if there is one. None if a load contradicts the fit.
+    measured: the lowest and the highest load.
+    against: loads whose own interval lies on the other side of 1 than the fit. There the gain crosses 1 more than once,
+        so no single load is the break-even.
+    """
+
+    quantity: Quantity
+    loop: Loop
+    status: Status
+    pays: Literal["below", "above"] = "below"
+    load: float | None = None
+    ci95: tuple[float, float] | None = None
+    measured: tuple[float, float] | None = None
+    against: tuple[float, ...] = ()
+
+
+class CacheCheck(Record):
+    """Whether a cache answers: one repeated picture beside distinct pictures, on one arm.
+
+    speedup: the median time to the first token with distinct pictures, divided by that with one repeated picture. Above
+        1 if the repeated picture is faster.
+    """
+
+    arm: Arm
+    load: Load
+    speedup: Gain
+
+
+class ClientAtLoad(Record):
+    """The client in its worst segment under one load.
+
+    cpu_share: CPU time of the client / time.
+    cpu_ms: CPU time of the client for each request; 0 if there was none.
+    lag_ms: how late its event loop was, the 99th percentile.
+    delay_ms: how late requests were sent, the 99th percentile.
+    """
+
+    load: Load
+    cpu_share: float
+    cpu_ms: float
+    lag_ms: float
+    delay_ms: float
+
+
+class EndpointsDocument(Document):
+    """What `trio-profile endpoints --json` prints.
+
+    environment: the machine of the client.
+    study: what was asked.
+    model: the model that the servers were asked for.
+    servers: what each server says of itself, session by session.
+    retention: share of a picture's tokens that stay in the prompt, as the servers report it for the picture that opened
+        the last session; None if they do not report it, or if none is missing.
+    pairs_left: pairs of segments that are not measured yet.
+    loads: both arms under each load.
+    break_even: by loop and quantity.
+    cache: whether a cache answers; empty if that was not checked.
+    clients: how busy and how late the client was, load by load.
+    doubts: reasons not to trust the numbers.
+    """
+
+    environment: Environment
+    study: EndpointStudy
+    model: str
+    servers: tuple[ServerFacts, ...]
+    retention: float | None = None
+    pairs_left: int = 0
+    loads: tuple[AtLoad, ...]
+    break_even: tuple[LoadBreakEven, ...]
+    cache: tuple[CacheCheck, ...] = ()
+    clients: tuple[ClientAtLoad, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    report: str | None = None
+
+
+class EndpointsPreview(Document):
+    """What `endpoints --dry-run` prints. Nothing was sent.
+
+    segments: the number of segments.
+    requests: the most requests that they send.
+    seconds: the longest time that they take, apart from late answers and from making the pictures.
+    """
+
+    environment: Environment
+    study: EndpointStudy
+    segments: int
+    requests: int
+    seconds: float

@@ -1,0 +1,164 @@
+"""The plan of `endpoints`: the checked study, and the order of its segments. No client is needed."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from trio_profile.errors import StudyError
+from trio_profile.inputs import host
+from trio_profile.kinds.servers.document import EndpointsPreview
+from trio_profile.kinds.servers.requests import ARMS, Arm, Test
+from trio_profile.kinds.servers.study import EndpointStudy, Load, is_same
+from trio_profile.kinds.servers.traffic.pictures import Pictures
+from trio_profile.kinds.servers.traffic.segment import Limits
+from trio_profile.progress import Watch, ignore
+from trio_profile.reading import parse_json
+from trio_profile.stats.orders import balanced_orders
+
+CONCURRENCY = (1, 2, 4, 8, 16, 32)
+"""The loads of a study that names none."""
+MOST_PICTURES = 20_000
+"""The most pictures, or frames of videos, of a segment. All are made before it begins, and stay in memory."""
+_FIELDS = {"messages", "stream", "stream_options", "model", "max_tokens", "max_completion_tokens", "temperature"}
+"""Fields of a request that a study sets itself."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One segment of a pair. repeated: whether all of its requests show one picture."""
+
+    arm: Arm
+    repeated: bool = False
+
+
+@dataclass(frozen=True)
+class PlannedPair:
+    """Two segments that are measured one after the other.
+
+    parts: in the order of measurement.
+    """
+
+    test: Test
+    load: Load
+    round: int
+    parts: tuple[Part, Part]
+
+    @property
+    def key(self) -> tuple[Test, Arm | None, Load, int]:
+        """What identifies the pair, as in `Segment.pair`."""
+        return self.test, self.parts[0].arm if self.test == "cache" else None, self.load, self.round
+
+
+def prepare(study: EndpointStudy) -> EndpointStudy:
+    """Return the study with its loads. Raises StudyError for servers, fields or loads that cannot be asked."""
+    if not study.dense:
+        raise StudyError("no server is named: give --dense URL, and --pruned URL or --pruned-body JSON")
+    dense, pruned = study.dense.rstrip("/"), study.pruned and study.pruned.rstrip("/")
+    _require_address("--dense", dense)
+    if pruned is not None:
+        _require_address("--pruned", pruned)
+    _require_fields("--body", study.body)
+    _require_fields("--pruned-body", study.pruned_body)
+    if pruned is None or is_same(dense, pruned):
+        pruned = None
+        if not study.pruned_body or parse_json(study.pruned_body) == {}:
+            raise StudyError(
+                "dense and pruned are the same server with the same requests: give --pruned URL, or --pruned-body JSON "
+                "with the field that turns pruning on"
+            )
+    concurrency = study.concurrency if study.concurrency is not None else () if study.rates else CONCURRENCY
+    if not concurrency and not study.rates:
+        raise StudyError("there is no load: give --concurrency, --rate or both")
+    checked = study.model_copy(update={"dense": dense, "pruned": pruned, "concurrency": concurrency})
+    for load in checked.loads:
+        _require_few_pictures(checked, load)
+    return checked
+
+
+def planned_pairs(study: EndpointStudy) -> Iterator[PlannedPair]:
+    """Yield the pairs in the order of measurement.
+
+    Each round has all loads in an order of its own. At each load, dense comes first in half of the rounds; with an odd
+    number of rounds, one arm comes first once more. A test of the cache compares distinct pictures with one repeated
+    picture, on one arm.
+    """
+    tests = [PlannedPair("pruning", load, 0, (Part("dense"), Part("pruned"))) for load in study.loads]
+    if study.check_cache:
+        tests += [PlannedPair("cache", study.loads[0], 0, (Part(arm), Part(arm, repeated=True))) for arm in ARMS]
+    orders = [balanced_orders((0, 1), f"{study.seed} {number}") for number in range(len(tests))]
+    draw = random.Random(study.seed)
+    for number in range(study.rounds):
+        places = [next(order) for order in orders]
+        for index in draw.sample(range(len(tests)), len(tests)):
+            parts, (first, second) = tests[index].parts, places[index]
+            yield replace(tests[index], round=number, parts=(parts[first], parts[second]))
+
+
+def limits_of(study: EndpointStudy) -> Limits:
+    """Return when a segment ends."""
+    return Limits(study.requests, study.segment_seconds)
+
+
+def most_requests(study: EndpointStudy) -> int:
+    """Return how many requests the study may send, apart from those that open the servers."""
+    return sum(2 * limits_of(study).most(pair.load) for pair in planned_pairs(study))
+
+
+def preview(study: EndpointStudy, watch: Watch = ignore) -> EndpointsPreview:  # noqa: ARG001
+    """Return what the study would send at most. Nothing is sent. Raises StudyError if --pictures has too few."""
+    if study.pictures is not None:
+        Pictures(Path(study.pictures), study.prompt, frames=study.frames, needed=most_requests(study))
+    return EndpointsPreview(
+        environment=host.without_torch(),
+        study=study,
+        segments=2 * study.pairs,
+        requests=most_requests(study),
+        seconds=ceil(2 * study.pairs * 2 * study.segment_seconds),  # each segment warms up and is measured
+    )
+
+
+def _require_few_pictures(study: EndpointStudy, load: Load) -> None:
+    """Raise StudyError if a segment under this load needs more pictures than are kept ready."""
+    most = limits_of(study).most(load) * study.frames
+    if most > MOST_PICTURES:
+        ways = ["--requests", *(["--frames"] if study.frames > 1 else [])]
+        ways += ["--seconds"] if load.loop == "open" else []
+        raise StudyError(
+            f"{load.name} needs {most} {'pictures' if study.frames == 1 else 'frames'} in a segment, and at most "
+            f"{MOST_PICTURES} are kept ready; ask for less: {', '.join(ways)}"
+            f"{' or --rate' if load.loop == 'open' else ' or --concurrency'}"
+        )
+
+
+def _require_address(option: str, url: str) -> None:
+    """Raise StudyError unless a text is the address of a server, without a secret in it."""
+    try:
+        parts = urlsplit(url)
+        port, name = parts.port, parts.hostname
+    except ValueError as error:
+        raise StudyError(f"{option} {url!r} is no address: {error}; give one such as http://localhost:8000") from error
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise StudyError(
+            f"{option} to the host {name}: an address is kept in the study, so it takes no name, password or query; "
+            "give a key with --key-variable NAME"
+        )
+    if parts.scheme not in ("http", "https") or not name or port == 0:
+        raise StudyError(f"{option} {url!r} is no address of a server; give one such as http://localhost:8000")
+
+
+def _require_fields(option: str, text: str | None) -> None:
+    """Raise StudyError unless a text is a JSON object of fields that a user may set. None is allowed."""
+    if text is None:
+        return
+    try:
+        fields: Any = parse_json(text)
+    except ValueError as error:
+        raise StudyError(f"{option} {text!r} is not JSON: {error}; give such as '{{\"top_k\": 1}}'") from error
+    if not isinstance(fields, dict):
+        raise StudyError(f"{option} {text!r} is no JSON object; give one such as '{{\"top_k\": 1}}'")
+    if taken := sorted(_FIELDS & set(fields)):
+        raise StudyError(f"{option} {text!r}: the study sets {taken[0]} itself; leave it out")

@@ -1,0 +1,273 @@
+"""The report of a study of servers: whether pruning pays, up to which load, and what each arm does."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from trio_profile import units
+from trio_profile.findings.blocks import Block, Confidence, Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.findings.doubts import PUBLISHED, blocks_of
+from trio_profile.findings.entries import NOTHING, speedup
+from trio_profile.findings.study_page import sessions_table
+from trio_profile.kinds.servers import charts
+from trio_profile.kinds.servers.advice import (
+    NAMES,
+    is_unpruned,
+    load_word,
+    loops_of,
+    main_break_evens,
+    pays,
+    recommendation,
+    sentence,
+)
+from trio_profile.kinds.servers.document import (
+    QUANTITIES,
+    RATES,
+    AtLoad,
+    EndpointsDocument,
+    EndpointsPreview,
+    Quantity,
+)
+from trio_profile.kinds.servers.requests import ARMS
+from trio_profile.records.estimate import OverRounds
+
+_HEADS: dict[Quantity, str] = {
+    **NAMES,
+    "ttft_p50_ms": "TTFT p50",
+    "ttft_p95_ms": "TTFT p95",
+    "ttft_p99_ms": "TTFT p99",
+    "total_ms": "total",
+}
+"""The quantities at the head of a column."""
+_SERIOUS = ("client saturated", "queueing at the client", "failed requests", "unequal answers", "prefix cache")
+"""The kinds of doubt under which a gain may be wrong by more than its interval."""
+
+
+def report(document: EndpointsDocument) -> Report:
+    """The report of a study of servers."""
+    study = document.study
+    software = dict.fromkeys(facts.software for facts in document.servers if facts.software)
+    facts = ["one server" if study.pruned is None else "two servers", *software]
+    facts += [units.number_of(study.rounds, "round"), f"at most {units.number_of(study.new_tokens, 'token')} an answer"]
+    return Report(
+        subject="Pruning",
+        preposition="in a server of",
+        model=document.model,
+        facts=facts,
+        pages=[build(document) for build in PAGES],
+        data=document.model_dump_json(),
+        confidence=badge(document),
+    )
+
+
+def preview_report(document: EndpointsPreview) -> Report:
+    """The report of a dry run."""
+    study = document.study
+    lines = [
+        f"{units.number_of(len(study.loads), 'load')}: {', '.join(load.name for load in study.loads)}.",
+        f"{units.number_of(document.segments, 'segment')} send at most {units.number_of(document.requests, 'request')} "
+        f"to {study.dense}{f' and {study.pruned}' if study.pruned else ''}. Each session begins with four more, which "
+        "are not measured.",
+        f"They take at most {units.duration(document.seconds)}. Making the pictures comes on top, and each segment may "
+        f"wait up to three times {units.duration(study.timeout_seconds)} longer for answers that are late.",
+    ]
+    page = Page("preview", "Planned segments", "Nothing was sent.", [Sentences("", lines)])
+    return Report("Dry run of endpoints", study.model or study.dense, [], [page])
+
+
+def badge(document: EndpointsDocument) -> Confidence | None:
+    """How far the findings can be trusted."""
+    kinds = list(dict.fromkeys(doubt.kind for doubt in document.doubts))
+    serious = [kind for kind in kinds if kind in _SERIOUS]
+    if is_unpruned(document):
+        return Confidence("low", f"nothing was pruned{''.join(f', {kind}' for kind in serious)}")
+    if kinds:
+        return Confidence("low" if serious else "medium", f"the study is doubted: {', '.join(serious or kinds)}")
+    rounds = f"{units.number_of(min(one.rounds for one in document.loads), 'round')}, and nothing is doubted"
+    if any(one.status == "inconclusive" for one in main_break_evens(document)):
+        return Confidence("medium", f"{rounds}, but the noise allows more than one answer")
+    return Confidence("high", rounds)
+
+
+def findings_page(document: EndpointsDocument) -> Page:
+    """What to do, and the break-even of each quantity."""
+    blocks: list[Block] = [
+        Sentences("Recommendation", list(recommendation(document))),
+        Sentences("What was found", list(_findings(document))),
+    ]
+    loops = loops_of(document)
+    for loop in loops:
+        if sum(one.loop == loop for one in document.loads) > 1:  # one load has no break-even
+            rows = [[Entry(NAMES[one.quantity]), Entry(pays(one))] for one in document.break_even if one.loop == loop]
+            caption = f"Break-even over {load_word(loop)}"
+            blocks.append(Table(caption, ("", "pruning"), rows, prose=True, compact=True))
+    blocks += [chart for loop in loops for chart in charts.gains(document, loop)]
+    return Page(
+        "endpoints",
+        "Does pruning pay in this server?",
+        "A gain is above 1 if pruning is better: throughput is pruned over dense, times are dense over pruned. In each "
+        "round both arms were measured under each load, one after the other, in balanced order. A gain is made within "
+        "a round, and its 95 % interval is over the rounds. The break-even is the load at which the gain crosses 1. "
+        "Between two loads it is interpolated, so measure loads near it.",
+        blocks,
+    )
+
+
+def loads_page(document: EndpointsDocument) -> Page:
+    """What each arm does under each load."""
+    blocks: list[Block] = []
+    for loop in loops_of(document):
+        at = [one for one in document.loads if one.loop == loop]
+        blocks += [gain_table(at), *charts.curves(document, loop), arm_table(at)]
+    terms = [
+        ("throughput", "answered requests per second."),
+        ("goodput", "answered requests per second whose first token came within --ttft-limit-ms."),
+        ("TTFT p50, p95, p99", "the median, the 95th and the 99th percentile of the time to the first token."),
+        ("TPOT", "the median time of each further token of an answer."),
+        ("total", "the median time of the whole answer."),
+        ("prompt, answer", "tokens of the prompt and of the answer, as the server reports them; means."),
+    ]
+    return Page(
+        "loads",
+        "Load by load",
+        "Throughput counts answered requests. The time to the first token begins when a request was due: in the open "
+        "loop when it arrived, in the closed loop when the answer before it was received. So a wait in the client "
+        "counts. A percentile is computed within a segment. The value is the geometric mean over the rounds, or the "
+        "mean if a round has 0.",
+        [*blocks, Terms("Columns", terms, detail=True)],
+    )
+
+
+def doubts_page(document: EndpointsDocument) -> Page:
+    """What weakens the findings."""
+    blocks = list(blocks_of(document.doubts))
+    return Page("doubts", "Doubts", PUBLISHED, blocks or [Sentences("", ["Nothing is doubted."])])
+
+
+def study_page(document: EndpointsDocument) -> Page:
+    """What was asked, of whom, and from where."""
+    study, where = document.study, document.environment
+    items = [
+        ("dense", study.dense),
+        ("pruned", study.pruned or "the same server"),
+        ("fields of every request", study.body or ""),
+        ("fields of pruned requests", study.pruned_body or ""),
+        ("pictures", study.pictures or "drawn, each shown once"),
+        ("frames of a video", units.exact(study.frames) if study.frames > 1 else ""),
+        ("prompt", study.prompt or "the default"),
+        ("closed loop, under way", ", ".join(units.load(value) for value in study.concurrency or ())),
+        ("open loop, a second", ", ".join(units.load(value) for value in study.rates)),
+        ("a segment", f"{units.number_of(study.requests, 'request')} or {units.duration(study.segment_seconds)}"),
+        ("rounds", units.exact(study.rounds)),
+        ("limit of the first token", units.milliseconds(study.ttft_limit_ms) if study.ttft_limit_ms else ""),
+        ("seed", str(study.seed)),
+        ("client", f"{where.cpu}, {where.system}, Python {where.python}"),
+    ]
+    servers = [
+        [
+            Entry(facts.arm),
+            Entry(facts.model),
+            Entry(facts.software or "–"),
+            *map(_count, (facts.text_tokens, facts.prompt_tokens)),
+        ]
+        for facts in document.servers
+    ]
+    clients = [
+        [
+            Entry(one.load.name),
+            Entry(units.percent(one.cpu_share)),
+            *(Entry(units.milliseconds(ms)) for ms in (one.cpu_ms, one.lag_ms, one.delay_ms)),
+        ]
+        for one in document.clients
+    ]
+    of_server = ("arm", "model", "software", "prompt without picture", "prompt with picture")
+    of_client = ("load", "CPU of the client", "CPU time of a request", "event loop late", "sent late")
+    return Page(
+        "study",
+        "Study and client",
+        "What was asked, and from where. Times hold for these servers under no other load.",
+        [
+            Terms("Asked", [(term, text) for term, text in items if text], detail=True),
+            Table("Servers, as they say themselves", of_server, servers, detail=True),
+            Table("The client: the worst segment of each load", of_client, clients, detail=True),
+            sessions_table(document.sessions),
+        ],
+    )
+
+
+def gain_table(at: Sequence[AtLoad]) -> Table:
+    """The gains under each load of one loop."""
+    quantities: list[Quantity] = [name for name in QUANTITIES if any(name in one.gains for one in at)]
+    rows = [[_load(one), *(speedup(one.gains.get(name)) for name in quantities)] for one in at]
+    word = load_word(at[0].loop)
+    return Table(f"Gain of pruning by {word}", (word, *(_HEADS[name] for name in quantities)), rows)
+
+
+def arm_table(at: Sequence[AtLoad]) -> Table:
+    """What each arm does under each load of one loop."""
+    quantities: list[Quantity] = [name for name in QUANTITIES if any(getattr(one.dense, name) for one in at)]
+    rows: list[list[Entry]] = []
+    for one, name in ((one, name) for one in at for name in ARMS):
+        arm = one.dense if name == "dense" else one.pruned
+        row = [_load(one), Entry(name, colour=0 if name == "pruned" else None)]
+        row += [_value(getattr(arm, quantity)) for quantity in quantities]
+        row += map(_count, (arm.prompt_tokens, arm.output_tokens, arm.requests))
+        rows.append([*row, Entry(units.exact(arm.errors), tone="loss" if arm.errors else "")])
+    word = load_word(at[0].loop)
+    columns = (word, "arm", *(_HEADS[name] for name in quantities), "prompt", "answer", "requests", "failed")
+    return Table(f"Each arm by {word}", columns, rows, keys=2, detail=True)
+
+
+def _findings(document: EndpointsDocument) -> Iterator[str]:
+    for one in document.break_even:
+        if one.quantity in RATES and one.measured is not None and one.measured[0] < one.measured[1]:
+            yield sentence(one)
+    for loop in loops_of(document):
+        at = [one for one in document.loads if one.loop == loop and "throughput" in one.gains]
+        ends = [at[0], at[-1]] if len(at) > 1 else at
+        if ends:
+            yield " ".join(
+                f"Throughput at {load_word(loop)} {units.load(one.load)}: "
+                f"{units.times_within(one.gains['throughput'].value, one.gains['throughput'].ci95)}."
+                for one in ends
+            )
+    yield from _prompts(document)
+    arms = [arm for one in document.loads for arm in (one.dense, one.pruned)]
+    errors = sum(arm.errors for arm in arms)
+    requests = units.number_of(sum(arm.requests for arm in arms), "request")
+    yield f"{requests} measured; {units.exact(errors) if errors else 'none'} failed."
+    for check in document.cache:
+        text = units.times_within(check.speedup.value, check.speedup.ci95)
+        caches = "caches pictures" if check.speedup.ci95[0] > 1 else "does not measurably cache pictures"
+        yield f"The {check.arm} server {caches}: one repeated picture is answered {text} as fast as distinct ones."
+
+
+def _prompts(document: EndpointsDocument) -> Iterator[str]:
+    """How many tokens a prompt has, if both servers report it."""
+    known = [[getattr(one, arm).prompt_tokens for one in document.loads] for arm in ARMS]
+    dense, pruned = ([tokens for tokens in arm if tokens is not None] for arm in known)
+    if dense and pruned:
+        means = [units.plain(round(sum(arm) / len(arm), 1)) for arm in (dense, pruned)]
+        share = document.retention
+        kept = "" if share is None else f"; of a picture's tokens {units.percent(share)} stay"
+        yield f"A prompt has {means[0]} tokens dense and {means[1]} pruned, as the servers report it{kept}."
+
+
+def _load(at: AtLoad) -> Entry:
+    return Entry(units.load(at.load), order=at.load)
+
+
+def _count(value: float | None) -> Entry:
+    """A number of tokens or requests, or a mean of such numbers."""
+    if value is None:
+        return NOTHING
+    return Entry(units.exact(value) if isinstance(value, int) else units.plain(round(value, 1)))
+
+
+def _value(estimate: OverRounds | None) -> Entry:
+    if estimate is None:
+        return NOTHING
+    low, high = (charts.text_of(estimate.model_copy(update={"value": end})) for end in estimate.ci95)
+    return Entry(charts.text_of(estimate), title=f"95 % interval {low} to {high}", order=estimate.value)
+
+
+PAGES: tuple[Callable[[EndpointsDocument], Page], ...] = (findings_page, loads_page, doubts_page, study_page)
+"""The pages of the report, in their order."""

@@ -1,0 +1,302 @@
+"""The append-only store `requests.jsonl` of `endpoints`: one line for each request, and one for each finished segment.
+
+The file begins with a header, and each session adds a line, as in `measurements.jsonl` (records/schema.py). A segment
+is a stretch of time in which one arm, dense or pruned, is asked under one load. Its line follows the lines of its
+requests. Times are in milliseconds since the segment began.
+
+A segment is written when it has ended, so that no disk disturbs a measurement. A killed process loses the segment that
+it was measuring. Requests without the line of their segment do not count. Before each segment a line says which
+pictures are used up. So an interrupted segment does not show its pictures again.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from trio_profile.kinds.servers.study import EndpointStudy, Load
+from trio_profile.records.differences import require_same, require_same_environment
+from trio_profile.records.files import REQUESTS
+from trio_profile.records.lines import read_whole
+from trio_profile.records.record import FORMAT, VERSION, Record, Version, ZeroOrMore
+from trio_profile.records.session import Session
+from trio_profile.records.writing import append_line, cannot_write, write_whole
+
+Arm = Literal["dense", "pruned"]
+ARMS: tuple[Arm, ...] = ("dense", "pruned")
+Test = Literal["pruning", "cache"]
+"""What a pair of segments compares. pruning: dense with pruned. cache: distinct pictures with one repeated picture."""
+Ms = Annotated[float, Field(ge=0)]
+
+
+class RequestHeader(Record):
+    """The first line of the file: what is asked."""
+
+    record: Literal["header"] = "header"
+    format: Literal["trio-profile"] = FORMAT
+    version: Version = VERSION
+    study: EndpointStudy
+
+
+class ServerFacts(Record):
+    """What a server says of itself when a session begins.
+
+    model: the model that is asked.
+    software: its header `Server`; empty if it sends none.
+    text_tokens: tokens of a prompt without a picture, as the server reports them; None if it does not.
+    prompt_tokens: tokens of this prompt with a picture, as the server reports them; None if it does not. Both servers
+        are shown the same picture.
+    """
+
+    record: Literal["server"] = "server"
+    arm: Arm
+    model: str
+    software: str = ""
+    text_tokens: ZeroOrMore | None = None
+    prompt_tokens: ZeroOrMore | None = None
+    session: str = ""
+
+
+class PicturesUsed(Record):
+    """The pictures that are used up. It is written before a segment, and counts even if the segment is interrupted.
+
+    next: the first number that is free after the segment.
+    """
+
+    record: Literal["pictures"] = "pictures"
+    next: ZeroOrMore
+
+
+class Request(Record):
+    """One request.
+
+    segment: number of its segment.
+    measured: whether it counts; requests of the warm-up and of the end of a segment do not.
+    picture: number of its picture. No two requests have the same one, except in a test of the cache.
+    due_ms: when it was due. closed loop: when the answer before it was received. open loop: when it arrived.
+    sent_ms: when the client began to send it.
+    first_ms: when the first token came; None without a token.
+    end_ms: when the answer ended, or the request failed.
+    prompt_tokens, output_tokens, cached_tokens: as the server reports them; None if it does not.
+    pieces: the pieces in which the text came.
+    status: the HTTP status; None without an answer.
+    error: why it failed, in one line; None if it did not.
+    """
+
+    record: Literal["request"] = "request"
+    segment: ZeroOrMore
+    measured: bool
+    picture: ZeroOrMore
+    due_ms: Ms
+    sent_ms: Ms
+    first_ms: Ms | None = None
+    end_ms: Ms
+    prompt_tokens: ZeroOrMore | None = None
+    output_tokens: ZeroOrMore | None = None
+    cached_tokens: ZeroOrMore | None = None
+    pieces: ZeroOrMore = 0
+    status: int | None = None
+    error: str | None = None
+
+    @property
+    def ttft_ms(self) -> float | None:
+        """The time to the first token since the request was due; None if the request failed."""
+        return None if self.error is not None or self.first_ms is None else self.first_ms - self.due_ms
+
+    @property
+    def total_ms(self) -> float:
+        """The time to the end of the answer since the request was due."""
+        return self.end_ms - self.due_ms
+
+    @property
+    def tpot_ms(self) -> float | None:
+        """The time of each further token; None if the request failed, or if the answer came in one piece."""
+        tokens = self.output_tokens or self.pieces
+        if self.error is not None or self.first_ms is None or tokens < 2 or self.pieces < 2:
+            return None
+        return (self.end_ms - self.first_ms) / (tokens - 1)
+
+
+class Segment(Record):
+    """A finished segment: one arm under one load.
+
+    number: its number in the file; its requests name it.
+    test: what its pair compares.
+    repeated: whether all requests show one picture.
+    round: number of the round, from 0.
+    place: 0 if it is the first segment of its pair, 1 if it is the second.
+    start_ms, end_ms: the measured part of the segment.
+    warm_ups: requests that ended before the measured part.
+    steady: whether the times of the warm-up became stable.
+    stopped: why the measured part ended: enough requests, or no more time.
+    lag_ms: how late the client's event loop was, the 99th percentile.
+    cpu_share: CPU time of the client / time, in the whole segment.
+    session: id of the session.
+    """
+
+    record: Literal["segment"] = "segment"
+    number: ZeroOrMore
+    test: Test = "pruning"
+    arm: Arm
+    repeated: bool = False
+    load: Load
+    round: ZeroOrMore
+    place: Literal[0, 1]
+    start_ms: Ms
+    end_ms: Ms
+    warm_ups: ZeroOrMore
+    steady: bool
+    stopped: Literal["requests", "seconds"]
+    lag_ms: Ms = 0.0
+    cpu_share: Annotated[float, Field(ge=0)] = 0.0
+    session: str = ""
+
+    @property
+    def pair(self) -> tuple[Test, Arm | None, Load, int, str]:
+        """What the two segments of a pair have in common: the test, the load, the round and the session.
+
+        A test of the cache compares two segments of one arm, so the arm belongs to it.
+        """
+        return self.test, self.arm if self.test == "cache" else None, self.load, self.round, self.session
+
+
+RequestLine = RequestHeader | Session | ServerFacts | PicturesUsed | Request | Segment
+RECORDS: dict[str, type[RequestLine]] = {
+    "header": RequestHeader,
+    "session": Session,
+    "server": ServerFacts,
+    "pictures": PicturesUsed,
+    "request": Request,
+    "segment": Segment,
+}
+
+
+@dataclass
+class RequestLog:
+    """The contents of a store in memory.
+
+    sessions: those that asked, in order.
+    servers: what each server said of itself, session by session.
+    segments: the finished segments, in order.
+    requests: the requests by the number of their segment.
+    used: the first number of a picture that no segment has reserved.
+    """
+
+    sessions: list[Session] = field(default_factory=list)
+    servers: list[ServerFacts] = field(default_factory=list)
+    segments: list[Segment] = field(default_factory=list)
+    requests: dict[int, list[Request]] = field(default_factory=lambda: defaultdict(list))
+    used: int = 0
+
+    @property
+    def next_segment(self) -> int:
+        """The first number that no segment has, finished or not."""
+        return 1 + max((*self.requests, *(segment.number for segment in self.segments)), default=-1)
+
+    @property
+    def next_picture(self) -> int:
+        """The number of the first picture that no request has shown, and that no interrupted segment may have shown."""
+        shown = (one.picture for requests in self.requests.values() for one in requests)
+        return max(self.used, 1 + max(shown, default=-1))
+
+    def pairs(self) -> list[tuple[Segment, Segment]]:
+        """The pairs whose two segments are finished, in order. Each pair comes from one session.
+
+        The first segment is the dense one; in a test of the cache, the one with distinct pictures.
+        """
+        found: dict[object, list[Segment]] = defaultdict(list)
+        for segment in self.segments:
+            found[segment.pair].append(segment)
+        whole = [sorted(pair, key=lambda one: (one.arm, one.repeated)) for pair in found.values() if len(pair) == 2]
+        return [(first, second) for first, second in whole]
+
+    def add(self, record: Record) -> None:
+        """Add a record, as it is in the file."""
+        match record:
+            case Session():
+                self.sessions.append(record)
+            case ServerFacts():
+                self.servers.append(record)
+            case PicturesUsed():
+                self.used = max(self.used, record.next)
+            case Segment():
+                self.segments.append(record)
+            case Request():
+                self.requests[record.segment].append(record)
+            case _:
+                pass
+
+
+class RequestStore:
+    """The requests of one study: in `requests.jsonl` of a directory, or only in memory.
+
+    log: what was asked so far.
+    session: id of the session that writes.
+    """
+
+    def __init__(self, directory: Path | None, study: EndpointStudy, session: Session):
+        """Open the store: a new one, or one with the same study on the same kind of machine.
+
+        The file of another study is replaced when the session begins, if no segment of it is finished.
+
+        directory: None keeps the requests in memory.
+        Raises StoreError if the file holds requests of another study, is no store, or cannot be read or written.
+        """
+        self.session = session.id
+        self.log = RequestLog()
+        self._path = None if directory is None else directory / REQUESTS
+        if self._path is not None and directory is not None:
+            stored = read_whole(self._path, RECORDS, self.log.add)
+            if stored is not None and (self.log.segments or stored == study):
+                require_same("study", stored.model_dump(), study.model_dump(), directory)
+                require_same_environment(self.log.sessions, session.environment, directory)
+            else:
+                self.log = RequestLog()
+        self._header, self._opened = RequestHeader(study=study), session
+
+    def begin(self) -> None:
+        """Write the session, and before the first one the header.
+
+        A study that asks nobody writes nothing. Raises StoreError if the file cannot be written.
+        """
+        if self._path is not None and not self.log.sessions:
+            write_whole(self._path, _line(self._header) + "\n")
+        self._append([self._opened])
+
+    def add(self, servers: Sequence[ServerFacts]) -> None:
+        """Add what the servers say of themselves. Raises StoreError if it cannot be written."""
+        self._append([facts.model_copy(update={"session": self.session}) for facts in servers])
+
+    def use_pictures(self, following: int) -> None:
+        """Say before a segment which pictures it may show, and wait until that is on the disk.
+
+        following: the first number that is free after the segment.
+        Raises StoreError if it cannot be written.
+        """
+        self._append([PicturesUsed(next=following)])
+
+    def add_segment(self, segment: Segment | None, requests: Sequence[Request]) -> None:
+        """Add the requests of a segment, and wait until they are on the disk.
+
+        segment: None if the segment was broken off.
+        Raises StoreError if they cannot be written.
+        """
+        ended = [] if segment is None else [segment.model_copy(update={"session": self.session})]
+        self._append([*requests, *ended])
+
+    def _append(self, records: Sequence[RequestLine]) -> None:
+        for record in records:
+            self.log.add(record)
+        if self._path is None or not records:
+            return
+        try:
+            append_line(self._path, "\n".join(map(_line, records)).encode())
+        except OSError as error:
+            raise cannot_write(self._path, error, "finished segments are kept, and the same command goes on") from error
+
+
+def _line(record: RequestLine) -> str:
+    return record.model_dump_json(exclude_none=True)

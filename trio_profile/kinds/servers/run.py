@@ -1,0 +1,174 @@
+"""The kind `endpoints`: a dense and a pruned server under the same loads, in turn.
+
+Each round measures each load once with either arm, one after the other, because two servers may share a device. Each
+segment is kept as soon as it has ended (requests.py), and a later session goes on from there. A pair of which only one
+segment was measured is measured again.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from hashlib import sha256
+from itertools import repeat
+from pathlib import Path
+
+from trio_profile.errors import StudyError
+from trio_profile.inputs import host
+from trio_profile.kinds.servers.document import EndpointsDocument
+from trio_profile.kinds.servers.plan import Part, PlannedPair, limits_of, most_requests, planned_pairs
+from trio_profile.kinds.servers.requests import ARMS, Arm, RequestStore, Segment, ServerFacts
+from trio_profile.kinds.servers.study import EndpointStudy
+from trio_profile.kinds.servers.summary import document_of
+from trio_profile.kinds.servers.traffic.opening import ArmServer, open_arms, try_arm
+from trio_profile.kinds.servers.traffic.pictures import Pictures
+from trio_profile.kinds.servers.traffic.segment import run_segment
+from trio_profile.kinds.servers.traffic.server import Server
+from trio_profile.progress import Step, Watch, ignore
+
+
+def run(study: EndpointStudy, directory: Path | None = None, watch: Watch = ignore) -> EndpointsDocument:
+    """Measure the servers of a study under its loads.
+
+    directory: each segment is written to `requests.jsonl` here when it has ended. Segments that it holds already are
+        not measured again.
+    watch: called with each step.
+    Raises StudyError if a server cannot be reached, does not stream, takes no pictures, has another model than the
+    other one or than before, or fails under a load. Raises StoreError if the directory holds another study.
+    """
+    store = store_of(study, directory)
+    if left := pairs_left(study, store):
+        asyncio.run(_measure(study, store, left, watch))
+    return document_of(study, store.log)
+
+
+def document_so_far(study: EndpointStudy, directory: Path) -> EndpointsDocument:
+    """Return the document of the pairs that a directory holds. Nobody is asked.
+
+    Raises MeasurementError if no pair is finished. Raises StoreError if the directory holds another study.
+    """
+    return document_of(study, store_of(study, directory).log)
+
+
+def store_of(study: EndpointStudy, directory: Path | None) -> RequestStore:
+    """Open the store of a study for a new session. Raises StoreError if the directory holds another study."""
+    return RequestStore(directory, study, host.session(host.without_torch()))
+
+
+def pairs_left(study: EndpointStudy, store: RequestStore) -> list[PlannedPair]:
+    """Return the pairs that the store does not hold yet, in the order of measurement."""
+    finished = {first.pair[:4] for first, _ in store.log.pairs()}
+    return [pair for pair in planned_pairs(study) if pair.key not in finished]
+
+
+async def _measure(study: EndpointStudy, store: RequestStore, left: Sequence[PlannedPair], watch: Watch) -> None:
+    """Open the servers and measure the pairs. Raises as `run` does."""
+    key = _key(study.key_variable)
+    pictures = pictures_of(study, store)
+    async with AsyncExitStack() as stack:
+        servers: dict[Arm, Server] = {
+            arm: await stack.enter_async_context(Server(address_of(study, arm), key, study.timeout_seconds))
+            for arm in ARMS
+        }
+        watch(Step("opening the servers"))
+        arms = await open_arms(study, servers)
+        picture = pictures.take()
+        facts = [await try_arm(arm, picture) for arm in arms.values()]
+        _require_one_model(store, facts)
+        store.begin()
+        store.add(facts)
+        await measure_pairs(study, store, arms, pictures, left, watch)
+
+
+def _require_one_model(store: RequestStore, facts: Sequence[ServerFacts]) -> None:
+    """Raise StudyError if the servers have another model than in an earlier session."""
+    models = {one.arm: one.model for one in facts}
+    for earlier in store.log.servers:
+        if (now := models[earlier.arm]) != earlier.model:
+            raise StudyError(
+                f"the servers have the model {now!r}, and an earlier session of this study asked {earlier.model!r}; "
+                "choose another --out"
+            )
+
+
+async def measure_pairs(
+    study: EndpointStudy,
+    store: RequestStore,
+    arms: Mapping[Arm, ArmServer],
+    pictures: Pictures,
+    left: Sequence[PlannedPair],
+    watch: Watch = ignore,
+) -> None:
+    """Measure pairs, and keep each segment. Raises StudyError if a server fails under a load."""
+    for number, pair in enumerate(left):
+        for place, part in enumerate(pair.parts):
+            shown = f", {'one picture' if part.repeated else 'distinct pictures'}" if pair.test == "cache" else ""
+            step = f"round {pair.round + 1} of {study.rounds}: {pair.load.name}, {part.arm}{shown}"
+            spent = study.segment_seconds * (2 * number + place)
+            watch(Step(step, spent, study.segment_seconds * 2 * len(left)))
+            await _measure_part(study, store, arms[part.arm], pictures, pair, part)
+
+
+async def _measure_part(
+    study: EndpointStudy, store: RequestStore, arm: ArmServer, pictures: Pictures, pair: PlannedPair, part: Part
+) -> None:
+    """Measure one segment and keep it."""
+    limits, number = limits_of(study), store.log.next_segment
+    pictures.prepare(1 if part.repeated else limits.most(pair.load))
+    store.use_pictures(pictures.next_number)
+    shown = repeat(pictures.take()) if part.repeated else pictures.all()
+    bodies = ((picture.number, arm.body(picture)) for picture in shown)
+    seed = f"{study.seed} {pair.round} {pair.load.value}"
+    measured = await run_segment(arm.server.ask, bodies, pair.load, limits, number=number, seed=seed)
+    if measured.failure is not None:
+        store.add_segment(None, measured.requests)
+        raise StudyError(
+            f"{arm.name} fails at {pair.load.name}: {measured.failure}; finished segments are kept, and the same "
+            "command goes on"
+        )
+    segment = Segment(
+        number=number,
+        test=pair.test,
+        arm=part.arm,
+        repeated=part.repeated,
+        load=pair.load,
+        round=pair.round,
+        place=0 if part is pair.parts[0] else 1,
+        **{name: value for name, value in vars(measured).items() if name in Segment.model_fields},
+    )
+    store.add_segment(segment, measured.requests)
+
+
+def address_of(study: EndpointStudy, arm: Arm) -> str:
+    """Return the address of the server of an arm."""
+    return study.pruned if arm == "pruned" and study.pruned is not None else study.dense
+
+
+def pictures_of(study: EndpointStudy, store: RequestStore) -> Pictures:
+    """Return the pictures that the study has not shown yet. Raises StudyError if there are too few.
+
+    Each session draws other pictures, because a server may remember those of an earlier study.
+    """
+    drawn = sha256(f"{study.seed} {store.session}".encode()).digest()
+    return Pictures(
+        None if study.pictures is None else Path(study.pictures),
+        study.prompt,
+        seed=int.from_bytes(drawn[:4]),
+        frames=study.frames,
+        needed=most_requests(study),
+        first=store.log.next_picture,
+    )
+
+
+def _key(variable: str | None) -> str | None:
+    """Return the key of the servers. Raises StudyError if the variable that should hold it holds no key."""
+    if variable is None:
+        return None
+    key = os.environ.get(variable, "")
+    if not key:
+        fault = "this environment variable is empty"
+    elif not key.isascii() or not key.isprintable() or key != key.strip():
+        fault = "its value is no key: a header cannot hold its characters, or it has spaces around it"
+    else:
+        return key
+    raise StudyError(f"--key-variable {variable}: {fault}; set it to the key of the server")

@@ -1,0 +1,160 @@
+"""Open the servers of a study: which model they have, and whether they stream, take pictures and answer at all.
+
+Each server gets two requests: one with text alone and one with a picture. Both servers get the same picture, so the
+numbers of tokens that they report can be compared.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from trio_profile.errors import StudyError
+from trio_profile.kinds.servers.requests import Arm, ServerFacts
+from trio_profile.kinds.servers.study import EndpointStudy
+from trio_profile.kinds.servers.traffic.pictures import Shown
+from trio_profile.kinds.servers.traffic.server import REDIRECTED, START, UNREACHABLE, UNSTREAMED, WANTS_KEY, Server
+from trio_profile.kinds.servers.traffic.stream import Body, Reply
+from trio_profile.reading import parse_json
+
+_WAYS_OUT = {
+    401: WANTS_KEY,
+    403: WANTS_KEY,
+    404: "give the base address of the server, such as http://localhost:8000, and the name of a model that it has",
+    **dict.fromkeys((301, 302, 303, 307, 308), REDIRECTED),
+    429: "the server refuses so many requests; ask for less",
+}
+_A_FEW = 4
+"""A dense picture has at least this many tokens. A prompt that grows by fewer does not contain it."""
+
+
+@dataclass(frozen=True)
+class ArmServer:
+    """One arm of a study: a server, and what each request asks of it.
+
+    name: of the arm, with the address, for errors.
+    model: the model that is asked.
+    fields: further fields of each request.
+    owner: of the model, as the server says it.
+    """
+
+    arm: Arm
+    server: Server
+    name: str
+    model: str
+    new_tokens: int
+    fields: Body
+    owner: str = ""
+
+    def body(self, shown: Shown | None, prompt: str = "") -> Body:
+        """Return the fields of a request.
+
+        shown: the picture with its question; None asks `prompt` alone.
+        """
+        text = {"type": "text", "text": prompt if shown is None else shown.prompt}
+        picture = [] if shown is None else [{"type": shown.kind, shown.kind: {"url": shown.url}}]
+        return {
+            "model": self.model,
+            "messages": [{"role": "user", "content": [*picture, text]}],
+            "max_tokens": self.new_tokens,
+            "temperature": 0,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **self.fields,
+        }
+
+
+async def open_arms(study: EndpointStudy, servers: Mapping[Arm, Server]) -> dict[Arm, ArmServer]:
+    """Return the two arms of a study.
+
+    servers: the client of each arm's server.
+    Raises StudyError if a server cannot be reached, if it is not clear which model to ask, or if the two have different
+    models.
+    """
+    names: dict[Arm, str] = {arm: f"the {arm} server {server.url}" for arm, server in servers.items()}
+    listed: dict[Arm, dict[str, str]] = {}
+    chosen: dict[Arm, str] = {}
+    for arm, server in servers.items():
+        try:
+            listed[arm] = await server.models()
+        except ConnectionError as error:
+            raise StudyError(f"{names[arm]}: {error}") from error
+    for arm, models in listed.items():
+        chosen[arm] = study.model or _only(names[arm], models)
+        if models and chosen[arm] not in models:
+            raise StudyError(f"{names[arm]} has no model {chosen[arm]!r}; it lists {', '.join([*models][:5])}")
+    if chosen["dense"] != chosen["pruned"]:
+        raise StudyError(
+            f"the two servers have different models: {chosen['dense']!r} (dense) and {chosen['pruned']!r} (pruned); "
+            "serve one model under one name"
+        )
+    shared = parse_json(study.body) if study.body else {}
+    added = parse_json(study.pruned_body) if study.pruned_body else {}
+    return {
+        arm: ArmServer(
+            arm,
+            server,
+            names[arm],
+            chosen[arm],
+            study.new_tokens,
+            {**shared, **(added if arm == "pruned" else {})},
+            owner=listed[arm].get(chosen[arm], ""),
+        )
+        for arm, server in servers.items()
+    }
+
+
+async def try_arm(arm: ArmServer, shown: Shown) -> ServerFacts:
+    """Send a request with text alone and one with a picture, and return what the server says of itself.
+
+    Raises StudyError if it refuses the picture, does not stream, or does not answer.
+    """
+    reply = await arm.server.ask(arm.body(shown))
+    text = await arm.server.ask(arm.body(None, shown.prompt))
+    if reply.error is not None:
+        if text.error is None:
+            raise StudyError(
+                f"{arm.name} answers text, but no picture: {reply.error}; serve a model that sees pictures"
+            )
+        raise StudyError(failed(arm.name, reply))
+    facts = ServerFacts(
+        arm=arm.arm,
+        model=arm.model,
+        software=software_of(arm.owner, reply)[:100],
+        text_tokens=None if text.error is not None else text.stream.prompt_tokens,
+        prompt_tokens=reply.stream.prompt_tokens,
+    )
+    alone, whole = facts.text_tokens, facts.prompt_tokens
+    least = _A_FEW if arm.arm == "dense" else 1  # pruning may leave a single token
+    if alone is not None and whole is not None and whole - alone < least:
+        raise StudyError(
+            f"{arm.name} seems to ignore pictures: it reports {whole} prompt tokens with a picture, {alone} without; "
+            "serve a model that sees pictures"
+        )
+    return facts
+
+
+def failed(name: str, reply: Reply) -> str:
+    """Return the line for a request that failed: the server, the reason and the way out.
+
+    name: of the server.
+    """
+    known = {UNREACHABLE: START, UNSTREAMED: "endpoints needs a server that streams"}
+    by_reason = (way_out for reason, way_out in known.items() if str(reply.error).startswith(reason))
+    way_out = next(by_reason, _WAYS_OUT.get(reply.status or 0, "look into its log"))
+    return f"{name}: {reply.error}; {way_out}"
+
+
+def _only(name: str, models: Collection[str]) -> str:
+    """Return the only model of a server. Raises StudyError if it lists none or several."""
+    if len(models) == 1:
+        return next(iter(models))
+    fault = f"lists {len(models)} models" if models else "does not say which model it has"
+    raise StudyError(f"{name} {fault}; name one with --model")
+
+
+def software_of(owner: str, reply: Reply) -> str:
+    """Return what a server calls itself: its engine, or else the owner of its model, and its HTTP server in brackets.
+
+    vLLM names itself as the owner, and newer ones in each answer; its header says `uvicorn`.
+    """
+    engine = reply.stream.engine if owner in reply.stream.engine else f"{owner} {reply.stream.engine}".strip()
+    return f"{engine} ({reply.software})" if engine and reply.software else engine or reply.software

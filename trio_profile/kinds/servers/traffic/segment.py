@@ -1,0 +1,332 @@
+"""One segment: requests to one server under one load, in a closed or an open loop.
+
+The segment warms up until the times of two neighbouring windows agree. Then it is measured, until enough requests have
+ended or the time is over. After that nothing more is sent, and the segment ends when the last answer has come.
+
+In a closed loop the measured part begins and ends with an answer, and holds a multiple of the requests under way. So
+the throughput is right for a server that answers requests in batches, too.
+
+    closed loop   some requests are always under way: each answer is followed by the next request
+                  a window is a number of answers: as many as are under way, and at least four
+    open loop     requests arrive at random times (a Poisson process), whether or not earlier ones have been answered
+                  a window is a stretch of time. The server must also answer as many requests as arrive. At first it is
+                  empty and answers quickly, so a few early answers say nothing about its later times.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import ceil, sqrt
+from typing import Literal
+
+import numpy as np
+
+from trio_profile.kinds.servers.requests import Request
+from trio_profile.kinds.servers.study import MOST_AT_ONCE, Load
+from trio_profile.kinds.servers.traffic.stream import Ask, Body, Reply
+from trio_profile.stats.intervals import median
+
+EACH = 4
+"""The least number of measured requests for each request under way of a closed loop."""
+MOST_FAILURES = 8
+"""A segment is broken off after max(this, 2 × concurrency) failures in a row."""
+LEAST_WINDOW = 4
+"""A window has at least this many answers."""
+MOST_WINDOWS = 6
+"""The warm-up of a closed loop ends after so many windows, stable or not."""
+STABLE = 0.1
+"""The medians of two neighbouring windows may differ by this share."""
+_WINDOWS = 8
+"""Windows of an open loop in the time that a warm-up may take."""
+_BACKLOG = 0.1
+"""In an open loop, the share of the arrivals of two windows by which the requests under way may grow."""
+_DEVIATIONS = 6
+"""A random number of arrivals is taken to exceed its mean by at most this many standard deviations."""
+_COUNTS = ("prompt_tokens", "output_tokens", "cached_tokens", "pieces")
+"""The numbers of a stream that a request keeps."""
+_LAG_EVERY = 0.05
+"""Seconds between two looks at the event loop of the client."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a segment ends.
+
+    requests: measured requests.
+    seconds: the longest time of the warm-up, and of the measured part. A closed loop then waits for answers that are
+        under way.
+    """
+
+    requests: int
+    seconds: float
+
+    def measured(self, load: Load) -> int:
+        """The number of measured requests under a load: a multiple of those under way."""
+        return ceil(max(self.requests, EACH * load.at_once) / load.at_once) * load.at_once
+
+    def most(self, load: Load) -> int:
+        """The most requests that a segment under a load sends.
+
+        An open loop draws its arrivals at random: less than one segment in a billion sends more.
+        """
+        if load.loop == "closed":
+            return MOST_WINDOWS * window_of(load) + self.measured(load) + load.at_once
+        expected = load.value * self.seconds
+        warm_up = ceil(expected + _DEVIATIONS * sqrt(expected)) + _DEVIATIONS**2
+        return warm_up + self.measured(load)
+
+
+@dataclass
+class Measured:
+    """The requests of one segment, and its measured part. Times are in milliseconds since the segment began.
+
+    requests: all of its requests, in the order in which they ended.
+    start_ms, end_ms: the measured part.
+    failure: why it was broken off, or why no measured request was answered; None if neither is so.
+    The other fields are those of `records.requests.Segment`.
+    """
+
+    requests: list[Request] = field(default_factory=list)
+    start_ms: float = 0.0
+    end_ms: float = 0.0
+    warm_ups: int = 0
+    steady: bool = False
+    stopped: Literal["requests", "seconds"] = "requests"
+    lag_ms: float = 0.0
+    cpu_share: float = 0.0
+    failure: str | None = None
+
+
+async def run_segment(
+    ask: Ask,
+    bodies: Iterator[tuple[int, Body]],
+    load: Load,
+    limits: Limits,
+    *,
+    number: int = 0,
+    seed: str = "0",
+) -> Measured:
+    """Send requests under one load, and return them with their answers.
+
+    ask: sends one request.
+    bodies: the number of the picture and the fields of each request.
+    number: of the segment.
+    seed: of the arrivals. Two segments with one seed have the same arrivals; their warm-ups may end at different ones.
+    """
+    run = _Run(ask, bodies, load, limits, number)
+    cpu, wall = time.process_time(), time.perf_counter()
+    watching = asyncio.create_task(run.watch_lag())
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            await (run.closed_loop(tasks) if load.loop == "closed" else run.open_loop(tasks, seed))
+    except ExceptionGroup as group:  # it holds what ended the segment first
+        if not isinstance(group.exceptions[0], _BrokenOff):
+            raise group.exceptions[0] from None
+    finally:
+        watching.cancel()
+        run.cancel_timers()
+    measured = run.measured
+    measured.lag_ms = round(float(np.quantile(run.lags, 0.99)), 3) if run.lags else 0.0
+    measured.cpu_share = round((time.process_time() - cpu) / max(time.perf_counter() - wall, 1e-9), 4)
+    errors = [one.error for one in measured.requests if one.measured]
+    if measured.failure is None and errors and None not in errors:
+        measured.failure = errors[-1]
+    return measured
+
+
+class _BrokenOff(Exception):
+    """The segment is broken off. It never leaves this module."""
+
+
+class _Run:
+    """A segment while it runs."""
+
+    def __init__(self, ask: Ask, bodies: Iterator[tuple[int, Body]], load: Load, limits: Limits, number: int) -> None:
+        self._ask, self._bodies, self._load, self._limits, self._number = ask, bodies, load, limits, number
+        self._closed, self._enough = load.loop == "closed", limits.measured(load)
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._over = asyncio.Event()
+        self._measuring, self._counted, self._failures = False, 0, 0
+        self._warm_up_expired, self._time_is_over = False, False
+        self._timers = [self._loop.call_later(limits.seconds, self._end_warm_up)]
+        self._arrived, self._looks = 0, [(0, 0)]
+        self.measured = Measured()
+        self.lags: list[float] = []
+
+    async def watch_lag(self) -> None:
+        """Record every 50 ms how late the event loop is."""
+        while True:
+            due = self._loop.time() + _LAG_EVERY
+            await asyncio.sleep(_LAG_EVERY)
+            self.lags.append(1000 * (self._loop.time() - due))
+
+    def cancel_timers(self) -> None:
+        """Cancel the timers that end the warm-up and the measured part."""
+        for timer in self._timers:
+            timer.cancel()
+
+    async def closed_loop(self, tasks: asyncio.TaskGroup) -> None:
+        """Keep a fixed number of requests under way."""
+
+        async def worker() -> None:
+            while not self._over.is_set():
+                await self._send(self._loop.time(), next(self._bodies))
+
+        for _ in range(self._load.at_once):
+            tasks.create_task(worker())
+
+    async def open_loop(self, tasks: asyncio.TaskGroup, seed: str) -> None:
+        """Send requests as they arrive. Beyond MOST_AT_ONCE an arrival waits, which shows as a late sending."""
+        draw = random.Random(seed)
+        window = window_seconds(self._load, self._limits.seconds)
+        places = range(1, int(self._limits.seconds / window) + 1)
+        self._timers += [self._loop.call_later(place * window, self._see_window) for place in places]
+        free = asyncio.Semaphore(MOST_AT_ONCE)
+        due = self._loop.time()
+        while not self._over.is_set():
+            due += draw.expovariate(self._load.value)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    await self._over.wait()
+                break  # the measured part ended before this arrival
+            await free.acquire()
+            request = self._send(due, next(self._bodies), self._count_arrival())
+            tasks.create_task(request).add_done_callback(lambda _: free.release())
+
+    def _count_arrival(self) -> bool:
+        """Return whether an arrival of the open loop is measured. The last one ends the measured part."""
+        self._arrived += 1
+        if not self._measuring or self._over.is_set():
+            return False
+        self._counted += 1
+        if self._counted >= self._enough:
+            self._stop("requests")
+        return True
+
+    async def _send(self, due: float, asked: tuple[int, Body], counts: bool = False) -> None:
+        """Send one request, and record its answer or its error. Raises _BrokenOff after too many failures in a row.
+
+        asked: the number of the picture and the fields of the request.
+        counts: whether a request of the open loop is measured. In a closed loop that depends on when it ends.
+        """
+        picture, body = asked
+        reply = await self._ask(body)
+        measured = self._measuring and not self._over.is_set() if self._closed else counts
+        self.measured.requests.append(self._record(picture, due, reply, measured))
+        self._failures = self._failures + 1 if reply.error is not None else 0
+        if self._failures >= max(MOST_FAILURES, 2 * self._load.at_once):
+            self.measured.failure = str(reply.error)
+            raise _BrokenOff
+        if self._closed and not self._measuring:
+            self._see_answers()
+        elif self._closed and measured:
+            self._count_end()
+
+    def _count_end(self) -> None:
+        """Count a measured request of the closed loop. The measured part ends with one of them."""
+        self._counted += 1
+        self.measured.end_ms = self._ms(self._loop.time())
+        if self._counted >= self._enough:
+            self._stop("requests")
+        elif self._time_is_over and self._counted % self._load.at_once == 0:
+            self._stop("seconds")
+
+    def _see_answers(self) -> None:
+        """Begin to measure a closed loop if the times of its last two windows agree, or if the time is over."""
+        ended, window = self.measured.requests, window_of(self._load)
+        windows, rest = divmod(len(ended), window)
+        if not rest and windows >= 2:
+            self.measured.steady = agree(ended[-2 * window : -window], ended[-window:])
+        if self._warm_up_expired or self.measured.steady or windows >= MOST_WINDOWS:
+            self._begin_measuring()
+
+    def _see_window(self) -> None:
+        """Begin to measure an open loop if its server keeps up."""
+        if not self._measuring:
+            self._looks.append((self._arrived, len(self.measured.requests)))
+            self.measured.steady = keeps_up(self._looks, self.measured.requests)
+            if self.measured.steady:
+                self._begin_measuring()
+
+    def _end_warm_up(self) -> None:
+        """End the warm-up because the time is over. A closed loop is measured from the next answer on."""
+        self._warm_up_expired = True
+        if not self._closed:
+            self._begin_measuring()
+
+    def _begin_measuring(self) -> None:
+        if not self._measuring:
+            self._measuring = True
+            self._timers.append(self._loop.call_later(self._limits.seconds, self._run_out))
+            self.measured.warm_ups = len(self.measured.requests)
+            self.measured.start_ms = self.measured.end_ms = self._ms(self._loop.time())
+
+    def _run_out(self) -> None:
+        """End the measured part because the time is over. A closed loop waits for a multiple of those under way."""
+        self._time_is_over = True
+        if not self._closed:
+            self._stop("seconds")
+
+    def _stop(self, why: Literal["requests", "seconds"]) -> None:
+        if not self._over.is_set():
+            self._over.set()
+            self.measured.stopped = why
+            if not self._closed:
+                self.measured.end_ms = self._ms(self._loop.time())
+
+    def _record(self, picture: int, due: float, reply: Reply, measured: bool) -> Request:
+        stream = reply.stream
+        return Request(
+            segment=self._number,
+            measured=measured,
+            picture=picture,
+            due_ms=self._ms(due),
+            sent_ms=self._ms(reply.sent),
+            first_ms=None if reply.first is None else self._ms(reply.first),
+            end_ms=self._ms(reply.end),
+            status=reply.status,
+            error=reply.error,
+            **{name: getattr(stream, name) for name in _COUNTS},
+        )
+
+    def _ms(self, when: float) -> float:
+        return round(max(1000 * (when - self._began), 0.0), 3)
+
+
+def window_of(load: Load) -> int:
+    """Return the number of answers in a window of a closed loop."""
+    return max(load.at_once, LEAST_WINDOW)
+
+
+def window_seconds(load: Load, seconds: float) -> float:
+    """Return the length of a window of an open loop, in which several requests arrive.
+
+    seconds: the longest time of the warm-up.
+    """
+    return max(seconds / _WINDOWS, 2 * LEAST_WINDOW / load.value)
+
+
+def agree(before: Sequence[Request], now: Sequence[Request]) -> bool:
+    """Return whether the times of two windows agree."""
+    first, second = (median([one.total_ms for one in window]) for window in (before, now))
+    return abs(second - first) <= STABLE * first
+
+
+def keeps_up(looks: Sequence[tuple[int, int]], ended: Sequence[Request]) -> bool:
+    """Return whether the server of an open loop answers what arrives, at times that agree, in the last two windows.
+
+    looks: how many requests had arrived, and how many had ended, at the ends of the windows, and at the beginning.
+    ended: the requests in the order in which they ended.
+    """
+    if len(looks) < 3:
+        return False
+    (arrived, begin), (_, middle), (arrived_now, end) = looks[-3:]
+    if min(middle - begin, end - middle) < LEAST_WINDOW:
+        return False
+    arrivals = arrived_now - arrived
+    grown = arrivals - (end - begin)
+    return grown <= max(_BACKLOG * arrivals, sqrt(arrivals)) and agree(ended[begin:middle], ended[middle:end])

@@ -1,0 +1,130 @@
+"""The streamed answer to a request, line by line: its text, its end and its numbers of tokens."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from trio_profile.reading import parse_json
+from trio_profile.text import one_line
+
+_FIELD = "data:"
+_TEXTS = ("content", "reasoning_content", "reasoning", "text")
+"""The fields in which servers send text."""
+
+
+@dataclass
+class Stream:
+    """A streamed answer (server-sent events of chat completions), as far as it has come.
+
+    first, last: when the first and the last piece of text came, in seconds; None before it.
+    pieces: the pieces of text.
+    ended: whether the answer has said its end.
+    prompt_tokens, output_tokens, cached_tokens: as the server reports them; None if it does not.
+    engine: what the server says of its engine and its version (`system_fingerprint`); empty if it does not.
+    error: what the server said was wrong, in one line; None if nothing was.
+    """
+
+    first: float | None = None
+    last: float | None = None
+    pieces: int = 0
+    ended: bool = False
+    prompt_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    engine: str = ""
+    error: str | None = None
+
+    def read(self, line: str, now: float) -> None:
+        """Read a line.
+
+        now: when it came, in seconds.
+        """
+        if not line.startswith(_FIELD):
+            return
+        data = line.removeprefix(_FIELD).strip()
+        if data == "[DONE]":
+            self.ended = True
+            return
+        try:
+            event = parse_json(data)
+        except ValueError:
+            self.error = f"an event of its stream is not JSON: {data[:80]!r}"
+            return
+        if isinstance(event, dict):
+            self._read_event(event, now)
+
+    def _read_event(self, event: dict[str, Any], now: float) -> None:
+        if event.get("error"):
+            self.error = message_of(event) or "an error without a message"
+        if isinstance(engine := event.get("system_fingerprint"), str):
+            self.engine = engine
+        self._read_usage(event.get("usage"))
+        choices = event.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(choice, dict):
+            return
+        delta = choice["delta"] if isinstance(choice.get("delta"), dict) else choice
+        if any(isinstance(delta.get(name), str) and delta[name] for name in _TEXTS):
+            self.pieces += 1
+            self.last = now
+            self.first = now if self.first is None else self.first
+        if choice.get("finish_reason") is not None:
+            self.ended = True
+            # An answer may have no text: its only token says that it ends.
+            self.first = now if self.first is None else self.first
+
+    def _read_usage(self, usage: Any) -> None:
+        if not isinstance(usage, dict):
+            return
+        self.prompt_tokens = _count(usage.get("prompt_tokens"), self.prompt_tokens)
+        self.output_tokens = _count(usage.get("completion_tokens"), self.output_tokens)
+        details = usage.get("prompt_tokens_details")
+        if isinstance(details, dict):
+            self.cached_tokens = _count(details.get("cached_tokens"), self.cached_tokens)
+
+
+Body = dict[str, Any]
+"""The fields of a request."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The answer to one request, or why it failed. Times are those of the event loop, in seconds.
+
+    sent: when the client began to send.
+    first: when the first token came; None without one.
+    end: when the answer ended or the request failed.
+    stream: the answer, as far as it came.
+    status: the HTTP status; None without an answer.
+    error: why the request failed, in one line; None if it did not.
+    software: the header `Server`.
+    """
+
+    sent: float
+    end: float
+    first: float | None = None
+    stream: Stream = field(default_factory=Stream)
+    status: int | None = None
+    error: str | None = None
+    software: str = ""
+
+
+Ask = Callable[[Body], Awaitable[Reply]]
+"""A function that sends one request and returns its answer, or why it failed."""
+
+
+def message_of(answer: Any) -> str:
+    """Return the message of an error, in one line; empty if there is none.
+
+    answer: the JSON value that a server sent. Servers use `error`, `message` or `detail`.
+    """
+    while isinstance(answer, dict):
+        answer = next((answer[name] for name in ("error", "message", "detail") if answer.get(name)), None)
+    if isinstance(answer, list):
+        return message_of({"message": answer[0].get("msg")}) if answer and isinstance(answer[0], dict) else ""
+    return one_line(answer) if isinstance(answer, str) else ""
+
+
+def _count(value: Any, known: int | None) -> int | None:
+    """Return a number of tokens. What is no such number does not replace the one that is known."""
+    return value if type(value) is int and value >= 0 else known
