@@ -4,10 +4,10 @@ from pathlib import Path
 
 import yaml
 
-from trio_profile.audit.document import AuditDocument, audit
-from trio_profile.audit.finding import Finding
-from trio_profile.audit.reader import of_source
-from trio_profile.audit.source import parse
+from trio_profile.judge.audit.document import AuditDocument, audit
+from trio_profile.judge.audit.finding import Finding
+from trio_profile.judge.audit.reader import of_source
+from trio_profile.judge.audit.source import parse
 
 MODEL = "{layers: 32, hidden: 4096, intermediate: 11008, heads: 32, vocab: 32064, visual_tokens: 576}"
 """The fields of LLaVA-1.5-7B in a claims file."""

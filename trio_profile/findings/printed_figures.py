@@ -8,11 +8,11 @@ from trio_profile import units
 from trio_profile.analysis.cells import CellSummary
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.audit.claims import Claims, Row, Table
-from trio_profile.audit.facts import Facts
-from trio_profile.audit.printed import Printed
-from trio_profile.audit.quantities import quantity
-from trio_profile.audit.reader import read
+from trio_profile.judge.audit.claims import Claims, Row, Table
+from trio_profile.judge.audit.facts import Facts
+from trio_profile.judge.audit.printed import Printed
+from trio_profile.judge.audit.quantities import quantity
+from trio_profile.judge.audit.reader import read
 from trio_profile.errors import StudyError
 from trio_profile.findings import blocks, doubts, entries
 from trio_profile.findings.blocks import Axis, Chart, Entry, Page, Report, Sentences, Series

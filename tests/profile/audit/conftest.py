@@ -2,8 +2,8 @@
 
 import pytest
 
-from trio_profile.audit.document import AuditDocument, audit
-from trio_profile.audit.reader import read
+from trio_profile.judge.audit.document import AuditDocument, audit
+from trio_profile.judge.audit.reader import read
 
 
 @pytest.fixture(scope="session")

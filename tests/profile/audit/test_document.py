@@ -7,9 +7,9 @@ import pytest
 
 from tests.profile.auditing import audited_paper
 from tests.profile.papers import PLANTS, paper, planted
-from trio_profile.audit.claims import TEMPLATE, builtin
-from trio_profile.audit.document import AuditDocument, audit
-from trio_profile.audit.reader import read
+from trio_profile.judge.audit.claims import TEMPLATE, builtin
+from trio_profile.judge.audit.document import AuditDocument, audit
+from trio_profile.judge.audit.reader import read
 
 
 def test_an_underdetermined_claim_says_what_would_decide_it(trio_audit: AuditDocument):

@@ -1,6 +1,6 @@
 from fractions import Fraction
 
-from trio_profile.audit.finding import number
+from trio_profile.judge.audit.finding import number
 
 
 def test_a_number_in_a_sentence_has_six_digits_at_most():

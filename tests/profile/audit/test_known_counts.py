@@ -1,8 +1,8 @@
 import pytest
 
-from trio_profile.audit.claims import Model
-from trio_profile.audit.facts import shape
-from trio_profile.audit.known_counts import known_counts
+from trio_profile.judge.audit.claims import Model
+from trio_profile.judge.audit.facts import shape
+from trio_profile.judge.audit.known_counts import known_counts
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trio_profile.audit import source
-from trio_profile.audit.claims import BUILTIN, TEMPLATE, Claims, builtin
-from trio_profile.audit.document import audit
-from trio_profile.audit.quantities import quantity
-from trio_profile.audit.reader import of_source, read
-from trio_profile.audit.source import MOST_BYTES, parse
+from trio_profile.judge.audit import source
+from trio_profile.judge.audit.claims import BUILTIN, TEMPLATE, Claims, builtin
+from trio_profile.judge.audit.document import audit
+from trio_profile.judge.audit.quantities import quantity
+from trio_profile.judge.audit.reader import of_source, read
+from trio_profile.judge.audit.source import MOST_BYTES, parse
 from trio_profile.cli import run
 from trio_profile.errors import ClaimsError
 

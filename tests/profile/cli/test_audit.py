@@ -8,9 +8,9 @@ import pytest
 
 from tests.places import PYTHONPATH
 from tests.profile.auditing import HOSTILE, hostile_claims
-from trio_profile.audit.claims import TEMPLATE
-from trio_profile.audit.document import AuditDocument, audit
-from trio_profile.audit.reader import read
+from trio_profile.judge.audit.claims import TEMPLATE
+from trio_profile.judge.audit.document import AuditDocument, audit
+from trio_profile.judge.audit.reader import read
 from trio_profile.cli import run
 
 

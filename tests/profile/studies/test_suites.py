@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.profile.command import complaint
-from trio_profile.audit.reader import read as read_claims
+from trio_profile.judge.audit.reader import read as read_claims
 from trio_profile.errors import StudyError
 from trio_profile.records.schema import Study
 from trio_profile.studies import suites

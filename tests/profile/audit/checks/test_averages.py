@@ -1,6 +1,6 @@
 import pytest
 
-from trio_profile.audit.document import AuditDocument
+from trio_profile.judge.audit.document import AuditDocument
 
 
 def test_one_printed_mean_does_not_follow_from_its_scores(trio_audit: AuditDocument):

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.profile.auditing import audited, found
-from trio_profile.audit.document import AuditDocument
+from trio_profile.judge.audit.document import AuditDocument
 
 
 def test_the_break_even_of_the_paper_follows_from_its_times(trio_audit: AuditDocument):

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.profile.auditing import LLAVA, MODEL, audited, audited_paper, found, of_row
-from trio_profile.audit.document import AuditDocument
+from trio_profile.judge.audit.document import AuditDocument
 
 
 def test_a_cache_size_gives_the_number_of_its_tokens(trio_audit: AuditDocument):

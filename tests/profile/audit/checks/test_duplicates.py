@@ -1,5 +1,5 @@
 from tests.profile.auditing import audited, found
-from trio_profile.audit.document import AuditDocument
+from trio_profile.judge.audit.document import AuditDocument
 
 
 def test_two_times_for_one_run_are_found(trio_audit: AuditDocument):

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.profile.auditing import audited, found, of_row
-from trio_profile.audit.checks import plausible
+from trio_profile.judge.audit.checks import plausible
 from trio_profile.errors import ClaimsError
 
 

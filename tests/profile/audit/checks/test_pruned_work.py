@@ -1,7 +1,7 @@
 import pytest
 
 from tests.profile.auditing import LLAVA, NEXT, found, of_row, paper_macs
-from trio_profile.audit.document import AuditDocument
+from trio_profile.judge.audit.document import AuditDocument
 
 
 def test_the_gamma_that_a_total_implies_is_computed(trio_audit: AuditDocument):

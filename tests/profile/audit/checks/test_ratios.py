@@ -1,7 +1,7 @@
 import pytest
 
 from tests.profile.auditing import LLAVA, NEXT, audited, found, of_row
-from trio_profile.audit.document import AuditDocument
+from trio_profile.judge.audit.document import AuditDocument
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 import pytest
 
 from tests.profile.auditing import audited, found
-from trio_profile.audit.document import AuditDocument, audit
-from trio_profile.audit.reader import read
+from trio_profile.judge.audit.document import AuditDocument, audit
+from trio_profile.judge.audit.reader import read
 
 
 def test_published_budgets_give_their_averages(trio_audit: AuditDocument):

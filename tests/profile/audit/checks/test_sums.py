@@ -1,7 +1,7 @@
 import pytest
 
 from tests.profile.auditing import audited, found
-from trio_profile.audit.document import AuditDocument
+from trio_profile.judge.audit.document import AuditDocument
 
 
 def test_parts_must_add_up_to_their_whole():

@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Literal
 
 from trio_profile import units
-from trio_profile.audit.claims import Row, Table
-from trio_profile.audit.printed import Interval, Printed
+from trio_profile.judge.audit.claims import Row, Table
+from trio_profile.judge.audit.printed import Interval, Printed
 from trio_profile.records.schema import Record
 
 Verdict = Literal["supported", "overstated", "understated", "not_comparable", "underdetermined"]

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from trio_profile.audit.claims import BYTES_BY_DTYPE, Count, Digits, Share, Text, positive, share
-from trio_profile.audit.printed import Printed
-from trio_profile.audit.quantities import quantity
+from trio_profile.judge.audit.claims import BYTES_BY_DTYPE, Count, Digits, Share, Text, positive, share
+from trio_profile.judge.audit.printed import Printed
+from trio_profile.judge.audit.quantities import quantity
 from trio_profile.cost.conventions import find
 from trio_profile.records.schema import Record
 

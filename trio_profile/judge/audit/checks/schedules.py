@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, combinations, pairwise
 
-from trio_profile.audit.claims import Budgets, Model, Row
-from trio_profile.audit.facts import Facts
-from trio_profile.audit.finding import Finding, Subject, judge, number, place, share
-from trio_profile.audit.printed import Interval, Printed
+from trio_profile.judge.audit.claims import Budgets, Model, Row
+from trio_profile.judge.audit.facts import Facts
+from trio_profile.judge.audit.finding import Finding, Subject, judge, number, place, share
+from trio_profile.judge.audit.printed import Interval, Printed
 
 Cost = Callable[[Fraction], Fraction]
 """A function from a layer's tokens to its work."""

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from trio_profile.audit.claims import Claims, Row
-from trio_profile.audit.facts import Facts
-from trio_profile.audit.finding import Finding, Measured, place
-from trio_profile.audit.quantities import quantity
+from trio_profile.judge.audit.claims import Claims, Row
+from trio_profile.judge.audit.facts import Facts
+from trio_profile.judge.audit.finding import Finding, Measured, place
+from trio_profile.judge.audit.quantities import quantity
 
 if TYPE_CHECKING:  # statistics take as long to import as a whole audit takes
     from trio_profile.analysis.sweep import CellSummary, SweepDocument

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from trio_profile.audit.claims import Model, Row, Table
-from trio_profile.audit.facts import Facts
-from trio_profile.audit.finding import Finding, Subject, Verdict, judge, number, place, share
-from trio_profile.audit.printed import Interval, Printed
-from trio_profile.audit.quantities import quantity
+from trio_profile.judge.audit.claims import Model, Row, Table
+from trio_profile.judge.audit.facts import Facts
+from trio_profile.judge.audit.finding import Finding, Subject, Verdict, judge, number, place, share
+from trio_profile.judge.audit.printed import Interval, Printed
+from trio_profile.judge.audit.quantities import quantity
 
 _NOMINAL = "nominal-visual-tokens"
 """The retention is a share of the nominal number of tokens, and not of those that entered."""

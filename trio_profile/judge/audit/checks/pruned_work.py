@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from trio_profile.audit.checks import dense_work, schedules
-from trio_profile.audit.checks.schedules import Bounds, Cost, Schedule
-from trio_profile.audit.claims import Model, Row, Table
-from trio_profile.audit.facts import Facts, layer_work, work
-from trio_profile.audit.finding import Finding, Subject, Verdict, judge, listed, number, place, share
-from trio_profile.audit.printed import Interval, Printed
-from trio_profile.audit.quantities import Quantity
+from trio_profile.judge.audit.checks import dense_work, schedules
+from trio_profile.judge.audit.checks.schedules import Bounds, Cost, Schedule
+from trio_profile.judge.audit.claims import Model, Row, Table
+from trio_profile.judge.audit.facts import Facts, layer_work, work
+from trio_profile.judge.audit.finding import Finding, Subject, Verdict, judge, listed, number, place, share
+from trio_profile.judge.audit.printed import Interval, Printed
+from trio_profile.judge.audit.quantities import Quantity
 from trio_profile.cost.conventions import Convention
 
 

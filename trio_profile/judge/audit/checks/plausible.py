@@ -10,10 +10,10 @@ from dataclasses import replace
 from difflib import get_close_matches
 from fractions import Fraction
 
-from trio_profile.audit.claims import Row, Table
-from trio_profile.audit.facts import Facts, least_layer_work
-from trio_profile.audit.finding import Finding, Subject, number, place
-from trio_profile.audit.printed import Interval
+from trio_profile.judge.audit.claims import Row, Table
+from trio_profile.judge.audit.facts import Facts, least_layer_work
+from trio_profile.judge.audit.finding import Finding, Subject, number, place
+from trio_profile.judge.audit.printed import Interval
 from trio_profile.errors import ClaimsError
 
 PEAK_TFLOPS: dict[str, int] = {

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from trio_profile.audit.claims import BYTES_BY_DTYPE, Claims, Model, Row, Table
-from trio_profile.audit.printed import Interval, Printed
-from trio_profile.audit.quantities import Quantity, quantity
+from trio_profile.judge.audit.claims import BYTES_BY_DTYPE, Claims, Model, Row, Table
+from trio_profile.judge.audit.printed import Interval, Printed
+from trio_profile.judge.audit.quantities import Quantity, quantity
 from trio_profile.cost.conventions import Convention, Prefill
 from trio_profile.cost.formula import layer_macs
 from trio_profile.records.schema import Shape

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from trio_profile.audit.claims import Row, Table
-from trio_profile.audit.facts import Facts, work
-from trio_profile.audit.finding import Finding, Subject, Verdict, as_printed, judge, listed, number, place
-from trio_profile.audit.printed import Interval, Printed
-from trio_profile.audit.quantities import Quantity, quantity
+from trio_profile.judge.audit.claims import Row, Table
+from trio_profile.judge.audit.facts import Facts, work
+from trio_profile.judge.audit.finding import Finding, Subject, Verdict, as_printed, judge, listed, number, place
+from trio_profile.judge.audit.printed import Interval, Printed
+from trio_profile.judge.audit.quantities import Quantity, quantity
 from trio_profile.cost.conventions import find
 
 

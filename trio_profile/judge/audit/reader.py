@@ -12,12 +12,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from trio_profile.audit import source as yaml
-from trio_profile.audit.claims import BUILTIN, Budgets, Claims, Method, Model, Published, Row, Table, builtin, share
-from trio_profile.audit.claims_file import ClaimsFile, RowFields, TableFields, figure, is_quantity, of_percent
-from trio_profile.audit.printed import Printed
-from trio_profile.audit.quantities import PLAIN, quantity
-from trio_profile.audit.source import Place, Source
+from trio_profile.judge.audit import source as yaml
+from trio_profile.judge.audit.claims import BUILTIN, Budgets, Claims, Method, Model, Published, Row, Table, builtin, share
+from trio_profile.judge.audit.claims_file import ClaimsFile, RowFields, TableFields, figure, is_quantity, of_percent
+from trio_profile.judge.audit.printed import Printed
+from trio_profile.judge.audit.quantities import PLAIN, quantity
+from trio_profile.judge.audit.source import Place, Source
 from trio_profile.errors import ClaimsError
 
 _SCHEDULE = ("layers", "keep", "keep_ratio", "encoder_keep", "encoder_ratio")

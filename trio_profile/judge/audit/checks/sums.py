@@ -5,11 +5,11 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
-from trio_profile.audit.claims import Row, Table
-from trio_profile.audit.facts import Facts
-from trio_profile.audit.finding import Finding, Subject, Verdict, listed, number, place
-from trio_profile.audit.printed import Interval, Printed
-from trio_profile.audit.quantities import Quantity
+from trio_profile.judge.audit.claims import Row, Table
+from trio_profile.judge.audit.facts import Facts
+from trio_profile.judge.audit.finding import Finding, Subject, Verdict, listed, number, place
+from trio_profile.judge.audit.printed import Interval, Printed
+from trio_profile.judge.audit.quantities import Quantity
 
 _NOISE = Fraction(11, 10)
 """Two runs of the same decoding may differ by this share, because of clocks and batches."""

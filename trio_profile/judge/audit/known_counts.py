@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from trio_profile.audit.claims import Claims, Model, builtin
-from trio_profile.audit.facts import Facts
-from trio_profile.audit.reader import read
+from trio_profile.judge.audit.claims import Claims, Model, builtin
+from trio_profile.judge.audit.facts import Facts
+from trio_profile.judge.audit.reader import read
 from trio_profile.records.schema import Shape
 from trio_profile.text import listed
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from trio_profile.audit.printed import Printed
+from trio_profile.judge.audit.printed import Printed
 from trio_profile.records.schema import Record
 
 Count = Annotated[int, Field(ge=1, le=10**7)]
@@ -262,7 +262,7 @@ class Claims(Record):
         return self.method.pruning_layers[max(names, key=len)] if names else ()
 
 
-BUILTIN = Path(__file__).parent.parent / "data" / "claims"
+BUILTIN = Path(__file__).parents[2] / "data" / "claims"
 """The directory of the built-in claims."""
 TEMPLATE = BUILTIN.parent / "template.yaml"
 """The file that `trio-profile audit --new` writes."""

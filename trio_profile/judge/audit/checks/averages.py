@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from trio_profile.audit.facts import Facts
-from trio_profile.audit.finding import Finding, Subject, as_printed, judge, number, place
-from trio_profile.audit.printed import Interval, Printed
+from trio_profile.judge.audit.facts import Facts
+from trio_profile.judge.audit.finding import Finding, Subject, as_printed, judge, number, place
+from trio_profile.judge.audit.printed import Interval, Printed
 
 _MEAN = "mean of the shares of the dense scores"
 

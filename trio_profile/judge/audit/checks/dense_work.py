@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 
-from trio_profile.audit.claims import Model, Row, Table
-from trio_profile.audit.facts import Facts, shape
-from trio_profile.audit.finding import Finding, Subject, Verdict, number, place
-from trio_profile.audit.printed import Printed
-from trio_profile.audit.quantities import Quantity
+from trio_profile.judge.audit.claims import Model, Row, Table
+from trio_profile.judge.audit.facts import Facts, shape
+from trio_profile.judge.audit.finding import Finding, Subject, Verdict, number, place
+from trio_profile.judge.audit.printed import Printed
+from trio_profile.judge.audit.quantities import Quantity
 from trio_profile.cost.conventions import Convention, Match, Prefill, explain, find, match
 
 Place = tuple[Table, Row]

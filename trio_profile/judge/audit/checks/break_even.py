@@ -5,10 +5,10 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
 
-from trio_profile.audit.claims import Row, Table
-from trio_profile.audit.facts import Facts
-from trio_profile.audit.finding import Finding, Subject, Verdict, number, place, share
-from trio_profile.audit.printed import Interval, Printed
+from trio_profile.judge.audit.claims import Row, Table
+from trio_profile.judge.audit.facts import Facts
+from trio_profile.judge.audit.finding import Finding, Subject, Verdict, number, place, share
+from trio_profile.judge.audit.printed import Interval, Printed
 
 Point = tuple[Printed, Printed, Row]
 """A retention, the figure printed for it, and its place."""

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from trio_profile.audit import measured
-from trio_profile.audit.checks import (
+from trio_profile.judge.audit import measured
+from trio_profile.judge.audit.checks import (
     averages,
     break_even,
     cache,
@@ -20,9 +20,9 @@ from trio_profile.audit.checks import (
     schedules,
     sums,
 )
-from trio_profile.audit.claims import Claims, Row
-from trio_profile.audit.facts import Facts
-from trio_profile.audit.finding import Finding, Verdict, merged, place
+from trio_profile.judge.audit.claims import Claims, Row
+from trio_profile.judge.audit.facts import Facts
+from trio_profile.judge.audit.finding import Finding, Verdict, merged, place
 from trio_profile.records.documents import Document
 from trio_profile.records.schema import Environment, Study
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from trio_profile.audit.claims import Row, Table
-from trio_profile.audit.facts import Facts
-from trio_profile.audit.finding import Finding, Subject, Verdict, listed, place
-from trio_profile.audit.printed import Printed
-from trio_profile.audit.quantities import quantity
+from trio_profile.judge.audit.claims import Row, Table
+from trio_profile.judge.audit.facts import Facts
+from trio_profile.judge.audit.finding import Finding, Subject, Verdict, listed, place
+from trio_profile.judge.audit.printed import Printed
+from trio_profile.judge.audit.quantities import quantity
 
 Place = tuple[Table, Row]
 
