@@ -4,7 +4,7 @@ A printed figure may count one of them.
 """
 
 from trio_core.errors import TrioError
-from trio_profile.judge.audit.known_counts import known_counts
+from trio_profile.judge.audit.facts import known_counts
 from trio_profile.cost.conventions import Prefill
 from trio_profile.cost.token_counts import OtherCount, with_visual_tokens
 from trio_profile.inputs.picture import lay_out

@@ -1,6 +1,6 @@
-"""What a paper claims, as records: its models, its method, and its tables of printed figures.
+"""The one form of a claims file: a paper's models, its method, and its tables of printed figures.
 
-Every figure is kept as its printed text. docs/how-to/claims.md describes the file, and `reader` reads it.
+Every figure is kept as its printed text. docs/how-to/claims.md describes the form, and `reader` reads it.
 """
 
 from collections.abc import Iterator
@@ -11,18 +11,18 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
+from trio_profile.cost.conventions import find
 from trio_profile.judge.audit.printed import Printed
 from trio_profile.records.schema import Record
 
-Count = Annotated[int, Field(ge=1, le=10**7)]
-Layer = Annotated[int, Field(ge=0, le=1000)]
-Text = Annotated[str, Field(min_length=1)]
 BYTES_BY_DTYPE = {"float32": 4, "float16": 2, "bfloat16": 2, "float8": 1, "int8": 1}
 """Bytes of one number in a cache."""
+DENSE = "dense"
+"""The method of a row without pruning."""
 
 
-def positive(text: Any) -> str:
-    """The text of a number above 0, checked. Raises ValueError for anything else."""
+def _positive(text: Any) -> str:
+    """The text of a number above 0. Raises ValueError for anything else."""
     if not isinstance(text, str):
         raise ValueError("needs a number")
     if Printed.of(text).value <= 0:
@@ -30,10 +30,9 @@ def positive(text: Any) -> str:
     return text
 
 
-def share(text: Any) -> str:
-    """The text of a share above 0 and up to 1, checked. Raises ValueError for anything else."""
-    if Printed.of(positive(text)).value > 1:
-        raise ValueError(f"{text} is more than 1; a share lies in (0, 1], a percentage in (0, 100]")
+def _share(text: str) -> str:
+    if Printed.of(text).value > 1:
+        raise ValueError(f"{text} is more than 1; a share lies in (0, 1]")
     return text
 
 
@@ -43,15 +42,58 @@ def _ascending(layers: tuple[int, ...]) -> tuple[int, ...]:
     return layers
 
 
-Digits = Annotated[str, BeforeValidator(positive)]
+def _lower_first(ends: tuple[str, str]) -> tuple[str, str]:
+    if Printed.of(ends[0]).value > Printed.of(ends[1]).value:
+        raise ValueError("takes two retentions, the lower one first")
+    return ends
+
+
+def _known_dtype(name: str) -> str:
+    if name not in BYTES_BY_DTYPE:
+        raise ValueError(f"{name!r} is none of {', '.join(BYTES_BY_DTYPE)}")
+    return name
+
+
+def _known_convention(code: str) -> str:
+    find(code)
+    return code
+
+
+def labelled(parts: Any) -> Any:
+    """The parts of a mapping, each with its name as `label`. An empty part counts as absent."""
+    if not isinstance(parts, dict):
+        return parts
+    if any(isinstance(fields, dict) and "label" in fields for fields in parts.values()):
+        raise ValueError("the name before the colon is the label; leave out label")
+    named = {name: {**fields, "label": name} if isinstance(fields, dict) else fields for name, fields in parts.items()}
+    return {name: fields for name, fields in named.items() if fields is not None}
+
+
+Count = Annotated[int, Field(ge=1, le=10**7)]
+Tokens = Annotated[int, Field(ge=0, le=10**7)]
+Text = Annotated[str, Field(min_length=1)]
+Name = Annotated[Text, AfterValidator(str.casefold)]
+"""The name of a method. Capitals do not count."""
+Digits = Annotated[str, BeforeValidator(_positive)]
 """A printed number above 0, as its text."""
-Share = Annotated[str, BeforeValidator(share)]
+Share = Annotated[Digits, AfterValidator(_share)]
 """A printed share above 0 and up to 1, as its text."""
-Layers = Annotated[tuple[Layer, ...], AfterValidator(_ascending)]
+Layers = Annotated[tuple[Annotated[int, Field(ge=0, le=1000)], ...], AfterValidator(_ascending)]
 """Layers after which tokens are removed, 1-based, ascending."""
 
 
-class Model(Record):
+class Part(Record):
+    """A part of a claims file. An empty value counts as absent."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_empty(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict):
+            return fields
+        return {key: value for key, value in fields.items() if value is not None}
+
+
+class Model(Part):
     """The sizes of a decoder.
 
     layers: number of layers.
@@ -71,7 +113,7 @@ class Model(Record):
     heads: Count
     kv_heads: Count | None = None
     head_dim: Annotated[Count | None, Field(validate_default=True)] = None
-    vocab: Annotated[int, Field(ge=0, le=10**7)] = 0
+    vocab: Tokens = 0
     visual_tokens: Count
     ffn_matrices: Annotated[int, Field(ge=2, le=3)] = 3
 
@@ -102,25 +144,20 @@ class Model(Record):
         return (self.kv_heads or self.heads) * (self.head_dim or self.hidden // self.heads)
 
 
-class Budgets(Record):
+class Budgets(Part):
     """A schedule.
 
     layers: layers after which tokens are removed, 1-based.
     keep: how many visual tokens stay after each of them.
     keep_ratio: the share of the tokens before it that stays after each of them, in place of `keep`.
     encoder_keep, encoder_ratio: how many visual tokens enter the decoder, or which share.
-    attention, warmup, repeats, samples: facts about a published script, which no check uses.
     """
 
     layers: Layers = ()
-    keep: tuple[Annotated[int, Field(ge=0, le=10**7)], ...] = ()
+    keep: tuple[Tokens, ...] = ()
     keep_ratio: tuple[Share, ...] = ()
     encoder_keep: Count | None = None
     encoder_ratio: Share | None = None
-    attention: str | None = None
-    warmup: Annotated[int, Field(ge=0)] | None = None
-    repeats: Count | None = None
-    samples: Count | None = None
 
     @model_validator(mode="after")
     def _one_budget_a_layer(self) -> Self:
@@ -141,125 +178,119 @@ class Budgets(Record):
         return tokens
 
 
-class Published(Record):
-    """A schedule that the authors publish.
+class Setting(Part):
+    """What a printed figure is of.
 
     label: its name in the file.
-    model: the model that the label begins with, if any.
-    variant: the rest of the label.
-    tokens, retention: the average that the label states.
+    retention: share of the visual tokens that is kept, averaged over layers.
+    tokens: the printed average number of visual tokens.
     """
 
     label: str
-    model: str | None
-    variant: str
+    model: Text
+    retention: Share | None = None
     tokens: Digits | None = None
-    retention: Digits | None = None
-    budgets: Budgets
 
 
-class Method(Record):
+class Published(Setting, Budgets):
+    """A schedule that the authors publish. variant: how it differs from the paper's method, if it does."""
+
+    variant: str = ""
+
+
+class Method(Part):
     """The paper's own method.
 
-    name: its name in the rows; by default the first word of the title.
-    pruning_layers: by the beginning of a model's name.
+    name: its name in the rows.
+    pruning_layers: by model.
     gamma: γ of F_ov, if it is printed.
     gamma_at_least: a lower bound of γ, if only a bound is printed.
-    published_budgets: in the file also `public_repo_budgets`.
-    k_pos, nms_threshold, with_encoder: further facts, which no check uses.
     """
 
-    name: Text | None = None
+    name: Name
     pruning_layers: dict[str, Layers] = Field(default_factory=dict)
     gamma: Digits | None = None
     gamma_at_least: Digits | None = None
-    published_budgets: tuple[Published, ...] = ()
-    k_pos: Count | None = None
-    nms_threshold: Digits | None = None
-    with_encoder: str | None = None
+    published_budgets: Annotated[dict[str, Published], BeforeValidator(labelled)] = Field(default_factory=dict)
 
 
-class Row(Record):
+class Row(Setting):
     """One row of a table.
 
-    label: its name in the file.
-    line: its line in the file.
-    method: None for the dense model.
-    retention: share of the visual tokens that is kept, averaged over layers.
-    tokens: the printed average number of visual tokens.
+    method: `dense` is the model without pruning.
     text_tokens: of the prompt.
     overhead: whether the selection costs work.
+    schedule: the row's own, if printed.
     figures: printed figures by quantity.
     break_even: the two retentions between which the break-even is said to lie.
     scores: by benchmark.
-    schedule: the row's own, if printed.
     """
 
-    label: str
-    line: int
-    model: str | None = None
-    method: str | None = None
-    retention: Digits | None = None
-    tokens: Digits | None = None
-    text_tokens: int | None = None
+    method: Name
+    text_tokens: Tokens | None = None
     overhead: bool = True
-    figures: dict[str, Digits] = Field(default_factory=dict)
-    break_even: tuple[Digits, Digits] | None = None
-    scores: tuple[Digits, ...] = ()
     schedule: Budgets | None = None
+    figures: dict[str, Digits] = Field(default_factory=dict)
+    break_even: Annotated[tuple[Share, Share], AfterValidator(_lower_first)] | None = None
+    scores: tuple[Digits, ...] = ()
+
+    @property
+    def dense(self) -> bool:
+        """Whether the row is of the model without pruning."""
+        return self.method == DENSE
 
     def printed(self, quantity: str) -> Printed | None:
         """The row's figure of a quantity; None if it prints none."""
         return Printed.of(self.figures[quantity]) if quantity in self.figures else None
 
 
-class Table(Record):
+class Table(Part):
     """One table or passage.
 
+    label: its name in the file.
     where: its place in the paper.
     samples: the number of inputs that a time is summed over.
     dtype: of the cache.
     convention: how the paper says that it counts work, as a code of `trio-profile flops`.
     """
 
-    name: str
+    label: str
     where: str | None = None
     dataset: str | None = None
     device: str | None = None
     samples: Count | None = None
-    dtype: str = "float16"
-    convention: str | None = None
+    dtype: Annotated[str, AfterValidator(_known_dtype)] = "float16"
+    convention: Annotated[str, AfterValidator(_known_convention)] | None = None
     benchmarks: tuple[Text, ...] = ()
-    rows: tuple[Row, ...] = ()
+    rows: Annotated[dict[str, Row], BeforeValidator(labelled), Field(min_length=1)]
 
-    def dense(self, model: str | None) -> Row | None:
+    def dense(self, model: str) -> Row | None:
         """The dense row of a model; None if the table has none."""
-        return next((row for row in self.rows if row.method is None and row.model == model), None)
+        return next((row for row in self.rows.values() if row.dense and row.model == model), None)
 
 
-class Claims(Record):
-    """A paper's claims.
+class Claims(Part):
+    """A paper's claims. label: the name of the file."""
 
-    name: of the file.
-    own: the name of the paper's own method in the rows.
-    """
-
-    name: str
-    paper: str
-    source: str | None = None
-    models: dict[str, Model]
+    label: str
+    paper: Text
+    source: Text | None = None
+    models: Annotated[dict[str, Model], Field(min_length=1)]
     method: Method
-    own: str
-    tables: tuple[Table, ...]
+    tables: Annotated[dict[str, Table], BeforeValidator(labelled), Field(min_length=1)]
+
+    @property
+    def own(self) -> str:
+        """The name of the paper's own method in the rows."""
+        return self.method.name
 
     def rows(self) -> Iterator[tuple[Table, Row]]:
         """All rows, each with its table."""
-        return ((table, row) for table in self.tables for row in table.rows)
+        return ((table, row) for table in self.tables.values() for row in table.rows.values())
 
-    def layers_of(self, model: str) -> tuple[int, ...]:
-        """The method's pruning layers on a model; () if none are printed."""
-        names = [start for start in self.method.pruning_layers if model.startswith(start)]
-        return self.method.pruning_layers[max(names, key=len)] if names else ()
+    def layers_of(self, row: Row) -> tuple[int, ...]:
+        """The layers after which the paper's own method prunes a row; () for other methods, or if none are printed."""
+        return self.method.pruning_layers.get(row.model, ()) if row.method == self.own else ()
 
 
 BUILTIN = Path(__file__).parents[2] / "data" / "claims"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from trio_profile.judge.audit import measured
 from trio_profile.judge.audit.checks import (
-    averages,
     break_even,
     cache,
     dense_work,
@@ -22,7 +21,7 @@ from trio_profile.judge.audit.checks import (
 )
 from trio_profile.judge.audit.claims import Claims, Row
 from trio_profile.judge.audit.facts import Facts
-from trio_profile.judge.audit.finding import Finding, Verdict, merged, place
+from trio_profile.judge.audit.finding import Finding, Verdict, merged
 from trio_profile.records.documents import Document
 from trio_profile.records.schema import Environment, Study
 
@@ -38,7 +37,7 @@ CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     cache.check,
     schedules.check,
     sums.check,
-    averages.check,
+    sums.averages,
     break_even.check,
 )
 """The checks in the order of the document. Each is a function from the facts to its findings."""
@@ -47,7 +46,7 @@ VERDICTS: tuple[Verdict, ...] = ("overstated", "understated", "not_comparable", 
 
 
 class AuditDocument(Document):
-    """What `trio-profile audit --json` prints.
+    """The document of `trio-profile audit --json`.
 
     sessions: when and by what the audit was done; the sessions of our own measurements follow.
     environment, study: of our own measurements, if they are compared with the claims.
@@ -85,16 +84,15 @@ def audit(claims: Claims, device: str | None = None) -> AuditDocument:
     Raises ClaimsError if the peak of the device is unknown.
     """
     facts = Facts.of(claims)
-    found = [finding for check in CHECKS for finding in check(facts)]
-    findings = tuple(merged([*found, *plausible.check(facts, device)]))
+    findings = tuple(merged([*(one for check in CHECKS for one in check(facts)), *plausible.check(facts, device)]))
     return AuditDocument(
-        name=claims.name,
+        name=claims.label,
         paper=claims.paper,
         source=claims.source,
-        sources={table.name: table.where for table in claims.tables if table.where},
+        sources={name: table.where for name, table in claims.tables.items() if table.where},
         figures=sum(_figures(row) for _, row in claims.rows()),
         claims=findings,
-        alone=tuple(_alone(claims, findings)),
+        alone=tuple(_alone(facts, findings)),
         tally=tally(findings),
     )
 
@@ -119,11 +117,10 @@ def _figures(row: Row) -> int:
     return len(row.figures) + len(row.scores) + bool(row.break_even) + sum(one is not None for one in averages)
 
 
-def _alone(claims: Claims, findings: tuple[Finding, ...]) -> Iterator[str]:
+def _alone(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[str]:
     """Rows without a finding. A dense row counts as tested if another row of its table is."""
     named = {where for finding in findings for where in finding.where.split("; ")}
-    for table in claims.tables:
-        tested = [row for row in table.rows if place(table, row) in named]
-        for row in table.rows:
-            if row not in tested and not (row.method is None and tested):
-                yield place(table, row)
+    tested = {line.table.label for line in facts.lines if line.place in named}
+    for line in facts.lines:
+        if line.place not in named and not (line.row.dense and line.table.label in tested):
+            yield line.place

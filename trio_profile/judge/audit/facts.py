@@ -1,4 +1,4 @@
-"""What the checks share: rows of one setting, the meaning of cache bytes, and the number of tokens that really entered.
+"""The facts that the checks share: rows of one setting, the meaning of cache bytes, and the tokens that really entered.
 
 A cache has Σ over layers of tokens · 2 · kv_width · bytes of a number. So its size gives the average number of tokens
 in a layer, text included. Papers write MB for 10⁶ or for 2²⁰ bytes. The reading with which more rows agree is used.
@@ -9,91 +9,97 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from trio_profile.judge.audit.claims import BYTES_BY_DTYPE, Claims, Model, Row, Table
-from trio_profile.judge.audit.printed import Interval, Printed
-from trio_profile.judge.audit.quantities import Quantity, quantity
 from trio_profile.cost.conventions import Convention, Prefill
 from trio_profile.cost.formula import layer_macs
+from trio_profile.judge.audit.claims import BYTES_BY_DTYPE, Claims, Model, Row, Setting, Table, builtin
+from trio_profile.judge.audit.finding import Subject
+from trio_profile.judge.audit.printed import Interval, Printed
+from trio_profile.judge.audit.quantities import Quantity, quantity
+from trio_profile.judge.audit.reader import read
 from trio_profile.records.schema import Shape
+from trio_profile.text import listed
 
-READINGS = {"MiB": Fraction(2**20, 10**6), "MB": Fraction(1)}
-"""The possible sizes of a printed MB, in 10⁶ bytes."""
 _BINARY = {"kb": 1, "mb": 2, "gb": 3}
+"""Powers of 1024 by the ending of a quantity whose unit may be binary."""
 
 
 @dataclass(frozen=True)
-class Facts:
-    """Claims with one reading of their caches.
+class Figure:
+    """A printed amount."""
 
-    reading: `MiB` or `MB`.
-    """
+    quantity: Quantity
+    printed: Printed
 
-    claims: Claims
-    reading: str
-    conventions: dict[tuple[str, str, str], list[Convention]] = field(default_factory=dict, compare=False)
-    """A cache of `dense_work.conventions`."""
+    @property
+    def text(self) -> str:
+        """The figure with its unit, for sentences."""
+        return f"{self.printed.text} {self.quantity.unit}"
 
-    @classmethod
-    def of(cls, claims: Claims) -> "Facts":
-        """The facts with the reading under which more rows agree with their own retention or text."""
-        return max((cls(claims, reading) for reading in READINGS), key=lambda facts: facts._agreeing())
+    @property
+    def amount(self) -> Interval:
+        """The figure in FLOPs, MACs, seconds, bytes or joules."""
+        return self.printed.allowed.times(self.quantity.scale)
 
-    # --- figures ------------------------------------------------------------------------------------------------
 
-    def amount(self, row: Row | None, base: str) -> tuple[Quantity, Printed] | None:
-        """A row's printed amount of a base in any unit; None if it prints none."""
-        for name in row.figures if row is not None else ():
-            found = quantity(name)
-            if found.base == base and found.form == "amount" and row is not None:
-                return found, Printed.of(row.figures[name])
+@dataclass(frozen=True)
+class Cache:
+    """A printed cache. tokens: the average number in a layer, text included."""
+
+    figure: Figure
+    tokens: Interval
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A row with its table and its paper."""
+
+    facts: "Facts"
+    table: Table
+    row: Row
+
+    @property
+    def place(self) -> str:
+        """The name of the row in findings."""
+        return f"{self.table.label}, {self.row.label}"
+
+    @property
+    def model(self) -> Model:
+        """The sizes of the row's model."""
+        return self.facts.claims.models[self.row.model]
+
+    @cached_property
+    def dense(self) -> "Line | None":
+        """The dense row of the same table and model; None if there is none. Of a dense row it is the row itself."""
+        if self.row.dense:
+            return self
+        row = self.table.dense(self.row.model)
+        return None if row is None else Line(self.facts, self.table, row)
+
+    def figure(self, base: str) -> Figure | None:
+        """The row's printed amount of a base in any unit; None if it prints none."""
+        for name, text in self.row.figures.items():
+            if (meant := quantity(name)).base == base and meant.form == "amount":
+                return Figure(meant, Printed.of(text))
         return None
 
-    def model(self, row: Row) -> Model | None:
-        """The sizes of a row's model; None if it names none."""
-        return self.claims.models[row.model] if row.model else None
+    def subject(self, check: str, figure: Figure, **fields: str | None) -> Subject:
+        """The subject of a finding about a figure of the row. fields: replace the quantity, the print or the unit."""
+        meant = figure.quantity
+        about = {"quantity": meant.name, "printed": figure.printed.text, "unit": meant.unit} | fields
+        return Subject(check, self.place, **about)  # pyright: ignore[reportArgumentType]
 
-    def pairs(self) -> Iterator[tuple[Table, Row, Row]]:
-        """Each pruned row with the dense row of its table and model."""
-        for table, row in self.claims.rows():
-            if row.method is not None and (dense := table.dense(row.model)) is not None:
-                yield table, dense, row
-
-    # --- settings -----------------------------------------------------------------------------------------------
-
-    def same_setting(self, first: tuple[Table, Row], second: tuple[Table, Row]) -> bool:
-        """Whether two rows have the same model, method, retention and, if both name one, dataset."""
-        (table, a), (other, b) = first, second
-        if (a.model, a.method) != (b.model, b.method):
-            return False
-        if table.dataset and other.dataset and table.dataset.casefold() != other.dataset.casefold():
-            return False
-        return a.method is None or self.same_share(a, b)
-
-    def same_share(self, a: Row, b: Row) -> bool:
-        """Whether two rows of one model state the same retention or the same number of tokens."""
-        if a.tokens and b.tokens:
-            return Printed.of(a.tokens).names(Printed.of(b.tokens))
-        if a.retention and b.retention:
-            return Printed.of(a.retention).names(Printed.of(b.retention))
-        share, count = (a.retention, b.tokens) if a.retention else (b.retention, a.tokens)
-        model = self.model(a)
-        if share and count and model:
-            return Printed.of(share).how(Printed.of(count).value / model.visual_tokens) != "no"
-        return not (a.tokens or b.tokens or a.retention or b.retention)
-
-    def retention(self, row: Row) -> Printed | None:
-        """The share that a row states, with the most digits in which any row of the model prints it."""
-        model = self.model(row)
-        if row.retention is None:
+    @cached_property
+    def retention(self) -> Printed | None:
+        """The share that the row states, with the most digits in which any row of the model prints it."""
+        if self.row.retention is None:
             return None
-        stated = Printed.of(row.retention)
-        alike = [other for _, other in self.claims.rows() if other.model == row.model]
-        finer = [Printed.of(text) for text in {other.retention for other in alike if other.retention}]
-        if model is not None:
-            for count in {other.tokens for other in alike if other.tokens and other.method}:
-                share = Printed.of(count).value / model.visual_tokens
-                if stated.how(share) != "no":
-                    finer.append(Printed(row.retention, share, Fraction(1, model.visual_tokens)))
+        stated = Printed.of(self.row.retention)
+        alike = [row for _, row in self.facts.claims.rows() if row.model == self.row.model]
+        finer = [Printed.of(row.retention) for row in alike if row.retention]
+        for count in {row.tokens for row in alike if row.tokens and not row.dense}:
+            share = Printed.of(count).value / self.model.visual_tokens
+            if stated.how(share) != "no":
+                finer.append(Printed(self.row.retention, share, Fraction(1, self.model.visual_tokens)))
         agreeing = {f.value: f for f in finer if f.last <= stated.last and stated.names(f)}
         finest = min(agreeing.values(), key=lambda f: (f.last, f.value), default=stated)
         # If several finer prints contradict each other, the row's own is used.
@@ -101,101 +107,150 @@ class Facts:
 
     # --- caches -------------------------------------------------------------------------------------------------
 
-    def token_bytes(self, table: Table, model: Model) -> int:
+    @property
+    def token_bytes(self) -> int:
         """Bytes of one token in the caches of all layers."""
-        return model.layers * 2 * model.kv_width * BYTES_BY_DTYPE[table.dtype]
+        return self.model.layers * 2 * self.model.kv_width * BYTES_BY_DTYPE[self.table.dtype]
 
-    def cache_bytes(self, row: Row) -> tuple[Printed, Interval, Fraction] | None:
-        """A row's cache as printed, the interval of its bytes, and the bytes by its digits. None if it prints none."""
-        found = self.amount(row, "kv")
-        if found is None:
+    @cached_property
+    def cache(self) -> Cache | None:
+        """The row's cache; None if it prints none."""
+        return self.cache_as(self.facts.reading)
+
+    def cache_as(self, reading: str) -> Cache | None:
+        """The row's cache by a reading of MB."""
+        figure = self.figure("kv")
+        if figure is None:
             return None
-        meant, printed = found
-        scale = meant.scale
-        ending = meant.name.rpartition("_")[2]
-        if ending in _BINARY and self.reading == "MiB":
-            scale *= Fraction(1024, 1000) ** _BINARY[ending]
-        return printed, printed.allowed.times(scale), printed.value * scale
+        power = _BINARY.get(figure.quantity.name.rpartition("_")[2], 0) if reading == "MiB" else 0
+        return Cache(figure, figure.amount.times(Fraction(1024, 1000) ** power / self.token_bytes))
 
-    def cached_tokens(self, table: Table, row: Row) -> tuple[Interval, Fraction] | None:
-        """The average number of tokens in a layer's cache, text included: the interval and the value by the digits."""
-        model, found = self.model(row), self.cache_bytes(row)
-        if model is None or found is None:
-            return None
-        each = Fraction(1, self.token_bytes(table, model))
-        return found[1].times(each), found[2] * each
-
-    def text(self, table: Table, row: Row) -> tuple[Interval, Fraction, str] | None:
-        """Text tokens of a row: stated, or the tokens beyond the visual ones in a dense cache of the same dataset."""
-        if row.text_tokens is not None:
-            return Interval.at(row.text_tokens), Fraction(row.text_tokens), "stated"
+    @cached_property
+    def text(self) -> tuple[Interval, str] | None:
+        """Text tokens and who says so: stated, or those beyond the picture in a dense cache of the same dataset."""
+        if self.row.text_tokens is not None:
+            return Interval.at(self.row.text_tokens), ""
         known = [
-            (dense.model == row.model, (interval, value, f"{dense.model}'s dense cache"))
-            for other, dense, interval, value in self._beyond_the_picture
-            if not (table.dataset and other.dataset) or table.dataset.casefold() == other.dataset.casefold()
+            (line.row.model, line.cache.tokens - Interval.at(line.model.visual_tokens))
+            for line in self.facts.lines
+            if line.row.dense and line.cache is not None and line.cache.tokens.value >= line.model.visual_tokens
+            if _same_dataset(self.table, line.table)
         ]
         # Tokenizers differ, so a cache of the same model is preferred.
-        found = [one for own, one in known if own] or [one for _, one in known]
-        if not found or not all(one[0].meets(found[0][0]) for one in found):
+        known = [one for one in known if one[0] == self.row.model] or known
+        if not known or not all(beyond.meets(known[0][1]) for _, beyond in known):
             return None
-        return found[0]
+        model, beyond = known[0]
+        return beyond, f"{model}'s dense cache"
 
-    def text_count(self, table: Table, row: Row) -> int:
-        """Text tokens of a row; 0 if they are unknown."""
-        found = self.text(table, row)
-        return 0 if found is None else round(found[1])
+    @property
+    def text_count(self) -> int:
+        """Text tokens; 0 if they are unknown."""
+        return 0 if self.text is None else round(self.text[0].value)
 
-    def entered(self, table: Table, dense: Row) -> tuple[Interval, Fraction] | None:
+    @cached_property
+    def entered(self) -> Interval | None:
         """Visual tokens that entered, by a dense row's cache: the model's number if it fits, else all but the text.
 
         None if no cache is printed, or if the number does not fit and the text is unknown.
         """
-        model, cached = self.model(dense), self.cached_tokens(table, dense)
-        if model is None or cached is None:
+        if self.cache is None:
             return None
-        if dense.text_tokens is None and cached[1] >= model.visual_tokens:
-            return Interval.at(model.visual_tokens), Fraction(model.visual_tokens)
-        text = self.text(table, dense)
-        if text is None:
+        nominal = Interval.at(self.model.visual_tokens)
+        if self.row.text_tokens is None and self.cache.tokens.value >= nominal.value:
+            return nominal
+        if self.text is None:
             return None
-        visual = cached[0] - text[0]
-        if visual.meets(Interval.at(model.visual_tokens)):
-            return Interval.at(model.visual_tokens), Fraction(model.visual_tokens)
-        return visual, cached[1] - text[1]
-
-    def kept(self, table: Table, dense: Row, row: Row) -> tuple[Interval, Fraction] | None:
-        """The share of the entered visual tokens that a pruned row's cache contains."""
-        cached, text, entered = self.cached_tokens(table, row), self.text(table, row), self.entered(table, dense)
-        if cached is None or text is None or entered is None or entered[0].low <= 0:
-            return None
-        return (cached[0] - text[0]) / entered[0], (cached[1] - text[1]) / entered[1]
-
-    def nominal(self, table: Table, dense: Row) -> bool:
-        """Whether a dense cache is too small for the model's visual tokens, so that some did not enter."""
-        model, cached = self.model(dense), Facts(self.claims, "MiB").cached_tokens(table, dense)
-        return model is not None and cached is not None and cached[0].high < model.visual_tokens
+        visual = self.cache.tokens - self.text[0]
+        return nominal if visual.meets(nominal) else visual
 
     @cached_property
-    def _beyond_the_picture(self) -> list[tuple[Table, Row, Interval, Fraction]]:
-        """The tokens of each dense cache beyond its model's visual tokens, if the cache is large enough for those."""
-        found: list[tuple[Table, Row, Interval, Fraction]] = []
-        for table, row in self.claims.rows():
-            model, cached = self.model(row), self.cached_tokens(table, row)
-            if row.method is None and model is not None and cached is not None and cached[1] >= model.visual_tokens:
-                visual = Interval.at(model.visual_tokens)
-                found.append((table, row, cached[0] - visual, cached[1] - visual.low))
-        return found
+    def kept(self) -> Interval | None:
+        """The share of the entered visual tokens that a pruned row's cache contains."""
+        entered = None if self.dense is None else self.dense.entered
+        if self.cache is None or self.text is None or entered is None or entered.low <= 0:
+            return None
+        return (self.cache.tokens - self.text[0]) / entered
+
+    @cached_property
+    def nominal(self) -> bool:
+        """Whether the dense cache of the row's table is too small for the model's visual tokens: some did not enter."""
+        cache = None if self.dense is None else self.dense.cache_as("MiB")
+        return cache is not None and cache.tokens.high < self.model.visual_tokens
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Claims with one reading of their caches.
+
+    reading: `MiB` or `MB`, for a printed MB.
+    """
+
+    claims: Claims
+    reading: str
+    conventions: dict[tuple[str, str], list[Convention]] = field(default_factory=dict, compare=False)
+    """A cache of `dense_work.conventions`."""
+
+    @classmethod
+    def of(cls, claims: Claims) -> "Facts":
+        """The facts with the reading under which more rows agree with their own retention or text."""
+        return max((cls(claims, reading) for reading in ("MiB", "MB")), key=lambda facts: facts._agreeing())
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        """All rows."""
+        return [Line(self, table, row) for table, row in self.claims.rows()]
+
+    def pairs(self) -> Iterator[tuple[Line, Line]]:
+        """Each pruned row after the dense row of its table and model."""
+        return ((line.dense, line) for line in self.lines if not line.row.dense and line.dense is not None)
+
+    def same_setting(self, a: Line, b: Line) -> bool:
+        """Whether two rows have the same model, method, retention and, if both name one, dataset."""
+        if (a.row.model, a.row.method) != (b.row.model, b.row.method) or not _same_dataset(a.table, b.table):
+            return False
+        return a.row.dense or self.same_share(a.row, b.row)
+
+    def same_share(self, a: Setting, b: Setting) -> bool:
+        """Whether two settings of one model state the same retention or the same number of tokens."""
+        if a.tokens and b.tokens:
+            return Printed.of(a.tokens).names(Printed.of(b.tokens))
+        if a.retention and b.retention:
+            return Printed.of(a.retention).names(Printed.of(b.retention))
+        share, count = (a.retention, b.tokens) if a.retention else (b.retention, a.tokens)
+        if share and count:
+            return Printed.of(share).how(Printed.of(count).value / self.claims.models[a.model].visual_tokens) != "no"
+        return not (a.tokens or b.tokens or a.retention or b.retention)
 
     def _agreeing(self) -> int:
         agreeing = 0
-        for table, dense, row in self.pairs():
-            kept, retention = self.kept(table, dense, row), self.retention(row)
-            agreeing += kept is not None and retention is not None and kept[0].meets(retention.allowed)
-        for table, row in self.claims.rows():
-            model, cached = self.model(row), self.cached_tokens(table, row)
-            if row.method is None and row.text_tokens is not None and model is not None and cached is not None:
-                agreeing += cached[0].meets(Interval.at(model.visual_tokens + row.text_tokens))
+        for line in self.lines:
+            if line.kept is not None and line.retention is not None and not line.row.dense:
+                agreeing += line.kept.meets(line.retention.allowed)
+            if line.row.dense and line.row.text_tokens is not None and line.cache is not None:
+                agreeing += line.cache.tokens.meets(Interval.at(line.model.visual_tokens + line.row.text_tokens))
         return agreeing
+
+
+def known_counts(shape: Shape) -> dict[int, list[str]]:
+    """The numbers of visual tokens that the built-in claims have for decoders of these sizes, each with who counts so.
+
+    A number is the paper's own, or the average that its dense KV cache has room for.
+    """
+    papers: dict[tuple[int, str], list[str]] = {}
+    for claims in map(read, builtin()):
+        models = {name: model for name, model in claims.models.items() if _same_decoder(model, shape)}
+        counts = [(model.visual_tokens, name) for name, model in models.items()]
+        for line in Facts.of(claims).lines:
+            entered = round(line.entered.value) if line.row.dense and line.entered is not None else None
+            if line.row.model in models and entered not in (None, line.model.visual_tokens):
+                counts.append((entered, f"the average in the dense cache of {line.row.model}"))
+        for count in dict.fromkeys(counts):
+            papers.setdefault(count, []).append(claims.label)
+    sources: dict[int, list[str]] = {}
+    for (tokens, name), labels in papers.items():
+        sources.setdefault(tokens, []).append(f"{name} in {listed(labels)}")
+    return sources
 
 
 def shape(model: Model, text_tokens: int = 0) -> Shape:
@@ -241,3 +296,13 @@ def _parabola(at: Sequence[Fraction]) -> Callable[[Fraction], Fraction]:
     bend = (at[2] - 2 * at[1] + at[0]) / 2
     slope = at[1] - at[0] - bend
     return lambda n: at[0] + (slope + bend * n) * n
+
+
+def _same_decoder(model: Model, shape: Shape) -> bool:
+    sizes = (model.layers, model.hidden, model.intermediate)
+    return sizes == (shape.num_layers, shape.hidden, shape.intermediate)
+
+
+def _same_dataset(a: Table, b: Table) -> bool:
+    """Whether two tables are of one dataset, or one of them names none."""
+    return not (a.dataset and b.dataset) or a.dataset.casefold() == b.dataset.casefold()

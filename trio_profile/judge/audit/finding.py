@@ -6,8 +6,7 @@ from fractions import Fraction
 from typing import Literal
 
 from trio_profile import units
-from trio_profile.judge.audit.claims import Row, Table
-from trio_profile.judge.audit.printed import Interval, Printed
+from trio_profile.judge.audit.printed import How, Interval, Printed
 from trio_profile.records.schema import Record
 
 Verdict = Literal["supported", "overstated", "understated", "not_comparable", "underdetermined"]
@@ -69,44 +68,25 @@ class Subject:
     unit: str = ""
     convention: str | None = None
 
-    def finding(
-        self,
-        verdict: Verdict,
-        why: str,
-        recomputed: Fraction | float | None = None,
-        interval: Interval | None = None,
-    ) -> Finding:
-        """The finding with this result."""
-        return Finding(
-            check=self.check,
-            where=self.where,
-            quantity=self.quantity,
-            printed=self.printed,
-            recomputed=None if recomputed is None else float(recomputed),
-            interval=None if interval is None else (float(interval.low), float(interval.high)),
-            unit=self.unit,
-            verdict=verdict,
-            convention=self.convention,
-            why=why,
-        )
+    def finding(self, verdict: Verdict, why: str, recomputed: Interval | Fraction | float | None = None) -> Finding:
+        """The finding with this result. Only an Interval has an interval of what rounding allows."""
+        interval = None
+        if isinstance(recomputed, Interval):
+            interval, recomputed = (float(recomputed.low), float(recomputed.high)), recomputed.value
+        value = None if recomputed is None else float(recomputed)
+        return Finding(**vars(self), verdict=verdict, why=why, recomputed=value, interval=interval)
 
 
-def place(table: Table, row: Row) -> str:
-    """The name of a row in findings."""
-    return f"{table.name}, {row.label}"
-
-
-def judge(printed: Printed, found: Interval, *, larger_is_better: bool) -> Verdict:
+def judge(printed: Printed, recomputed: Interval, *, larger_is_better: bool) -> Verdict:
     """Compare a print with the recomputed interval. It is supported if any rounding makes them agree."""
-    if printed.allowed.meets(found):
+    if printed.allowed.meets(recomputed):
         return "supported"
-    above = printed.allowed.low > found.high
+    above = printed.allowed.low > recomputed.high
     return "overstated" if above == larger_is_better else "understated"
 
 
-def as_printed(printed: Printed, value: Fraction) -> str:
-    """How a recomputed value becomes the print, in words; empty if only the rounding of the inputs explains it."""
-    return {"rounded": "rounded", "truncated": "cut off, not rounded", "no": ""}[printed.how(value)]
+HOW: dict[How, str] = {"rounded": "rounded", "truncated": "cut off, not rounded", "no": ""}
+"""How a value becomes a print, in words; empty if only the rounding of its inputs explains the print."""
 
 
 def number(value: Fraction | float) -> str:
@@ -119,12 +99,6 @@ def number(value: Fraction | float) -> str:
 def share(value: Fraction | float) -> str:
     """A share for a sentence."""
     return units.percent(float(value))
-
-
-def listed(items: Iterable[str]) -> str:
-    """`a, b and c`."""
-    items = list(items)
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:

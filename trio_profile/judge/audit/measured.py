@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from trio_profile.judge.audit.claims import Claims, Row
-from trio_profile.judge.audit.facts import Facts
-from trio_profile.judge.audit.finding import Finding, Measured, place
+from trio_profile.judge.audit.claims import Claims
+from trio_profile.judge.audit.facts import Facts, Line
+from trio_profile.judge.audit.finding import Finding, Measured
 from trio_profile.judge.audit.quantities import quantity
 
 if TYPE_CHECKING:  # statistics take as long to import as a whole audit takes
@@ -17,43 +17,35 @@ _NEAR = 0.006
 
 def beside(findings: tuple[Finding, ...], claims: Claims, study: "SweepDocument") -> tuple[Finding, ...]:
     """The findings, with the study's measurement of the same setting for ratios and break-evens."""
-    facts = Facts.of(claims)
-    rows = {place(table, row): row for table, row in claims.rows()}
-    return tuple(_with(finding, facts, rows, study) for finding in findings)
+    lines = {line.place: line for line in Facts.of(claims).lines}
+    return tuple(_with(finding, lines, study) for finding in findings)
 
 
-def _with(finding: Finding, facts: Facts, rows: Mapping[str, Row], study: "SweepDocument") -> Finding:
-    if finding.check not in ("ratio", "break-even"):
-        return finding
-    for where in finding.where.split("; "):
-        row = rows.get(where)
-        if row is None or row.model != study.study.model or row.method is None:
+def _with(finding: Finding, lines: Mapping[str, Line], study: "SweepDocument") -> Finding:
+    for place in finding.where.split("; ") if finding.check in ("ratio", "break-even") else ():
+        line = lines.get(place)
+        if line is None or line.row.model != study.study.model or line.row.dense:
             continue
-        found = _break_even(row, study) if finding.check == "break-even" else _ratio(finding, facts, row, study)
-        if found is not None:
-            return finding.model_copy(update={"measured": found})
+        measured = _break_even(line, study) if finding.check == "break-even" else _ratio(finding, line, study)
+        if measured is not None:
+            return finding.model_copy(update={"measured": measured})
     return finding
 
 
-def _ratio(finding: Finding, facts: Facts, row: Row, study: "SweepDocument") -> Measured | None:
-    stated, base = facts.retention(row), quantity(finding.quantity).base
-    if stated is None:
+def _ratio(finding: Finding, line: Line, study: "SweepDocument") -> Measured | None:
+    if line.retention is None:
         return None
+    base, stated = quantity(finding.quantity).base, float(line.retention.value)
     for cell in study.cells:
-        near = cell.retention is not None and abs(cell.retention.realised - float(stated.value)) <= _NEAR
-        if cell.method != row.method or cell.retention is None or not near:
+        realised = None if cell.retention is None else cell.retention.realised
+        if cell.method != line.row.method or realised is None or abs(realised - stated) > _NEAR:
             continue
         timed = {"prefill": cell.prefill_speedup, "total": cell.total_speedup}.get(base)
         if timed is not None:
-            return Measured(
-                value=timed.value,
-                ci95=timed.ci95,
-                method=cell.method,
-                retention=cell.retention.realised,
-                samples=timed.samples,
-            )
+            value, ci95, samples = timed.value, timed.ci95, timed.samples
+            return Measured(value=value, ci95=ci95, method=cell.method, retention=realised, samples=samples)
         if (exact := _exact(base, cell, study)) is not None:
-            return Measured(value=exact, ci95=(exact, exact), method=cell.method, retention=cell.retention.realised)
+            return Measured(value=exact, ci95=(exact, exact), method=cell.method, retention=realised)
     return None
 
 
@@ -67,8 +59,9 @@ def _exact(base: str, cell: "CellSummary", study: "SweepDocument") -> float | No
     return dense.kv_bytes / cell.kv_bytes if base == "kv" and cell.kv_bytes else None
 
 
-def _break_even(row: Row, study: "SweepDocument") -> Measured | None:
-    found = study.break_even_by_method.get(row.method or "", {}).get("total_ms")
-    if found is None or found.retention is None or found.ci95 is None:
+def _break_even(line: Line, study: "SweepDocument") -> Measured | None:
+    method = line.row.method
+    crossing = study.break_even_by_method.get(method, {}).get("total_ms")
+    if crossing is None or crossing.retention is None or crossing.ci95 is None:
         return None
-    return Measured(value=found.retention, ci95=found.ci95, method=row.method or "", retention=found.retention)
+    return Measured(value=crossing.retention, ci95=crossing.ci95, method=method, retention=crossing.retention)

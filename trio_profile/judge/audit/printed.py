@@ -18,30 +18,31 @@ _MOST_DIGITS = 24
 
 @dataclass(frozen=True)
 class Interval:
-    """All numbers from `low` to `high`, both included."""
+    """A value, and all numbers from `low` to `high` that it may be, both included."""
 
     low: Fraction
     high: Fraction
+    value: Fraction
 
     @classmethod
     def at(cls, value: Fraction | int) -> "Interval":
         """The interval of one number."""
-        return cls(Fraction(value), Fraction(value))
+        return cls(Fraction(value), Fraction(value), Fraction(value))
 
     def __add__(self, other: "Interval") -> "Interval":
-        return Interval(self.low + other.low, self.high + other.high)
+        return Interval(self.low + other.low, self.high + other.high, self.value + other.value)
 
     def __sub__(self, other: "Interval") -> "Interval":
-        return Interval(self.low - other.high, self.high - other.low)
+        return Interval(self.low - other.high, self.high - other.low, self.value - other.value)
 
     def __truediv__(self, other: "Interval") -> "Interval":
         """The quotient by an interval above zero."""
         ends = [end / by for end in (self.low, self.high) for by in (other.low, other.high)]
-        return Interval(min(ends), max(ends))
+        return Interval(min(ends), max(ends), self.value / other.value)
 
     def times(self, factor: Fraction | int) -> "Interval":
         """The interval times a number that is not negative."""
-        return Interval(self.low * factor, self.high * factor)
+        return Interval(self.low * factor, self.high * factor, self.value * factor)
 
     def meets(self, other: "Interval") -> bool:
         """Whether the intervals overlap."""
@@ -70,18 +71,13 @@ class Printed:
         return Printed(text, Fraction(number), Fraction(Decimal(1).scaleb(int(number.as_tuple().exponent))))
 
     @property
-    def rounded(self) -> Interval:
-        """The values that are rounded to it."""
-        return Interval(self.value - self.last / 2, self.value + self.last / 2)
-
-    @property
     def allowed(self) -> Interval:
         """The values that are rounded or truncated to it."""
-        return Interval(self.value - self.last / 2, self.value + self.last)
+        return Interval(self.value - self.last / 2, self.value + self.last, self.value)
 
     def how(self, value: Fraction) -> How:
         """How a value becomes this print."""
-        if self.rounded.low <= value <= self.rounded.high:
+        if abs(value - self.value) <= self.last / 2:
             return "rounded"
         return "truncated" if self.value <= value < self.value + self.last else "no"
 

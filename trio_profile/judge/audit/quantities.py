@@ -37,6 +37,8 @@ _ENDINGS: dict[str, tuple[Form, str]] = {
 }
 _SAME = {"inference": "total", "overall": "total", "runtime": "total"}
 """Other names for a base."""
+_MOST: dict[Form, int] = {"amount": 10**24, "ratio": 10**6, "reduction": 100, "share": 10_000, "plain": 10**6}
+"""The largest value that each form can have; of an amount in FLOPs, MACs, seconds, bytes or joules."""
 PLAIN = ("accuracy_kept_pct", "score", "overhead_below_pct", "figure")
 """Quantities that are neither an amount nor a ratio. `overhead_below_pct` is an upper bound of (the method's total −
 the total of a method that selects without looking) / the dense total."""
@@ -79,6 +81,13 @@ def quantity(name: str) -> Quantity:
     near = get_close_matches(name, _names(), n=3, cutoff=0.5)
     known = ", ".join(near or ("flops_t", "prefill_s", "kv_mb", "prefill_speedup"))
     raise ValueError(f"no known quantity; the nearest are {known}")
+
+
+def check(name: str, text: str) -> None:
+    """Raise ValueError if there is no quantity of this name, or if it cannot have this printed value."""
+    meant, number = quantity(name), Fraction(text)
+    if number * meant.scale > _MOST[meant.form]:
+        raise ValueError(f"{text} {meant.unit}".rstrip() + " cannot be")
 
 
 def _names() -> list[str]:

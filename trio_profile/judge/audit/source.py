@@ -4,7 +4,7 @@ Numbers stay texts, because their trailing zeros count. A claims file needs only
 tags, duplicate keys, deep nesting and large files are refused.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -29,9 +29,8 @@ _EXAMPLES: dict[Kind, str] = {
     "claims": "`trio-profile audit --new FILE` writes an example",
     "suite": "`--suite trio` is an example",
 }
-"""Where an example is, by what a file holds."""
 _PAGES: dict[Kind, str] = {"claims": "docs/how-to/claims.md", "suite": "docs/how-to/evaluation.md"}
-"""The page with the format, by what a file holds."""
+"""The page with the form of each kind of file."""
 
 K = TypeVar("K", bound=BaseModel)
 Place = tuple[str | int, ...]
@@ -58,19 +57,23 @@ class Source:
         field = ".".join(str(part) for part in place) or "the file"
         raise ClaimsError(f"{self.name}, line {self._line(place)}: {_one_line(field)}: {_one_line(message)}")
 
-    def record(self, place: Place, kind: type[K], fields: Any) -> K:
+    def record(self, place: Place, kind: type[K], fields: Any, former: Callable[[str], str] = lambda _: "") -> K:
         """Validate what stands at a place. Refuses the first fault at its own line.
 
         kind: the pydantic model.
         fields: what stands there.
+        former: returns how to write a field that only older files have, or an empty text.
         """
         try:
             return kind.model_validate(fields)
         except ValidationError as error:
-            faults = [((*place, *one["loc"]), one) for one in error.errors()]
+            faults = [
+                ((*place, *(part for part in fault["loc"] if part != "[key]")), fault) for fault in error.errors()
+            ]
             # An unknown field comes before a missing one: it is often the missing field, misspelt.
-            where, first = min(faults, key=lambda one: (self._line(one[0]), one[1]["type"] != "extra_forbidden"))
-            self.refuse(where, _message(first, kind.model_fields, self.kind))
+            where, first = min(faults, key=lambda fault: (self._line(fault[0]), fault[1]["type"] != "extra_forbidden"))
+            unknown = str(where[-1]) if first["type"] == "extra_forbidden" else ""
+            self.refuse(where, former(unknown) or _message(first, kind, self.kind))
 
     @contextmanager
     def at(self, place: Place) -> Iterator[None]:
@@ -186,28 +189,23 @@ def _text(node: yaml.ScalarNode, place: Place, source: Source) -> str | None:
 
 
 _MESSAGES = {
-    "missing": "is missing; {page} has the format",
+    "missing": "is missing; {page} has the form",
     "too_short": "needs at least {min_length}",
     "string_type": "needs a text",
-    "list_type": "needs a list, [ … ]",
-    "tuple_type": "needs a list, [ … ]",
-    "dict_type": "needs fields with values, name: value",
-    "model_type": "needs fields with values, name: value",
-    "model_attributes_type": "needs fields with values, name: value",
+    **dict.fromkeys(("list_type", "tuple_type"), "needs a list, [ … ]"),
+    **dict.fromkeys(("dict_type", "model_type"), "needs fields with values, name: value; {page} has the form"),
     "literal_error": "{input!r} is none of {expected}",
 }
 """Our words for pydantic's kinds of errors. The others keep pydantic's message."""
 
 
-def _message(error: ErrorDetails, known: Iterable[str], kind: Kind) -> str:
-    """What is wrong, from one of pydantic's errors.
-
-    known: names of fields, to suggest one for an unknown field.
-    kind: what the file holds.
-    """
+def _message(error: ErrorDetails, form: type[BaseModel], kind: Kind) -> str:
+    """The fault that one of pydantic's errors reports, and the nearest name for an unknown field of a form."""
     if error["type"] == "extra_forbidden":
-        near = get_close_matches(str(error["loc"][-1]), list(known), n=1)
-        return f"no known field; perhaps {near[0]}" if near else f"no known field; known are {', '.join(known)}"
+        schema = form.model_json_schema()
+        parts = [schema, *schema.get("$defs", {}).values()]
+        near = get_close_matches(str(error["loc"][-1]), [name for part in parts for name in part["properties"]], n=1)
+        return f"no known field; {f'perhaps {near[0]}' if near else f'{_PAGES[kind]} has the form'}"
     if error["type"] in _MESSAGES:
         return _MESSAGES[error["type"]].format(page=_PAGES[kind], input=error["input"], **error.get("ctx", {}))
     text = error["msg"].removeprefix("Value error, ")

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.profile.auditing import LLAVA, MODEL, audited, audited_paper, found, of_row
+from tests.profile.auditing import LLAVA, audited, found, of_row
 from trio_profile.judge.audit.document import AuditDocument
 
 
@@ -29,28 +29,26 @@ def test_a_retention_is_recomputed_from_the_tokens_that_the_cache_holds(trio_aud
 def test_megabytes_are_read_in_the_unit_that_fits_the_stated_text():
     """The reading is that under which the stated text is there: 636 tokens of 524 288 bytes are 333.4 MB or 318 MiB."""
     for dense, unit in (("333.4", "MB"), ("318", "MiB")):
-        document = audited(f"  t: {{text_tokens: 60, rows: {{baseline: {{kv_mb: {dense}}}}}}}\n")
+        document = audited(f"  t: {{rows: {{baseline: {{text_tokens: 60, kv_mb: {dense}}}}}}}\n")
         one = found(document, "kv_mb")
         assert (one.verdict, one.convention) == ("supported", f"{unit}, float16")
-    wrong = found(audited("  t: {text_tokens: 60, rows: {baseline: {kv_mib: 333.4}}}\n"), "kv_mib")
+    wrong = found(audited("  t: {rows: {baseline: {text_tokens: 60, kv_mib: 333.4}}}\n"), "kv_mib")
     assert wrong.verdict == "overstated"
 
 
 def test_a_cache_that_holds_the_picture_in_only_one_unit_is_underdetermined():
     """Another row is in MB of 10⁶ bytes; by them 590 MB are 1125 tokens, by MiB 1180, and 1150 are said to come in."""
-    text = (
-        f"paper: 'PRUNE: x'\nmodels: {{vl: {MODEL}, b: {MODEL.replace('576', '1150')}}}\ntables:\n"
-        "  t: {text_tokens: 60, rows: {vl baseline: {kv_mb: 333.4}}}\n"
-        "  u: {rows: {b baseline: {kv_mb: KV}}}\n"
+    tables = (
+        "  t: {rows: {baseline: {text_tokens: 60, kv_mb: 333.4}}}\n  u: {rows: {baseline: {model: b, kv_mb: KV}}}\n"
     )
-    one = found(audited_paper(text.replace("KV", "590")), "kv_mb", "u, b baseline")
+    one = found(audited(tables.replace("KV", "590"), other="1150"), "kv_mb", "u, baseline")
     assert (one.verdict, one.recomputed) == ("underdetermined", pytest.approx(1125.3, abs=0.1))
-    few = found(audited_paper(text.replace("KV", "540")), "kv_mb", "u, b baseline")
+    few = found(audited(tables.replace("KV", "540"), other="1150"), "kv_mb", "u, baseline")
     assert few.verdict == "not_comparable"  # in MiB they are 1080
 
 
 def test_the_number_format_changes_the_size_of_a_token():
-    document = audited("  t: {dtype: float32, text_tokens: 60, rows: {baseline: {kv_mib: 636}}}\n")
+    document = audited("  t: {dtype: float32, rows: {baseline: {text_tokens: 60, kv_mib: 636}}}\n")
     assert found(document, "kv_mib").verdict == "supported"
     assert found(document, "kv_mib").recomputed == 636
 
@@ -79,10 +77,10 @@ def test_a_retention_in_few_digits_may_be_that_of_either_row():
 
 def test_each_model_has_its_own_number_of_text_tokens():
     """One prompt, two tokenizers: 60 tokens beside 576, and 100 beside 1150."""
-    document = audited_paper(
-        f"paper: 'PRUNE: x'\nmodels: {{vl: {MODEL}, b: {MODEL.replace('576', '1150')}}}\ntables:\n"
-        "  t: {rows: {vl baseline: {kv_mib: 318}, vl 50%: {kv_mib: 174}}}\n"
-        "  u: {rows: {b baseline: {kv_mib: 625}, b 50%: {kv_mib: 337.5}}}\n"
+    document = audited(
+        "  t: {rows: {baseline: {kv_mib: 318}, prune 50%: {kv_mib: 174}}}\n"
+        "  u: {rows: {baseline: {model: b, kv_mib: 625}, prune 50%: {model: b, kv_mib: 337.5}}}\n",
+        other="1150",
     )
     assert [(one.quantity, one.verdict) for one in document.claims] == [
         *[("kv_mib", "supported")] * 2,

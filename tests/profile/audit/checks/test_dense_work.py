@@ -29,7 +29,7 @@ def test_five_published_figures_of_one_prefill_have_their_conventions():
 
 
 def test_a_stated_convention_gives_its_own_figure():
-    tables = "  t: {{convention: all-ffn3-macs, text_tokens: 36, rows: {{baseline: {{flops_t: {}}}}}}}\n"
+    tables = "  t: {{convention: all-ffn3-macs, rows: {{baseline: {{text_tokens: 36, flops_t: {}}}}}}}\n"
     right = 32 * (612 * (4 * 4096**2 + 3 * 4096 * 11008) + 2 * 612**2 * 4096) / 1e12
     for print_, verdict in ((f"{right:.2f}", "supported"), ("5.0", "overstated"), ("3.0", "understated")):
         one = found(audited(tables.format(print_)), "flops_t")

@@ -65,7 +65,7 @@ def test_a_ratio_between_those_of_two_rows_follows_from_neither():
     document = audited(
         "  a: {rows: {baseline: {total_s: 200}, prune 10%: {total_s: 100}}}\n"
         "  b: {rows: {baseline: {total_s: 200}, prune 10%: {total_s: 80}}}\n"
-        "  c: {retention_pct: 10, claims: {total_speedup: 2.25}}\n"
+        "  c: {rows: {prune 10%: {total_speedup: 2.25}}}\n"
     )
     one = found(document, "total_speedup")
     assert one.verdict == "not_comparable"
@@ -76,7 +76,7 @@ def test_a_ratio_is_traced_to_the_row_that_prints_it_without_help_of_rounding():
     document = audited(
         "  a: {rows: {baseline: {total_s: 200}, prune 10%: {total_s: 99}}}\n"
         "  b: {rows: {baseline: {total_s: 200}, prune 10%: {total_s: 100}}}\n"
-        "  c: {retention_pct: 10, claims: {total_speedup: 2.00}}\n"
+        "  c: {rows: {prune 10%: {total_speedup: 2.00}}}\n"
     )
     one = found(document, "total_speedup")
     assert one.why == "200 / 100 = 2 in b, prune 10%: 2.00 rounded."
@@ -88,7 +88,7 @@ def test_a_ratio_is_traced_to_the_row_that_prints_it_without_help_of_rounding():
 
 
 def test_a_ratio_without_figures_is_underdetermined():
-    one = found(audited("  c: {retention_pct: 10, claims: {total_speedup: 2.25}}\n"), "total_speedup")
+    one = found(audited("  c: {rows: {prune 10%: {total_speedup: 2.25}}}\n"), "total_speedup")
     assert (one.verdict, one.recomputed) == ("underdetermined", None)
-    other = audited("  c: {rows: {baseline: {total_s: 5}, rival: {total_s: 2}}, claims: {total_speedup: 2.5}}\n")
+    other = audited("  c: {rows: {baseline: {total_s: 5}, rival: {total_s: 2}, prune: {total_speedup: 2.5}}}\n")
     assert found(other, "total_speedup").verdict == "underdetermined"  # a rival's times are not the method's

@@ -6,15 +6,12 @@ and with the faster accumulation. So a time below this is impossible.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from difflib import get_close_matches
 from fractions import Fraction
 
-from trio_profile.judge.audit.claims import Row, Table
-from trio_profile.judge.audit.facts import Facts, least_layer_work
-from trio_profile.judge.audit.finding import Finding, Subject, number, place
-from trio_profile.judge.audit.printed import Interval
 from trio_profile.errors import ClaimsError
+from trio_profile.judge.audit.facts import Facts, Figure, Line, least_layer_work
+from trio_profile.judge.audit.finding import Finding, number
 
 PEAK_TFLOPS: dict[str, int] = {
     "v100": 130,
@@ -52,59 +49,46 @@ def check(facts: Facts, device: str | None = None) -> Iterator[Finding]:
 
     device: for tables that name none.
     """
-    for table, row in facts.claims.rows():
-        named = table.device or device
-        found = facts.amount(row, "prefill")
-        if named is None or found is None or facts.model(row) is None:
+    for line in facts.lines:
+        named, figure = line.table.device or device, line.figure("prefill")
+        if named is None or figure is None:
             continue
         try:
             most = peak(named)
         except ClaimsError:
-            if table.device is None:
+            if line.table.device is None:
                 raise
             continue  # a paper may name whatever it ran on
-        if (work := _least_work(facts, table, row)) is not None:
-            meant, printed = found
-            samples = 1 if meant.unit == "ms" else table.samples
-            subject = Subject(
-                "roofline", place(table, row), meant.name, printed.text, "ms" if meant.unit == "ms" else "s"
-            )
-            yield _finding(subject, named, most, work, samples, printed.allowed.times(meant.scale))
+        if (work := _least_work(line)) is not None:
+            yield _finding(line, figure, named, most, work)
 
 
-def _finding(
-    subject: Subject, device: str, most: int, work: Fraction, samples: int | None, seconds: Interval
-) -> Finding:
+def _finding(line: Line, figure: Figure, device: str, most: int, work: Fraction) -> Finding:
+    unit, scale = ("ms", 1000) if figure.quantity.unit == "ms" else ("s", 1)
+    samples = 1 if unit == "ms" else line.table.samples
+    longest = figure.amount.high
     needs = f"A prefill of this row is at least {number(work / 10**12)} TFLOPs, {device} does at most {most} TFLOP/s"
     if samples is None:
-        fits = int(seconds.high * most * 10**12 / work)
+        fits = int(longest * most * 10**12 / work)
         why = f"{needs}: the print is possible for at most {fits} inputs. How many it is summed over would decide it."
-        return replace(subject, unit="samples").finding("underdetermined", why, fits)
+        return line.subject("roofline", figure, unit="samples").finding("underdetermined", why, fits)
     least = work * samples / (most * 10**12)
-    impossible = least > seconds.high
-    shown = f"{number(1000 * least)} ms" if subject.unit == "ms" else f"{number(least)} s"
+    verdict, can = ("overstated", "cannot be") if least > longest else ("supported", "can be")
     of = "it takes" if samples == 1 else f"{samples} of them take"
-    why = f"{needs}: {of} {shown} or more; {subject.printed} {subject.unit} {'cannot be' if impossible else 'can be'}."
-    scaled = least * 1000 if subject.unit == "ms" else least
-    return subject.finding("overstated" if impossible else "supported", why, scaled)
+    why = f"{needs}: {of} {number(least * scale)} {unit} or more; {figure.printed.text} {unit} {can}."
+    return line.subject("roofline", figure, unit=unit).finding(verdict, why, least * scale)
 
 
-def _least_work(facts: Facts, table: Table, row: Row) -> Fraction | None:
+def _least_work(line: Line) -> Fraction | None:
     """The least FLOPs of the decoder; None if a pruned row states no average."""
-    model, dense = facts.model(row), table.dense(row.model)
-    assert model is not None
-    cost = least_layer_work(model, row.text_tokens or 0)
-    if row.method is None:
-        held = facts.cached_tokens(table, row)
-        tokens = Fraction(model.visual_tokens)
-        if held is not None and facts.nominal(table, row):
-            tokens = held[0].low
-        return model.layers * cost(tokens)
-    if dense is not None and facts.nominal(table, dense):
-        held = facts.cached_tokens(table, row)
-        return None if held is None else model.layers * cost(held[0].low)
-    stated = facts.retention(row)
-    if stated is None:
-        return None
-    # Of all schedules with one average, equal tokens in every layer cost the least.
-    return model.layers * cost(stated.allowed.low * model.visual_tokens)
+    tokens = Fraction(line.model.visual_tokens)
+    if line.nominal:
+        if line.cache is None:
+            return None
+        tokens = line.cache.tokens.low
+    elif not line.row.dense:
+        if line.retention is None:
+            return None
+        # Of all schedules with one average, equal tokens in every layer cost the least.
+        tokens *= line.retention.allowed.low
+    return line.model.layers * least_layer_work(line.model, line.row.text_tokens or 0)(tokens)

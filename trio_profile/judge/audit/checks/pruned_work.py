@@ -8,268 +8,230 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from trio_profile.cost.conventions import Convention
 from trio_profile.judge.audit.checks import dense_work, schedules
 from trio_profile.judge.audit.checks.schedules import Bounds, Cost, Schedule
-from trio_profile.judge.audit.claims import Model, Row, Table
-from trio_profile.judge.audit.facts import Facts, layer_work, work
-from trio_profile.judge.audit.finding import Finding, Subject, Verdict, judge, listed, number, place, share
+from trio_profile.judge.audit.claims import Model
+from trio_profile.judge.audit.facts import Facts, Figure, Line, layer_work, work
+from trio_profile.judge.audit.finding import Finding, Subject, Verdict, judge, number, share
 from trio_profile.judge.audit.printed import Interval, Printed
-from trio_profile.judge.audit.quantities import Quantity
-from trio_profile.cost.conventions import Convention
+from trio_profile.text import listed
 
 
 @dataclass(frozen=True)
 class _Case:
     """One pruned row with everything that its work follows from, in operations.
 
-    layer: what one costs by its tokens. inference, looked: F_inf and Σ f(V) of the schedule, if one is known.
-    bounds: of both, whatever the schedule; the same where it is printed.
+    layer: what one costs by its tokens. schedule: the row's, if one is known.
+    bounds: of F_inf and of Σ f(V), whatever the schedule; a single value where the schedule is printed.
     """
 
-    facts: Facts
-    table: Table
-    row: Row
-    model: Model
-    meant: Quantity
-    printed: Printed
+    line: Line
+    figure: Figure
     convention: Convention
     layer: Cost
     average: Interval
     schedule: Schedule | None
-    inference: Fraction
-    looked: Fraction
     bounds: Bounds
-    nominal: bool
-
-    @property
-    def figure(self) -> Interval:
-        return self.printed.allowed.times(self.meant.scale)
 
     @property
     def own(self) -> bool:
-        return self.row.method == self.facts.claims.own
+        return self.line.row.method == self.line.facts.claims.own
 
     @property
     def exact(self) -> bool:
         return self.schedule is not None and self.schedule.exact
 
     @property
-    def subject(self) -> Subject:
-        where = place(self.table, self.row)
-        return Subject("work", where, self.meant.name, self.printed.text, self.meant.unit, self.convention.code)
+    def text(self) -> str:
+        return self.figure.printed.text
 
-    def finding(self, verdict: Verdict, why: str, value: Fraction, found: Interval) -> Finding:
-        """The amount in the unit of the printed figure."""
-        each = 1 / self.meant.scale
-        return self.subject.finding(verdict, why, value * each, found.times(each))
+    @property
+    def subject(self) -> Subject:
+        return replace(self.line.subject("work", self.figure), convention=self.convention.code)
+
+    @property
+    def gamma(self) -> Interval:
+        """γ at the schedule or at the least work, and the interval that rounding and unknown budgets allow."""
+        return (self.figure.amount - self.bounds.layers) / self.bounds.stages
+
+    def judged(self, why: str, found: Interval) -> Finding:
+        """The finding that compares the print with the work. It has no direction if some tokens did not enter."""
+        found = found.times(1 / self.figure.quantity.scale)
+        verdict = judge(self.figure.printed, found, larger_is_better=False)
+        if verdict != "supported" and self.line.nominal:
+            verdict = "not_comparable"
+        return self.subject.finding(verdict, why, found)
 
     def shown(self, value: Fraction) -> str:
-        return f"{number(value / self.meant.scale)} {self.meant.unit}"
+        """An amount in the unit of the printed figure."""
+        return f"{number(value / self.figure.quantity.scale)} {self.figure.quantity.unit}"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Check every pruned row with printed work, and whether one γ explains all of them."""
-    gammas: list[tuple[_Case, Fraction, Interval]] = []
-    for table, dense, row in facts.pairs():
-        base = "flops" if facts.amount(row, "flops") else "macs"
-        cases = [
-            case
-            for convention in dense_work.conventions(facts, table, dense, base)
-            if (case := _case(facts, table, dense, row, base, convention)) is not None
-        ]
-        if not cases:
+    cases: list[_Case] = []
+    for dense, line in facts.pairs():
+        figure = line.figure("flops") or line.figure("macs")
+        if figure is None:
             continue
-        findings = [_finding(case) for case in cases]
-        # Several conventions may give the dense row. A pruned row needs to agree with one of them.
-        finding = next((one for one in findings if one.verdict == "supported"), findings[0])
-        yield finding
-        if finding.quantity == "gamma":
-            gammas.append((cases[0], *_gamma(cases[0])))
-    if len(gammas) > 1 and max(i.low for _, _, i in gammas) > min(i.high for _, _, i in gammas):
-        yield _no_one_gamma(gammas)
+        counted = (_case(line, figure, one) for one in dense_work.conventions(dense, figure.quantity.base))
+        alternatives = [(case, _finding(case)) for case in counted if case is not None]
+        if alternatives:
+            # Several conventions may give the dense row. A pruned row needs to agree with one of them.
+            finding = next((one for _, one in alternatives if one.verdict == "supported"), alternatives[0][1])
+            yield finding
+            if finding.quantity == "gamma":
+                cases.append(alternatives[0][0])
+    gammas = [case.gamma for case in cases]
+    if len(gammas) > 1 and max(gamma.low for gamma in gammas) > min(gamma.high for gamma in gammas):
+        yield _no_one_gamma(cases)
 
 
 def _finding(case: _Case) -> Finding:
-    claims = case.facts.claims
-    if case.own and case.row.overhead and claims.method.gamma is not None:
+    claims, row, layers = case.line.facts.claims, case.line.row, case.bounds.layers
+    if case.own and row.overhead and claims.method.gamma is not None:
         return _with_gamma(case, Printed.of(claims.method.gamma))
-    if not case.row.overhead or ((case.exact or not case.own) and case.figure.meets(case.bounds.layers)):
+    if not row.overhead or ((case.exact or not case.own) and case.figure.amount.meets(layers)):
         return _without_selection(case)
-    if case.figure.high < case.bounds.layers.low:
-        return _too_little(case)
-    if case.own and case.bounds.stages.low > 0 and (case.exact or claims.layers_of(case.row.model or "")):
-        return _implied(case, *_gamma(case))
-    return _unknown_selection(case)
+    if case.figure.amount.high < layers.low:
+        why = f"{_range_of_work(case)}: {case.text} is below all of it, before any selection{_two_inputs(case)}"
+        return case.judged(why, replace(layers, value=layers.low))
+    if case.own and case.bounds.stages.low > 0 and (case.exact or claims.layers_of(row)):
+        return _implied(case)
+    most = case.shown(layers.high)
+    why = f"{_range_of_work(case)}; what is above {most} would be the selection. The budgets and the selection's work "
+    least = replace(layers, value=layers.low).times(1 / case.figure.quantity.scale)
+    return case.subject.finding("underdetermined", f"{why}would decide it.", least)
 
 
-def _case(facts: Facts, table: Table, dense: Row, row: Row, base: str, convention: Convention) -> _Case | None:
-    model, found, stated = facts.model(row), facts.amount(row, base), facts.retention(row)
-    if model is None or found is None:
-        return None
-    text = facts.text_count(table, row)
-    layer, schedule = layer_work(convention, model, text), schedules.of_row(facts, row)
-    inference = looked = Fraction(0)
+def _case(line: Line, figure: Figure, convention: Convention) -> _Case | None:
+    model, text = line.model, line.text_count
+    layer, schedule = layer_work(convention, model, text), schedules.of_line(line)
+    inference = looked = None
     if schedule is not None:
         inference = work(convention, model, schedule.tokens, text)
         looked = sum(map(layer, schedule.looked_at), Fraction(0))
-    if schedule is not None and schedule.exact:
-        average = Interval.at(sum(schedule.tokens, Fraction(0)) / model.layers)
-        bounds = Bounds(Interval.at(inference), Interval.at(looked))
+    if schedule is not None and schedule.exact and inference is not None and looked is not None:
+        average, bounds = Interval.at(schedule.average), Bounds(Interval.at(inference), Interval.at(looked))
+        return _Case(line, figure, convention, layer, average, schedule, bounds)
+    if line.retention is not None:
+        average = line.retention.allowed.times(model.visual_tokens)
+    elif line.row.tokens is not None:
+        average = Printed.of(line.row.tokens).allowed
     else:
-        if stated is not None:
-            average = stated.allowed.times(model.visual_tokens)
-        elif row.tokens is not None:
-            average = Printed.of(row.tokens).allowed
-        else:
-            return None
-        layers = facts.claims.layers_of(row.model or "") if row.method == facts.claims.own else ()
-        any_ = schedules.bounds(model, layers or None, average, layer)
-        if any_ is None:
-            return None
-        bounds = Bounds(any_.layers + _head(convention, model, text, average.high), any_.stages)
-    nominal = facts.nominal(table, dense)
-    return _Case(
-        facts, table, row, model, *found, convention, layer, average, schedule, inference, looked, bounds, nominal
-    )  # fmt: skip
+        return None
+    bounds = schedules.bounds(model, line.facts.claims.layers_of(line.row) or None, average, layer)
+    if bounds is None:
+        return None
+    layers, stages = bounds.layers + _head(convention, model, text, average.high), bounds.stages
+    if inference is not None and looked is not None:
+        layers, stages = replace(layers, value=inference), replace(stages, value=looked)
+    return _Case(line, figure, convention, layer, average, schedule, Bounds(layers, stages))
 
 
 def _head(convention: Convention, model: Model, text: int, most: Fraction) -> Interval:
     """The work of the head by a convention: of one row, or of all rows of the last layer."""
     row = Fraction(model.hidden * model.vocab * (2 if convention.unit == "flops" else 1))
     if convention.head == "all":
-        beside = text if convention.tokens == "all" else 0
-        return Interval(row * beside, row * (beside + most))
+        beside = row * text if convention.tokens == "all" else Fraction(0)
+        return Interval(beside, beside + row * most, beside)
     return Interval.at(row if convention.head == "one" else 0)
-
-
-def _gamma(case: _Case) -> tuple[Fraction, Interval]:
-    """γ at the schedule or at the least work, and the interval that rounding and unknown budgets allow."""
-    figure, bounds = case.printed.value * case.meant.scale, case.bounds
-    if case.schedule is None:
-        value = (figure - bounds.layers.low) / bounds.stages.low
-    else:
-        value = (figure - case.inference) / case.looked
-    return value, (case.figure - bounds.layers) / bounds.stages
 
 
 def _without_selection(case: _Case) -> Finding:
     """Check a figure that should be F_inf alone."""
-    value, found = case.bounds.layers.low, case.bounds.layers
+    layers = case.bounds.layers
     if case.exact and case.schedule is not None:
-        value, why = case.inference, f"F_inf with {case.schedule.budgets}: {case.shown(case.inference)}."
+        why = f"F_inf with {case.schedule.budgets}: {case.shown(layers.value)}."
     else:
-        why = f"{_whatever(case)}."
+        why = f"{_range_of_work(case)}."
         if case.schedule is not None:
-            value = case.inference
-            why += f" With {case.schedule.budgets} it is {case.shown(value)}."
-    verdict = _judged(case, found)
-    if verdict != "supported":
-        above = case.figure.low > found.high
-        why += f" {case.printed.text} is {'above' if above else 'below'} {'it' if case.exact else 'all of it'}"
-        why += _two_inputs(case) if case.nominal else "."
-        why += _implied_average(case)
-    elif case.row.overhead:
+            why += f" With {case.schedule.budgets} it is {case.shown(layers.value)}."
+    if not case.figure.amount.meets(layers):
+        side = "above" if case.figure.amount.low > layers.high else "below"
+        why += (
+            f" {case.text} is {side} {'it' if case.exact else 'all of it'}{_two_inputs(case)}{_implied_average(case)}"
+        )
+    elif case.line.row.overhead:
         why += " The selection of tokens is not in it."
-    return case.finding(verdict, why, value, found)
+    return case.judged(why, layers)
 
 
 def _with_gamma(case: _Case, gamma: Printed) -> Finding:
     """Check a figure that should be F_inf + γ · Σ f(V), with the printed γ."""
-    layers, stages = case.bounds.layers, case.bounds.stages
-    found = layers + Interval(stages.low * gamma.allowed.low, stages.high * gamma.allowed.high)
+    layers, stages, spread = case.bounds.layers, case.bounds.stages, gamma.allowed
+    total = layers + Interval(stages.low * spread.low, stages.high * spread.high, stages.value * gamma.value)
     if case.exact and case.schedule is not None:
-        value = case.inference + gamma.value * case.looked
-        sum_ = f"{case.shown(case.inference)} + {gamma.text} · {case.shown(case.looked)} = {case.shown(value)}"
-        return case.finding(
-            _judged(case, found), f"F_inf + γ · Σ f(V) with {case.schedule.budgets}: {sum_}.", value, found
-        )
-    why = f"{_whatever(case)}; with γ = {gamma.text}, {case.shown(found.low)} to {case.shown(found.high)}."
-    return case.finding(_judged(case, found), why, (found.low + found.high) / 2, found)
+        sum_ = f"{case.shown(layers.value)} + {gamma.text} · {case.shown(stages.value)} = {case.shown(total.value)}"
+        return case.judged(f"F_inf + γ · Σ f(V) with {case.schedule.budgets}: {sum_}.", total)
+    range_ = f"{case.shown(total.low)} to {case.shown(total.high)}"
+    why = f"{_range_of_work(case)}; with γ = {gamma.text}, {range_}."
+    return case.judged(why, replace(total, value=(total.low + total.high) / 2))
 
 
-def _too_little(case: _Case) -> Finding:
-    found = case.bounds.layers
-    why = f"{_whatever(case)}: {case.printed.text} is below all of it, before any selection"
-    return case.finding(_judged(case, found), why + (_two_inputs(case) if case.nominal else "."), found.low, found)
-
-
-def _unknown_selection(case: _Case) -> Finding:
-    most = case.shown(case.bounds.layers.high)
-    why = f"{_whatever(case)}; what is above {most} would be the selection. The budgets and the selection's work would "
-    return case.finding("underdetermined", f"{why}decide it.", case.bounds.layers.low, case.bounds.layers)
-
-
-def _implied(case: _Case, value: Fraction, interval: Interval) -> Finding:
+def _implied(case: _Case) -> Finding:
     """The γ that makes F_inf + γ · Σ f(V) the printed total."""
-    least = case.facts.claims.method.gamma_at_least
+    least, gamma = case.line.facts.claims.method.gamma_at_least, case.gamma
+    layers, stages = case.bounds.layers.value, case.bounds.stages.value
     if case.schedule is None:
-        why = f"{_whatever(case)}: γ is {_range(interval)}."
+        why = f"{_range_of_work(case)}: γ is {_range(gamma)}."
     else:
-        shown = (number(one / case.meant.scale) for one in (case.inference, case.looked))
-        sum_ = "({} - {}) / {}".format(case.printed.text, *shown)
-        why = f"F_inf is {case.shown(case.inference)} with {case.schedule.budgets}, Σ f(V) {case.shown(case.looked)}: "
-        why += f"γ = {sum_} = {number(value)}"
-        why += "." if case.exact else f"; with whatever budgets {_range(interval)}."
+        scale = case.figure.quantity.scale
+        sum_ = f"({case.text} - {number(layers / scale)}) / {number(stages / scale)}"
+        why = f"F_inf is {case.shown(layers)} with {case.schedule.budgets}, Σ f(V) {case.shown(stages)}: "
+        why += f"γ = {sum_} = {number(gamma.value)}"
+        why += "." if case.exact else f"; with whatever budgets {_range(gamma)}."
     verdict: Verdict = "underdetermined"
-    if least is not None and interval.high < Printed.of(least).value:
-        verdict = "not_comparable" if case.nominal else "overstated"
+    if least is not None and gamma.high < Printed.of(least).value:
+        verdict = "not_comparable" if case.line.nominal else "overstated"
         why += f" By the paper's own definition it is {least} at the least: the total is below its formula."
     else:
         why += " No γ is printed: that, and the budgets, would decide it."
-    positive = Interval(max(interval.low, Fraction(0)), interval.high)
-    return replace(case.subject, quantity="gamma", unit="").finding(verdict, why, value, positive)
+    positive = replace(gamma, low=max(gamma.low, Fraction(0)))
+    return replace(case.subject, quantity="gamma", unit="").finding(verdict, why, positive)
 
 
-def _no_one_gamma(gammas: list[tuple[_Case, Fraction, Interval]]) -> Finding:
-    """Check whether one γ explains all tables. In the formula it is one number."""
-    by_print = {f"{case.printed.text} {case.meant.unit}": (value, interval) for case, value, interval in gammas}
-    needs = listed(f"{text} needs {number(value)} ({_range(span)})" for text, (value, span) in by_print.items())
-    values = [value for value, _ in by_print.values()]
-    subject = Subject(
-        check="work",
-        where="; ".join(dict.fromkeys(case.subject.where for case, _, _ in gammas)),
-        quantity="gamma",
-        printed=" / ".join(dict.fromkeys(case.printed.text for case, _, _ in gammas)),
-        unit="largest / least",
-        convention=gammas[0][0].convention.code,
-    )
+def _no_one_gamma(cases: list[_Case]) -> Finding:
+    """Say that no one γ explains all tables. In the formula it is one number."""
+    by_print = {case.figure.text: case.gamma for case in cases}
+    needs = listed([f"{text} needs {number(gamma.value)} ({_range(gamma)})" for text, gamma in by_print.items()])
+    values = [gamma.value for gamma in by_print.values()]
+    where = "; ".join(dict.fromkeys(case.line.place for case in cases))
+    prints = " / ".join(dict.fromkeys(case.text for case in cases))
+    subject = Subject("work", where, "gamma", prints, "largest / least", cases[0].convention.code)
     spread = max(values) / min(values) if min(values) > 0 else None
     return subject.finding("not_comparable", f"No one γ explains these totals: {needs}.", spread)
 
 
-def _judged(case: _Case, found: Interval) -> Verdict:
-    """The verdict on a print. If the dense row counts tokens that did not enter, there is no better or worse."""
-    verdict = judge(case.printed, found.times(1 / case.meant.scale), larger_is_better=False)
-    return "not_comparable" if verdict != "supported" and case.nominal else verdict
-
-
 def _two_inputs(case: _Case) -> str:
-    stated = case.row.retention or case.row.tokens
-    return f": either it is not at {stated}, or not of the {case.model.visual_tokens} tokens of the dense row."
+    """The end of a sentence about work that the average does not allow."""
+    if not case.line.nominal:
+        return "."
+    stated = case.line.row.retention or case.line.row.tokens
+    return f": either it is not at {stated}, or not of the {case.line.model.visual_tokens} tokens of the dense row."
 
 
 def _implied_average(case: _Case) -> str:
     """The average at which a schedule of the same proportion gives the printed figure."""
     if case.schedule is None or case.exact or case.convention.head != "none":
         return ""
-    average = schedules.implied(case.schedule, case.model, case.layer, case.printed.value * case.meant.scale)
+    average = schedules.implied(case.schedule, case.line.model, case.layer, case.figure.amount.value)
     if average is None:
         return ""
-    of = f"{share(average / case.model.visual_tokens)} of {case.model.visual_tokens}"
-    return f" In that proportion it would be right for an average of {number(average)} tokens, {of}."
+    visual = case.line.model.visual_tokens
+    tokens = f"{number(average)} tokens, {share(average / visual)} of {visual}"
+    return f" In that proportion it would be right for an average of {tokens}."
 
 
-def _whatever(case: _Case) -> str:
+def _range_of_work(case: _Case) -> str:
     """A sentence about the range of work that the average alone allows."""
     layers, average = case.bounds.layers, case.average
-    tokens = number(average.low)
-    if average.low < average.high:
-        tokens += f" to {number(average.high)}"
-    known = case.own and case.facts.claims.layers_of(case.row.model or "")
+    tokens = _range(average) if average.low < average.high else number(average.low)
+    known = "those" if case.line.facts.claims.layers_of(case.line.row) else "whatever"
     return (
-        f"An average of {tokens} of {case.model.visual_tokens} tokens, pruned after {'those' if known else 'whatever'} "
-        f"layers to whatever budgets, costs {case.shown(layers.low)} to {case.shown(layers.high)} as the dense row is "
-        "counted"
+        f"An average of {tokens} of {case.line.model.visual_tokens} tokens, pruned after {known} layers to whatever "
+        f"budgets, costs {case.shown(layers.low)} to {case.shown(layers.high)} as the dense row is counted"
     )
 
 

@@ -4,14 +4,14 @@ A layer's work is convex in its tokens. So of all schedules with one average the
 share the tokens evenly, and greatest at a corner: some stages still whole, the next alike, the rest empty.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate, combinations, pairwise
+from itertools import accumulate, combinations, groupby, pairwise
 
-from trio_profile.judge.audit.claims import Budgets, Model, Row
-from trio_profile.judge.audit.facts import Facts
-from trio_profile.judge.audit.finding import Finding, Subject, judge, number, place, share
+from trio_profile.judge.audit.claims import Budgets, Model, Published, Setting
+from trio_profile.judge.audit.facts import Facts, Line
+from trio_profile.judge.audit.finding import Finding, Subject, judge, number, share
 from trio_profile.judge.audit.printed import Interval, Printed
 
 Cost = Callable[[Fraction], Fraction]
@@ -31,10 +31,18 @@ class Schedule:
     exact: bool
     published: Budgets
 
+    @property
+    def average(self) -> Fraction:
+        """The mean number of visual tokens in a layer."""
+        return sum(self.tokens, Fraction(0)) / len(self.tokens)
+
 
 @dataclass(frozen=True)
 class Bounds:
-    """The range of work of the layers, and of the stages' inputs, over all schedules of one average."""
+    """The range of work of the layers, and of the stages' inputs, over all schedules of one average.
+
+    The values are those of the row's own schedule, or else the least.
+    """
 
     layers: Interval
     stages: Interval
@@ -42,57 +50,48 @@ class Bounds:
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Check the average of every printed schedule, and retentions that the unpruned first layers alone exceed."""
-    for table, row in facts.claims.rows():
-        model = facts.model(row)
-        if row.schedule is not None and model is not None:
-            yield from _averages(place(table, row), row.schedule, model, row.tokens, row.retention)
-    for one in facts.claims.method.published_budgets:
-        if one.model is not None:
-            model = facts.claims.models[one.model]
-            yield from _averages(f"method, {one.label}", one.budgets, model, one.tokens, one.retention)
-    for table, row in facts.claims.rows():
-        model, stated = facts.model(row), facts.retention(row)
-        layers = facts.claims.layers_of(row.model or "") if row.method == facts.claims.own else ()
-        if model is None or stated is None or not layers or row.schedule is not None:
+    for line in facts.lines:
+        if line.row.schedule is not None:
+            yield from _averages(line.place, line.row, line.row.schedule, line.model)
+    for one in facts.claims.method.published_budgets.values():
+        yield from _averages(f"method, {one.label}", one, one, facts.claims.models[one.model])
+    for line in facts.lines:
+        layers = facts.claims.layers_of(line.row)
+        if line.retention is None or not layers or line.row.schedule is not None:
             continue
-        least = Fraction(layers[0], model.layers)
-        if stated.allowed.high < least:
+        first, of = layers[0], line.model.layers
+        if line.retention.allowed.high < (least := Fraction(first, of)):
             why = (
-                f"The first {layers[0]} of {model.layers} layers run on all visual tokens: an average over the layers "
+                f"The first {first} of {of} layers run on all visual tokens: an average over the layers is {first} / "
+                f"{of} = {share(least)} at the least."
             )
-            subject = Subject("schedule", place(table, row), "retention", row.retention or stated.text, "share")
-            yield subject.finding(
-                "overstated", f"{why}is {layers[0]} / {model.layers} = {share(least)} at the least.", least
-            )
+            subject = Subject("schedule", line.place, "retention", line.row.retention or "", "share")
+            yield subject.finding("overstated", why, least)
 
 
-def of_row(facts: Facts, row: Row) -> Schedule | None:
+def of_line(line: Line) -> Schedule | None:
     """The schedule of a row: its own, a published one for its setting, or one that is scaled from another setting."""
-    model = facts.model(row)
-    if model is None:
-        return None
+    claims, row, model = line.facts.claims, line.row, line.model
     if row.schedule is not None:
         return _schedule(row.schedule, model)
-    if row.method != facts.claims.own and row.overhead:
+    if row.method != claims.own and row.overhead:
         return None
-    layers = facts.claims.layers_of(row.model or "")
-    mine = [one for one in facts.claims.method.published_budgets if not one.variant and any(one.budgets.keep)]
-    for one in mine:
-        of_setting = Row(
-            label="", line=0, model=one.model, method=row.method, tokens=one.tokens, retention=one.retention
-        )
-        if one.model == row.model and facts.same_share(of_setting, row):
-            return _schedule(one.budgets, model)
-    stated, alike = facts.retention(row), [one for one in mine if one.model and one.budgets.layers == layers]
-    if stated is None or not alike:
+    published = [one for one in claims.method.published_budgets.values() if not one.variant and any(one.keep)]
+    for one in published:
+        if one.model == row.model and line.facts.same_share(one, row):
+            return _schedule(one, model)
+    layers = claims.method.pruning_layers.get(row.model, ())
+    alike = [one for one in published if one.layers == layers]
+    if line.retention is None or not alike:
         return None
+    stated = line.retention.value
+
+    def distance(one: Published) -> Fraction:
+        of = claims.models[one.model]
+        return abs(_schedule(one, of).average / of.visual_tokens - stated)
 
     # The schedule with the nearest average is scaled.
-    def average(budgets: Budgets, of: Model) -> Fraction:
-        return sum(budgets.tokens_by_layer(of), Fraction(0)) / of.layers / of.visual_tokens
-
-    nearest = min(alike, key=lambda one: abs(average(one.budgets, facts.claims.models[one.model or ""]) - stated.value))
-    return _scaled(nearest.budgets, model, stated.value * model.visual_tokens)
+    return _scaled(min(alike, key=distance), model, stated * model.visual_tokens)
 
 
 def implied(schedule: Schedule, model: Model, cost: Cost, figure: Fraction) -> Fraction | None:
@@ -115,17 +114,15 @@ def bounds(model: Model, layers: Sequence[int] | None, average: Interval, cost: 
     layers: the pruning layers; None allows any, the boundary before the decoder among them. The work of what the stages
     look at is bounded too, where the layers are known.
     """
-    found = [
-        one
-        for total in (average.low, average.high)
-        if (one := _bounds(model, tuple(range(model.layers)) if layers is None else layers, total, cost))
-    ]
-    if not found:
-        return None
-    return Bounds(
-        Interval(min(one.layers.low for one in found), max(one.layers.high for one in found)),
-        Interval(min(one.stages.low for one in found), max(one.stages.high for one in found)),
-    )
+    any_layers = tuple(range(model.layers)) if layers is None else layers
+    ends = [one for total in (average.low, average.high) if (one := _bounds(model, any_layers, total, cost))]
+    return Bounds(_around(one.layers for one in ends), _around(one.stages for one in ends)) if ends else None
+
+
+def _around(intervals: Iterable[Interval]) -> Interval:
+    """The least interval that contains all of these, with its least value."""
+    lows, highs = zip(*((one.low, one.high) for one in intervals), strict=True)
+    return Interval(min(lows), max(highs), min(lows))
 
 
 def _bounds(model: Model, layers: Sequence[int], average: Fraction, cost: Cost) -> Bounds | None:
@@ -153,10 +150,9 @@ def _bounds(model: Model, layers: Sequence[int], average: Fraction, cost: Cost) 
     # The stages look at everything, and then at what each but the last one left. The mean cost of that is at least the
     # cost of its mean, and the least mean is at a corner, because it is linear in the tokens.
     everything = full * bool(layers)
-    return Bounds(
-        Interval(unpruned + ahead[-1] * cost(left / ahead[-1]), greatest),
-        Interval(everything + (others * cost(least_looked / others) if others else 0), everything + most_looked),
-    )
+    least = unpruned + ahead[-1] * cost(left / ahead[-1])
+    least_stages = everything + (others * cost(least_looked / others) if others else 0)
+    return Bounds(Interval(least, greatest, least), Interval(least_stages, everything + most_looked, least_stages))
 
 
 def _schedule(budgets: Budgets, model: Model) -> Schedule:
@@ -190,32 +186,23 @@ def _after(budgets: Budgets) -> str:
     return f"after layer{'s' if len(budgets.layers) > 1 else ''} {', '.join(map(str, budgets.layers))}"
 
 
-def _averages(
-    where: str, budgets: Budgets, model: Model, tokens: str | None, retention: str | None
-) -> Iterator[Finding]:
+def _averages(where: str, setting: Setting, budgets: Budgets, model: Model) -> Iterator[Finding]:
     by_layer = budgets.tokens_by_layer(model)
-    average = sum(by_layer, Fraction(0)) / model.layers
-    runs = [(len(list(by_layer)[start:stop]), by_layer[start]) for start, stop in _runs(by_layer)]
+    average, visual = sum(by_layer, Fraction(0)) / model.layers, model.visual_tokens
+    runs = [(len(list(layers)), kept) for kept, layers in groupby(by_layer)]
     sum_ = " + ".join(f"{length} · {number(kept)}" for length, kept in runs)
-    for quantity, text, value, unit in (
-        ("tokens", tokens, average, "tokens"),
-        ("retention", retention, average / model.visual_tokens, "share"),
+    for quantity, text, whole, unit in (
+        ("tokens", setting.tokens, 1, "tokens"),
+        ("retention", setting.retention, visual, "share"),
     ):
         if text is None:
             continue
-        printed = Printed.of(text)
-        of = "" if quantity == "tokens" else f", {share(value)} of {model.visual_tokens}"
+        printed, value, last = Printed.of(text), average / whole, by_layer[-1] / whole
+        of = "" if quantity == "tokens" else f", {share(value)} of {visual}"
         verdict = judge(printed, Interval.at(value), larger_is_better=False)
         why = f"({sum_}) / {model.layers} = {number(average)} tokens a layer{of}."
-        left = by_layer[-1] / (1 if quantity == "tokens" else model.visual_tokens)
-        if verdict != "supported" and len(runs) == 2 and abs(printed.value - left) < abs(printed.value - value):
+        if verdict != "supported" and len(runs) == 2 and abs(printed.value - last) < abs(printed.value - value):
             verdict = "not_comparable"
-            why += (
-                f" {text} is near to the {number(by_layer[-1])} that the one stage leaves: another count by that name."
-            )
+            left = number(by_layer[-1])
+            why += f" {text} is near to the {left} that the one stage leaves: another count by that name."
         yield Subject("schedule", where, quantity, text, unit).finding(verdict, why, value)
-
-
-def _runs(by_layer: Sequence[Fraction]) -> Iterator[tuple[int, int]]:
-    starts = [0, *(i for i in range(1, len(by_layer)) if by_layer[i] != by_layer[i - 1]), len(by_layer)]
-    return pairwise(starts)

@@ -1,15 +1,13 @@
-"""Check sums: a prefill is part of the total, and decoding does not become cheaper with more tokens."""
+"""Check sums and means: parts make the whole, more tokens decode no faster, an average is the mean of its scores."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
-from trio_profile.judge.audit.claims import Row, Table
-from trio_profile.judge.audit.facts import Facts
-from trio_profile.judge.audit.finding import Finding, Subject, Verdict, listed, number, place
+from trio_profile.judge.audit.facts import Facts, Line
+from trio_profile.judge.audit.finding import HOW, Finding, Subject, Verdict, judge, number
 from trio_profile.judge.audit.printed import Interval, Printed
-from trio_profile.judge.audit.quantities import Quantity
+from trio_profile.text import listed
 
 _NOISE = Fraction(11, 10)
 """Two runs of the same decoding may differ by this share, because of clocks and batches."""
@@ -19,102 +17,102 @@ _LOCAL = ("forward", "proxy_loss", "backward", "selection")
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Check prefill and decoding against the total, decoding over retentions, and parts against the prefill."""
-    for table, row in facts.claims.rows():
-        yield from _parts(facts, table, row)
-        yield from _local(facts, table, row)
-    for table in facts.claims.tables:
-        yield from _after_prefill(facts, table)
+    for line in facts.lines:
+        yield from _parts(line)
+        yield from _local(line)
+    for table in facts.claims.tables.values():
+        lines = [line for line in facts.lines if line.table is table]
+        for model in dict.fromkeys(line.row.model for line in lines):
+            yield from _after_prefill([line for line in lines if line.row.model == model])
 
 
-def _parts(facts: Facts, table: Table, row: Row) -> Iterator[Finding]:
-    total, prefill, decode = (facts.amount(row, base) for base in ("total", "prefill", "decode"))
+def averages(facts: Facts) -> Iterator[Finding]:
+    """Check every `accuracy_kept_pct` of a row with scores: the mean of each score divided by the dense score."""
+    for dense, line in facts.pairs():
+        printed = line.row.printed("accuracy_kept_pct")
+        if printed is None or not line.row.scores or not dense.row.scores:
+            continue
+        own, whole = (map(Printed.of, row.scores) for row in (line.row, dense.row))
+        scores = list(zip(own, whole, strict=True))
+        shares = (own.allowed / whole.allowed for own, whole in scores)
+        mean = sum(shares, Interval.at(0)).times(Fraction(100, len(scores)))
+        terms = " + ".join(f"{own.text}/{whole.text}" for own, whole in scores)
+        why = f"100 · ({terms}) / {len(scores)} = {number(mean.value)}"
+        verdict = judge(printed, mean, larger_is_better=True)
+        if verdict == "supported":
+            why += f": {printed.text} {HOW[printed.how(mean.value)] or 'within the rounding of the scores'}"
+        convention = "mean of the shares of the dense scores"
+        subject = Subject("average", line.place, "accuracy_kept_pct", printed.text, "%", convention)
+        yield subject.finding(verdict, f"{why}.", mean)
+
+
+def _parts(line: Line) -> Iterator[Finding]:
+    total, prefill, decode = (line.figure(base) for base in ("total", "prefill", "decode"))
     if total is None or prefill is None:
         return
-    whole, part = _base_units(total), _base_units(prefill)
     if decode is not None:
-        scaled = (part + _base_units(decode)).times(1 / total[0].scale)
-        value = (prefill[1].value * prefill[0].scale + decode[1].value * decode[0].scale) / total[0].scale
-        verdict: Verdict = "supported" if total[1].allowed.meets(scaled) else "not_comparable"
+        parts = (prefill.amount + decode.amount).times(1 / total.quantity.scale)
+        verdict: Verdict = "supported" if total.printed.allowed.meets(parts) else "not_comparable"
         why = (
-            f"{_shown(prefill)} of prefill and {_shown(decode)} of decoding are {number(value)} {total[0].unit}, and "
-            f"{_shown(total)} are printed."
+            f"{prefill.text} of prefill and {decode.text} of decoding are {number(parts.value)} {total.quantity.unit}, "
+            f"and {total.text} are printed."
         )
-        subject = Subject("sum", place(table, row), total[0].name, total[1].text, total[0].unit)
-        yield subject.finding(verdict, why, value, scaled)
-    elif part.low > whole.high:
-        why = f"{_shown(prefill)} of prefill are more than the total of {_shown(total)}, which they are a part of."
-        subject = Subject("sum", place(table, row), prefill[0].name, prefill[1].text, "s")
-        yield subject.finding("not_comparable", why, total[1].value * total[0].scale, whole)
+        yield line.subject("sum", total).finding(verdict, why, parts)
+    elif prefill.amount.low > total.amount.high:
+        why = f"{prefill.text} of prefill are more than the total of {total.text}, which they are a part of."
+        yield line.subject("sum", prefill, unit="s").finding("not_comparable", why, total.amount)
 
 
-def _after_prefill(facts: Facts, table: Table) -> Iterator[Finding]:
+def _after_prefill(lines: list[Line]) -> Iterator[Finding]:
     """Check that decoding the same answers does not become cheaper with more kept tokens."""
-    for model in dict.fromkeys(row.model for row in table.rows):
-        found: list[tuple[Fraction, Row, Interval, str]] = []
-        for row in table.rows:
-            total, prefill = facts.amount(row, "total"), facts.amount(row, "prefill")
-            own = row.method is None or row.method == facts.claims.own
-            if row.model != model or not own or total is None or prefill is None:
-                continue
-            share = Fraction(1) if row.method is None else Printed.of(row.retention).value if row.retention else None
-            if share is not None and total[0] != prefill[0] and total[0].scale == prefill[0].scale:
-                rest = _base_units(total) - _base_units(prefill)
-                value = total[1].value - prefill[1].value
-                text = f"{total[1].text} - {prefill[1].text} = {number(value)} {total[0].unit} ({row.label})"
-                found.append((share, row, rest, text))
-        found.sort(key=lambda one: one[0])
-        falls = [
-            (less, more)
-            for less, more in combinations(found, 2)
-            if less[0] < more[0] and more[2].low > 0 and less[2].low > more[2].high * _NOISE
-        ]
-        if falls:
-            first, second = max(falls, key=lambda pair: pair[0][2].low / pair[1][2].high)
-            sums = listed(text for _, _, _, text in found)
-            why = (
-                f"What follows the prefill takes {sums}. With more kept tokens the same answers cannot be decoded in "
-                "less time: the answers, or the runs, are not the same. Their lengths would decide it."
-            )
-            where = "; ".join(place(table, row) for _, row, _, _ in found)
-            prints = " / ".join(dict.fromkeys(text.partition(" = ")[0] for _, _, _, text in found))
-            spread = first[2].low / second[2].high
-            yield Subject("sum", where, "after_prefill", prints, "largest / least").finding(
-                "underdetermined", why, spread
-            )
-
-
-def _local(facts: Facts, table: Table, row: Row) -> Iterator[Finding]:
-    """Compare parts that are printed for one sample with the prefill over all samples."""
-    prefill = facts.amount(row, "prefill")
-    parts = [found for base in _LOCAL if (found := facts.amount(row, base)) is not None]
-    if prefill is None or len(parts) < 2 or prefill[0].name.endswith("_ms"):
-        return
-    each = sum((_base_units(part) for part in parts), Interval.at(0))
-    value = sum((part[1].value * part[0].scale for part in parts), Fraction(0))
-    sum_ = " + ".join(f"{printed.text}" for _, printed in parts)
-    subject = Subject("sum", place(table, row), prefill[0].name, prefill[1].text, "samples")
-    whole = _base_units(prefill)
-    if table.samples is None:
-        most = int(whole.high / each.low)
+    rests: list[tuple[Fraction, Line, Interval, str]] = []
+    for line in lines:
+        total, prefill, row = line.figure("total"), line.figure("prefill"), line.row
+        if not (row.dense or row.method == line.facts.claims.own) or total is None or prefill is None:
+            continue
+        share = Fraction(1) if row.dense else Printed.of(row.retention).value if row.retention else None
+        if share is not None and total.quantity.scale == prefill.quantity.scale:
+            value = number(total.printed.value - prefill.printed.value)
+            text = f"{total.printed.text} - {prefill.printed.text} = {value} {total.quantity.unit} ({row.label})"
+            rests.append((share, line, total.amount - prefill.amount, text))
+    rests.sort(key=lambda rest: rest[0])
+    falls = [
+        less.low / more.high
+        for (fewer, _, less, _), (share, _, more, _) in combinations(rests, 2)
+        if fewer < share and more.low > 0 and less.low > more.high * _NOISE
+    ]
+    if falls:
         why = (
-            f"A sample's parts take {sum_} = {number(1000 * value)} ms. If they are parts of its prefill, "
-            f"{_shown(prefill)} are at the most {most} samples; their number would decide it."
+            f"What follows the prefill takes {listed([text for *_, text in rests])}. With more kept tokens the same "
+            "answers cannot be decoded in less time: the answers, or the runs, are not the same. Their lengths would "
+            "decide it."
         )
-        yield subject.finding("underdetermined", why, most)
+        where = "; ".join(line.place for _, line, _, _ in rests)
+        prints = " / ".join(dict.fromkeys(text.partition(" = ")[0] for *_, text in rests))
+        subject = Subject("sum", where, "after_prefill", prints, "largest / least")
+        yield subject.finding("underdetermined", why, max(falls))
+
+
+def _local(line: Line) -> Iterator[Finding]:
+    """Compare parts that are printed for one sample with the prefill over all samples."""
+    prefill, samples = line.figure("prefill"), line.table.samples
+    parts = [part for base in _LOCAL if (part := line.figure(base)) is not None]
+    if prefill is None or len(parts) < 2 or prefill.quantity.unit == "ms":
         return
-    all_samples = each.times(table.samples)
-    fits = all_samples.low <= whole.high
+    each = sum((part.amount for part in parts), Interval.at(0))
+    sum_ = f"{' + '.join(part.printed.text for part in parts)} = {number(1000 * each.value)} ms"
+    if samples is None:
+        most = int(prefill.amount.high / each.low)
+        why = (
+            f"A sample's parts take {sum_}. If they are parts of its prefill, {prefill.text} are at the most {most} "
+            "samples; their number would decide it."
+        )
+        yield line.subject("sum", prefill, unit="samples").finding("underdetermined", why, most)
+        return
+    whole = each.times(samples)
+    fits = whole.low <= prefill.amount.high
     why = (
-        f"{table.samples} samples of {sum_} = {number(1000 * value)} ms are {number(value * table.samples)} s, "
-        f"{'within' if fits else 'more than'} the {_shown(prefill)} of prefill."
+        f"{samples} samples of {sum_} are {number(whole.value)} s, {'within' if fits else 'more than'} the "
+        f"{prefill.text} of prefill."
     )
-    verdict: Verdict = "supported" if fits else "not_comparable"
-    yield replace(subject, unit="s").finding(verdict, why, value * table.samples, all_samples)
-
-
-def _base_units(found: tuple[Quantity, Printed]) -> Interval:
-    return found[1].allowed.times(found[0].scale)
-
-
-def _shown(found: tuple[Quantity, Printed]) -> str:
-    return f"{found[1].text} {found[0].unit}"
+    yield line.subject("sum", prefill, unit="s").finding("supported" if fits else "not_comparable", why, whole)
