@@ -42,9 +42,9 @@ command = study_verbs.described(
 
 def _write_template(path: Path, given: dict[str, Any]) -> None:
     """Write a commented claims file. Raises BadParameter beside CLAIMS, StoreError for a file that exists."""
+    from trio_profile.errors import StoreError
     from trio_profile.judge.audit.claims import TEMPLATE
     from trio_profile.judge.audit.source import exists
-    from trio_profile.errors import StoreError
     from trio_profile.records.writing import write_whole
 
     if given["claims"] is not None:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from trio_profile import units
+from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms, Tone
 from trio_profile.judge.audit.document import VERDICTS, AuditDocument
 from trio_profile.judge.audit.finding import Finding, Measured, Verdict
-from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms, Tone
 
 _MEANINGS: dict[Verdict, str] = {
     "overstated": "The figure makes the method look better than the paper's other figures do.",

@@ -5,9 +5,9 @@ import pytest
 from tests.profile.auditing import LLAVA
 from tests.profile.examples import dense as dense_record
 from tests.profile.examples import environment, measurement, session, study
+from trio_profile.cli import run
 from trio_profile.judge.audit.document import AuditDocument, audit
 from trio_profile.judge.audit.reader import read
-from trio_profile.cli import run
 from trio_profile.records.store import Store
 
 

@@ -9,109 +9,59 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trio_profile.cli import run
+from trio_profile.errors import ClaimsError
 from trio_profile.judge.audit import source
 from trio_profile.judge.audit.claims import BUILTIN, TEMPLATE, Claims, builtin
 from trio_profile.judge.audit.document import audit
 from trio_profile.judge.audit.quantities import quantity
 from trio_profile.judge.audit.reader import of_source, read
 from trio_profile.judge.audit.source import MOST_BYTES, parse
-from trio_profile.cli import run
-from trio_profile.errors import ClaimsError
 
 PAPER = """\
 paper: "PRUNE: a paper"
 models:
   vl-7b: {layers: 32, hidden: 4096, intermediate: 11008, heads: 32, visual_tokens: 576}
 method:
-  pruning_layers: {vl: [1, 10, 15]}
+  name: Prune
+  pruning_layers: {vl-7b: [1, 10, 15]}
   published_budgets:
-    vl-7b avg 64: {layers: [1, 10, 15], keep: [92, 54, 22]}
+    average 64: {model: vl-7b, tokens: 64, layers: [1, 10, 15], keep: [92, 54, 22]}
 tables:
   main:
-    model: vl-7b
     rows:
-      baseline: {flops_t: 2.98, prefill_s: 1401, kv_mb: 318}
-      prune 11.1pct: {flops_t: 0.45, prefill_s: 1106, kv_mb: 62}
+      baseline: {model: vl-7b, method: dense, figures: {flops_t: 2.98, prefill_s: 1401, kv_mb: 318}}
+      pruned: {model: vl-7b, method: prune, retention: 0.111, figures: {flops_t: 0.45, prefill_s: 1106, kv_mb: 62}}
 """
+ROWS = PAPER[PAPER.index("    rows:") :]
 
 
 def claims(text: str) -> Claims:
     return of_source(parse(text, "claims.yaml"), "claims")
 
 
-def table(body: str) -> str:
-    return PAPER.partition("tables:")[0] + f"tables:\n  main:\n    model: vl-7b\n{body}"
-
-
 # --- what is read ------------------------------------------------------------------------------------------------
 
 
 def test_a_table_keeps_its_figures_as_printed():
-    found = claims(PAPER.replace("0.45", "0.450"))
-    (main,) = found.tables
-    baseline, pruned = main.rows
-    assert found.own == "prune"
-    assert (baseline.method, baseline.retention) == (None, None)
-    assert (pruned.method, pruned.model, pruned.retention) == ("prune", "vl-7b", "0.111")
+    paper = claims(PAPER.replace("0.45", "0.450").replace("method: prune", "method: PRUNE"))
+    baseline, pruned = paper.tables["main"].rows.values()
+    assert paper.own == "prune"
+    assert baseline.dense and not pruned.dense
+    assert (pruned.label, pruned.method, pruned.retention) == ("pruned", "prune", "0.111")
     assert pruned.figures == {"flops_t": "0.450", "prefill_s": "1106", "kv_mb": "62"}
-    assert main.dense("vl-7b") == baseline
-    assert found.layers_of("vl-7b") == (1, 10, 15)
-    (published,) = found.method.published_budgets
-    assert (published.model, published.tokens, published.variant) == ("vl-7b", "64", "")
-    assert published.budgets.tokens_by_layer(found.models["vl-7b"])[::8] == [576, 92, 22, 22]
-
-
-@pytest.mark.parametrize(
-    ("label", "read"),
-    [
-        ("baseline", (None, None, None)),
-        ("vl-7b dense", (None, None, None)),
-        ("prune", ("prune", None, None)),
-        ("ours 22%", ("prune", "0.22", None)),
-        ("vl-7b 192", ("prune", None, "192")),
-        ("vl-7b random avg 64", ("random", None, "64")),
-        ("Random 33.30%", ("random", "0.3330", None)),
-        ("prune, w/ encoder 5pct", ("prune, w/ encoder", "0.05", None)),
-    ],
-)
-def test_a_label_says_model_method_and_retention(label: str, read: tuple):
-    (row,) = claims(table(f'    rows: {{"{label}": {{prefill_ms: 5}}}}\n')).tables[0].rows
-    assert (row.method, row.retention, row.tokens) == read
-    assert row.model == "vl-7b"
-
-
-def test_columns_may_be_methods_and_series_retentions():
-    found = claims(
-        table(
-            "    quantity: accuracy_kept_pct\n"
-            "    rows: {vl-7b 64: {prune: 94.7, grid: 88.9}, random: 87.0}\n"
-            "    baseline_total_s: 5921\n"
-            "    total_s: {0.66: 5521, 0.77: 6137}\n"
-            '    passage: "the break-even lies between 66% and 77%, an overhead of less than 9 % of it"\n'
-        )
-    )
-    rows = found.tables[0].rows
-    assert [(row.label, row.method, row.retention, row.tokens, row.figures) for row in rows] == [
-        ("vl-7b 64, prune", "prune", None, "64", {"accuracy_kept_pct": "94.7"}),
-        ("vl-7b 64, grid", "grid", None, "64", {"accuracy_kept_pct": "88.9"}),
-        ("random", "random", None, None, {"accuracy_kept_pct": "87.0"}),
-        ("baseline_total_s", None, None, None, {"total_s": "5921"}),
-        ("0.66", "prune", "0.66", None, {"total_s": "5521"}),
-        ("0.77", "prune", "0.77", None, {"total_s": "6137"}),
-        ("passage", "prune", None, None, {"overhead_below_pct": "9"}),
-    ]
-    assert rows[-1].break_even == ("0.66", "0.77")
-    assert [row.overhead for row in rows] == [True, False, False, True, True, True, True]
+    assert paper.tables["main"].dense("vl-7b") == baseline
+    assert (paper.layers_of(pruned), paper.layers_of(baseline)) == ((1, 10, 15), ())
+    published = paper.method.published_budgets["average 64"]
+    assert published.tokens_by_layer(paper.models["vl-7b"])[::8] == [576, 92, 22, 22]
 
 
 def test_shares_and_counts_make_a_schedule():
-    found = claims(
-        table("    rows: {prune: {encoder_ratio: 0.5, layers: [16], keep_ratio: [0.25], retention_pct: 31.25}}\n")
-    )
-    (row,) = found.tables[0].rows
+    schedule = "schedule: {encoder_ratio: 0.5, layers: [16], keep_ratio: [0.25]}"
+    paper = claims(PAPER.replace("figures: {flops_t: 0.45,", f"{schedule}, figures: {{"))
+    row = paper.tables["main"].rows["pruned"]
     assert row.schedule is not None
-    assert row.schedule.tokens_by_layer(found.models["vl-7b"]) == [288] * 16 + [72] * 16
-    assert row.retention == "0.3125"
+    assert row.schedule.tokens_by_layer(paper.models["vl-7b"]) == [288] * 16 + [72] * 16
 
 
 def test_a_quantity_carries_its_unit():
@@ -134,12 +84,14 @@ def test_claims_that_ship_are_read_and_so_is_the_template():
 
 # --- what is refused ---------------------------------------------------------------------------------------------
 
+WRITE = "in a row LABEL: {model: NAME, method: NAME or dense, retention: 0.111, figures: {flops_t: 0.45}}"
+TABLE = "older files have it for a whole table; write it in each row, LABEL: {model: NAME"
 BAD = [
     # what is put in the place of what in PAPER, or a text; the line; what the complaint says
     (("flops_t: 0.45", "flops_ms: 0.45"), 13, "flops_ms: 'ms' is no unit of flops; write one of flops_m"),
     (("kv_mb: 62", "kv_s: 62"), 13, "kv_s: 's' is no unit of kv"),
     (("prefill_s: 1106", "prefil_s: 1106"), 13, "prefil_s: no known quantity; the nearest are prefill_s"),
-    (("flops_t: 0.45", "flops_t: -0.45"), 13, "tables.main.rows.prune 11.1pct.flops_t: -0.45 is not above 0"),
+    (("flops_t: 0.45", "flops_t: -0.45"), 13, "tables.main.rows.pruned.figures.flops_t: -0.45 is not above 0"),
     (("flops_t: 0.45", "flops_t: 0"), 13, "flops_t: 0 is not above 0"),
     (("flops_t: 0.45", "flops_t: .nan"), 13, "'.nan' is not a decimal number"),
     (("flops_t: 0.45", "flops_t: inf"), 13, "'inf' is not a decimal number"),
@@ -148,43 +100,43 @@ BAD = [
     (("flops_t: 0.45", "flops_t: [0.45]"), 13, "flops_t: needs a number"),
     (("flops_t: 0.45", "flops_t: 0.45 T"), 13, "'0.45 T' is not a decimal number"),
     (("flops_t: 0.45", "flops_reduction_pct: 120"), 13, "120 % cannot be"),
-    (("11.1pct", "111pct"), 13, "1.11 is more than 1"),
-    (("flops_t: 0.45", "retention: 1.5, flops_t: 0.45"), 13, "retention: 1.5 is more than 1"),
-    (("flops_t: 0.45", "retention: 0.1, retention_pct: 10, flops_t: 0.45"), 13, "retention is given too"),
-    (("flops_t: 0.45", "tokens: 577, flops_t: 0.45"), 13, "tokens: 577 of 576 visual tokens"),
-    (("flops_t: 0.45", "break_even: [0.7, 0.6], flops_t: 0.45"), 13, "break_even: takes two retentions"),
-    (("flops_t: 0.45", "scores: [1, 2], flops_t: 0.45"), 13, "scores: 2 scores for 0 benchmarks"),
-    (("flops_t: 0.45", "overhead: perhaps, flops_t: 0.45"), 13, "'perhaps' is none of 'true' or 'false'"),
+    (("retention: 0.111", "retention: 1.5"), 13, "retention: 1.5 is more than 1"),
+    (("retention: 0.111", "tokens: 577"), 13, "tokens: 577 of 576 visual tokens"),
+    (("retention: 0.111", "break_even: [0.7, 0.6]"), 13, "break_even: takes two retentions"),
+    (("retention: 0.111", "scores: [1, 2]"), 13, "scores: 2 scores for 0 benchmarks"),
+    (("retention: 0.111", "overhead: perhaps"), 13, "overhead: "),
+    (("retention: 0.111", "label: a"), 11, "the name before the colon is the label"),
     (("layers: 32", "layers: 0"), 3, "models.vl-7b.layers: greater than or equal to 1"),
     (("layers: 32", "layers: 2.5"), 3, "models.vl-7b.layers"),
     (("hidden: 4096, ", ""), 3, "models.vl-7b.hidden: is missing"),
     (("heads: 32", "heads: 32, kv_heads: 5"), 3, "kv_heads: 5 do not divide 32 heads"),
     (("heads: 32", "heads: 30"), 3, "head_dim: is needed, because 30 heads do not divide hidden 4096"),
     (("heads: 32", "headz: 32"), 3, "headz: no known field; perhaps heads"),
-    (("[1, 10, 15]}\n", "[1, 10, 32]}\n"), 5, "pruning_layers.vl: 32 is not inside the decoder"),
-    (("[1, 10, 15]}\n", "[10, 1]}\n"), 5, "[10, 1] do not ascend"),
-    (("keep: [92, 54, 22]", "keep: [92, 54]"), 7, "3 layers, but budgets for 2"),
-    (("keep: [92, 54, 22]", "keep: [92, 154, 22]"), 7, "no stage may hold more than the one before it"),
-    (("keep: [92, 54, 22]", "keep: [592, 54, 22]"), 7, "no stage may hold more than the one before it, or 576"),
-    (("keep: [92, 54, 22]", "keep_ratio: [1.2, 0.5, 0.5]"), 7, "keep_ratio.0: 1.2 is more than 1"),
-    (("model: vl-7b", "model: vl-8b"), 10, "'vl-8b' is none of vl-7b"),
-    (("model: vl-7b", "modle: vl-7b"), 10, "modle: no known quantity"),
-    (("model: vl-7b", "model: vl-7b\n    dtype: float1"), 11, "dtype: 'float1' is none of"),
-    (("model: vl-7b", "model: vl-7b\n    convention: visual-ffn9-macs"), 11, "the nearest are"),
-    (("model: vl-7b", "model: vl-7b\n    baseline: base"), 11, "'base' is no row of this table"),
-    (("model: vl-7b", "model: vl-7b\n    samples: many"), 11, "tables.main.samples"),
+    (("[1, 10, 15]}\n", "[1, 10, 32]}\n"), 6, "pruning_layers.vl-7b: 32 is not inside the decoder"),
+    (("[1, 10, 15]}\n", "[10, 1]}\n"), 6, "[10, 1] do not ascend"),
+    (("{vl-7b: [1", "{vl: [1"), 6, "'vl' is none of vl-7b"),
+    (("keep: [92, 54, 22]", "keep: [92, 54]"), 8, "3 layers, but budgets for 2"),
+    (("keep: [92, 54, 22]", "keep: [92, 154, 22]"), 8, "no stage may hold more than the one before it"),
+    (("keep: [92, 54, 22]", "keep: [592, 54, 22]"), 8, "no stage may hold more than the one before it, or 576"),
+    (("keep: [92, 54, 22]", "keep_ratio: [1.2, 0.5, 0.5]"), 8, "keep_ratio.0: 1.2 is more than 1"),
+    (("model: vl-7b", "model: vl-8b"), 13, "'vl-8b' is none of vl-7b"),
+    (("model: vl-7b", "modle: vl-7b"), 13, "modle: no known field; perhaps model"),
+    (("method: prune", "retention: 0.1"), 13, "stands twice"),
+    (("method: prune, ", ""), 13, "pruned.method: is missing"),
+    (("main:", "main:\n    dtype: float1"), 11, "dtype: 'float1' is none of"),
+    (("main:", "main:\n    convention: visual-ffn9-macs"), 11, "the nearest are"),
+    (("main:", "main:\n    samples: many"), 11, "tables.main.samples"),
     (("paper:", "papers:"), 1, "papers: no known field; perhaps paper"),
     (('paper: "PRUNE: a paper"\n', ""), 1, "paper: is missing"),
-    ((PAPER[PAPER.index("    rows:") :], "    rows: {}\n"), 11, "tables.main.rows: holds none"),
-    ((PAPER[PAPER.index("    rows:") :], "    rows:\n"), 11, "tables.main.rows: holds none"),
-    ((PAPER[PAPER.index("    rows:") :], ""), 9, "tables.main: holds no rows"),
-    ((PAPER[PAPER.index("    rows:") :], "    rows: 5\n"), 11, "needs fields with values"),
-    ((PAPER[PAPER.index("  main:") :], ""), 8, "tables: is missing"),
-    (("{flops_t: 0.45, prefill_s: 1106, kv_mb: 62}", "{note: none}"), 13, "holds no figure"),
-    (("{flops_t: 0.45, prefill_s: 1106, kv_mb: 62}", "{<<: {flops_t: 1}}"), 13, "<<: no known quantity"),
-    (("baseline:", "prune 11.1pct:"), 13, "prune 11.1pct: stands twice"),
+    ((ROWS, "    rows: {}\n"), 11, "tables.main.rows: needs at least 1"),
+    ((ROWS, "    rows:\n"), 11, "tables.main.rows: is missing"),
+    ((ROWS, ""), 9, "tables: needs at least 1"),
+    ((ROWS, "    rows: 5\n"), 11, "needs fields with values"),
+    ((PAPER[PAPER.index("  main:") :], ""), 9, "tables: is missing"),
+    (("{flops_t: 0.45, prefill_s: 1106, kv_mb: 62}", "{}"), 13, "holds no figure"),
+    (("{flops_t: 0.45, prefill_s: 1106, kv_mb: 62}", "{<<: {flops_t: 1}}"), 13, "<<: needs a number"),
+    (("baseline:", "pruned:"), 13, "pruned: stands twice"),
     (("kv_mb: 62", "flops_t: 0.45"), 13, "flops_t: stands twice"),
-    (("kv_mb: 62", "printed: {flops_t: 0.45}"), 13, "flops_t: stands twice"),
     (("flops_t: 0.45", "flops_t: &a 0.45"), 13, "anchors and aliases are not allowed"),
     (("flops_t: 0.45", "flops_t: *a"), 13, "anchors and aliases are not allowed"),
     (("flops_t: 0.45", "flops_t: !!python/name:os.system 0.45"), 13, "tag tag:yaml.org,2002:python/name:os.system"),
@@ -201,6 +153,19 @@ BAD = [
     ("a: " + "[" * 400 + "]" * 400, 1, "nests deeper than 12"),
     ("a: [" + "1, " * 60_000 + "]", 1, "holds over 50000 parts"),
     ("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", 1, "anchors and aliases are not allowed"),
+    # the forms of older files
+    (("main:", "main:\n    model: vl-7b"), 11, f"tables.main.model: {TABLE}"),
+    (("main:", "main:\n    retention_pct: 11.1"), 11, "write it as a share, retention: 0.111"),
+    (("main:", "main:\n    quantity: score"), 11, f"tables.main.quantity: {TABLE}"),
+    (("main:", "main:\n    claims: {kv_ratio: 6}"), 11, f"tables.main.claims: {TABLE}"),
+    (("main:", "main:\n    total_s: {0.11: 5}"), 11, f"tables.main.total_s: write it under figures, {WRITE}"),
+    (("main:", "main:\n    baseline_total_s: 5"), 11, f"tables.main.baseline_total_s: write it under figures, {WRITE}"),
+    (("figures: {flops_t: 0.45,", "flops_t: 0.45, figures: {"), 13, f"pruned.flops_t: write it under figures, {WRITE}"),
+    (("figures: {flops_t: 0.45,", "printed: {}, figures: {"), 13, "printed: write its figures under figures"),
+    (("retention: 0.111", "layers: [2], keep: [9]"), 13, "layers: write it under schedule"),
+    (("published_budgets", "public_repo_budgets"), 7, "public_repo_budgets: write published_budgets"),
+    (("name: Prune", "name: Prune\n  k_pos: 4"), 6, "k_pos: no check uses it; write it as a comment"),
+    ((PAPER[PAPER.index("{model: vl-7b, method: prune") :], "98.8\n"), 13, "needs fields with values, name: value;"),
 ]  # fmt: skip
 
 
@@ -281,8 +246,8 @@ class _Watched:
 
 def test_too_many_rows_are_refused(capsys, tmp_path: Path):
     path = tmp_path / "claims.yaml"
-    rows = ", ".join(f"m{i}: 5" for i in range(1001))
-    path.write_text(table(f"    quantity: prefill_ms\n    rows: {{{rows}}}\n"))
+    row = PAPER.splitlines(keepends=True)[-1]
+    path.write_text(PAPER + "".join(row.replace("pruned", f"row {i}") for i in range(999)))
     assert run(["audit", str(path)]) == 2
     assert "tables: hold more than 1000 rows" in capsys.readouterr().err
 
@@ -298,22 +263,19 @@ def _places(tree, path=()):
 RICH = (
     PAPER
     + """\
-      vl-7b random 22%: {tokens: 128, text_tokens: 60, overhead: false, layers: [2], keep: [99], printed: {kv_ratio: 2}}
+      random: {model: vl-7b, method: random, tokens: 128, text_tokens: 60, overhead: false, figures: {kv_ratio: 2},
+               schedule: {layers: [2], keep: [99]}, break_even: [0.6, 0.7]}
+    where: Table 1
     dataset: POPE
     device: A100
     samples: 8
     dtype: float16
     convention: visual-ffn2-macs
-    baseline: baseline
-    passage: "the break-even lies between 66% and 77%"
-    baseline_total_s: 5921
-    total_s: {0.66: 5521, 0.77: 6137}
   scores:
-    model: vl-7b
     benchmarks: [GQA, MME]
-    rows: {dense: {scores: [61.9, 1862]}, prune: {scores: [58, 1681], retention_pct: 11, accuracy_kept_pct: 92.0}}
-  abstract: {where: Abstract, retention: 0.11, claims: {break_even: [0.6, 0.7], prefill_speedup: 1.27}}
-  bare_accuracy_kept_pct: {vl-7b 64: {prune: 94.7, grid: 88.9}}
+    rows:
+      dense: {model: vl-7b, method: dense, scores: [61.9, 1862]}
+      prune: {model: vl-7b, method: prune, scores: [58, 1681], retention: 0.11, figures: {accuracy_kept_pct: 92.0}}
 """
 )
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

@@ -8,11 +8,11 @@ import pytest
 from tests.profile.auditing import HOSTILE, hostile_claims
 from tests.profile.examples import environment, study
 from tests.profile.reading import blocks, in_terminal, rows, sentences, table
+from trio_profile.findings import audit as pages
+from trio_profile.findings.blocks import Table
 from trio_profile.judge.audit.document import AuditDocument, audit
 from trio_profile.judge.audit.finding import Measured
 from trio_profile.judge.audit.reader import read
-from trio_profile.findings import audit as pages
-from trio_profile.findings.blocks import Table
 from trio_profile.render import render
 from trio_profile.render.latex import latex
 from trio_profile.render.markdown import markdown

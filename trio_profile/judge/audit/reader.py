@@ -50,7 +50,7 @@ def read(claims: str) -> Claims:
 def of_source(source: Source, name: str) -> Claims:
     """The claims of a parsed file. Raises ClaimsError as `read` does."""
     with source.at(()):
-        tree = labelled({name: source.tree})[name]
+        tree = labelled({name: source.tree}).get(name)
     claims = source.record((), Claims, tree, former)
     _check_method(source, claims)
     for label, table in claims.tables.items():

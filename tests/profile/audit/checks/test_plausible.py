@@ -1,8 +1,8 @@
 import pytest
 
 from tests.profile.auditing import audited, found, of_row
-from trio_profile.judge.audit.checks import plausible
 from trio_profile.errors import ClaimsError
+from trio_profile.judge.audit.checks import plausible
 
 
 @pytest.mark.parametrize(("device", "verdict"), [("NVIDIA A100 80GB", "overstated"), ("H100", "supported")])

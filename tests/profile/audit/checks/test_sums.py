@@ -29,3 +29,11 @@ def test_decoding_that_shrinks_with_more_tokens_is_a_doubt():
 
     assert found(table(80), "after_prefill").verdict == "underdetermined"
     assert table(125).claims == ()  # 95 s and 100 s: clocks do that
+
+
+def test_one_printed_mean_does_not_follow_from_its_scores(trio_audit: AuditDocument):
+    means = [one for one in trio_audit.claims if one.check == "average"]
+    assert len(means) == 40
+    (wrong,) = [one for one in means if one.verdict != "supported"]
+    assert (wrong.where, wrong.printed, wrong.verdict) == ("accuracy_llava_1_5, fastv 64", "74.0", "overstated")
+    assert wrong.recomputed == pytest.approx(73.5527, abs=1e-4)

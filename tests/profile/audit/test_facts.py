@@ -1,8 +1,7 @@
 import pytest
 
 from trio_profile.judge.audit.claims import Model
-from trio_profile.judge.audit.facts import shape
-from trio_profile.judge.audit.known_counts import known_counts
+from trio_profile.judge.audit.facts import known_counts, shape
 
 
 @pytest.fixture(scope="module")
