@@ -131,7 +131,7 @@ def test_the_suite_in_the_documentation_is_one(own: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is empty; `--suite trio` is an example"),
+        ("", "is empty; docs/how-to/evaluation.md has an example"),
         ("tables: {a: {}}", "line 1: benchmarks"),
         (OWN.replace("[Shapes]", "[Shape]"), "'Shape' is none of the file's benchmarks; known are Shapes"),
         (OWN.replace("[Shapes]", "[Shapes, Shapes]"), "one stands twice"),
@@ -160,7 +160,7 @@ def test_a_fault_in_a_suite_is_named_with_its_line(own: Path, text: str, message
         ("trios", "unknown suite 'trios': choose trio, or name a YAML file"),
         ("trio:llava", "suite 'trio' has no table 'llava'; choose llava-1.5-7b, llava-next-7b, qwen2.5-vl-7b"),
         ("trio", "has no table for model 'pocket'; name one: --suite trio:llava-1.5-7b"),
-        ("no.yaml", "no.yaml is no file"),
+        ("no.yaml", "no.yaml cannot be read: No such file or directory"),
         (":mine", "unknown suite ''"),
     ],
 )

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from trio_profile.cost.conventions import find
 from trio_profile.judge.audit.printed import Printed
 from trio_profile.records.schema import Record
 
-BYTES_BY_DTYPE = {"float32": 4, "float16": 2, "bfloat16": 2, "float8": 1, "int8": 1}
+Dtype = Literal["float32", "float16", "bfloat16", "float8", "int8"]
+BYTES_BY_DTYPE: dict[Dtype, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "float8": 1, "int8": 1}
 """Bytes of one number in a cache."""
 DENSE = "dense"
 """The method of a row without pruning."""
@@ -46,17 +47,6 @@ def _lower_first(ends: tuple[str, str]) -> tuple[str, str]:
     if Printed.of(ends[0]).value > Printed.of(ends[1]).value:
         raise ValueError("takes two retentions, the lower one first")
     return ends
-
-
-def _known_dtype(name: str) -> str:
-    if name not in BYTES_BY_DTYPE:
-        raise ValueError(f"{name!r} is none of {', '.join(BYTES_BY_DTYPE)}")
-    return name
-
-
-def _known_convention(code: str) -> str:
-    find(code)
-    return code
 
 
 def labelled(parts: Any) -> Any:
@@ -112,26 +102,18 @@ class Model(Part):
     intermediate: Count
     heads: Count
     kv_heads: Count | None = None
-    head_dim: Annotated[Count | None, Field(validate_default=True)] = None
+    head_dim: Count | None = None
     vocab: Tokens = 0
     visual_tokens: Count
     ffn_matrices: Annotated[int, Field(ge=2, le=3)] = 3
 
-    @field_validator("kv_heads")
-    @classmethod
-    def _kv_heads_divide_heads(cls, kv_heads: int | None, info: ValidationInfo) -> int | None:
-        heads = info.data.get("heads")
-        if kv_heads and heads and heads % kv_heads:
-            raise ValueError(f"{kv_heads} do not divide {heads} heads")
-        return kv_heads
-
-    @field_validator("head_dim")
-    @classmethod
-    def _head_dim_is_known(cls, head_dim: int | None, info: ValidationInfo) -> int | None:
-        heads, hidden = info.data.get("heads"), info.data.get("hidden")
-        if head_dim is None and heads and hidden and hidden % heads:
-            raise ValueError(f"is needed, because {heads} heads do not divide hidden {hidden}")
-        return head_dim
+    @model_validator(mode="after")
+    def _heads_fit(self) -> Self:
+        if self.heads % (self.kv_heads or self.heads):
+            raise ValueError(f"kv_heads: {self.kv_heads} do not divide {self.heads} heads")
+        if self.head_dim is None and self.hidden % self.heads:
+            raise ValueError(f"head_dim: is needed, because {self.heads} heads do not divide hidden {self.hidden}")
+        return self
 
     @property
     def query_width(self) -> int:
@@ -259,8 +241,8 @@ class Table(Part):
     dataset: str | None = None
     device: str | None = None
     samples: Count | None = None
-    dtype: Annotated[str, AfterValidator(_known_dtype)] = "float16"
-    convention: Annotated[str, AfterValidator(_known_convention)] | None = None
+    dtype: Dtype = "float16"
+    convention: Annotated[str, AfterValidator(lambda code: find(code).code)] | None = None
     benchmarks: tuple[Text, ...] = ()
     rows: Annotated[dict[str, Row], BeforeValidator(labelled), Field(min_length=1)]
 

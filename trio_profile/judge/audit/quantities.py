@@ -77,7 +77,7 @@ def quantity(name: str) -> Quantity:
         units = _UNITS[_BASES[base]]
         if unit not in units:
             raise ValueError(f"{unit!r} is no unit of {base}; write one of {', '.join(f'{base}_{u}' for u in units)}")
-        return Quantity(name, base, "amount", units[unit], _shown(_BASES[base], base, unit))
+        return Quantity(name, base, "amount", units[unit], _unit_of(base, unit))
     near = get_close_matches(name, _names(), n=3, cutoff=0.5)
     known = ", ".join(near or ("flops_t", "prefill_s", "kv_mb", "prefill_speedup"))
     raise ValueError(f"no known quantity; the nearest are {known}")
@@ -96,9 +96,9 @@ def _names() -> list[str]:
     return [*amounts, *ratios, *PLAIN]
 
 
-def _shown(kind: str, base: str, unit: str) -> str:
-    if kind == "work":
+def _unit_of(base: str, unit: str) -> str:
+    """The unit of an amount, for sentences."""
+    if _BASES[base] == "work":
         return f"{unit.upper()}{'MAC' if base == 'macs' else 'FLOP'}s"
-    if kind == "bytes":
-        return {"kb": "kB", "mb": "MB", "gb": "GB", "kib": "KiB", "mib": "MiB", "gib": "GiB"}[unit]
-    return {"j": "J", "kj": "kJ", "wh": "Wh"}.get(unit, unit)
+    known = ("kB", "MB", "GB", "KiB", "MiB", "GiB", "J", "kJ", "Wh")
+    return next((name for name in known if name.casefold() == unit), unit)

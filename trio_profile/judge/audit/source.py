@@ -16,7 +16,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from trio_profile.errors import ClaimsError
-from trio_profile.reading import is_regular, open_regular
+from trio_profile.reading import read_text
+from trio_profile.text import one_line
 
 MOST_BYTES = 1_000_000
 _MOST_DEPTH = 12
@@ -25,12 +26,8 @@ _LONGEST_TEXT = 2_000
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Kind = Literal["claims", "suite"]
-_EXAMPLES: dict[Kind, str] = {
-    "claims": "`trio-profile audit --new FILE` writes an example",
-    "suite": "`--suite trio` is an example",
-}
 _PAGES: dict[Kind, str] = {"claims": "docs/how-to/claims.md", "suite": "docs/how-to/evaluation.md"}
-"""The page with the form of each kind of file."""
+"""The page with the form and an example of each kind of file."""
 
 K = TypeVar("K", bound=BaseModel)
 Place = tuple[str | int, ...]
@@ -55,7 +52,7 @@ class Source:
     def refuse(self, place: Place, message: str) -> NoReturn:
         """Raise ClaimsError with the file, the line, the field and the message."""
         field = ".".join(str(part) for part in place) or "the file"
-        raise ClaimsError(f"{self.name}, line {self._line(place)}: {_one_line(field)}: {_one_line(message)}")
+        raise ClaimsError(one_line(f"{self.name}, line {self._line(place)}: {field}: {message}"))
 
     def record(self, place: Place, kind: type[K], fields: Any, former: Callable[[str], str] = lambda _: "") -> K:
         """Validate what stands at a place. Refuses the first fault at its own line.
@@ -106,20 +103,11 @@ def read(path: Path, kind: Kind = "claims") -> Source:
     kind: what the file holds, for messages.
     """
     try:
-        if not is_regular(path):
-            raise ClaimsError(f"{path} is no file; name a {kind} file or a built-in one")
-        with open_regular(path) as file:
-            raw = file.read(MOST_BYTES + 1)
+        text = read_text(path, MOST_BYTES)
     except OSError as error:
-        raise ClaimsError(f"{path} cannot be read: {error.strerror}") from error
-    if len(raw) > MOST_BYTES:
-        limit = f"more than {MOST_BYTES // 1000} kB; a {kind} file holds a few tables"
-        raise ClaimsError(f"{path}, line 1: the file: {limit}")
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise ClaimsError(f"{path}, line {line}: the file: byte {error.start} is not UTF-8") from error
+        raise ClaimsError(f"{path} cannot be read: {error.strerror}; name a {kind} file or a built-in one") from error
+    except ValueError as error:
+        raise ClaimsError(f"{path} cannot be read: {error}") from error
     return parse(text, str(path), kind)
 
 
@@ -135,7 +123,7 @@ def parse(text: str, name: str, kind: Kind = "claims") -> Source:
         several = problem == "but found another document"
         source.refuse((), "holds more than one document" if several else f"is not YAML: {problem}")
     if root is None:
-        source.refuse((), f"is empty; {_EXAMPLES[kind]}")
+        source.refuse((), f"is empty; {_PAGES[kind]} has an example")
     return Source(name, _value(root, (), source), source.lines, kind)
 
 
@@ -210,9 +198,3 @@ def _message(error: ErrorDetails, form: type[BaseModel], kind: Kind) -> str:
         return _MESSAGES[error["type"]].format(page=_PAGES[kind], input=error["input"], **error.get("ctx", {}))
     text = error["msg"].removeprefix("Value error, ")
     return text[:1].lower() + text[1:] if text != error["msg"] else text.removeprefix("Input should be ")
-
-
-def _one_line(text: str) -> str:
-    """A text of at most 200 printable characters, without line breaks."""
-    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return plain if len(plain) <= 200 else plain[:199] + "…"
