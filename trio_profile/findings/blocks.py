@@ -309,6 +309,7 @@ class Page:
 
     how_to_read: a paragraph under its title; the terminal leaves it out.
     empty: what stands there when it has no blocks.
+    folded: the line that the HTML page shows in place of the blocks until it is clicked; empty if they are in sight.
     """
 
     id: str
@@ -316,6 +317,7 @@ class Page:
     how_to_read: str
     blocks: Sequence[Block]
     empty: str = "There is nothing to show here: no finished cell has these numbers."
+    folded: str = ""
 
 
 @dataclass(frozen=True)
