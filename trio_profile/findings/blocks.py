@@ -307,9 +307,8 @@ BLOCKS: tuple[type[Block], ...] = (Sentences, Chart, Waterfall, Table, Terms, To
 class Page:
     """One section of the report.
 
-    how_to_read: a paragraph under its title; the terminal leaves it out.
-    empty: what stands there when it has no blocks.
-    folded: the line that the HTML page shows in place of the blocks until it is clicked; empty if they are in sight.
+    how_to_read: a paragraph under its title; the terminal leaves it out. empty: what stands there without blocks.
+    folded: the line that the HTML page shows until the blocks are unfolded; empty if they are in sight.
     """
 
     id: str

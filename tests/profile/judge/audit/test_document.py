@@ -53,7 +53,7 @@ def test_claims_of_other_papers_have_their_verdicts(name: str, verdicts: dict[st
 
 
 def test_the_example_in_the_documentation_is_supported():
-    text = (Path(__file__).parents[3] / "docs" / "how-to" / "claims.md").read_text()
+    text = (Path(__file__).parents[4] / "docs" / "how-to" / "claims.md").read_text()
     example = re.search(r"```yaml title=[^\n]*\n(.*?)```", text, re.DOTALL)
     assert example is not None
     assert set(audited_paper(example[1]).tally) == {"supported"}
