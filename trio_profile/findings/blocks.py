@@ -63,8 +63,7 @@ class Table:
         is chosen. The terminal leaves them out, and of those in sight as many at the right as its width does not hold.
         None: all are in sight.
     groups: headings over several columns, each with how many columns it spans.
-    compact: half a page wide.
-    prose: its entries are sentences, which begin at the left and run over several lines.
+    compact: half a page wide. prose: its entries are sentences, which begin at the left and run over several lines.
     """
 
     kind: ClassVar[str] = "table"
