@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trio_profile.analysis.layers import LayersDocument
     from trio_profile.analysis.sweep import SweepDocument
     from trio_profile.analysis.theory import TheoryDocument
-    from trio_profile.audit.document import AuditDocument
+    from trio_profile.judge.audit.document import AuditDocument
     from trio_profile.kinds.servers.document import EndpointsDocument
 
 __all__ = ["ablate", "audit_paper", "compare", "endpoints", "evaluate", "flops", "layers", "read", "sweep", "theory"]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from trio_profile.audit.document import audit
-from trio_profile.audit.reader import read
+from trio_profile.judge.audit.document import audit
+from trio_profile.judge.audit.reader import read
 from trio_profile.stats.intervals import median
 
 

@@ -13,8 +13,8 @@ from tests.fuzz import mutations
 from tests.profile.checkpoints import save_tiny_llava
 from tests.profile.cli.test_gate import benchmark_file, kept_study
 from tests.profile.documents import KEPT
-from trio_profile.audit.claims import BUILTIN, TEMPLATE
 from trio_profile.cli.verbs import app
+from trio_profile.judge.audit.claims import BUILTIN, TEMPLATE
 
 PICTURES = {
     "RGB": "png",

@@ -1,13 +1,16 @@
 """Audits of small claims files, for the tests of the checks."""
 
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from trio_profile.audit.document import AuditDocument, audit
-from trio_profile.audit.finding import Finding
-from trio_profile.audit.reader import of_source
-from trio_profile.audit.source import parse
+from trio_profile.judge.audit.claims import Budgets, Row
+from trio_profile.judge.audit.document import AuditDocument, audit
+from trio_profile.judge.audit.finding import Finding
+from trio_profile.judge.audit.reader import of_source
+from trio_profile.judge.audit.source import parse
 
 MODEL = "{layers: 32, hidden: 4096, intermediate: 11008, heads: 32, vocab: 32064, visual_tokens: 576}"
 """The fields of LLaVA-1.5-7B in a claims file."""
@@ -18,13 +21,43 @@ HOSTILE = "<b>[red]|`x`_\\&%$#{}~^*[/red]</script>"
 """A name that is markup in HTML, in the terminal, in Markdown and in LaTeX."""
 
 
-def audited(tables: str, *, method: str = "{}", model: str = MODEL, device: str | None = None) -> AuditDocument:
+def audited(tables: str, *, method: str = "{}", other: str = "576", device: str | None = None) -> AuditDocument:
     """The audit of a claims file with these tables.
 
-    method, model: the fields of the method and of the one model. device: that its times are of.
+    tables: YAML with rows by their label, as `expanded` takes them.
+    method: its fields. other: the visual tokens of a second model, `b`. device: that the times are of.
     """
-    text = f"paper: 'PRUNE: x'\nmodels:\n  vl: {model}\nmethod: {method}\ntables:\n{tables}"
-    return audit(of_source(parse(text, "claims.yaml"), "claims"), device)
+    tree = {
+        "paper": "PRUNE: x",
+        "models": {"vl": _load(MODEL), "b": _load(MODEL) | {"visual_tokens": other}},
+        "method": {"name": "prune"} | _load(method),
+        "tables": {name: expanded(table) for name, table in _load(tables).items()},
+    }
+    return audit(of_source(parse(yaml.safe_dump(tree, sort_keys=False), "claims.yaml"), "claims"), device)
+
+
+def expanded(table: dict[str, Any]) -> dict[str, Any]:
+    """A table of a claims file, from rows with less to write.
+
+    A label says the row's method and retention: `prune 10%`; `baseline` is the dense row. Fields that a row does not
+    have are figures. The model is `vl` if the row names none.
+    """
+    rows = {}
+    for label, fields in table["rows"].items():
+        method, _, percent = label.partition(" ")
+        row = {"model": "vl", "method": "dense" if method == "baseline" else method}
+        row |= {"retention": f"{Decimal(percent[:-1]).scaleb(-2):f}"} if percent else {}
+        row |= {"schedule": {key: fields[key] for key in Budgets.model_fields if key in fields}}
+        figures = {
+            key: value for key, value in fields.items() if not {key} & {*Row.model_fields, *Budgets.model_fields}
+        }
+        row |= {key: value for key, value in fields.items() if key in Row.model_fields} | {"figures": figures}
+        rows[label] = {key: value for key, value in row.items() if value != {}}
+    return {**table, "rows": rows}
+
+
+def _load(text: str) -> dict[str, Any]:
+    return yaml.load(text, yaml.BaseLoader)
 
 
 def of_row(body: str, dense: str, **options) -> AuditDocument:
@@ -56,13 +89,23 @@ def audited_paper(text: str) -> AuditDocument:
 
 def hostile_claims(directory: Path) -> Path:
     """A claims file in which every name is markup for somebody."""
+    dense, own = {"model": HOSTILE, "method": "dense"}, {"model": HOSTILE, "method": HOSTILE, "retention": "0.05"}
     tree = {
         "paper": f"PRUNE: {HOSTILE}",
         "source": HOSTILE,
         "models": {HOSTILE: {"layers": "2", "hidden": "8", "intermediate": "16", "heads": "2", "visual_tokens": "20"}},
+        "method": {"name": HOSTILE},
         "tables": {
-            HOSTILE: {"where": HOSTILE, "rows": {"baseline": {"total_s": "8"}, f"{HOSTILE} 5%": {"total_s": "2"}}},
-            "b": {"rows": {"baseline": {"total_s": "9"}, f"{HOSTILE} 5%": {"total_s": "3", "total_speedup": "3"}}},
+            HOSTILE: {
+                "where": HOSTILE,
+                "rows": {HOSTILE: dense | {"figures": {"total_s": "8"}}, "a": own | {"figures": {"total_s": "2"}}},
+            },
+            "b": {
+                "rows": {
+                    "baseline": dense | {"figures": {"total_s": "9"}},
+                    HOSTILE: own | {"figures": {"total_s": "3", "total_speedup": "3"}},
+                }
+            },
         },
     }
     path = directory / "claims.yaml"

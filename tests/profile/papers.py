@@ -56,7 +56,7 @@ def paper(seed: int) -> Paper:
     made.tree = {
         "paper": f"{method.upper()}: a paper of arithmetic, number {seed}",
         "models": {name: {key: str(value) for key, value in model.items()}},
-        "method": {"name": method, "pruning_layers": {name[:4]: [str(stage) for stage in stages]}},
+        "method": {"name": method, "pruning_layers": {name: [str(stage) for stage in stages]}},
         "tables": {},
     }
     if gamma is not None:
@@ -68,9 +68,8 @@ def paper(seed: int) -> Paper:
         by_layer = _by_layer(model, stages, keep)
         looked = (model["visual_tokens"], *keep[:-1])
         settings.append((keep, _setting(made, model, count, text, by_layer, gamma and (gamma, looked))))
-    table: dict[str, Any] = {"where": "Table 1", "model": name, "dataset": "POPE"}
-    if states_text:
-        table["text_tokens"] = str(text)
+    table: dict[str, Any] = {"where": "Table 1", "dataset": "POPE"}
+    common = {"model": name} | ({"text_tokens": str(text)} if states_text else {})
     if draw.random() < 0.5 or "all" in count.code:
         table["convention"] = count.code
     if draw.random() < 0.5:
@@ -89,35 +88,33 @@ def paper(seed: int) -> Paper:
             kv_unit: made.printed(Fraction(truth["kv"], kv_bytes), kv_digits),
         }
 
-    rows: dict[str, Any] = {"baseline": row(dense)}
+    rows: dict[str, Any] = {"baseline": common | {"method": "dense", "figures": row(dense)}}
     publishes = draw.random() < 0.6
     labels = {}
     for keep, truth in settings:
         average = Fraction(truth["tokens"], model["layers"])
         percent = made.printed(100 * average / model["visual_tokens"], 2)
-        label = f"{method} {percent}%"
-        rows[label] = {**row(truth), "overhead": "true" if gamma else "false"}
+        label, share = f"{method} {percent}%", f"{Decimal(percent).scaleb(-2):f}"
+        rows[label] = common | {"method": method, "retention": share, "overhead": "true" if gamma else "false"}
         labels[label] = truth
         if publishes:
-            rows[label] |= {"layers": [str(s) for s in stages], "keep": [str(k) for k in keep]}
-        rows[label]["printed"] = _ratios(made, dense, truth)
+            rows[label]["schedule"] = {"layers": [str(s) for s in stages], "keep": [str(k) for k in keep]}
+        rows[label]["figures"] = row(truth) | _ratios(made, dense, truth)
     made.tree["tables"]["main"] = table | {"rows": rows}
     first, truth = next(iter(labels.items()))
-    made.tree["tables"]["abstract"] = {
-        "where": "Abstract",
-        "model": name,
-        "retention_pct": first.rpartition(" ")[2][:-1],
-        "claims": _ratios(made, dense, truth),
-    }
+    unpruned = {"model": name, "method": "dense"}
+    own = {"model": name, "method": method, "retention": rows[first]["retention"]}
+    claims = own | {"figures": _ratios(made, dense, truth)}
+    made.tree["tables"]["abstract"] = {"where": "Abstract", "rows": {"claims": claims}}
+    again = {"baseline": unpruned, first: own}
     made.tree["tables"]["again"] = {
-        "model": name,
         "rows": {
-            "baseline": {"prefill_ms": rows["baseline"]["prefill_ms"]},
-            first: {"prefill_ms": rows[first]["prefill_ms"]},
-        },
+            label: fields | {"figures": {"prefill_ms": rows[label]["figures"]["prefill_ms"]}}
+            for label, fields in again.items()
+        }
     }
-    made.tree["tables"]["sweep"] = _sweep(made, name, stages[0] / model["layers"])
-    made.tree["tables"]["accuracy"] = _accuracy(made, name, first)
+    made.tree["tables"]["sweep"] = _sweep(made, unpruned, method, stages[0] / model["layers"])
+    made.tree["tables"]["accuracy"] = _accuracy(made, again)
     made.truth = {"first": f"main, {first}", "kv": kv_unit, "label": first, "publishes": publishes}
     return made
 
@@ -231,7 +228,7 @@ def _ratios(made: Paper, dense: dict[str, Any], truth: dict[str, Any]) -> dict[s
     return {name: text for name, text in found.items() if Decimal(text) > 0}
 
 
-def _sweep(made: Paper, name: str, least: float) -> dict[str, Any]:
+def _sweep(made: Paper, unpruned: dict[str, Any], method: str, least: float) -> dict[str, Any]:
     """A line over retentions that crosses the dense time, and a claim of the points between which it does.
 
     least: what the layers before the first stage make of every average.
@@ -242,12 +239,11 @@ def _sweep(made: Paper, name: str, least: float) -> dict[str, Any]:
     times = [dense * (start + (1 - start) * x / crossing) for x in at]
     low = max(x for x, t in zip(at, times, strict=True) if round(t) < dense)
     high = min(x for x, t in zip(at, times, strict=True) if round(t) >= dense)
-    return {
-        "model": name,
-        "baseline_total_s": str(dense),
-        "total_s": {f"{x:.3f}": str(round(t)) for x, t in zip(at, times, strict=True)},
-        "claims": {"break_even": [f"{low:.3f}", f"{high:.3f}"]},
-    }
+    own = unpruned | {"method": method}
+    rows = {"baseline": unpruned | {"figures": {"total_s": str(dense)}}}
+    for x, t in zip(at, times, strict=True):
+        rows[f"{x:.3f}"] = own | {"retention": f"{x:.3f}", "figures": {"total_s": str(round(t))}}
+    return {"rows": rows | {"claims": own | {"break_even": [f"{low:.3f}", f"{high:.3f}"]}}}
 
 
 def _decimals(value: float | Fraction) -> int:
@@ -255,22 +251,17 @@ def _decimals(value: float | Fraction) -> int:
     return max(0, 3 - len(str(int(value)))) if value >= 1 else 3 + max(0, -floor(log10(value)) - 1)
 
 
-def _accuracy(made: Paper, name: str, label: str) -> dict[str, Any]:
+def _accuracy(made: Paper, rows: dict[str, Any]) -> dict[str, Any]:
+    """The scores of a dense row and of a pruned row."""
     draw, benchmarks = made.draw, ["A", "B", "C", "D"][: made.draw.randint(2, 4)]
     dense = [draw.uniform(40, 90) for _ in benchmarks]
     own = [score * draw.uniform(0.8, 1.01) for score in dense]
     mean = 100 * sum(mine / its for mine, its in zip(own, dense, strict=True)) / len(dense)
-    return {
-        "model": name,
-        "benchmarks": benchmarks,
-        "rows": {
-            "baseline": {"scores": [made.printed(score, 1) for score in dense]},
-            label: {
-                "accuracy_kept_pct": made.printed(mean, 1),
-                "scores": [made.printed(score, 1) for score in own],
-            },
-        },
-    }
+    (baseline, unpruned), (label, pruned) = rows.items()
+    unpruned = unpruned | {"scores": [made.printed(score, 1) for score in dense]}
+    figures = {"accuracy_kept_pct": made.printed(mean, 1)}
+    pruned = pruned | {"figures": figures, "scores": [made.printed(score, 1) for score in own]}
+    return {"benchmarks": benchmarks, "rows": {baseline: unpruned, label: pruned}}
 
 
 # --- what can go wrong -------------------------------------------------------------------------------------------
@@ -284,51 +275,49 @@ def _scaled(text: str, factor: float) -> str:
     return f"{Decimal(str(float(text) * factor)):.{digits}f}"
 
 
+def _spoil(row: dict[str, Any], quantity: str, factor: float) -> None:
+    """Multiply a printed figure of a row."""
+    row["figures"][quantity] = _scaled(row["figures"][quantity], factor)
+
+
 def _ratio(made: Paper) -> Named:
-    printed = made.rows()[made.truth["label"]]["printed"]
-    printed["prefill_speedup"] = _scaled(printed["prefill_speedup"], 1.12)
+    _spoil(made.rows()[made.truth["label"]], "prefill_speedup", 1.12)
     return made.truth["first"], ("prefill_speedup",)
 
 
 def _headline(made: Paper) -> Named:
-    claims = made.tree["tables"]["abstract"]["claims"]
-    claims["kv_ratio"] = _scaled(claims["kv_ratio"], 1.15)
+    _spoil(made.tree["tables"]["abstract"]["rows"]["claims"], "kv_ratio", 1.15)
     return "abstract, claims", ("kv_ratio",)
 
 
 def _dense_cache(made: Paper) -> Named:
-    if "text_tokens" not in made.tree["tables"]["main"]:
+    if "text_tokens" not in made.rows()["baseline"]:
         return None
-    baseline, kv = made.rows()["baseline"], made.truth["kv"]
-    baseline[kv] = _scaled(baseline[kv], 1.25)
-    return "main, baseline", (kv,)
+    _spoil(made.rows()["baseline"], made.truth["kv"], 1.25)
+    return "main, baseline", (made.truth["kv"],)
 
 
 def _pruned_cache(made: Paper) -> Named:
-    row, kv = made.rows()[made.truth["label"]], made.truth["kv"]
-    row[kv] = _scaled(row[kv], 1.3)
+    _spoil(made.rows()[made.truth["label"]], made.truth["kv"], 1.3)
     return made.truth["first"], ("retention", "kv_ratio")
 
 
 def _dense_work(made: Paper) -> Named:
     if "convention" not in made.tree["tables"]["main"]:
         return None
-    baseline = made.rows()["baseline"]
-    baseline["flops_t"] = _scaled(baseline["flops_t"], 1.2)
+    _spoil(made.rows()["baseline"], "flops_t", 1.2)
     return "main, baseline", ("flops_t",)
 
 
 def _pruned_work(made: Paper) -> Named:
     if not made.truth["publishes"] or "convention" not in made.tree["tables"]["main"]:
         return None
-    row = made.rows()[made.truth["label"]]
-    row["flops_t"] = _scaled(row["flops_t"], 0.8)
+    _spoil(made.rows()[made.truth["label"]], "flops_t", 0.8)
     return made.truth["first"], ("flops_t",)
 
 
 def _duplicate(made: Paper) -> Named:
-    row = made.tree["tables"]["again"]["rows"][made.truth["label"]]
-    row["prefill_ms"] = _scaled(row["prefill_ms"], 1.05)
+    _spoil(made.tree["tables"]["again"]["rows"][made.truth["label"]], "prefill_ms", 1.05)
     return made.truth["first"], ("prefill_ms",)
 
 
@@ -336,40 +325,38 @@ def _average(made: Paper) -> Named:
     row = made.rows()[made.truth["label"]]
     if not made.truth["publishes"]:
         return None
-    row["keep"] = [str(int(int(keep) * 0.7)) for keep in row["keep"]]
+    row["schedule"]["keep"] = [str(int(int(keep) * 0.7)) for keep in row["schedule"]["keep"]]
     return made.truth["first"], ("retention",)
 
 
 def _sum(made: Paper) -> Named:
-    row = made.rows()[made.truth["label"]]
-    row["decode_ms"] = _scaled(row["decode_ms"], 1.2)
+    _spoil(made.rows()[made.truth["label"]], "decode_ms", 1.2)
     return made.truth["first"], ("total_ms",)
 
 
 def _longer_prefill(made: Paper) -> Named:
-    row = made.rows()["baseline"]
-    del row["decode_ms"]
-    row["total_ms"] = _scaled(row["prefill_ms"], 0.7)
+    figures = made.rows()["baseline"]["figures"]
+    del figures["decode_ms"]
+    figures["total_ms"] = _scaled(figures["prefill_ms"], 0.7)
     return "main, baseline", ("prefill_ms",)
 
 
 def _break_even(made: Paper) -> Named:
-    made.tree["tables"]["sweep"]["claims"] = {"break_even": ["0.10", "0.20"]}
+    made.tree["tables"]["sweep"]["rows"]["claims"]["break_even"] = ["0.10", "0.20"]
     return "sweep, claims", ("break_even",)
 
 
 def _mean(made: Paper) -> Named:
     rows = made.tree["tables"]["accuracy"]["rows"]
     label = next(reversed(rows))
-    rows[label]["accuracy_kept_pct"] = _scaled(rows[label]["accuracy_kept_pct"], 1.01)
+    _spoil(rows[label], "accuracy_kept_pct", 1.01)
     return f"accuracy, {label}", ("accuracy_kept_pct",)
 
 
 def _impossible(made: Paper) -> Named:
     if "device" not in made.tree["tables"]["main"]:
         return None
-    row = made.rows()["baseline"]
-    row["prefill_ms"] = _scaled(row["prefill_ms"], 0.02)
+    _spoil(made.rows()["baseline"], "prefill_ms", 0.02)
     return "main, baseline", ("prefill_ms",)
 
 

@@ -10,7 +10,7 @@ from trio_profile.cli.exits import JUDGED_NO
 from trio_profile.studies.kinds import KINDS
 
 if TYPE_CHECKING:
-    from trio_profile.audit.document import AuditDocument
+    from trio_profile.judge.audit.document import AuditDocument
 
 NEW = Annotated[
     Path | None,
@@ -42,9 +42,9 @@ command = study_verbs.described(
 
 def _write_template(path: Path, given: dict[str, Any]) -> None:
     """Write a commented claims file. Raises BadParameter beside CLAIMS, StoreError for a file that exists."""
-    from trio_profile.audit.claims import TEMPLATE
-    from trio_profile.audit.source import exists
     from trio_profile.errors import StoreError
+    from trio_profile.judge.audit.claims import TEMPLATE
+    from trio_profile.judge.audit.source import exists
     from trio_profile.records.writing import write_whole
 
     if given["claims"] is not None:

@@ -63,8 +63,7 @@ class Table:
         is chosen. The terminal leaves them out, and of those in sight as many at the right as its width does not hold.
         None: all are in sight.
     groups: headings over several columns, each with how many columns it spans.
-    compact: half a page wide.
-    prose: its entries are sentences, which begin at the left and run over several lines.
+    compact: half a page wide. prose: its entries are sentences, which begin at the left and run over several lines.
     """
 
     kind: ClassVar[str] = "table"
@@ -307,8 +306,8 @@ BLOCKS: tuple[type[Block], ...] = (Sentences, Chart, Waterfall, Table, Terms, To
 class Page:
     """One section of the report.
 
-    how_to_read: a paragraph under its title; the terminal leaves it out.
-    empty: what stands there when it has no blocks.
+    how_to_read: a paragraph under its title; the terminal leaves it out. empty: what stands there without blocks.
+    folded: the line that the HTML page shows until the blocks are unfolded; empty if they are in sight.
     """
 
     id: str
@@ -316,6 +315,7 @@ class Page:
     how_to_read: str
     blocks: Sequence[Block]
     empty: str = "There is nothing to show here: no finished cell has these numbers."
+    folded: str = ""
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,16 @@ from trio_profile import units
 from trio_profile.analysis.cells import CellSummary
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.audit.claims import Claims, Row, Table
-from trio_profile.audit.facts import Facts
-from trio_profile.audit.printed import Printed
-from trio_profile.audit.quantities import quantity
-from trio_profile.audit.reader import read
 from trio_profile.errors import StudyError
 from trio_profile.findings import blocks, doubts, entries
 from trio_profile.findings.blocks import Axis, Chart, Entry, Page, Report, Sentences, Series
 from trio_profile.findings.cells import realised
 from trio_profile.findings.charts import colour_of
+from trio_profile.judge.audit.claims import Claims
+from trio_profile.judge.audit.facts import Facts, Line
+from trio_profile.judge.audit.printed import Printed
+from trio_profile.judge.audit.quantities import quantity
+from trio_profile.judge.audit.reader import read
 from trio_profile.records.schema import Cell
 from trio_profile.text import listed
 
@@ -59,18 +59,18 @@ def with_printed(report: Report, document: Any, claims: str) -> Report:
     """
     if not isinstance(document, SweepDocument | Comparison):
         raise StudyError("--claims: this kind of study has no speed-ups by retention; name a sweep or a comparison")
-    found = read(claims)
-    figures = [one for one in _figures(found) if one.method in document.study.methods]
+    printing = read(claims)
+    figures = [one for one in _figures(printing) if one.method in document.study.methods]
     if not figures:
         methods = listed(document.study.methods)
         raise StudyError(
-            f"{found.name} prints no speed-up and no accuracy of {methods} at a retention: name other claims"
+            f"{printing.label} prints no speed-up and no accuracy of {methods} at a retention: name other claims"
         )
     # Figures of the study's own model are what it can be compared with. Others are shown only without these.
     figures = [one for one in figures if _is_same(one.model, document.study.model)] or figures
     pages = [replace(page, blocks=[_drawn(block, document, figures) for block in page.blocks]) for page in report.pages]
     place = next((i for i, page in enumerate(pages) if page.id in _LAST_PAGES), len(pages))
-    return replace(report, pages=[*pages[:place], _page(document, found, figures), *pages[place:]])
+    return replace(report, pages=[*pages[:place], _page(document, printing, figures), *pages[place:]])
 
 
 def _is_same(claimed: str, model: str) -> bool:
@@ -82,27 +82,24 @@ def _is_same(claimed: str, model: str) -> bool:
 
 
 def _figures(claims: Claims) -> Iterator[Figure]:
-    facts = Facts.of(claims)
-    for table, row in claims.rows():
-        retention = _retention(facts, row)
-        if row.method is None or retention is None:
-            continue
-        for what, value, text in (*_stated(row), *_quotients(facts, table, row)):
-            where = table.where or table.name
-            yield Figure(what, row.method, row.model or "", retention, value, text, table.name, where)
+    for line in Facts.of(claims).lines:
+        row = line.row
+        if not row.dense and (retention := _retention(line)) is not None:
+            where = line.table.where or line.table.label
+            for what, value, text in (*_stated(line), *_quotients(line)):
+                yield Figure(what, row.method, row.model, retention, value, text, line.table.label, where)
 
 
-def _retention(facts: Facts, row: Row) -> float | None:
+def _retention(line: Line) -> float | None:
     """The retention of a row: as it states it, or by its number of tokens."""
-    if (stated := facts.retention(row)) is not None:
-        return float(stated.value)
-    model = facts.model(row)
-    return None if model is None or row.tokens is None else float(Printed.of(row.tokens).value / model.visual_tokens)
+    if line.retention is not None:
+        return float(line.retention.value)
+    return float(Printed.of(line.row.tokens).value / line.model.visual_tokens) if line.row.tokens else None
 
 
-def _stated(row: Row) -> Iterator[tuple[What, float, str]]:
+def _stated(line: Line) -> Iterator[tuple[What, float, str]]:
     """The speed-ups and the accuracy that a row prints."""
-    for name, text in row.figures.items():
+    for name, text in line.row.figures.items():
         meant, value = quantity(name), float(Printed.of(text).value)
         if name == "accuracy_kept_pct":
             yield "accuracy", value / 100, f"{text} %"
@@ -111,15 +108,14 @@ def _stated(row: Row) -> Iterator[tuple[What, float, str]]:
             yield meant.base, ratio[meant.form], f"{text} {meant.unit}".replace(" ×", "×")
 
 
-def _quotients(facts: Facts, table: Table, row: Row) -> Iterator[tuple[What, float, str]]:
+def _quotients(line: Line) -> Iterator[tuple[What, float, str]]:
     """The speed-ups that follow from the printed times of a row and of its dense row."""
-    dense = table.dense(row.model)
     bases: tuple[Literal["prefill", "total"], ...] = ("prefill", "total")
+    stated = {what for what, _, _ in _stated(line)}
     for base in bases:
-        whole, part = facts.amount(dense, base), facts.amount(row, base)
-        if whole is not None and part is not None and base not in {what for what, _, _ in _stated(row)}:
-            ratio = (whole[1].value * whole[0].scale) / (part[1].value * part[0].scale)
-            yield base, float(ratio), f"{whole[1].text} {whole[0].unit} / {part[1].text} {part[0].unit}"
+        whole, part = line.dense.figure(base) if line.dense else None, line.figure(base)
+        if whole is not None and part is not None and base not in stated:
+            yield base, float(whole.amount.value / part.amount.value), f"{whole.text} / {part.text}"
 
 
 # Charts

@@ -4,12 +4,12 @@ A printed figure may count one of them.
 """
 
 from trio_core.errors import TrioError
-from trio_profile.audit.known_counts import known_counts
 from trio_profile.cost.conventions import Prefill
 from trio_profile.cost.token_counts import OtherCount, with_visual_tokens
 from trio_profile.engine.plan import PlannedCell, plan_cell
 from trio_profile.inputs.picture import lay_out
 from trio_profile.inputs.workload import Workload
+from trio_profile.judge.audit.facts import known_counts
 from trio_profile.records.schema import Study
 
 

@@ -11,9 +11,9 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field
 
 from trio_profile.analysis.evaluation import Benchmark, PrintedAverage
-from trio_profile.audit import source as yaml
-from trio_profile.audit.source import Source
 from trio_profile.errors import ClaimsError, StudyError
+from trio_profile.judge.audit import source as yaml
+from trio_profile.judge.audit.source import Source
 from trio_profile.reading import parse_json, read_text
 from trio_profile.records.record import Record
 from trio_profile.records.study import Share, Study

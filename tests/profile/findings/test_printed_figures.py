@@ -20,29 +20,28 @@ source: nowhere
 models:
   llava-1.5-7b: {layers: 32, hidden: 4096, intermediate: 11008, heads: 32, visual_tokens: 576}
   other-7b: {layers: 32, hidden: 4096, intermediate: 11008, heads: 32, visual_tokens: 576}
+method: {name: trio}
 tables:
   times:
     where: Table 1
-    model: llava-1.5-7b
-    baseline_total_s: 600
-    total_s: {0.11: 300, 0.55: 400}
+    rows:
+      baseline: {model: llava-1.5-7b, method: dense, figures: {total_s: 600}}
+      0.11: {model: llava-1.5-7b, method: trio, retention: 0.11, figures: {total_s: 300}}
+      0.55: {model: llava-1.5-7b, method: trio, retention: 0.55, figures: {total_s: 400}}
   ratios:
     where: Table 2
-    model: llava-1.5-7b
     rows:
-      trio 11pct: {prefill_speedup: 3.5}
-      fastv 11pct: {prefill_speedup: 9}
-      trio 55pct: {prefill_reduction_pct: 20}
+      trio 11: {model: llava-1.5-7b, method: trio, retention: 0.11, figures: {prefill_speedup: 3.5}}
+      fastv 11: {model: llava-1.5-7b, method: fastv, retention: 0.11, figures: {prefill_speedup: 9}}
+      trio 55: {model: llava-1.5-7b, method: trio, retention: 0.55, figures: {prefill_reduction_pct: 20}}
   answers:
     where: Table 3
-    model: llava-1.5-7b
-    quantity: accuracy_kept_pct
-    rows: {llava-1.5-7b 64: {trio: 94.7}}
+    rows:
+      trio: {model: llava-1.5-7b, method: trio, tokens: 64, figures: {accuracy_kept_pct: 94.7}}
   elsewhere:
     where: Table 4
-    model: other-7b
     rows:
-      trio 11pct: {prefill_speedup: 7}
+      trio: {model: other-7b, method: trio, retention: 0.11, figures: {prefill_speedup: 7}}
 """
 
 

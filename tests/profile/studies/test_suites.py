@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.profile.command import complaint
-from trio_profile.audit.reader import read as read_claims
 from trio_profile.errors import StudyError
+from trio_profile.judge.audit.reader import read as read_claims
 from trio_profile.records.schema import Study
 from trio_profile.studies import suites
 
@@ -71,25 +71,24 @@ def test_every_method_of_the_suite_exists_and_its_averages_are_those_of_the_clai
     named = {"trio, w/ encoder": "trio-ve"}
     rows = [
         row
-        for table in read_claims("trio-2026").tables
-        if table.name.startswith("accuracy_")
-        for row in table.rows
-        if row.method
+        for name, table in read_claims("trio-2026").tables.items()
+        if name.startswith("accuracy_")
+        for row in table.rows.values()
+        if not row.dense
     ]
     controls = {"grid", "random"}
-    (panel,) = (table for table in read_claims("trio-2026").tables if table.name == "summary_a")
-    rows += [row for row in panel.rows if row.method in controls]
+    panel = read_claims("trio-2026").tables["summary_a"]
+    rows += [row for row in panel.rows.values() if row.method in controls]
     found = suites.read("trio")
     for table in found.tables.values():
         assert set(table.methods) <= set(methods.names()) and set(table.averages) == set(table.retentions)
         for averages in table.averages.values():
             assert set(averages) - controls == set(table.methods)
     for row in rows:
-        table = found.tables[row.model or ""]
+        table = found.tables[row.model]
         kept = row.retention or float(row.tokens or 0) / (table.visual_tokens or 0)
         (averages,) = (one for retention, one in table.averages.items() if abs(retention - float(kept)) < 0.001)
-        method = row.method or ""
-        assert averages[named.get(method, method)] == float(row.figures["accuracy_kept_pct"])
+        assert averages[named.get(row.method, row.method)] == float(row.figures["accuracy_kept_pct"])
     assert len(rows) == sum(len(averages) for table in found.tables.values() for averages in table.averages.values())
 
 
@@ -132,7 +131,7 @@ def test_the_suite_in_the_documentation_is_one(own: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is empty; `--suite trio` is an example"),
+        ("", "is empty; docs/how-to/evaluation.md has an example"),
         ("tables: {a: {}}", "line 1: benchmarks"),
         (OWN.replace("[Shapes]", "[Shape]"), "'Shape' is none of the file's benchmarks; known are Shapes"),
         (OWN.replace("[Shapes]", "[Shapes, Shapes]"), "one stands twice"),
@@ -161,7 +160,7 @@ def test_a_fault_in_a_suite_is_named_with_its_line(own: Path, text: str, message
         ("trios", "unknown suite 'trios': choose trio, or name a YAML file"),
         ("trio:llava", "suite 'trio' has no table 'llava'; choose llava-1.5-7b, llava-next-7b, qwen2.5-vl-7b"),
         ("trio", "has no table for model 'pocket'; name one: --suite trio:llava-1.5-7b"),
-        ("no.yaml", "no.yaml is no file"),
+        ("no.yaml", "no.yaml cannot be read: No such file or directory"),
         (":mine", "unknown suite ''"),
     ],
 )

@@ -1,0 +1,94 @@
+import pytest
+
+from tests.profile.auditing import LLAVA, NEXT, audited, found, of_row
+from trio_profile.judge.audit.document import AuditDocument
+
+
+@pytest.mark.parametrize(
+    ("where", "quantity", "printed", "value", "of", "how"),
+    [
+        ("headline, claims", "flops_ratio", "6.22", 16.67 / 2.68, "summary_b, trio", "rounded"),
+        ("headline, claims", "kv_ratio", "6.05", 1156 / 191, "summary_b, trio", "rounded"),
+        ("headline, claims", "inference_speedup", "2.14", 5921 / 2764, "summary_b, trio", "rounded"),
+        ("headline, claims", "prefill_speedup", "2.75", 4934 / 1791, "summary_b, trio", "rounded"),
+        ("summary_c, trio", "total_speedup", "2.14", 5921 / 2764, "summary_b, trio", "rounded"),
+        (NEXT, "prefill_speedup", "2.67", 4934 / 1844, NEXT, "cut off, not rounded"),
+        (NEXT, "total_speedup", "2.11", 5921 / 2810, NEXT, "rounded"),
+        (NEXT, "flops_ratio", "6.22", 16.67 / 2.68, NEXT, "rounded"),
+        (NEXT, "kv_ratio", "6.05", 1156 / 191, NEXT, "rounded"),
+        (LLAVA, "flops_ratio", "6.62", 2.98 / 0.45, LLAVA, "rounded"),
+        (LLAVA, "kv_ratio", "5.13", 318 / 62, LLAVA, "rounded"),
+        (LLAVA, "prefill_speedup", "1.27", 1401 / 1106, LLAVA, "rounded"),
+        (LLAVA, "total_speedup", "1.13", 2234 / 1978, LLAVA, "rounded"),
+    ],
+)
+def test_every_printed_ratio_is_traced_to_its_row(trio_audit, where, quantity, printed, value, of, how):
+    one = found(trio_audit, quantity, where)
+    assert (one.printed, one.verdict) == (printed, "supported")
+    assert one.recomputed == pytest.approx(value)
+    assert f"in {of}" in one.why and f"{printed} {how}." in one.why
+
+
+def test_the_headline_speedups_follow_from_only_one_of_the_runs(trio_audit: AuditDocument):
+    total, prefill = (found(trio_audit, q, "headline, claims").why for q in ("inference_speedup", "prefill_speedup"))
+    assert "Not from 5921 / 2733 = 2.16648 in appendix_efficiency, trio 11pct" in total
+    assert "5921 / 2810 = 2.10712" in total
+    assert "Not from 4934 / 1769 = 2.78915" in prefill and "4934 / 1844 = 2.6757" in prefill
+
+
+def test_the_selection_costs_less_than_nine_percent_of_the_dense_total(trio_audit: AuditDocument):
+    one = found(trio_audit, "overhead_below_pct")
+    assert (one.verdict, one.printed) == ("supported", "less than 9")
+    assert one.recomputed == pytest.approx(100 * (2764 - 2256) / 5921)
+
+
+@pytest.mark.parametrize(
+    ("printed", "verdict"),
+    [
+        ("prefill_speedup: 2.00", "supported"),
+        ("prefill_speedup: 2.2", "overstated"),
+        ("prefill_speedup: 1.8", "understated"),
+        ("prefill_reduction_pct: 50", "supported"),
+        ("prefill_reduction_pct: 55", "overstated"),
+        ("prefill_of_dense_pct: 50.0", "supported"),
+        ("prefill_of_dense_pct: 45", "overstated"),
+        ("prefill_of_dense_pct: 55", "understated"),
+    ],
+)
+def test_a_ratio_is_recomputed_from_its_two_figures(printed: str, verdict: str):
+    document = of_row(f"{{prefill_ms: 50.0, {printed}}}", "{prefill_s: 0.1000}")
+    assert document.claims[0].verdict == verdict
+    assert document.claims[0].recomputed == pytest.approx(2 if "speedup" in printed else 50)
+
+
+def test_a_ratio_between_those_of_two_rows_follows_from_neither():
+    document = audited(
+        "  a: {rows: {baseline: {total_s: 200}, prune 10%: {total_s: 100}}}\n"
+        "  b: {rows: {baseline: {total_s: 200}, prune 10%: {total_s: 80}}}\n"
+        "  c: {rows: {prune 10%: {total_speedup: 2.25}}}\n"
+    )
+    one = found(document, "total_speedup")
+    assert one.verdict == "not_comparable"
+    assert "It follows from no row: 200 / 100 = 2 in a, prune 10%. Nor 200 / 80 = 2.5 in b, prune 10%." in one.why
+
+
+def test_a_ratio_is_traced_to_the_row_that_prints_it_without_help_of_rounding():
+    document = audited(
+        "  a: {rows: {baseline: {total_s: 200}, prune 10%: {total_s: 99}}}\n"
+        "  b: {rows: {baseline: {total_s: 200}, prune 10%: {total_s: 100}}}\n"
+        "  c: {rows: {prune 10%: {total_speedup: 2.00}}}\n"
+    )
+    one = found(document, "total_speedup")
+    assert one.why == "200 / 100 = 2 in b, prune 10%: 2.00 rounded."
+    assert (one.recomputed, one.interval) == (2, (199.5 / 101, 201 / 99.5))
+    alone = found(
+        audited("  a: {rows: {baseline: {total_s: 200}, prune: {total_s: 99, total_speedup: 2.00}}}\n"), "total_speedup"
+    )
+    assert alone.why.endswith("2.00 within what the rounding of its figures allows.")
+
+
+def test_a_ratio_without_figures_is_underdetermined():
+    one = found(audited("  c: {rows: {prune 10%: {total_speedup: 2.25}}}\n"), "total_speedup")
+    assert (one.verdict, one.recomputed) == ("underdetermined", None)
+    other = audited("  c: {rows: {baseline: {total_s: 5}, rival: {total_s: 2}, prune: {total_speedup: 2.5}}}\n")
+    assert found(other, "total_speedup").verdict == "underdetermined"  # a rival's times are not the method's

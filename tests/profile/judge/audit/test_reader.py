@@ -1,0 +1,285 @@
+"""The format of claims files: what is read out of one, and that what is wrong with one is named by line and field."""
+
+import re
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trio_profile.cli import run
+from trio_profile.errors import ClaimsError
+from trio_profile.judge.audit.claims import BUILTIN, TEMPLATE, Claims, builtin
+from trio_profile.judge.audit.document import audit
+from trio_profile.judge.audit.quantities import quantity
+from trio_profile.judge.audit.reader import of_source, read
+from trio_profile.judge.audit.source import parse
+
+PAPER = """\
+paper: "PRUNE: a paper"
+models:
+  vl-7b: {layers: 32, hidden: 4096, intermediate: 11008, heads: 32, visual_tokens: 576}
+method:
+  name: Prune
+  pruning_layers: {vl-7b: [1, 10, 15]}
+  published_budgets:
+    average 64: {model: vl-7b, tokens: 64, layers: [1, 10, 15], keep: [92, 54, 22]}
+tables:
+  main:
+    rows:
+      baseline: {model: vl-7b, method: dense, figures: {flops_t: 2.98, prefill_s: 1401, kv_mb: 318}}
+      pruned: {model: vl-7b, method: prune, retention: 0.111, figures: {flops_t: 0.45, prefill_s: 1106, kv_mb: 62}}
+"""
+ROWS = PAPER[PAPER.index("    rows:") :]
+
+
+def claims(text: str) -> Claims:
+    return of_source(parse(text, "claims.yaml"), "claims")
+
+
+# --- what is read ------------------------------------------------------------------------------------------------
+
+
+def test_a_table_keeps_its_figures_as_printed():
+    paper = claims(PAPER.replace("0.45", "0.450").replace("method: prune", "method: PRUNE"))
+    baseline, pruned = paper.tables["main"].rows.values()
+    assert paper.own == "prune"
+    assert baseline.dense and not pruned.dense
+    assert (pruned.label, pruned.method, pruned.retention) == ("pruned", "prune", "0.111")
+    assert pruned.figures == {"flops_t": "0.450", "prefill_s": "1106", "kv_mb": "62"}
+    assert paper.tables["main"].dense("vl-7b") == baseline
+    assert (paper.layers_of(pruned), paper.layers_of(baseline)) == ((1, 10, 15), ())
+    published = paper.method.published_budgets["average 64"]
+    assert published.tokens_by_layer(paper.models["vl-7b"])[::8] == [576, 92, 22, 22]
+
+
+def test_shares_and_counts_make_a_schedule():
+    schedule = "schedule: {encoder_ratio: 0.5, layers: [16], keep_ratio: [0.25]}"
+    paper = claims(PAPER.replace("figures: {flops_t: 0.45,", f"{schedule}, figures: {{"))
+    row = paper.tables["main"].rows["pruned"]
+    assert row.schedule is not None
+    assert row.schedule.tokens_by_layer(paper.models["vl-7b"]) == [288] * 16 + [72] * 16
+
+
+def test_a_quantity_carries_its_unit():
+    assert quantity("flops_t").scale == 10**12
+    assert quantity("kv_gib").scale == 2**30
+    assert quantity("prefill_ms").scale * 1000 == quantity("total_s").scale == 1
+    assert (quantity("inference_speedup").base, quantity("inference_speedup").form) == ("total", "ratio")
+    assert quantity("flops_reduction_pct").form == "reduction"
+    assert quantity("kv_of_dense_pct").form == "share"
+    with pytest.raises(ValueError, match="write one of kv_kb, kv_mb"):
+        quantity("kv_s")
+
+
+def test_claims_that_ship_are_read_and_so_is_the_template():
+    names = {"trio-2026", "fastv", "vtw", "pyramiddrop", "sparsevlm", "visionzip", "dart", "llava-1.5-flops"}
+    assert set(builtin()) == names == {path.stem for path in BUILTIN.glob("*")}
+    for name in (*names, str(TEMPLATE)):
+        assert read(name).tables
+
+
+# --- what is refused ---------------------------------------------------------------------------------------------
+
+WRITE = "in a row LABEL: {model: NAME, method: NAME or dense, retention: 0.111, figures: {flops_t: 0.45}}"
+TABLE = "older files have it for a whole table; write it in each row, LABEL: {model: NAME"
+BAD = [
+    # what is put in the place of what in PAPER, or a text; the line; what the complaint says
+    (("flops_t: 0.45", "flops_ms: 0.45"), 13, "flops_ms: 'ms' is no unit of flops; write one of flops_m"),
+    (("kv_mb: 62", "kv_s: 62"), 13, "kv_s: 's' is no unit of kv"),
+    (("prefill_s: 1106", "prefil_s: 1106"), 13, "prefil_s: no known quantity; the nearest are prefill_s"),
+    (("flops_t: 0.45", "flops_t: -0.45"), 13, "tables.main.rows.pruned.figures.flops_t: -0.45 is not above 0"),
+    (("flops_t: 0.45", "flops_t: 0"), 13, "flops_t: 0 is not above 0"),
+    (("flops_t: 0.45", "flops_t: .nan"), 13, "'.nan' is not a decimal number"),
+    (("flops_t: 0.45", "flops_t: inf"), 13, "'inf' is not a decimal number"),
+    (("flops_t: 0.45", "flops_t: 1e99"), 13, "1e99 TFLOPs cannot be"),
+    (("flops_t: 0.45", "flops_t: 1e999999999"), 13, "is not a decimal number"),
+    (("flops_t: 0.45", "flops_t: [0.45]"), 13, "flops_t: needs a number"),
+    (("flops_t: 0.45", "flops_t: 0.45 T"), 13, "'0.45 T' is not a decimal number"),
+    (("flops_t: 0.45", "flops_reduction_pct: 120"), 13, "120 % cannot be"),
+    (("retention: 0.111", "retention: 1.5"), 13, "retention: 1.5 is more than 1"),
+    (("retention: 0.111", "tokens: 577"), 13, "tokens: 577 of 576 visual tokens"),
+    (("retention: 0.111", "break_even: [0.7, 0.6]"), 13, "break_even: takes two retentions"),
+    (("retention: 0.111", "scores: [1, 2]"), 13, "scores: 2 scores for 0 benchmarks"),
+    (("retention: 0.111", "overhead: perhaps"), 13, "overhead: "),
+    (("retention: 0.111", "label: a"), 11, "the name before the colon is the label"),
+    (("layers: 32", "layers: 0"), 3, "models.vl-7b.layers: greater than or equal to 1"),
+    (("layers: 32", "layers: 2.5"), 3, "models.vl-7b.layers"),
+    (("hidden: 4096, ", ""), 3, "models.vl-7b.hidden: is missing"),
+    (("heads: 32", "heads: 32, kv_heads: 5"), 3, "kv_heads: 5 do not divide 32 heads"),
+    (("heads: 32", "heads: 30"), 3, "head_dim: is needed, because 30 heads do not divide hidden 4096"),
+    (("heads: 32", "headz: 32"), 3, "headz: no known field; perhaps heads"),
+    (("[1, 10, 15]}\n", "[1, 10, 32]}\n"), 6, "pruning_layers.vl-7b: 32 is not inside the decoder"),
+    (("[1, 10, 15]}\n", "[10, 1]}\n"), 6, "[10, 1] do not ascend"),
+    (("{vl-7b: [1", "{vl: [1"), 6, "'vl' is none of vl-7b"),
+    (("keep: [92, 54, 22]", "keep: [92, 54]"), 8, "3 layers, but budgets for 2"),
+    (("keep: [92, 54, 22]", "keep: [92, 154, 22]"), 8, "no stage may hold more than the one before it"),
+    (("keep: [92, 54, 22]", "keep: [592, 54, 22]"), 8, "no stage may hold more than the one before it, or 576"),
+    (("keep: [92, 54, 22]", "keep_ratio: [1.2, 0.5, 0.5]"), 8, "keep_ratio.0: 1.2 is more than 1"),
+    (("model: vl-7b", "model: vl-8b"), 13, "'vl-8b' is none of vl-7b"),
+    (("model: vl-7b", "modle: vl-7b"), 13, "modle: no known field; perhaps model"),
+    (("method: prune", "retention: 0.1"), 13, "stands twice"),
+    (("method: prune, ", ""), 13, "pruned.method: is missing"),
+    (("main:", "main:\n    dtype: float1"), 11, "dtype: 'float1' is none of"),
+    (("main:", "main:\n    convention: visual-ffn9-macs"), 11, "the nearest are"),
+    (("main:", "main:\n    samples: many"), 11, "tables.main.samples"),
+    (("paper:", "papers:"), 1, "papers: no known field; perhaps paper"),
+    (('paper: "PRUNE: a paper"\n', ""), 1, "paper: is missing"),
+    ((ROWS, "    rows: {}\n"), 11, "tables.main.rows: needs at least 1"),
+    ((ROWS, "    rows:\n"), 11, "tables.main.rows: is missing"),
+    ((ROWS, ""), 9, "tables: needs at least 1"),
+    ((ROWS, "    rows: 5\n"), 11, "needs fields with values"),
+    ((PAPER[PAPER.index("  main:") :], ""), 9, "tables: is missing"),
+    (("{flops_t: 0.45, prefill_s: 1106, kv_mb: 62}", "{}"), 13, "holds no figure"),
+    (("{flops_t: 0.45, prefill_s: 1106, kv_mb: 62}", "{<<: {flops_t: 1}}"), 13, "<<: needs a number"),
+    (("baseline:", "pruned:"), 13, "pruned: stands twice"),
+    (("kv_mb: 62", "flops_t: 0.45"), 13, "flops_t: stands twice"),
+    (("flops_t: 0.45", "flops_t: &a 0.45"), 13, "anchors and aliases are not allowed"),
+    (("flops_t: 0.45", "flops_t: *a"), 13, "anchors and aliases are not allowed"),
+    (("flops_t: 0.45", "flops_t: !!python/name:os.system 0.45"), 13, "tag tag:yaml.org,2002:python/name:os.system"),
+    (("flops_t: 0.45", "? [a, b]\n        : 0.45"), 13, "a key must be a plain word"),
+    (("flops_t: 0.45", f"flops_t: {'4' * 3000}"), 13, "a text of 3000 characters"),
+    (('"PRUNE: a paper"', '"PRUNE \\e[31m: a paper"'), 1, "a character that cannot be shown"),
+    (('"PRUNE: a paper"', '"PRUNE \\u202e: a paper"'), 1, "a character that cannot be shown"),
+    (("flops_t: 0.45", "flops_t: [0.45"), 13, "is not YAML"),
+    (("flops_t: 0.45", "flops_t: 0.45}"), 13, "is not YAML"),
+    ("", 1, "is empty"),
+    ("# nothing\n", 1, "is empty"),
+    ("- 1\n- 2\n", 1, "needs fields with values"),
+    (PAPER + "---\n" + PAPER, 14, "holds more than one document"),
+    ("a: " + "[" * 400 + "]" * 400, 1, "nests deeper than 12"),
+    ("a: [" + "1, " * 60_000 + "]", 1, "holds over 50000 parts"),
+    ("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", 1, "anchors and aliases are not allowed"),
+    # the forms of older files
+    (("main:", "main:\n    model: vl-7b"), 11, f"tables.main.model: {TABLE}"),
+    (("main:", "main:\n    retention_pct: 11.1"), 11, "write it as a share, retention: 0.111"),
+    (("main:", "main:\n    quantity: score"), 11, f"tables.main.quantity: {TABLE}"),
+    (("main:", "main:\n    claims: {kv_ratio: 6}"), 11, f"tables.main.claims: {TABLE}"),
+    (("main:", "main:\n    total_s: {0.11: 5}"), 11, f"tables.main.total_s: write it under figures, {WRITE}"),
+    (("main:", "main:\n    baseline_total_s: 5"), 11, f"tables.main.baseline_total_s: write it under figures, {WRITE}"),
+    (("figures: {flops_t: 0.45,", "flops_t: 0.45, figures: {"), 13, f"pruned.flops_t: write it under figures, {WRITE}"),
+    (("figures: {flops_t: 0.45,", "printed: {}, figures: {"), 13, "printed: write its figures under figures"),
+    (("retention: 0.111", "layers: [2], keep: [9]"), 13, "layers: write it under schedule"),
+    (("published_budgets", "public_repo_budgets"), 7, "public_repo_budgets: write published_budgets"),
+    (("name: Prune", "name: Prune\n  k_pos: 4"), 6, "k_pos: no check uses it; write it as a comment"),
+    ((PAPER[PAPER.index("{model: vl-7b, method: prune") :], "98.8\n"), 13, "needs fields with values, name: value;"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "line", "says"), BAD)
+def test_an_error_names_its_line_and_field(change, line: int, says: str, tmp_path: Path, capsys):
+    if isinstance(change, tuple):
+        before, after = change
+        assert PAPER.count(before) >= 1
+        at = PAPER.rindex(before)
+        text = PAPER[:at] + after + PAPER[at + len(before) :]
+    else:
+        text = change
+    path = tmp_path / "claims.yaml"
+    path.write_text(text)
+    assert run(["audit", str(path)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (complaint,) = captured.err.splitlines()
+    assert complaint.startswith(f"trio-profile: error: {path}, line {line}: ")
+    assert says in complaint
+    assert len(complaint) < 1200
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, capsys):
+    def complaint(claims: str) -> str:
+        assert run(["audit", claims]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        return line
+
+    large = tmp_path / "large.yaml"
+    with large.open("wb") as file:
+        file.write(b"a: [\n")
+        file.truncate(100_000_000)  # a hole in the file: no disk is filled
+    assert "it has more than 1000000 bytes" in complaint(str(large))
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"paper: x\nmodels: \xff\xfe\n")
+    assert "byte 17 is not UTF-8" in complaint(str(binary))
+    assert "No such file or directory; name a claims file" in complaint(str(tmp_path / "missing.yaml"))
+    assert "it is a directory" in complaint(str(tmp_path))
+    assert "it is a device" in complaint("/dev/zero")
+    assert "are not built in" in complaint("x" * 5000)
+    assert "'trio-2062' are not built in (dart, fastv, llava-1.5-flops" in complaint("trio-2062")
+
+
+def test_too_many_rows_are_refused(capsys, tmp_path: Path):
+    path = tmp_path / "claims.yaml"
+    row = PAPER.splitlines(keepends=True)[-1]
+    path.write_text(PAPER + "".join(row.replace("pruned", f"row {i}") for i in range(999)))
+    assert run(["audit", str(path)]) == 2
+    assert "tables: hold more than 1000 rows" in capsys.readouterr().err
+
+
+def _places(tree, path=()):
+    """Every place in a tree: keys, and places in lists."""
+    if path:
+        yield path
+    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ():
+        yield from _places(value, (*path, key))
+
+
+RICH = (
+    PAPER
+    + """\
+      random: {model: vl-7b, method: random, tokens: 128, text_tokens: 60, overhead: false, figures: {kv_ratio: 2},
+               schedule: {layers: [2], keep: [99]}, break_even: [0.6, 0.7]}
+    where: Table 1
+    dataset: POPE
+    device: A100
+    samples: 8
+    dtype: float16
+    convention: visual-ffn2-macs
+  scores:
+    benchmarks: [GQA, MME]
+    rows:
+      dense: {model: vl-7b, method: dense, scores: [61.9, 1862]}
+      prune: {model: vl-7b, method: prune, scores: [58, 1681], retention: 0.11, figures: {accuracy_kept_pct: 92.0}}
+"""
+)
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+"""The one in C, if it is there: it is faster."""
+PUT = [None, "", "x", "0", "1", "7", "0.5", "-1", "9e9", [], ["x"], ["1", "2"], {}, {"x": "1"}, {"model": ["x"]}]
+
+
+@pytest.mark.parametrize("put", PUT, ids=repr)
+@pytest.mark.parametrize("text", [RICH, TEMPLATE.read_text(), (BUILTIN / "pyramiddrop.yaml").read_text()])
+def test_any_value_in_any_place_is_read_or_refused_in_one_line(text: str, put):
+    assert claims(text)
+    whole = yaml.load(text, yaml.BaseLoader)
+    for *inside, last in _places(whole):
+        tree = here = deepcopy(whole)
+        for key in inside:
+            here = here[key]
+        here[last] = put
+        try:
+            audit(claims(yaml.dump(tree, Dumper=DUMPER, allow_unicode=True)))
+        except ClaimsError as error:
+            assert re.match(r"claims.yaml, line \d+: ", str(error)) and "\n" not in str(error)
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_read_or_refused_in_one_line(text: str):
+    try:
+        claims(text)
+    except ClaimsError as error:
+        assert str(error).startswith("claims.yaml, line ")
+        assert "\n" not in str(error)
+
+
+@given(st.data())
+def test_any_typing_error_in_a_good_file_is_read_or_refused_in_one_line(data: st.DataObject):
+    """A character dropped, doubled or replaced: either it still reads, or one line says where not."""
+    at = data.draw(st.integers(0, len(PAPER) - 1))
+    with_ = data.draw(st.sampled_from(["", PAPER[at] * 2, "9", "-", ":", "{", "]", '"', "\n", "x", "0.", "&a ", "%"]))
+    try:
+        claims(PAPER[:at] + with_ + PAPER[at + 1 :])
+    except ClaimsError as error:
+        assert str(error).startswith("claims.yaml, line ")
+        assert "\n" not in str(error)

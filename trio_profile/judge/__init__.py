@@ -1,0 +1,1 @@
+"""Judges of figures: the audit of a paper."""

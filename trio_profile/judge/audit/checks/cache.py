@@ -1,0 +1,104 @@
+"""Check caches: the number of tokens that entered, and the share that was kept, by the printed bytes."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from trio_profile.judge.audit.facts import Cache, Facts, Line
+from trio_profile.judge.audit.finding import Finding, Subject, judge, number, share
+from trio_profile.judge.audit.printed import Interval, Printed
+from trio_profile.judge.audit.quantities import quantity
+
+_NOMINAL = "nominal-visual-tokens"
+"""The retention is a share of the nominal number of tokens, and not of those that entered."""
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Check every dense cache, every pruned cache, and every retention of tokens that did not enter."""
+    for line in facts.lines:
+        if line.row.dense and line.cache is not None:
+            yield _dense(line, line.cache)
+    for dense, line in facts.pairs():
+        if line.cache is not None and line.retention is not None:
+            yield _pruned(dense, line, line.cache, line.retention)
+    for line in facts.lines:
+        yield from _nominal(line)
+
+
+def _dense(line: Line, cache: Cache) -> Finding:
+    subject, sum_ = _subject(line, cache, cache.figure.quantity.name, cache.figure.printed.text, "tokens")
+    visual, held = line.model.visual_tokens, cache.tokens
+    if line.nominal:
+        decimal = line.cache_as("MB") or cache
+        fewer = decimal.tokens.value < held.value
+        other = f" (in units of 10⁶ bytes and the like, {number(decimal.tokens.value)})" if fewer else ""
+        flops = line.figure("flops")
+        beside = f" that its {flops.text} are counted for" if flops else ""
+        why = (
+            f"{sum_}{other}, text among them: fewer than the {visual} visual tokens{beside}. "
+            f"The cache is of what was run, {visual} is the model's nominal count; the two describe different inputs."
+        )
+        return subject.finding("not_comparable", why, held)
+    if line.row.text_tokens is not None:
+        tokens = visual + line.row.text_tokens
+        # The bytes of these tokens in the printed unit.
+        expected = Interval.at(tokens * cache.figure.printed.value / held.value)
+        why = f"{sum_}. {visual} visual and {line.row.text_tokens} text tokens are {tokens}."
+        verdict = judge(cache.figure.printed, expected, larger_is_better=True)
+        return subject.finding(verdict, why, Interval(held.low, held.high, Fraction(tokens)))
+    if held.high < visual:
+        why = f"{sum_}, fewer than {visual} visual ones; in units of 2²⁰ bytes and the like they fit. The unit would "
+        return subject.finding("underdetermined", f"{why}decide it.", held)
+    why = f"{sum_}: the {visual} visual ones, and {number(held.value - visual)} that can be text."
+    return subject.finding("supported", why, held)
+
+
+def _pruned(dense: Line, line: Line, cache: Cache, stated: Printed) -> Finding:
+    subject, sum_ = _subject(line, cache, "retention", line.row.retention or stated.text, "share")
+    kept, entered = line.kept, dense.entered
+    if kept is None or line.text is None or entered is None:
+        why = f"{sum_}. How many of them are text is not said; text_tokens, or the dense cache, would decide it."
+        return subject.finding("underdetermined", why)
+    text, whose = line.text
+    visual = cache.tokens.value - text.value
+    of = f"{number(cache.tokens.value)} less {number(text.value)} of text{f' (by {whose})' if whose else ''}"
+    why = f"{sum_}; {of} are {number(visual)}, {share(kept.value)} of the {number(entered.value)} that came in."
+    if kept.meets(stated.allowed):
+        return subject.finding("supported", why, kept)
+    if not line.nominal:
+        return subject.finding(judge(stated, kept, larger_is_better=False), why, kept)
+    nominal = line.model.visual_tokens
+    fits = stated.allowed.meets(kept.times(entered.value / nominal))
+    ending = "as printed, of a count that did not come in" if fits else "which is not the print either"
+    why += f" Of the nominal {nominal} they are {share(visual / nominal)}, {ending}."
+    return subject.finding("not_comparable", why, kept)
+
+
+def _nominal(line: Line) -> Iterator[Finding]:
+    """Check a retention that an abstract or a passage states: as a share of the tokens that entered."""
+    stated, own = line.retention, line.row.method == line.facts.claims.own
+    if stated is None or not own or any(quantity(name).form == "amount" for name in line.row.figures):
+        return
+    same_model = (other for other in line.facts.lines if other.row.dense and other.row.model == line.row.model)
+    entered = next((other.entered for other in same_model if other.nominal), None)
+    if entered is None:
+        return
+    counted = stated.allowed.times(line.model.visual_tokens)
+    kept = counted / entered
+    why = (
+        f"{share(stated.value)} of {line.model.visual_tokens} are {round(counted.value)} tokens, {share(kept.value)} "
+        f"of the {number(entered.value)} visual ones that came in by the dense cache."
+    )
+    subject = Subject("cache", line.place, "retention", line.row.retention or stated.text, "share", _NOMINAL)
+    yield subject.finding("not_comparable", why, kept)
+
+
+def _subject(line: Line, cache: Cache, quantity: str, printed: str, unit: str) -> tuple[Subject, str]:
+    """The subject of a finding about a cache, and the arithmetic from bytes to tokens."""
+    meant = cache.figure.quantity
+    binary = {"kB": "KiB", "MB": "MiB", "GB": "GiB"} if line.facts.reading == "MiB" else {}
+    size = binary.get(meant.unit, meant.unit)
+    each = Fraction(line.token_bytes, 2**20)
+    of = f"{number(each)} MiB" if each.denominator <= 64 else f"{line.token_bytes} bytes"
+    held = f"{of} a token ({line.table.dtype}) hold {number(cache.tokens.value)} tokens"
+    subject = Subject("cache", line.place, quantity, printed, unit, f"{size}, {line.table.dtype}")
+    return subject, f"{cache.figure.printed.text} {size} at {held}"

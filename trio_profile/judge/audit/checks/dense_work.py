@@ -1,0 +1,115 @@
+"""Check the printed work of a dense prefill: which convention gives it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+
+from trio_profile.cost.conventions import Convention, Match, Prefill, explain, find, match
+from trio_profile.judge.audit.facts import Facts, Figure, Line, shape
+from trio_profile.judge.audit.finding import HOW, Finding, Verdict, number
+from trio_profile.judge.audit.printed import Printed
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Compare every figure of dense work with the table's convention, or with all conventions in use."""
+    for line, figure in _dense_figures(facts, "flops", "macs"):
+        yield _stated(line, figure, line.table.convention) if line.table.convention else _finding(line, figure)
+
+
+def conventions(dense: Line, base: str = "flops") -> list[Convention]:
+    """The conventions that give a dense row's work, those that give the most rows first."""
+    cache, key = dense.facts.conventions, (dense.place, base)
+    if key not in cache:
+        cache[key] = _conventions(dense, base)
+    return cache[key]
+
+
+def _conventions(dense: Line, base: str) -> list[Convention]:
+    if dense.table.convention is not None:
+        return [find(dense.table.convention)]
+    figure = dense.figure(base)
+    if figure is None:
+        return []
+    printing = [_exact(line, other) for line, other in _dense_figures(dense.facts, base)]
+    # Sorting is stable, and the simplest conventions come first.
+    return sorted(_exact(dense, figure), key=lambda one: sum(one in others for others in printing), reverse=True)
+
+
+def _exact(line: Line, figure: Figure) -> list[Convention]:
+    return [found.convention for found in _matches(line, figure) if found.printed != "no"]
+
+
+def _dense_figures(facts: Facts, *bases: str) -> Iterator[tuple[Line, Figure]]:
+    """The printed work of the rows that keep all tokens."""
+    for line in facts.lines:
+        if line.row.dense or (line.row.retention is not None and Printed.of(line.row.retention).value == 1):
+            yield from ((line, figure) for base in bases if (figure := line.figure(base)) is not None)
+
+
+def _prefill(line: Line) -> Prefill:
+    """The prefill that is counted. Text is left out if its length is unknown."""
+    return Prefill(shape(line.model, line.text_count), (line.model.visual_tokens,) * line.model.layers)
+
+
+def _claimed(figure: Figure) -> Decimal:
+    """The printed figure in single operations, with its digits."""
+    return Decimal(figure.printed.text).scaleb(len(str(int(figure.quantity.scale))) - 1)
+
+
+def _matches(line: Line, figure: Figure) -> list[Match]:
+    # The tower's work is unknown here, so conventions with and without it are equal. The same holds for a head
+    # without a vocabulary, and for text of unknown length.
+    return [
+        found
+        for found in explain(_claimed(figure), _prefill(line))
+        if not found.convention.tower
+        and (line.model.vocab or found.convention.head == "none")
+        and (line.text_count or found.convention.tokens == "visual" or found.text_tokens)
+        and (figure.quantity.base == "flops" or found.convention.unit == "macs")
+    ]
+
+
+def _stated(line: Line, figure: Figure, code: str) -> Finding:
+    """Compare a figure with the convention that its table states."""
+    claimed = _claimed(figure)
+    found = match(claimed, find(code), _prefill(line))
+    subject = replace(line.subject("work", figure), convention=found.code)
+    why = f"By the table's convention ({_gives(line, figure, found)})"
+    verdict: Verdict = "overstated" if found.value < claimed else "understated"
+    if found.printed != "no":
+        verdict, why = "supported", f"{why}: {figure.printed.text} {HOW[found.printed]}"
+    return subject.finding(verdict, f"{why}.", float(found.value / figure.quantity.scale))
+
+
+def _finding(line: Line, figure: Figure) -> Finding:
+    """Find the convention of a figure, or the nearest one."""
+    subject, scale, base = line.subject("work", figure), figure.quantity.scale, figure.quantity.base
+    matches = _matches(line, figure)
+    if fitting := conventions(line, base):
+        best = fitting[0]
+        found = next(one for one in matches if one.convention == best)
+        why = f"{_gives(line, figure, found)}, {figure.printed.text} {HOW[found.printed]}."
+        if best.unit == "macs" and base == "flops":
+            why += " They are multiply-adds; FLOPs are twice as many."
+        if best.ffn == 2 and line.model.ffn_matrices == 3:
+            why += " The FFN's gate is left out."
+        if best.tokens == "visual":
+            why += " No text is counted."
+        return replace(subject, convention=found.code).finding("supported", why, float(found.value / scale))
+    if not matches:
+        why = "No convention in use comes near; how it was counted would decide it."
+        return subject.finding("underdetermined", why)
+    nearest, *others = matches
+    gives = _gives(line, figure, nearest)
+    why = f"No convention in use prints it. The nearest is {gives}, off by {100 * nearest.off:+.2g} %."
+    if others and (span := others[0].text_tokens):
+        tokens = str(span[0]) if span[0] == span[1] else f"{span[0]} to {span[1]}"
+        why += f" {others[0].name} would print it with {tokens} text tokens; the length of the prompt would decide it."
+    return subject.finding("underdetermined", why, float(nearest.value / scale))
+
+
+def _gives(line: Line, figure: Figure, found: Match) -> str:
+    """The name of a convention, its input, and the work that it gives."""
+    text = "" if found.convention.tokens == "visual" else f" + {line.text_count}"
+    value = number(found.value / figure.quantity.scale)
+    return f"{found.name}, n = {line.model.visual_tokens}{text}: {value} {figure.quantity.unit}"

@@ -1,0 +1,49 @@
+"""Check whether figures agree that are printed more than once for one setting."""
+
+from collections.abc import Iterator
+
+from trio_profile.judge.audit.facts import Facts, Line
+from trio_profile.judge.audit.finding import Finding, Subject, Verdict
+from trio_profile.judge.audit.printed import Printed
+from trio_profile.judge.audit.quantities import quantity
+from trio_profile.text import listed
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Compare every amount and score of a setting that stands in several tables."""
+    settings: dict[str, list[list[Line]]] = {}
+    # Settings with the most digits come first. A setting with so few digits that it may be two others is skipped.
+    for line in sorted(facts.lines, key=lambda line: len(line.row.tokens or line.row.retention or ""), reverse=True):
+        for name in line.row.figures:
+            if quantity(name).form == "amount" or name in ("accuracy_kept_pct", "score"):
+                groups = settings.setdefault(name, [])
+                fitting = [group for group in groups if all(facts.same_setting(line, other) for other in group)]
+                groups.append([line]) if len(fitting) != 1 else fitting[0].append(line)
+    for name, groups in settings.items():
+        for group in groups:
+            if len({line.table.label for line in group}) > 1:
+                yield _finding(name, sorted(group, key=facts.lines.index))
+
+
+def _finding(name: str, group: list[Line]) -> Finding:
+    by_print: dict[str, list[str]] = {}
+    for line in group:
+        by_print.setdefault(line.row.figures[name], []).append(line.place)
+    prints = [Printed.of(text) for text in by_print]
+    lists = listed([f"{text} in {listed(places)}" for text, places in by_print.items()])
+    spread = max(p.value for p in prints) / min(p.value for p in prints)
+    verdict: Verdict = "supported"
+    if len(prints) == 1:
+        why = f"One figure for one setting: {lists}."
+    elif all(a.agrees(b) for a in prints for b in prints):
+        why = f"They can be one figure, rounded and cut off: {lists}."
+    else:
+        verdict = "not_comparable"
+        why = (
+            f"One setting has {len(prints)} figures: {lists}. The largest is {100 * float(spread - 1):.3g} % above the "
+            "least, which no rounding explains: they are not of one run, or not of one setting, and what is derived "
+            "from one does not hold for the other."
+        )
+    where = "; ".join(line.place for line in group)
+    subject = Subject("duplicates", where, name, " / ".join(by_print), "largest / least")
+    return subject.finding(verdict, why, spread if len(prints) > 1 else None)

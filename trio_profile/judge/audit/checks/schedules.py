@@ -1,0 +1,208 @@
+"""Check schedules: the average that budgets give. Without budgets: what all schedules of one average have in common.
+
+A layer's work is convex in its tokens. So of all schedules with one average the work is least where the pruned layers
+share the tokens evenly, and greatest at a corner: some stages still whole, the next alike, the rest empty.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate, combinations, groupby, pairwise
+
+from trio_profile.judge.audit.claims import Budgets, Model, Published, Setting
+from trio_profile.judge.audit.facts import Facts, Line
+from trio_profile.judge.audit.finding import Finding, Subject, judge, number, share
+from trio_profile.judge.audit.printed import Interval, Printed
+
+Cost = Callable[[Fraction], Fraction]
+"""A function from a layer's tokens to its work."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Visual tokens by layer, those that each stage looks at, and the budgets in words.
+
+    exact: printed for this very setting, and not scaled from another. published: what they are, or are scaled from.
+    """
+
+    tokens: Sequence[Fraction]
+    looked_at: Sequence[Fraction]
+    budgets: str
+    exact: bool
+    published: Budgets
+
+    @property
+    def average(self) -> Fraction:
+        """The mean number of visual tokens in a layer."""
+        return sum(self.tokens, Fraction(0)) / len(self.tokens)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The range of work of the layers, and of the stages' inputs, over all schedules of one average.
+
+    The values are those of the row's own schedule, or else the least.
+    """
+
+    layers: Interval
+    stages: Interval
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Check the average of every printed schedule, and retentions that the unpruned first layers alone exceed."""
+    for line in facts.lines:
+        if line.row.schedule is not None:
+            yield from _averages(line.place, line.row, line.row.schedule, line.model)
+    for one in facts.claims.method.published_budgets.values():
+        yield from _averages(f"method, {one.label}", one, one, facts.claims.models[one.model])
+    for line in facts.lines:
+        layers = facts.claims.layers_of(line.row)
+        if line.retention is None or not layers or line.row.schedule is not None:
+            continue
+        first, of = layers[0], line.model.layers
+        if line.retention.allowed.high < (least := Fraction(first, of)):
+            why = (
+                f"The first {first} of {of} layers run on all visual tokens: an average over the layers is {first} / "
+                f"{of} = {share(least)} at the least."
+            )
+            subject = Subject("schedule", line.place, "retention", line.row.retention or "", "share")
+            yield subject.finding("overstated", why, least)
+
+
+def of_line(line: Line) -> Schedule | None:
+    """The schedule of a row: its own, a published one for its setting, or one that is scaled from another setting."""
+    claims, row, model = line.facts.claims, line.row, line.model
+    if row.schedule is not None:
+        return _schedule(row.schedule, model)
+    if row.method != claims.own and row.overhead:
+        return None
+    published = [one for one in claims.method.published_budgets.values() if not one.variant and any(one.keep)]
+    for one in published:
+        if one.model == row.model and line.facts.same_share(one, row):
+            return _schedule(one, model)
+    layers = claims.method.pruning_layers.get(row.model, ())
+    alike = [one for one in published if one.layers == layers]
+    if line.retention is None or not alike:
+        return None
+    stated = line.retention.value
+
+    def distance(one: Published) -> Fraction:
+        of = claims.models[one.model]
+        return abs(_schedule(one, of).average / of.visual_tokens - stated)
+
+    # The schedule with the nearest average is scaled.
+    return _scaled(min(alike, key=distance), model, stated * model.visual_tokens)
+
+
+def implied(schedule: Schedule, model: Model, cost: Cost, figure: Fraction) -> Fraction | None:
+    """The average at which a schedule of the same proportion has this work, to a thousandth of a token."""
+    low, high = 0, 1000 * model.visual_tokens
+    while low < high:
+        middle = (low + high) // 2
+        scaled = _scaled(schedule.published, model, Fraction(middle, 1000))
+        too_few = middle <= 1000 * schedule.published.layers[0] * model.visual_tokens // model.layers
+        if too_few or (scaled is not None and sum(map(cost, scaled.tokens), Fraction(0)) < figure):
+            low = middle + 1
+        else:
+            high = middle
+    return Fraction(low, 1000) if _scaled(schedule.published, model, Fraction(low, 1000)) else None
+
+
+def bounds(model: Model, layers: Sequence[int] | None, average: Interval, cost: Cost) -> Bounds | None:
+    """The least and the greatest work of all schedules of an average of visual tokens; None if no schedule has it.
+
+    layers: the pruning layers; None allows any, the boundary before the decoder among them. The work of what the stages
+    look at is bounded too, where the layers are known.
+    """
+    any_layers = tuple(range(model.layers)) if layers is None else layers
+    ends = [one for total in (average.low, average.high) if (one := _bounds(model, any_layers, total, cost))]
+    return Bounds(_around(one.layers for one in ends), _around(one.stages for one in ends)) if ends else None
+
+
+def _around(intervals: Iterable[Interval]) -> Interval:
+    """The least interval that contains all of these, with its least value."""
+    lows, highs = zip(*((one.low, one.high) for one in intervals), strict=True)
+    return Interval(min(lows), max(highs), min(lows))
+
+
+def _bounds(model: Model, layers: Sequence[int], average: Fraction, cost: Cost) -> Bounds | None:
+    whole = Fraction(model.visual_tokens)
+    first = layers[0] if layers else 0
+    runs = [later - earlier for earlier, later in pairwise((*layers, model.layers))] or [model.layers]
+    left = average * model.layers - first * whole
+    if not 0 <= left <= whole * sum(runs):
+        return None
+    ahead = [0, *accumulate(runs)]
+    unpruned, full, empty = first * cost(whole), cost(whole), cost(Fraction(0))
+    others = len(runs) - 1  # what the last stage leaves, no further stage looks at
+    greatest, most_looked, least_looked = Fraction(0), Fraction(0), whole * others
+    for start, end in combinations(range(len(runs) + 1), 2):
+        # A corner: stages before `start` keep all tokens, those before `end` share the rest, the others keep none.
+        shared = (left - whole * ahead[start]) / (ahead[end] - ahead[start])
+        if not 0 <= shared <= whole:
+            continue
+        corner = ahead[start] * full + (ahead[end] - ahead[start]) * cost(shared) + (ahead[-1] - ahead[end]) * empty
+        greatest = max(greatest, unpruned + corner)
+        leave_all, leave_some = min(start, others), min(end, others) - min(start, others)
+        looked = leave_all * full + leave_some * cost(shared) + (others - leave_all - leave_some) * empty
+        most_looked = max(most_looked, looked)
+        least_looked = min(least_looked, leave_all * whole + leave_some * shared)
+    # The stages look at everything, and then at what each but the last one left. The mean cost of that is at least the
+    # cost of its mean, and the least mean is at a corner, because it is linear in the tokens.
+    everything = full * bool(layers)
+    least = unpruned + ahead[-1] * cost(left / ahead[-1])
+    least_stages = everything + (others * cost(least_looked / others) if others else 0)
+    return Bounds(Interval(least, greatest, least), Interval(least_stages, everything + most_looked, least_stages))
+
+
+def _schedule(budgets: Budgets, model: Model) -> Schedule:
+    tokens = budgets.tokens_by_layer(model)
+    looked_at = [tokens[layer - 1] if layer else Fraction(model.visual_tokens) for layer in budgets.layers]
+    kept = ", ".join(number(tokens[layer]) for layer in budgets.layers)
+    return Schedule(
+        tokens, looked_at, f"{kept} {_after(budgets)}" if budgets.layers else number(tokens[0]), True, budgets
+    )
+
+
+def _scaled(budgets: Budgets, model: Model, average: Fraction) -> Schedule | None:
+    """Budgets of the same proportion with another average."""
+    runs = [later - earlier for earlier, later in pairwise((*budgets.layers, model.layers))]
+    left = average * model.layers - budgets.layers[0] * model.visual_tokens
+    factor = left / sum(run * kept for run, kept in zip(runs, budgets.keep, strict=True))
+    kept = [factor * keep for keep in budgets.keep]
+    if factor <= 0 or kept[0] > model.visual_tokens:
+        return None
+    tokens = [Fraction(model.visual_tokens)] * budgets.layers[0]
+    for run, keep in zip(runs, kept, strict=True):
+        tokens += [keep] * run
+    proportion = " : ".join(map(str, budgets.keep))
+    words = (
+        f"{', '.join(str(round(keep)) for keep in kept)} {_after(budgets)}, in the published proportion {proportion}"
+    )
+    return Schedule(tokens, [Fraction(model.visual_tokens), *kept[:-1]], words, False, budgets)
+
+
+def _after(budgets: Budgets) -> str:
+    return f"after layer{'s' if len(budgets.layers) > 1 else ''} {', '.join(map(str, budgets.layers))}"
+
+
+def _averages(where: str, setting: Setting, budgets: Budgets, model: Model) -> Iterator[Finding]:
+    by_layer = budgets.tokens_by_layer(model)
+    average, visual = sum(by_layer, Fraction(0)) / model.layers, model.visual_tokens
+    runs = [(len(list(layers)), kept) for kept, layers in groupby(by_layer)]
+    sum_ = " + ".join(f"{length} · {number(kept)}" for length, kept in runs)
+    for quantity, text, whole, unit in (
+        ("tokens", setting.tokens, 1, "tokens"),
+        ("retention", setting.retention, visual, "share"),
+    ):
+        if text is None:
+            continue
+        printed, value, last = Printed.of(text), average / whole, by_layer[-1] / whole
+        of = "" if quantity == "tokens" else f", {share(value)} of {visual}"
+        verdict = judge(printed, Interval.at(value), larger_is_better=False)
+        why = f"({sum_}) / {model.layers} = {number(average)} tokens a layer{of}."
+        if verdict != "supported" and len(runs) == 2 and abs(printed.value - last) < abs(printed.value - value):
+            verdict = "not_comparable"
+            left = number(by_layer[-1])
+            why += f" {text} is near to the {left} that the one stage leaves: another count by that name."
+        yield Subject("schedule", where, quantity, text, unit).finding(verdict, why, value)

@@ -1,0 +1,126 @@
+"""The audit of a paper's claims: every check on every printed figure, and the document with the findings.
+
+Nothing is measured here, and nothing imports torch.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from trio_profile.judge.audit import measured
+from trio_profile.judge.audit.checks import (
+    break_even,
+    cache,
+    dense_work,
+    duplicates,
+    plausible,
+    pruned_work,
+    ratios,
+    schedules,
+    sums,
+)
+from trio_profile.judge.audit.claims import Claims, Row
+from trio_profile.judge.audit.facts import Facts
+from trio_profile.judge.audit.finding import Finding, Verdict, merged
+from trio_profile.records.documents import Document
+from trio_profile.records.schema import Environment, Study
+
+if TYPE_CHECKING:
+    from trio_profile.analysis.sweep import SweepDocument
+
+CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    ratios.check,
+    ratios.overheads,
+    duplicates.check,
+    dense_work.check,
+    pruned_work.check,
+    cache.check,
+    schedules.check,
+    sums.check,
+    sums.averages,
+    break_even.check,
+)
+"""The checks in the order of the document. Each is a function from the facts to its findings."""
+VERDICTS: tuple[Verdict, ...] = ("overstated", "understated", "not_comparable", "underdetermined", "supported")
+"""The verdicts in the order in which they are shown: contradictions first."""
+
+
+class AuditDocument(Document):
+    """The document of `trio-profile audit --json`.
+
+    sessions: when and by what the audit was done; the sessions of our own measurements follow.
+    environment, study: of our own measurements, if they are compared with the claims.
+    name: of the claims file.
+    paper, source: as in the file.
+    sources: the place of each table in the paper.
+    figures: the number of printed figures.
+    claims: the findings.
+    alone: rows without a finding, because no other figure tests them.
+    tally: the number of findings by verdict.
+    """
+
+    environment: Environment | None = None
+    study: Study | None = None
+    name: str
+    paper: str
+    source: str | None = None
+    sources: dict[str, str]
+    figures: int
+    claims: tuple[Finding, ...]
+    alone: tuple[str, ...]
+    tally: dict[Verdict, int]
+    report: str | None = None
+
+    @property
+    def inconsistent(self) -> bool:
+        """Whether any figures contradict each other."""
+        return any(finding.inconsistent for finding in self.claims)
+
+
+def audit(claims: Claims, device: str | None = None) -> AuditDocument:
+    """Audit a paper's claims.
+
+    device: on which the times were measured, for tables that name none.
+    Raises ClaimsError if the peak of the device is unknown.
+    """
+    facts = Facts.of(claims)
+    findings = tuple(merged([*(one for check in CHECKS for one in check(facts)), *plausible.check(facts, device)]))
+    return AuditDocument(
+        name=claims.label,
+        paper=claims.paper,
+        source=claims.source,
+        sources={name: table.where for name, table in claims.tables.items() if table.where},
+        figures=sum(_figures(row) for _, row in claims.rows()),
+        claims=findings,
+        alone=tuple(_alone(facts, findings)),
+        tally=tally(findings),
+    )
+
+
+def with_measured(document: AuditDocument, claims: Claims, study: "SweepDocument") -> AuditDocument:
+    """The audit with the measurements of a study beside the claims. The verdicts do not change."""
+    findings = measured.beside(document.claims, claims, study)
+    sessions = (*document.sessions, *study.sessions)
+    update = {"sessions": sessions, "claims": findings, "environment": study.environment, "study": study.study}
+    return document.model_copy(update=update)
+
+
+def tally(findings: tuple[Finding, ...]) -> dict[Verdict, int]:
+    """The number of findings by verdict, in the order of VERDICTS, without zeros."""
+    counts = Counter(finding.verdict for finding in findings)
+    return {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]}
+
+
+def _figures(row: Row) -> int:
+    """The number of figures that a row prints. A schedule counts by the average that it states."""
+    averages = [row.tokens, row.retention] if row.schedule is not None else []
+    return len(row.figures) + len(row.scores) + bool(row.break_even) + sum(one is not None for one in averages)
+
+
+def _alone(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[str]:
+    """Rows without a finding. A dense row counts as tested if another row of its table is."""
+    named = {where for finding in findings for where in finding.where.split("; ")}
+    tested = {line.table.label for line in facts.lines if line.place in named}
+    for line in facts.lines:
+        if line.place not in named and not (line.row.dense and line.table.label in tested):
+            yield line.place

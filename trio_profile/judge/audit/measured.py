@@ -1,0 +1,67 @@
+"""Put our own measurements beside printed ratios of the same model, method and retention."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from trio_profile.judge.audit.claims import Claims
+from trio_profile.judge.audit.facts import Facts, Line
+from trio_profile.judge.audit.finding import Finding, Measured
+from trio_profile.judge.audit.quantities import quantity
+
+if TYPE_CHECKING:  # statistics take as long to import as a whole audit takes
+    from trio_profile.analysis.sweep import CellSummary, SweepDocument
+
+_NEAR = 0.006
+"""Retentions that differ by less count as equal. A percentage without decimals may be off by half a percent."""
+
+
+def beside(findings: tuple[Finding, ...], claims: Claims, study: "SweepDocument") -> tuple[Finding, ...]:
+    """The findings, with the study's measurement of the same setting for ratios and break-evens."""
+    lines = {line.place: line for line in Facts.of(claims).lines}
+    return tuple(_with(finding, lines, study) for finding in findings)
+
+
+def _with(finding: Finding, lines: Mapping[str, Line], study: "SweepDocument") -> Finding:
+    for place in finding.where.split("; ") if finding.check in ("ratio", "break-even") else ():
+        line = lines.get(place)
+        if line is None or line.row.model != study.study.model or line.row.dense:
+            continue
+        measured = _break_even(line, study) if finding.check == "break-even" else _ratio(finding, line, study)
+        if measured is not None:
+            return finding.model_copy(update={"measured": measured})
+    return finding
+
+
+def _ratio(finding: Finding, line: Line, study: "SweepDocument") -> Measured | None:
+    if line.retention is None:
+        return None
+    base, stated = quantity(finding.quantity).base, float(line.retention.value)
+    for cell in study.cells:
+        realised = None if cell.retention is None else cell.retention.realised
+        if cell.method != line.row.method or realised is None or abs(realised - stated) > _NEAR:
+            continue
+        timed = {"prefill": cell.prefill_speedup, "total": cell.total_speedup}.get(base)
+        if timed is not None:
+            value, ci95, samples = timed.value, timed.ci95, timed.samples
+            return Measured(value=value, ci95=ci95, method=cell.method, retention=realised, samples=samples)
+        if (exact := _exact(base, cell, study)) is not None:
+            return Measured(value=exact, ci95=(exact, exact), method=cell.method, retention=realised)
+    return None
+
+
+def _exact(base: str, cell: "CellSummary", study: "SweepDocument") -> float | None:
+    """A ratio of counted work or cache bytes; None if they are unknown."""
+    dense = study.dense
+    if dense is None:
+        return None
+    if base in ("flops", "macs"):
+        return dense.counted_macs / cell.counted_macs if cell.counted_macs else None
+    return dense.kv_bytes / cell.kv_bytes if base == "kv" and cell.kv_bytes else None
+
+
+def _break_even(line: Line, study: "SweepDocument") -> Measured | None:
+    method = line.row.method
+    crossing = study.break_even_by_method.get(method, {}).get("total_ms")
+    if crossing is None or crossing.retention is None or crossing.ci95 is None:
+        return None
+    return Measured(value=crossing.retention, ci95=crossing.ci95, method=method, retention=crossing.retention)

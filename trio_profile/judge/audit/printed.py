@@ -1,0 +1,93 @@
+"""Printed figures as exact intervals: the values that a number may have had before it was rounded or truncated.
+
+A print keeps its text, because trailing zeros count: `2.0` is from 1.95 to 2.1, `2` is from 1.5 to 3.
+"""
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+How = Literal["rounded", "truncated", "no"]
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?", re.ASCII)
+_MOST_DIGITS = 24
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value, and all numbers from `low` to `high` that it may be, both included."""
+
+    low: Fraction
+    high: Fraction
+    value: Fraction
+
+    @classmethod
+    def at(cls, value: Fraction | int) -> "Interval":
+        """The interval of one number."""
+        return cls(Fraction(value), Fraction(value), Fraction(value))
+
+    def __add__(self, other: "Interval") -> "Interval":
+        return Interval(self.low + other.low, self.high + other.high, self.value + other.value)
+
+    def __sub__(self, other: "Interval") -> "Interval":
+        return Interval(self.low - other.high, self.high - other.low, self.value - other.value)
+
+    def __truediv__(self, other: "Interval") -> "Interval":
+        """The quotient by an interval above zero."""
+        ends = [end / by for end in (self.low, self.high) for by in (other.low, other.high)]
+        return Interval(min(ends), max(ends), self.value / other.value)
+
+    def times(self, factor: Fraction | int) -> "Interval":
+        """The interval times a number that is not negative."""
+        return Interval(self.low * factor, self.high * factor, self.value * factor)
+
+    def meets(self, other: "Interval") -> bool:
+        """Whether the intervals overlap."""
+        return self.low <= other.high and other.low <= self.high
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A figure as printed.
+
+    value: of its digits.
+    last: the value of one unit of its last digit.
+    """
+
+    text: str
+    value: Fraction
+    last: Fraction
+
+    @staticmethod
+    @lru_cache(10_000)
+    def of(text: str) -> "Printed":
+        """A figure from its text. Raises ValueError if it is no decimal number of at most 24 digits."""
+        if not _NUMBER.fullmatch(text) or sum(map(str.isdigit, text)) > _MOST_DIGITS:
+            raise ValueError(f"{text[:40]!r} is not a decimal number of at most {_MOST_DIGITS} digits")
+        number = Decimal(text)
+        return Printed(text, Fraction(number), Fraction(Decimal(1).scaleb(int(number.as_tuple().exponent))))
+
+    @property
+    def allowed(self) -> Interval:
+        """The values that are rounded or truncated to it."""
+        return Interval(self.value - self.last / 2, self.value + self.last, self.value)
+
+    def how(self, value: Fraction) -> How:
+        """How a value becomes this print."""
+        if abs(value - self.value) <= self.last / 2:
+            return "rounded"
+        return "truncated" if self.value <= value < self.value + self.last else "no"
+
+    def agrees(self, other: "Printed") -> bool:
+        """Whether both may print the same value. The one with fewer digits may be rounded or truncated."""
+        return self.allowed.meets(other.allowed) if self.last == other.last else self.names(other)
+
+    def names(self, other: "Printed") -> bool:
+        """Whether both name the same setting. With equally many digits they must be equal, else as in `agrees`."""
+        if self.last == other.last:
+            return self.value == other.value
+        coarse, fine = (self, other) if self.last > other.last else (other, self)
+        return coarse.how(fine.value) != "no"

@@ -1,0 +1,120 @@
+"""Read a claims file: every part is checked, and a fault is reported with its line.
+
+A "place" is the path of a value in the file; the source knows its line.
+"""
+
+from itertools import pairwise
+from pathlib import Path
+
+from trio_profile.errors import ClaimsError
+from trio_profile.judge.audit import quantities
+from trio_profile.judge.audit import source as yaml
+from trio_profile.judge.audit.claims import BUILTIN, Budgets, Claims, Model, Row, Setting, Table, builtin, labelled
+from trio_profile.judge.audit.printed import Printed
+from trio_profile.judge.audit.source import Place, Source
+
+_MOST_ROWS = 1000
+"""All rows are compared with each other, so the time of an audit grows with the square of their number."""
+_ROW = "{model: NAME, method: NAME or dense, retention: 0.111, figures: {flops_t: 0.45}}"
+_FORMER: dict[str, str] = {
+    **dict.fromkeys(
+        ("model", "tokens", "text_tokens", "retention", "quantity", "baseline", "claims", "passage"),
+        f"older files have it for a whole table; write it in each row, LABEL: {_ROW}",
+    ),
+    **dict.fromkeys(("layers", "keep", "keep_ratio", "encoder_keep", "encoder_ratio"), "write it under schedule"),
+    "retention_pct": "write it as a share, retention: 0.111",
+    "printed": "write its figures under figures",
+    "public_repo_budgets": "write published_budgets",
+    **dict.fromkeys(
+        ("note", "k_pos", "nms_threshold", "with_encoder", "attention", "warmup", "repeats"),
+        "no check uses it; write it as a comment",
+    ),
+}
+"""How to write the fields of older files."""
+
+
+def read(claims: str) -> Claims:
+    """The claims of this name: built-in ones, or a file.
+
+    Raises ClaimsError with the file, the line, the field, what is wrong and what it may be.
+    """
+    if claims in builtin():
+        source = yaml.read(BUILTIN / f"{claims}.yaml")
+        return of_source(Source(f"{claims}.yaml", source.tree, source.lines), claims)
+    path = Path(claims)
+    if path.suffix not in (".yaml", ".yml") and not yaml.exists(path):
+        raise ClaimsError(f"claims {claims[:80]!r} are not built in ({', '.join(builtin())}), and no such file is here")
+    return of_source(yaml.read(path), path.stem)
+
+
+def of_source(source: Source, name: str) -> Claims:
+    """The claims of a parsed file. Raises ClaimsError as `read` does."""
+    with source.at(()):
+        tree = labelled({name: source.tree}).get(name)
+    claims = source.record((), Claims, tree, former)
+    _check_method(source, claims)
+    for label, table in claims.tables.items():
+        for row in table.rows.values():
+            _check_row(source, ("tables", label, "rows", row.label), claims, table, row)
+    if sum(len(table.rows) for table in claims.tables.values()) > _MOST_ROWS:
+        source.refuse(("tables",), f"hold more than {_MOST_ROWS} rows; audit a paper at a time")
+    return claims
+
+
+def former(field: str) -> str:
+    """How to write a field of an older file; empty for a field that no file had."""
+    try:
+        quantities.quantity(field.removeprefix("baseline_"))
+    except ValueError:
+        return _FORMER.get(field, "")
+    return f"write it under figures, in a row LABEL: {_ROW}"
+
+
+def _check_method(source: Source, claims: Claims) -> None:
+    """Refuse schedules that no model of the file can have."""
+    for name, layers in claims.method.pruning_layers.items():
+        place = ("method", "pruning_layers", name)
+        model = _model(source, place, claims, name)
+        if layers and layers[-1] >= model.layers:
+            source.refuse(place, f"{layers[-1]} is not inside the decoder of {model.layers} layers")
+    for label, budgets in claims.method.published_budgets.items():
+        place = ("method", "published_budgets", label)
+        _check_budgets(source, place, budgets, _check_setting(source, place, claims, budgets))
+
+
+def _check_row(source: Source, place: Place, claims: Claims, table: Table, row: Row) -> None:
+    """Refuse a row without figures, and one whose figures its model or its table cannot have."""
+    model = _check_setting(source, place, claims, row)
+    for name, text in row.figures.items():
+        with source.at((*place, "figures", name)):
+            quantities.check(name, text)
+    if row.schedule is not None:
+        _check_budgets(source, (*place, "schedule"), row.schedule, model)
+    if not (row.figures or row.scores or row.break_even or (row.schedule and (row.tokens or row.retention))):
+        source.refuse(place, "holds no figure")
+    if row.scores and len(row.scores) != len(table.benchmarks):
+        source.refuse((*place, "scores"), f"{len(row.scores)} scores for {len(table.benchmarks)} benchmarks")
+
+
+def _check_setting(source: Source, place: Place, claims: Claims, setting: Setting) -> Model:
+    """The model of a setting. Refuses an unknown one, and more tokens than it has."""
+    model = _model(source, (*place, "model"), claims, setting.model)
+    if setting.tokens and Printed.of(setting.tokens).value > model.visual_tokens:
+        source.refuse((*place, "tokens"), f"{setting.tokens} of {model.visual_tokens} visual tokens")
+    return model
+
+
+def _model(source: Source, place: Place, claims: Claims, name: str) -> Model:
+    if name not in claims.models:
+        source.refuse(place, f"{name!r} is none of {', '.join(claims.models)}")
+    return claims.models[name]
+
+
+def _check_budgets(source: Source, place: Place, budgets: Budgets, model: Model) -> None:
+    """Refuse layers outside of the decoder, and budgets that grow."""
+    if budgets.layers and budgets.layers[-1] >= model.layers:
+        source.refuse((*place, "layers"), f"{budgets.layers[-1]} is not inside a decoder of {model.layers}")
+    tokens = (model.visual_tokens, *budgets.tokens_by_layer(model))
+    if any(later > earlier for earlier, later in pairwise(tokens)):
+        limit = f"no stage may hold more than the one before it, or {model.visual_tokens}"
+        source.refuse((*place, "keep"), limit)
