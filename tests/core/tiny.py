@@ -7,6 +7,7 @@ each token's hidden state is its own. LLaVA-1.5's toy has as many keys as querie
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
+from typing import Any
 
 import pytest
 import torch
@@ -36,8 +37,20 @@ FAMILIES = tuple(NAMES)
 BY_HAND = ("llava", "llava_next", "qwen2_5_vl")
 """The families whose decoder `reference.py` has written out."""
 ATTENTION = ("eager", "sdpa")
+SLOW = pytest.mark.slow
+QUICK = ("llava", "qwen2_5_vl", "gemma3")
+"""One family of each kind: CLIP's tower, positions on three axes, sliding windows."""
 KERNELS = [(family, attention) for family in FAMILIES for attention in families[NAMES[family]].toy_attention]
 """Every family with each attention that its decoder has here."""
+
+
+def fast_first(values: Iterable[Any], *fast: Any) -> list[Any]:
+    """Values for `parametrize`. All but the fast ones are marked slow; `fast` may name the first part of a tuple."""
+    marked = []
+    for value in values:
+        parts = value if isinstance(value, tuple) else (value,)
+        marked.append(pytest.param(*parts, marks=() if {value, parts[0]} & set(fast) else SLOW))
+    return marked
 
 
 def needs(major: int, minor: int, fault: str) -> None:

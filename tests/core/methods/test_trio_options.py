@@ -116,10 +116,3 @@ def test_more_supervised_rows_than_text_after_the_picture_are_refused():
         pytest.raises(OptionError, match="k_pos 10 with rows 'last' reaches past the 9 text tokens after a picture"),
     ):
         model(**one)
-
-
-def test_an_unknown_kind_of_tokens_is_refused(request):
-    if request.config.getoption("--shapes"):
-        pytest.skip("the shape check refuses the type before we see the value")
-    with pytest.raises(OptionError, match="tokens 'text': choose visual or all"):
-        Trio(retention=0.5, tokens="text")

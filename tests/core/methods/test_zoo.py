@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from tests.core import tiny
 from tests.core.models.test_families import listening, shortened, stages_of
-from trio_core import RetentionError, methods, prune
+from trio_core import methods, prune
 from trio_core.methods.divprune import DivPrune
 from trio_core.methods.fastv import FastV
 from trio_core.methods.method import Method
@@ -100,23 +100,6 @@ def test_pyramiddrop_budgets_are_powers_that_meet_the_average(average, layers, b
 def test_pyramiddrop_powers_by_another_budget_rule(rule, base):
     schedule = PyramidDrop(retention=1 / 4, budget_rule=rule).schedule(576, 32)
     assert schedule.budgets == tuple(round(576 * base**power) for power in (1, 2, 3))
-
-
-def test_pyramiddrop_below_its_layers_is_refused():
-    with pytest.raises(RetentionError, match=r"the lowest possible is 0\.2514"):
-        PyramidDrop(retention=0.25).schedule(576, 32)
-
-
-def test_published_layers_and_budgets():
-    """PyramidDrop halves at 8, 16 and 24 of 32 layers; FastV's averages are those after layer 2."""
-    halves = PyramidDrop(retention=270 / 576).schedule(visual_tokens=576, num_layers=32)
-    assert halves == Schedule((8, 16, 24), (288, 144, 72), 576, 32)
-    assert PyramidDrop(retention=0.5).default_layers(28) == (7, 14, 21)
-    for average, after in ((192, 166.4), (128, 98.1), (64, 29.9)):
-        schedule = FastV(retention=average / 576).schedule(visual_tokens=576, num_layers=32)
-        assert schedule.layers == (2,)
-        assert abs(schedule.budgets[0] - after) <= 0.5
-    assert DivPrune(retention=1 / 9).schedule(visual_tokens=576, num_layers=32) == Schedule((0,), (64,), 576, 32)
 
 
 # --- inside every family ---------------------------------------------------------------------------------------------
