@@ -44,7 +44,8 @@ class Early(Method):
 
 
 EARLY = Early(retention=0.4, layers=(0,))
-every_kernel = pytest.mark.parametrize(("family", "attention"), tiny.KERNELS)
+FAST = [(family, families[tiny.NAMES[family]].toy_attention[-1]) for family in tiny.QUICK]
+every_kernel = pytest.mark.parametrize(("family", "attention"), tiny.fast_first(tiny.KERNELS, *FAST))
 
 
 @contextmanager
@@ -210,7 +211,10 @@ def test_at_full_retention_it_is_the_model_bit_by_bit_and_so_it_is_afterwards(fa
     assert hooks(model) == before
 
 
-@pytest.mark.parametrize("family", [f for f in tiny.FAMILIES if not families[tiny.NAMES[f]].multi_axis_positions])
+ONE_AXIS = [f for f in tiny.FAMILIES if not families[tiny.NAMES[f]].multi_axis_positions]
+
+
+@pytest.mark.parametrize("family", tiny.fast_first(ONE_AXIS, "llava"))
 def test_renumbered_tokens(family):
     """In two samples of a batch, each layer's tokens stand at the first positions of its own rotary embedding."""
     samples = [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
@@ -290,7 +294,7 @@ def windowed(family: str, attention: str, window: int) -> PreTrainedModel:
 
 @pytest.mark.parametrize("method", [METHOD, EARLY], ids=["decoder", "encoder"])
 @pytest.mark.parametrize(("family", "attention"), [("gemma3", "eager"), ("gemma3", "sdpa"), ("paligemma2", "eager")])
-@pytest.mark.parametrize("window", [8, 24, 47])
+@pytest.mark.parametrize("window", tiny.fast_first([8, 24, 47], 24))
 def test_windows_that_slide_look_back_over_the_sequence_as_it_was(family, attention, window, method):
     """8 slides within the prompt's words, 24 over the picture, 47 only while the model writes."""
     model, one = windowed(family, attention, window), tiny.sample(family)
