@@ -45,7 +45,7 @@ def test_the_page_has_a_method_and_its_tests():
     assert set(FILES) == {"mypkg/mine.py", "mypkg/test_mine.py"}
 
 
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@tiny.every_family
 def test_the_method_runs_in_every_family(package, family):
     model, samples = tiny.model(family), [tiny.sample(family, "small"), tiny.sample(family, after=12)]
     with torch.no_grad(), prune(model, "mypkg.mine:Mine", retention=0.5, power=0.5) as trace:

@@ -186,7 +186,7 @@ def test_a_window_counts_also_where_flash_is_set_inside_the_context():
             model(**one)
 
 
-@pytest.mark.parametrize("family", tiny.BY_HAND)
+@tiny.by_hand
 class TestReference:
     def test_one_sample(self, family):
         check_against_reference(tiny.model(family, NAME), [tiny.sample(family)], METHOD)

@@ -98,7 +98,7 @@ def test_renumbered_positions(family, name):
 
 
 @pytest.mark.parametrize("name", ["grid", "trio"])
-@pytest.mark.parametrize("family", tiny.fast_first(tiny.FAMILIES, *tiny.QUICK))
+@tiny.every_family
 def test_unequal_pictures_in_samples_of_one_length(family, name):
     """Without padding, dropped tokens fill up the sample that keeps fewer."""
     if family == "video_llava":

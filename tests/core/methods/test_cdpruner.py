@@ -161,13 +161,13 @@ def test_another_question_selects_other_tokens_and_costs_what_it_declares(clip):
     kept, one = [], tiny.sample("llava")
     for question in (QUESTION, "who"):  # three segments and one
         method = CDPruner(retention=0.3, relevance="clip", clip=str(clip), question=question)
-        kept.append(towers.prefill(tiny.model("llava"), one, method).stages[0].kept[0].tolist())
+        kept.append(tiny.prefill(tiny.model("llava"), [one], method).stages[0].kept[0].tolist())
         declared_is_counted("llava", one, method)
     assert kept[0] != kept[1]
 
 
 def test_the_scores_are_the_relevances():
-    trace = towers.prefill(tiny.model("llava_next"), tiny.sample("llava_next"), CDPruner(retention=0.3))
+    trace = tiny.prefill(tiny.model("llava_next"), [tiny.sample("llava_next")], CDPruner(retention=0.3))
     scores = trace.stages[0].scores[0]
     patches = scores[scores > 0]
     assert len(patches) == 80  # newlines have none

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from tests.core import tiny
-from tests.core.methods import towers
 from tests.core.methods.test_methods import BUILT_IN
 from trio_core import OptionError, Selection, Trio, TrioError, UnsupportedModel, View, methods, prune
 from trio_core.methods.combined import Combined, combine
@@ -64,7 +63,7 @@ def test_it_keeps_what_one_method_after_the_other_keeps(encoder, decoder):
     """TRIO reads the layers; SparseVLM reads what entered the decoder, which is what the first method left."""
     one, layers, budgets = tiny.sample("llava"), (0, 1, 3), (18, 11, 5)
     method = methods.find(f"{encoder}+{decoder}")(layers=layers, budgets=budgets)
-    trace = towers.prefill(tiny.model("llava"), one, method)
+    trace = tiny.prefill(tiny.model("llava"), [one], method)
     first = methods.find(encoder)(layers=(0,), budgets=budgets[:1])
     second = methods.find(decoder)(layers=layers[1:], budgets=budgets[1:])
     kept, later = one_after_the_other(one, first, second)
@@ -79,9 +78,9 @@ def test_each_decoder_method_runs_behind_divprune_and_is_dense_at_retention_1(de
     cls, model, inputs = (
         methods.find(f"divprune+{decoder}"),
         tiny.model("llava"),
-        tiny.batch(towers.samples_of("llava")),
+        tiny.batch(tiny.pair("llava")),
     )
-    trace = towers.prefill(model, inputs, cls(retention=0.6))
+    trace = tiny.prefill(model, tiny.pair("llava"), cls(retention=0.6))
     assert trace.stages[0].layer == 0 and 0 < trace.realised_retention < 1
     with torch.inference_mode():
         dense = model(**inputs).logits
@@ -91,7 +90,7 @@ def test_each_decoder_method_runs_behind_divprune_and_is_dense_at_retention_1(de
 
 def test_the_trace_has_the_merged_tokens_of_one_part_and_the_scores_of_the_other():
     method = methods.find("tome+trio")(layers=(0, 2), budgets=(12, 5))
-    merging, scoring = towers.prefill(tiny.model("llava"), tiny.sample("llava"), method).stages
+    merging, scoring = tiny.prefill(tiny.model("llava"), [tiny.sample("llava")], method).stages
     assert merging.merges and set(merging.merged_into[0].tolist()) == set(merging.kept[0].tolist())
     assert not scoring.merges and int(scoring.scores[0].isfinite().sum()) == 12
 
@@ -100,10 +99,10 @@ def test_the_trace_has_the_merged_tokens_of_one_part_and_the_scores_of_the_other
 def test_a_family_whose_tower_is_not_read_refuses_it_in_one_line(encoder):
     model, method = tiny.model("gemma3"), methods.find(f"{encoder}+fastv")(retention=0.5)
     if encoder == "divprune":  # reads what entered the decoder, so it runs everywhere
-        assert len(towers.prefill(model, tiny.sample("gemma3"), method).stages) == 2
+        assert len(tiny.prefill(model, [tiny.sample("gemma3")], method).stages) == 2
         return
     with pytest.raises(UnsupportedModel, match=r"^[^\n]+$"):
-        towers.prefill(model, tiny.sample("gemma3"), method)
+        tiny.prefill(model, [tiny.sample("gemma3")], method)
 
 
 # --- budgets ---------------------------------------------------------------------------------------------------------
@@ -226,7 +225,7 @@ def test_a_part_that_prunes_other_tokens_is_refused():
             raise AssertionError(view)
 
     with pytest.raises(TrioError, match="prunes other tokens too: use it alone"):
-        towers.prefill(tiny.model("llava"), tiny.sample("llava"), combine(Before, Text)(retention=0.5))
+        tiny.prefill(tiny.model("llava"), [tiny.sample("llava")], combine(Before, Text)(retention=0.5))
 
 
 # --- what it costs ---------------------------------------------------------------------------------------------------
@@ -251,8 +250,8 @@ def test_trio_ve_takes_another_encoder_and_keeps_its_budgets():
     same = methods.find("visionzip+trio")(retention=128 / 576, encoder_retention=192 / 576, layers=(16,))
     assert same.schedule(576, 32) == schedule
     model, one = tiny.model("llava"), tiny.sample("llava")
-    seen = towers.prefill(model, one, TrioVe(layers=(0, 3), budgets=(12, 5), encoder="visionzip"))
-    other = towers.prefill(model, one, type(same)(layers=(0, 3), budgets=(12, 5)))
+    seen = tiny.prefill(model, [one], TrioVe(layers=(0, 3), budgets=(12, 5), encoder="visionzip"))
+    other = tiny.prefill(model, [one], type(same)(layers=(0, 3), budgets=(12, 5)))
     assert seen.stages[0].merges
     for a, b in zip(seen.stages, other.stages, strict=True):
         assert torch.equal(a.kept[0], b.kept[0])

@@ -133,10 +133,6 @@ def test_the_rule_is_the_cards(data):
 # --- inside real models ----------------------------------------------------------------------------------------------
 
 
-def samples_of(family: str) -> list[dict[str, Tensor]]:
-    return [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
-
-
 def expected(model: PreTrainedModel, one: dict[str, Tensor], budget: int, after: int = 2) -> list[int]:
     """By the keys that the dense model's own cache holds, and what enters the layer behind."""
     with torch.no_grad(), listening(model) as calls:
@@ -148,10 +144,10 @@ def expected(model: PreTrainedModel, one: dict[str, Tensor], budget: int, after:
     return by_the_card(keys[visual].double(), hidden[visual].double(), keys[text], hidden[text].double(), budget)
 
 
-@pytest.mark.parametrize("family", CACHED)
+@pytest.mark.parametrize("family", tiny.fast_first(CACHED, "llava", "qwen3_vl"))
 def test_it_is_the_card_on_the_models_own_keys_in_a_padded_batch(family):
     """Under the default kernel, against the eager model; alone it keeps the same."""
-    samples, method = samples_of(family), Dart(retention=0.9 if family.startswith("qwen") else 0.6)
+    samples, method = tiny.pair(family), Dart(retention=0.9 if family.startswith("qwen") else 0.6)
     model = tiny.model(family)  # built here: under inference_mode its weights could not be differentiated later
     for side in ("left", "right"):
         with torch.inference_mode(), prune(model, method) as trace:

@@ -69,7 +69,7 @@ def plain(crop: towers.Crop, there: list[int], budget: int) -> dict[int, Tensor]
 @pytest.mark.parametrize("retention", [0.17, 0.6])
 @towers.families
 def test_the_decoder_receives_the_means(family, retention):
-    towers.check_merging(tiny.model(family), towers.samples_of(family), Downsample(retention=retention), plain)
+    towers.check_merging(tiny.model(family), tiny.pair(family), Downsample(retention=retention), plain)
 
 
 @pytest.mark.parametrize("one", [towers.wide(), towers.two_pictures()])

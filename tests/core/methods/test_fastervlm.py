@@ -39,8 +39,8 @@ def test_inside_the_models(family, retention):
 
 @towers.families
 def test_the_scores_are_the_averaged_attention(family):
-    model, samples = tiny.model(family), towers.samples_of(family)
-    trace = towers.prefill(model, tiny.batch(samples), FasterVLM(retention=0.3))
+    model, samples = tiny.model(family), tiny.pair(family)
+    trace = tiny.prefill(model, samples, FasterVLM(retention=0.3))
     for b in range(2):
         scores = trace.stages[0].scores[b]
         wanted = torch.zeros_like(scores, dtype=torch.float64)  # newlines have no score

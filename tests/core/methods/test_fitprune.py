@@ -10,21 +10,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from tests.core import tiny
-from tests.core.models.test_families import shortened, stages_of
-from trio_core import RetentionError, prune
+from tests.core.models.test_families import stages_of, walk
+from trio_core import RetentionError
 from trio_core.methods import fitprune
 from trio_core.methods.fitprune import DELETED, FitPrune, rating, received
-from trio_core.models import adapter_for
 from trio_core.rules.schedule import Schedule
 from trio_core.rules.selection import top_k
-from trio_core.trace import Trace
-
-every_family = pytest.mark.parametrize("family", tiny.FAMILIES)
-some_families = pytest.mark.parametrize("family", [*tiny.BY_HAND, "gemma3", "paligemma2"])
-
 
 # --- the rule --------------------------------------------------------------------------------------------------------
 
@@ -163,28 +156,10 @@ def unequal(family: str) -> list[dict[str, Tensor]]:
     return [tiny.sample(family, "small", seed=1, after=14), tiny.sample(family, after=9)]
 
 
-def chosen(model: PreTrainedModel, samples: list[dict[str, Tensor]], method: FitPrune, side: str = "left") -> Trace:
-    with torch.inference_mode(), prune(model, method) as trace:
-        model(**tiny.batch(samples, side), use_cache=False)
-    return trace
-
-
-def seen(model: PreTrainedModel, one: dict[str, Tensor], left: dict[int, Tensor], index: int) -> tuple[Tensor, Tensor]:
-    """[H, S', S'] layer `index`'s own eager map where after layer l only places left[l] stay; and the [S'] places."""
-    maps: list[Tensor] = []
-    attention = adapter_for(model).layers[index].get_submodule("self_attn")
-    handle = attention.register_forward_hook(lambda _module, _args, output: maps.append(output[1]))
-    try:
-        _, places, _ = shortened(model, one, left)
-    finally:
-        handle.remove()
-    return maps[-1][0], places[index]
-
-
-@every_family
+@tiny.every_family
 def test_the_models_own_maps_rank_after_every_layer(family):
     samples, eager = unequal(family), tiny.model(family, "eager")
-    trace = chosen(tiny.model(family), samples, FitPrune(retention=0.6))
+    trace = tiny.prefill(tiny.model(family), samples, FitPrune(retention=0.6))
     assert [stage.layer for stage in trace.stages] == list(range(1, tiny.NUM_LAYERS))
     selections = 0
     for b, one in enumerate(samples):
@@ -194,7 +169,8 @@ def test_the_models_own_maps_rank_after_every_layer(family):
         for stage, budget in zip(trace.stages, trace.schedules[b].budgets, strict=True):
             if stage.scores is not None:
                 earlier = {layer: rows for layer, rows in left.items() if layer < stage.layer}
-                attention, places = seen(eager, one, earlier, stage.layer - 1)
+                step = walk(eager, one, earlier)[stage.layer - 1]
+                attention, places = step.attention, step.places
                 tokens = torch.isin(places, visual).nonzero().flatten().tolist()
                 words = [row for row in range(len(places)) if places[row] > visual[-1]]
                 expected = torch.tensor(in_a_loop(attention.tolist(), tokens, words))
@@ -212,7 +188,7 @@ def test_the_models_own_maps_rank_after_every_layer(family):
 def test_no_more_than_a_block_of_rows_is_held(monkeypatch):
     """And the selection does not depend on the blocks."""
     model, samples = tiny.model("llava_next"), unequal("llava_next")
-    whole = chosen(model, samples, FitPrune(retention=0.5))
+    whole = tiny.prefill(model, samples, FitPrune(retention=0.5))
     widths, attend = [], fitprune.attend_each
 
     def each(call, blocks, valid):
@@ -222,7 +198,7 @@ def test_no_more_than_a_block_of_rows_is_held(monkeypatch):
 
     monkeypatch.setattr(fitprune, "attend_each", each)
     monkeypatch.setattr(fitprune, "BLOCK", 5)
-    parts = chosen(model, samples, FitPrune(retention=0.5))
+    parts = tiny.prefill(model, samples, FitPrune(retention=0.5))
     assert max(widths) == 5 and len(widths) > 5 * (80 // 5) / 2
     for stage, other in zip(whole.stages, parts.stages, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(stage.kept, other.kept, strict=True))

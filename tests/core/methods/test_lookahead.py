@@ -11,7 +11,7 @@ from trio_core.rules import equations
 
 
 @pytest.mark.parametrize(("probe", "back"), [("next", 0), ("current", 1)])
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@tiny.every_family
 def test_four_rows_of_the_models_own_map_then_algorithm_1(family, probe, back):
     model, one = tiny.model(family), tiny.sample(family)
     visual = tiny.visual_rows(one)

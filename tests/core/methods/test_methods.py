@@ -167,7 +167,7 @@ def scores_and_features(
 @pytest.mark.parametrize("probe", ["next", "current"])
 @pytest.mark.parametrize("rows", ["last", "shifted"])
 @pytest.mark.parametrize("saliency", ["tail", "autograd"])
-@pytest.mark.parametrize("family", tiny.BY_HAND)
+@tiny.by_hand
 def test_trio_follows_its_equations_at_every_stage(family, saliency, probe, rows):
     model = tiny.model(family)
     samples = [tiny.sample(family, "large"), tiny.sample(family, "small", before=6, seed=1)]
@@ -188,7 +188,7 @@ def test_trio_follows_its_equations_at_every_stage(family, saliency, probe, rows
             earlier[stage.layer] = reference.kept_rows(one, kept)
 
 
-@pytest.mark.parametrize("attention", tiny.ATTENTION)
+@pytest.mark.parametrize("attention", tiny.fast_first(tiny.ATTENTION, "sdpa"))
 def test_trio_without_nms_keeps_the_highest_scores(attention):
     model, one = tiny.model("llava", attention), tiny.sample("llava")
     with torch.no_grad(), prune(model, Trio(retention=0.5, layers=(2,), nms=False)) as trace:

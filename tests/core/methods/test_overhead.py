@@ -109,7 +109,7 @@ def test_every_method_is_here():
     assert {name for name, _ in ANYWHERE} | TOWER.keys() | FREE | derived == {*BUILT_IN, "visionzip+trio"}
 
 
-@pytest.mark.parametrize("family", tiny.fast_first(tiny.FAMILIES, *tiny.QUICK))
+@tiny.every_family
 def test_declared_overhead_is_what_is_counted(family):
     """Under eager attention, whose backward has the products that the formula counts; grouped and normed keys too."""
     one = tiny.sample(family)

@@ -193,10 +193,6 @@ def euti(query: Tensor, keys: Tensor, hidden: Tensor) -> list[float]:
 # --- inside real models ----------------------------------------------------------------------------------------------
 
 
-def samples_of(family: str) -> list[dict[str, Tensor]]:
-    return [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
-
-
 def expected(
     model: PreTrainedModel, one: dict[str, Tensor], budget: int, share: float = 0.55
 ) -> tuple[list[int], Tensor]:
@@ -229,10 +225,10 @@ def expected(
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("family", CACHED)
+@pytest.mark.parametrize("family", tiny.fast_first(CACHED, "llava", "qwen3_vl"))
 def test_it_is_the_card_in_a_padded_batch_and_the_next_layer_receives_the_means(family, side):
     """Under the default kernel, against the eager model; alone it keeps the same."""
-    model, samples, method = tiny.model(family), samples_of(family), Pact(retention=0.8, layers=(AFTER,))
+    model, samples, method = tiny.model(family), tiny.pair(family), Pact(retention=0.8, layers=(AFTER,))
     inputs = tiny.batch(samples, side)
     with torch.inference_mode(), prune(model, method) as trace, listening(model) as calls:
         model(**inputs, use_cache=False)

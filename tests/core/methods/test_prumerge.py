@@ -178,9 +178,7 @@ def rule(plus: bool, positions: str = "original") -> towers.Rule:
 @pytest.mark.parametrize("retention", [0.07, 0.25, 0.6])
 @towers.with_cls
 def test_the_decoder_receives_what_merged(family, retention, plus):
-    towers.check_merging(
-        tiny.model(family), towers.samples_of(family), PruMerge(retention=retention, plus=plus), rule(plus)
-    )
+    towers.check_merging(tiny.model(family), tiny.pair(family), PruMerge(retention=retention, plus=plus), rule(plus))
 
 
 @pytest.mark.parametrize("one", [towers.wide(), towers.two_pictures()])

@@ -144,10 +144,6 @@ def test_what_the_text_asks_is_the_cards(data):
 # --- inside real models ----------------------------------------------------------------------------------------------
 
 
-def samples_of(family: str) -> list[dict[str, Tensor]]:
-    return [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
-
-
 def merged(model: PreTrainedModel, one: dict[str, Tensor], budget: int) -> dict[int, Tensor]:
     """The numbers of the tokens that stay before the decoder, with their means, of what enters the dense model's."""
     with torch.no_grad(), listening(model) as calls:
@@ -161,10 +157,10 @@ def merged(model: PreTrainedModel, one: dict[str, Tensor], budget: int) -> dict[
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", tiny.fast_first(FAMILIES, "llava", "qwen3_vl"))
 def test_both_stages_are_the_cards_in_a_padded_batch(family, side):
     """The first by what enters the dense model's decoder, the second by what the eager model's own layer projects."""
-    model, samples, method = tiny.model(family), samples_of(family), PruneVid(retention=0.5)
+    model, samples, method = tiny.model(family), tiny.pair(family), PruneVid(retention=0.5)
     inputs = tiny.batch(samples, side)
     with torch.inference_mode(), prune(model, method) as trace, listening(model) as calls:
         model(**inputs, use_cache=False)

@@ -43,7 +43,7 @@ def logits(family: str, attention: str, method: Method, inputs: dict[str, Tensor
 @every_pair
 def test_at_retention_1_it_is_the_dense_model_to_the_last_bit(name, family):
     """In a padded batch. A small picture may keep all beside a large one that does not, and is left alone."""
-    small, large = samples = towers.samples_of(family)
+    small, large = samples = tiny.pair(family)
     inputs, model, method = tiny.batch(samples), tiny.model(family, "sdpa"), made(name, 1.0)
     with torch.inference_mode():
         dense, alone = (model(**one, use_cache=False).logits for one in (inputs, small))
@@ -72,7 +72,7 @@ def test_selection_does_not_depend_on_the_kernel(name):
 
 @every_pair
 def test_selection_of_a_sample_does_not_depend_on_the_batch(name, family):
-    samples, method = towers.samples_of(family), made(name, 0.5)
+    samples, method = tiny.pair(family), made(name, 0.5)
     alone = [logits(family, "sdpa", method, one) for one in samples]
     for side in ("left", "right"):
         found, together = logits(family, "sdpa", method, tiny.batch(samples, side))
@@ -94,7 +94,7 @@ def test_broken_pictures_are_named(name):
 @pytest.mark.parametrize("name", READERS)
 def test_newlines_go_before_any_patch(name):
     """LLaVA-NeXT's large toy has 80 patches and 8 newlines."""
-    one = towers.samples_of("llava_next")[1]
+    one = tiny.pair("llava_next")[1]
     for budget in (81, 87):
         with pytest.raises(OptionError, match=rf"^budget {budget}: [^\n]* 80 of 88 [^\n]*$"):
             logits("llava_next", "sdpa", methods.find(name)(budgets=(budget,), layers=(0,)), one)

@@ -15,8 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from tests.core import tiny
-from tests.core.models.test_families import listening as listening_to_layers
-from tests.core.models.test_families import stages_of
+from tests.core.models.test_families import shortened, stages_of, walk
 from trio_core import prune
 from trio_core.methods import sparsevlm
 from trio_core.methods.sparsevlm import (
@@ -30,12 +29,9 @@ from trio_core.methods.sparsevlm import (
     recycled,
     rotary_bias,
 )
-from trio_core.models import adapter_for
 from trio_core.trace import Trace
 
 LAYERS = (1, 3, 4)
-every_family = pytest.mark.parametrize("family", tiny.FAMILIES)
-some_families = pytest.mark.parametrize("family", [*tiny.BY_HAND, "gemma3", "paligemma2"])
 
 
 # --- raters ----------------------------------------------------------------------------------------------------------
@@ -259,19 +255,6 @@ def test_recycling_by_hand(dtype):
     assert left[:, 0].tolist() == [2, 2, 5]  # the mean of 0 and 4 stands at their centre, 0
 
 
-@given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))), st.integers(0, 2**31))
-def test_kept_tokens_stay_at_their_own_places(sizes, seed):
-    """What is not a centre is the token that stood there before."""
-    generator = torch.Generator().manual_seed(seed)
-    scores = torch.rand(sizes[0], generator=generator, dtype=torch.float64)
-    features = torch.randn(sizes[0], 3, generator=generator, dtype=torch.float64)
-    places, left = recycled(scores, features, sizes[1])
-    best = scores.topk(kept_and_merged(*sizes)[0]).indices
-    here = torch.isin(places, best)
-    assert here.sum() == len(best)
-    assert torch.equal(left[here], features[places[here]])
-
-
 def test_recycling_at_the_ends():
     scores, features = torch.tensor([0.3, 0.3, 0.1]), torch.tensor([[1.0], [2], [4]])
     assert [part.tolist() for part in recycled(scores, features, 1)] == [[0], [[1.0]]]  # the best alone
@@ -342,41 +325,6 @@ Exchanged = dict[int, tuple[Tensor, Tensor, Tensor]]
 """After layer l: the places that are left, and of them those of the picture with what stands there from now on."""
 
 
-@torch.no_grad()
-def walked(
-    model: PreTrainedModel, one: dict[str, Tensor], stages: Exchanged, stop: int | None = None, compact: bool = False
-) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor, Tensor]]:
-    """The model's own layers over a sequence that is cut and exchanged on the way.
-
-    Returns [S', D] what enters layer `stop` (or leaves the last) before the stage there, its places [S'], the map
-    [H, S', S'] of the layer before, and that layer's cosines and sines, [S', E].
-    """
-    with listening_to_layers(model) as calls:
-        model(**one, use_cache=False)
-    adapter, (heard,), maps = adapter_for(model), calls, []
-    hidden, rows, rotary = heard[0][0], torch.arange(one["input_ids"].shape[1]), heard[0][1]["position_embeddings"]
-    for index, (entered, kwargs, _) in enumerate(heard):
-        if index:
-            hidden = hidden + (entered - heard[index - 1][2])[:, rows]
-        if index == stop:
-            break
-        if index in stages:
-            left, places, features = stages[index]
-            still = torch.isin(rows, left)
-            hidden, rows = hidden[:, still].clone(), rows[still]
-            hidden[0, torch.isin(rows, places)] = features
-        mask, positions = kwargs["attention_mask"], torch.arange(len(rows)) if compact else rows
-        rotary = tuple(part[:, positions] for part in kwargs["position_embeddings"])
-        attention = adapter.layers[index].get_submodule("self_attn")
-        handle = attention.register_forward_hook(lambda _module, _args, output: maps.append(output[1]))
-        try:
-            cut = None if mask is None else mask[:, :, rows][..., rows]
-            hidden = adapter.layers[index].forward(hidden, attention_mask=cut, position_embeddings=rotary)
-        finally:
-            handle.remove()
-    return hidden[0], rows, maps[-1] if maps[-1] is None else maps[-1][0], (rotary[0][0], rotary[1][0])
-
-
 def unequal(family: str) -> list[dict[str, Tensor]]:
     """A sample with less picture and more words, and a larger one."""
     return [tiny.sample(family, "small", seed=1, after=14), tiny.sample(family, after=9)]
@@ -397,18 +345,16 @@ def follow(
     """
     visual, compact = tiny.visual_rows(one), method.positions == "compact"
     left, stages, merges = stages_of(trace, one, sample, one["input_ids"].shape[1]), {}, 0
-    with torch.no_grad():
-        embedded, _, _, _ = walked(model, one, {}, stop=1)
-        with listening_to_layers(model) as calls:
-            model(**one, use_cache=False)
-        embedded = calls[0][0][0][0]
+    embedded = walk(model, one, {})[0].hidden[0]
     words = torch.arange(int(visual[-1]) + 1, len(embedded))
     telling = raters_in_a_loop(embedded[visual].tolist(), embedded[words].tolist())
     here = torch.arange(len(visual))
     for stage, budget in zip(trace.stages, trace.schedules[sample].budgets, strict=True):
         if stage.scores is None:  # nothing was to go
             continue
-        hidden, places, attention, (cosine, sine) = walked(model, one, stages, stage.layer, compact)
+        steps = walk(model, one, stages, compact)
+        (hidden, places), step = steps[stage.layer].before, steps[stage.layer - 1]
+        attention, (cosine, sine) = step.attention, (part[0] for part in step.rotary)
         tokens, asking = torch.isin(places, visual), torch.isin(places, words)
         seen = attention[:, asking][..., tokens]
         if method.version == "v2":
@@ -438,18 +384,17 @@ def check(family: str, method: SparseVLM, side: str = "left") -> int:
     for b, one in enumerate(samples):
         stages, merged = follow(eager, one, trace, b, method)
         merges += merged
-        hidden, _, _, _ = walked(eager, one, stages, compact=method.positions == "compact")
-        expected = adapter_for(eager).readout(hidden[None, -1:])[0, 0]
+        expected = shortened(eager, one, stages, compact=method.positions == "compact")[2][-1]
         assert torch.allclose(logits[b, trace.places[b][-1]], expected, rtol=1e-3, atol=1e-4)
     return merges
 
 
-@every_family
+@tiny.every_family
 def test_v1_is_its_loops_at_every_stage_and_the_merged_tokens_go_on(family):
     assert check(family, SparseVLM(retention=0.5, layers=LAYERS)) >= 3
 
 
-@every_family
+@tiny.every_family
 def test_v2_is_its_loops_at_every_stage(family, monkeypatch):
     monkeypatch.setattr(sparsevlm, "HEADS", 2)  # of the toys' four
     check(family, SparseVLM(retention=0.5, layers=LAYERS, version="v2"))
@@ -460,7 +405,7 @@ def test_v2_is_its_loops_at_every_stage(family, monkeypatch):
     [{"recycle": False}, {"retention": 0.3}, {"retention": 0.8}, {"positions": "compact"}, {"layers": None}],
     ids=str,
 )
-@pytest.mark.parametrize("family", ["llava", "llava_next"])
+@pytest.mark.parametrize("family", tiny.fast_first(["llava", "llava_next"], "llava"))
 def test_other_options(family, options):
     check(family, SparseVLM(**({"retention": 0.5, "layers": LAYERS} | options)))
 

@@ -7,11 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from tests.core import tiny
 from tests.core.models.test_families import listening, shortened, stages_of
-from trio_core import prune
 from trio_core.methods.topv import TopV, contribution, costs, raster, recover
 from trio_core.models import adapter_for
 
@@ -131,16 +129,6 @@ def test_recovery_is_the_loop(scores, share, data):
 # --- inside every family ---------------------------------------------------------------------------------------------
 
 
-def padded(family: str) -> list[dict[str, Tensor]]:
-    return [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
-
-
-def traced(model: PreTrainedModel, samples: list[dict[str, Tensor]], method: TopV):
-    with torch.inference_mode(), prune(model, method) as trace:
-        model(**tiny.batch(samples), use_cache=False)
-    return trace
-
-
 def agrees(stage, b: int, expected: list[float], here: list[int], budget: int, method: TopV) -> None:
     """The trace's scores are the loop's, and its selection is the loop's from these scores."""
     seen = stage.scores[b][here].tolist()
@@ -148,10 +136,10 @@ def agrees(stage, b: int, expected: list[float], here: list[int], budget: int, m
     assert stage.kept[b].tolist() == [here[i] for i in kept_by_loop(seen, budget, method.recovered)]
 
 
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@tiny.every_family
 def test_what_enters_a_layer_is_moved_to_what_leaves_it(family):
-    model, samples, method = tiny.model(family), padded(family), TopV(retention=0.5, temperature=0.5)
-    trace = traced(model, samples, method)
+    model, samples, method = tiny.model(family), tiny.pair(family), TopV(retention=0.5, temperature=0.5)
+    trace = tiny.prefill(model, samples, method)
     (stage,) = trace.stages
     assert stage.layer == 2
     for b, one in enumerate(samples):
@@ -165,11 +153,11 @@ def test_what_enters_a_layer_is_moved_to_what_leaves_it(family):
         agrees(stage, b, expected, everything, trace.schedules[b].budgets[0], method)
 
 
-@pytest.mark.parametrize("family", tiny.BY_HAND)
+@tiny.by_hand
 def test_a_later_stage_looks_at_what_is_left(family):
-    model, samples = tiny.model(family), padded(family)
+    model, samples = tiny.model(family), tiny.pair(family)
     method = TopV(retention=0.6, layers=(2, 4), temperature=0.5, iterations=1)
-    trace = traced(model, samples, method)
+    trace = tiny.prefill(model, samples, method)
     first, second = trace.stages
     for b, one in enumerate(samples):
         left = stages_of(trace, one, b, one["input_ids"].shape[1])

@@ -42,13 +42,13 @@ def test_all_other_options_are_trios():
 @towers.families
 def test_before_the_decoder_it_is_scope_and_within_it_trio(family, layers):
     """At every stage, in a padded batch, TRIO's equations on what SCOPE left."""
-    model, samples = tiny.model(family), towers.samples_of(family)
+    model, samples = tiny.model(family), tiny.pair(family)
     method = TrioVe(retention=0.3, layers=layers, k_pos=3, threshold=0.3, alpha=0.5)
-    trace = towers.prefill(model, tiny.batch(samples), method)
+    trace = tiny.prefill(model, samples, method)
     assert [stage.layer for stage in trace.stages] == [*layers]
     first = tuple(schedule.budgets[0] for schedule in trace.schedules)
     for b, one in enumerate(samples):
-        alone = towers.prefill(model, one, Scope(budgets=(first[b],), layers=(0,), alpha=0.5))
+        alone = tiny.prefill(model, [one], Scope(budgets=(first[b],), layers=(0,), alpha=0.5))
         kept = trace.stages[0].kept[b]
         assert torch.equal(kept, alone.stages[0].kept[0])
         earlier = {0: reference.kept_rows(one, kept)}
@@ -66,7 +66,7 @@ def test_trios_options_reach_trio(probe, saliency):
     """Probing the layer that has run sees it on what SCOPE left, also right behind it."""
     model, one = tiny.model("llava"), tiny.sample("llava")
     method = TrioVe(retention=0.4, layers=(0, 1), probe=probe, saliency=saliency, nms=False, rows="shifted")
-    trace = towers.prefill(model, one, method)
+    trace = tiny.prefill(model, [one], method)
     earlier = {0: reference.kept_rows(one, trace.stages[0].kept[0])}
     scores, _ = scores_and_features(model, one, method, 1, earlier)
     kept = trace.stages[0].kept[0]
@@ -76,11 +76,11 @@ def test_trios_options_reach_trio(probe, saliency):
 
 def test_a_stage_that_drops_nothing_asks_nothing():
     model, one = tiny.model("llava"), tiny.sample("llava")
-    only_trio = towers.prefill(model, one, TrioVe(budgets=(32, 9), layers=(0, 3)))
-    trio = towers.prefill(model, one, Trio(budgets=(9,), layers=(3,)))
+    only_trio = tiny.prefill(model, [one], TrioVe(budgets=(32, 9), layers=(0, 3)))
+    trio = tiny.prefill(model, [one], Trio(budgets=(9,), layers=(3,)))
     assert torch.equal(only_trio.stages[1].kept[0], trio.stages[0].kept[0])
-    only_scope = towers.prefill(model, one, TrioVe(budgets=(9, 9), layers=(0, 3)))
-    scope = towers.prefill(model, one, Scope(budgets=(9,), layers=(0,)))
+    only_scope = tiny.prefill(model, [one], TrioVe(budgets=(9, 9), layers=(0, 3)))
+    scope = tiny.prefill(model, [one], Scope(budgets=(9,), layers=(0,)))
     assert [stage.kept[0].tolist() for stage in only_scope.stages] == [scope.stages[0].kept[0].tolist()] * 2
 
 

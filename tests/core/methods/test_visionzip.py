@@ -136,7 +136,7 @@ def check(model: PreTrainedModel, samples: list[dict[str, Tensor]], **options: A
 @pytest.mark.parametrize("family", towers.FAMILIES)
 def test_it_is_the_plain_form_and_the_decoder_receives_it(family, share):
     for retention in (0.2, 0.6):
-        check(tiny.model(family), towers.samples_of(family), retention=retention, contextual_share=share)
+        check(tiny.model(family), tiny.pair(family), retention=retention, contextual_share=share)
 
 
 @pytest.mark.parametrize("one", [towers.wide(), tiny.sample("llava_next"), tiny.sample("llava_next", "small")])
@@ -173,7 +173,7 @@ def test_the_tower_is_read_where_the_projector_reads_it(family, layer):
     config = families[tiny.NAMES[family]].toy_config()
     config.vision_feature_layer, config.vision_config.num_hidden_layers = layer, 3
     model = toy.build(type(tiny.model(family)), config, "sdpa", seed=0)
-    check(model, towers.samples_of(family), retention=0.4)
+    check(model, tiny.pair(family), retention=0.4)
 
 
 def test_the_towers_kernel_is_its_own():

@@ -56,7 +56,7 @@ def test_a_layer_that_is_named_wins():
 
 
 @pytest.mark.parametrize("positions", ["original", "compact"])
-@pytest.mark.parametrize("attention", tiny.ATTENTION)
+@pytest.mark.parametrize("attention", tiny.fast_first(tiny.ATTENTION, "sdpa"))
 @pytest.mark.parametrize("family", ["llava", "llava_next"])
 def test_against_a_decoder_written_out(family, attention, positions):
     model = tiny.model(family, attention)

@@ -20,7 +20,6 @@ from trio_core import prune
 from trio_core.methods.method import Method
 from trio_core.models import adapter_for
 from trio_core.models.encoder import Encoder
-from trio_core.trace import Trace
 
 WITH_CLS = ("llava", "llava_next")
 FAMILIES = (*WITH_CLS, "qwen2_5_vl")
@@ -176,15 +175,10 @@ def crop_budgets(crops: Sequence[Crop], budget: int) -> list[int]:
 # --- samples ---------------------------------------------------------------------------------------------------------
 
 
-def samples_of(family: str) -> list[dict[str, Tensor]]:
-    """A small picture, padded at its left, and a large one: two pictures or four tiles un-padded."""
-    return [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
-
-
 @cache
 def crops_of_sample(family: str, index: int) -> list[Crop]:
-    """The crops of one of `samples_of`."""
-    return crops_of(tiny.model(family), samples_of(family)[index])
+    """The crops of one of `tiny.pair`."""
+    return crops_of(tiny.model(family), tiny.pair(family)[index])
 
 
 def wide() -> dict[str, Tensor]:
@@ -226,18 +220,11 @@ def crop_by_crop(rule: Callable[[Crop, list[int], int], Sequence[int]]) -> Choic
     return choose
 
 
-def prefill(model: PreTrainedModel, inputs: dict[str, Tensor], method: Method) -> Trace:
-    """The trace of one prefill."""
-    with torch.inference_mode(), prune(model, method) as trace:
-        model(**inputs, use_cache=False)
-    return trace
-
-
 def check_selection(family: str, method: Method, choose: Choice) -> None:
     """In a batch padded at either side, the first stage keeps what `choose` says of each sample."""
-    model, samples = tiny.model(family), samples_of(family)
+    model, samples = tiny.model(family), tiny.pair(family)
     for side in ("left", "right"):
-        trace = prefill(model, tiny.batch(samples, side), method)
+        trace = tiny.prefill(model, samples, method, side)
         for b, one in enumerate(samples):
             expected = choose(crops_of_sample(family, b), trace.schedules[b].budgets[0], one)
             assert trace.stages[0].layer == 0

@@ -5,6 +5,7 @@ The order of the windows is undone here by the places that the loops walk, not b
 """
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,16 +22,15 @@ from transformers.vision_utils import get_vision_window_index
 from tests.core import tiny
 from tests.core.methods.test_overhead import declared_is_counted
 from tests.core.methods.test_visionzip import check
+from tests.core.methods.test_visionzip import crop_of_eight as cards_crop
 from tests.core.methods.towers import embedded, look
 from trio_core import UnsupportedInput, UnsupportedModel, prune
-from trio_core.methods.view import Picture, Signal, View
+from trio_core.methods.view import Signal, View
 from trio_core.methods.visionzip import VisionZip
 from trio_core.models import adapter_for, toy
 from trio_core.models.adapter import families
-from trio_core.models.encoder import Encoder
 from trio_core.models.qwen_tower import received_attention, window_order
 from trio_core.rules.cost import LayerShape
-from trio_core.rules.schedule import Schedule
 
 FAMILIES = ("qwen2_vl", "qwen2_5_vl")
 MODULES = {"qwen2_vl": modeling_qwen2_vl, "qwen2_5_vl": modeling_qwen2_5_vl}
@@ -323,21 +323,10 @@ def test_layer_shape_has_the_towers_widths_and_the_macs_of_its_attention():
 
 
 def crop_of_eight(budget: int) -> View:
-    """The card's example with attention that is received: no CLS token is there."""
-    attention = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3, 0.05, 0.15, 0.25])
-    keys = torch.tensor([(1, 0), (5, 5), (1, 0.1), (5, 5), (0, 1), (0.2, 1), (1, 0), (0.1, 1)])
-    encoder = Encoder(
-        hidden=torch.arange(8.0)[None, :, None],
-        cls=None,
-        attend=lambda: attention[None, None],
-        keys=keys[None, :, None],
-        grid=(2, 4),
-        places=(torch.arange(8),),
-        project=lambda patches: patches,
-    )
-    picture = Picture(torch.arange(2, 10), torch.arange(8), budget, 2, Schedule((0,), (budget,), 8, 4))
-    hidden, valid = torch.arange(12.0)[None, :, None], torch.ones(1, 12, dtype=torch.bool)
-    return View(0, hidden, valid, False, (picture,), {Signal.ENCODER: encoder})
+    """The card's example with attention that is received: no CLS token is there. Features are the patches' numbers."""
+    view = cards_crop(budget)
+    encoder = replace(view.encoder, cls=None, project=lambda patches: patches)
+    return replace(view, hidden=torch.arange(12.0)[None, :, None], signals={Signal.ENCODER: encoder})
 
 
 @pytest.mark.parametrize(
