@@ -120,6 +120,7 @@ def test_flops_takes_it_by_its_path(package, capsys, checkpoint):
     assert terms.get("selection, counted less declared", 0) == 0
 
 
+@pytest.mark.slow
 def test_sweep_takes_it_by_its_path(package, capsys, tmp_path, checkpoint):
     picture = ["--image", str(Path(skimage.data.data_dir) / "chelsea.png"), "--prompt", "What is this?"]
     arguments = ["--model", checkpoint, *picture, "--method", "mypkg.mine:Mine"]

@@ -60,14 +60,14 @@ def test_at_retention_1_it_is_the_dense_model_to_the_last_bit(name, family):
 
 
 @pytest.mark.usefixtures("uncompiled_flex")
+@pytest.mark.parametrize("attention", tiny.fast_first(["eager", "flex_attention"], "flex_attention"))
 @every_method
-def test_selection_does_not_depend_on_the_kernel(name):
+def test_selection_does_not_depend_on_the_kernel(name, attention):
     """No method needs the model to keep attention maps: the rows that it reads are made beside whatever kernel runs."""
-    kernels = ("sdpa", "eager", "flex_attention")
-    first, *others = (logits("llava", kernel, made(name, 0.5), tiny.sample("llava"))[1].stages for kernel in kernels)
-    for other in others:
-        for stage, same in zip(first, other, strict=True):
-            assert stage.layer == same.layer and torch.equal(stage.kept[0], same.kept[0])
+    kernels = ("sdpa", attention)
+    ours, other = (logits("llava", kernel, made(name, 0.5), tiny.sample("llava"))[1].stages for kernel in kernels)
+    for stage, same in zip(ours, other, strict=True):
+        assert stage.layer == same.layer and torch.equal(stage.kept[0], same.kept[0])
 
 
 @every_pair

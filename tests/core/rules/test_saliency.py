@@ -104,6 +104,7 @@ def agreement(family: str, seed: int) -> float:
     return len(half & single) / len(single)
 
 
+@pytest.mark.slow
 def test_bfloat16_keeps_what_float32_keeps():
     """At least 95 % of the tokens over all families, 98 % as measured; a toy of 20 tokens cannot resolve 5 % alone."""
     shares = {family: [agreement(family, seed) for seed in (0, 1)] for family in tiny.FAMILIES}

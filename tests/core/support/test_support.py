@@ -21,7 +21,7 @@ def lines() -> list[str]:
     return PAGE.read_text().removeprefix(INTRODUCTION).splitlines()
 
 
-SLOW = ("torch.compile", "Several processes")
+SLOW = ("torch.compile", "Several processes", "Adapters, quantised and offloaded weights")
 
 
 @pytest.mark.parametrize(
