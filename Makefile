@@ -1,4 +1,5 @@
-# Two commands: `make sweep` runs the main job on the embedded model, `make test` the linters, the types and all tests.
+# Two commands: `make sweep` runs the main job on the embedded model, `make test` the linters, the types and the fast tests.
+# `make test-all` runs all tests and checks the shapes of tensors.
 # `make docs` builds the documentation into site/. `make oldest` tests with the oldest transformers that is allowed.
 # On a machine with its own CUDA torch: `make TORCH=system test` uses that one instead of the pinned CPU build.
 
@@ -9,7 +10,7 @@ BIN    := .venv/bin
 STAMP  := .venv/.installed-$(TORCH)
 ALL    := .[run,gate,export,endpoints,mlflow,ray,serve,docs,dev]
 
-.PHONY: install sweep test oldest check bench docs format clean
+.PHONY: install sweep test test-all oldest check bench docs format clean
 
 install: $(STAMP)
 
@@ -17,6 +18,9 @@ sweep: $(STAMP)
 	$(BIN)/trio-profile sweep --out runs/pocket
 
 test: check
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
+
+test-all: check
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --shapes -n $(JOBS) --dist worksteal
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/core/rules/test_compiled.py  # torch.compile cannot trace checked shapes
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -79,6 +80,7 @@ def other_packages() -> Iterator[str]:
     yield "trio_profile"
 
 
+@pytest.mark.slow
 def test_trio_core_imports_and_prunes_with_torch_and_transformers_alone():
     hidden = sorted(set(other_packages()) - {"trio_core"})
     assert {"jaxtyping", "plotly", "trio_profile"} <= set(hidden)

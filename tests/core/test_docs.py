@@ -45,7 +45,7 @@ def test_the_page_has_a_method_and_its_tests():
     assert set(FILES) == {"mypkg/mine.py", "mypkg/test_mine.py"}
 
 
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@tiny.every_family
 def test_the_method_runs_in_every_family(package, family):
     model, samples = tiny.model(family), [tiny.sample(family, "small"), tiny.sample(family, after=12)]
     with torch.no_grad(), prune(model, "mypkg.mine:Mine", retention=0.5, power=0.5) as trace:
@@ -120,6 +120,7 @@ def test_flops_takes_it_by_its_path(package, capsys, checkpoint):
     assert terms.get("selection, counted less declared", 0) == 0
 
 
+@pytest.mark.slow
 def test_sweep_takes_it_by_its_path(package, capsys, tmp_path, checkpoint):
     picture = ["--image", str(Path(skimage.data.data_dir) / "chelsea.png"), "--prompt", "What is this?"]
     arguments = ["--model", checkpoint, *picture, "--method", "mypkg.mine:Mine"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedModel
+from transformers import PreTrainedModel
 
 from tests.core import reference, tiny
 from tests.core.tiny import ATTENTION, BY_HAND, NUM_LAYERS
@@ -20,7 +20,6 @@ from trio_core.methods.grid import Grid
 from trio_core.methods.method import Method
 from trio_core.trace import Trace
 
-METHODS = ("grid", "random", "trio")
 LAYERS = (1, 3, 4)
 STEPS = 10
 """Decode steps after the prefill; `generate` makes one token more."""
@@ -124,192 +123,104 @@ def check_second_turn(model: PreTrainedModel, family: str) -> None:
                 assert close(seen[step], outputs[layer]), f"sample {b}, token {step}, layer {layer + 1}"
 
 
-@pytest.mark.parametrize("attention", ATTENTION)
-@pytest.mark.parametrize("family", BY_HAND)
-class TestReference:
-    """Pruned hidden states are those of a sequence that was physically built shorter."""
-
-    def test_one_sample(self, family, attention):
-        model, one = tiny.model(family, attention), tiny.sample(family)
-        trace = check_against_reference(model, [one], Trio(retention=0.5, layers=LAYERS))
-        assert [stage.layer for stage in trace.stages] == list(LAYERS)
-
-    def test_left_padded_batch(self, family, attention):
-        samples = [tiny.sample(family, after=7), tiny.sample(family, before=9, after=12, seed=1)]
-        check_against_reference(tiny.model(family, attention), samples, Trio(retention=0.5, layers=LAYERS))
-
-    def test_unequal_spans_with_padding(self, family, attention):
-        samples = [tiny.sample(family, "small", seed=1), tiny.sample(family, "large"), tiny.sample(family, "small", 5)]
-        check_against_reference(tiny.model(family, attention), samples, Trio(retention=0.5, layers=LAYERS))
-
-    @pytest.mark.parametrize("before", [0, 3])
-    def test_unequal_spans_without_padding(self, family, attention, before):
-        samples = tiny.unequal_spans(family, before)
-        check_against_reference(tiny.model(family, attention), samples, Trio(retention=0.5, layers=LAYERS))
-
-    def test_a_large_picture_beside_a_long_text(self, family, attention):
-        """Padding cannot fill up what the larger picture loses: dropped tokens must."""
-        samples = [tiny.sample(family, "large"), tiny.sample(family, "small", after=30, seed=1)]
-        check_against_reference(tiny.model(family, attention), samples, Trio(retention=0.5, layers=LAYERS))
-
-    def test_right_padded_prefill(self, family, attention):
-        samples = [tiny.sample(family, "small", seed=1), tiny.sample(family, "large")]
-        model = tiny.model(family, attention)
-        with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)) as trace, layer_outputs(model) as calls:
-            model(**tiny.batch(samples, side="right"))
-        for b, one in enumerate(samples):
-            expected = reference.run(model, one, stages_of(trace, one, b))
-            for layer, wanted in enumerate(expected.prefill):
-                assert holds_in_order(calls[0][layer][b], wanted), f"sample {b}, layer {layer + 1}"
-
-    def test_a_padded_second_turn(self, family, attention):
-        check_second_turn(tiny.model(family, attention), family)
+METHOD = Trio(retention=0.5, layers=LAYERS)
+COMPACT = Trio(retention=0.5, layers=LAYERS, positions="compact")
+BY_KERNEL = [(family, attention) for family in BY_HAND for attention in ATTENTION]
+every_kernel = pytest.mark.parametrize(
+    ("family", "attention"), tiny.fast_first(BY_KERNEL, *((family, "sdpa") for family in BY_HAND))
+)
 
 
-@pytest.mark.parametrize("attention", ATTENTION)
-@pytest.mark.parametrize("family", ["llava", "llava_next"])
-class TestCompact:
-    """`positions="compact"`: what is left is renumbered 0, 1, 2 … in each layer, and decoding goes on from there."""
-
-    METHOD = Trio(retention=0.5, layers=LAYERS, positions="compact")
-
-    def test_one_sample(self, family, attention):
-        check_against_reference(tiny.model(family, attention), [tiny.sample(family)], self.METHOD)
-
-    def test_batch(self, family, attention):
-        samples = [tiny.sample(family, "small", seed=1), tiny.sample(family, "large"), tiny.sample(family, "small", 5)]
-        check_against_reference(tiny.model(family, attention), samples, self.METHOD)
-
-    def test_without_position_ids(self, family, attention):
-        model, one = tiny.model(family, attention), tiny.sample(family)
-        tokens = torch.randint(1, tiny.WORDS, (3,))
-        with torch.no_grad(), prune(model, self.METHOD) as trace, layer_outputs(model) as calls:
-            cache = model(**one).past_key_values
-            for token in tokens:
-                model(input_ids=token.view(1, 1), past_key_values=cache)
-        expected = reference.run(model, one, stages_of(trace, one, 0), tokens.tolist(), compact=True)
-        for step, outputs in enumerate(expected.decode):
-            for layer, wanted in enumerate(outputs):
-                assert close(calls[1 + step][layer][0, 0], wanted)
+def batches(family: str) -> dict[str, list[dict[str, Tensor]]]:
+    """Samples that stand side by side, by what is special about them."""
+    small, large = tiny.sample(family, "small", seed=1), tiny.sample(family, "large")
+    return {
+        "one sample": [large],
+        "left padding": [tiny.sample(family, after=7), tiny.sample(family, before=9, after=12, seed=1)],
+        "unequal spans with padding": [small, large, tiny.sample(family, "small", 5)],
+        "unequal spans without padding": tiny.unequal_spans(family, before=3),
+        "unequal spans that begin the prompt": tiny.unequal_spans(family, before=0),
+        # Padding cannot fill up what the larger picture loses: dropped tokens must.
+        "a large picture beside a long text": [large, tiny.sample(family, "small", after=30, seed=1)],
+    }
 
 
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("attention", ATTENTION)
-@pytest.mark.parametrize("family", BY_HAND)
-class TestEveryMethod:
-    def test_dense_equals_pruned_at_retention_one_to_the_last_bit(self, family, attention, name):
-        model = tiny.model(family, attention)
-        samples = [tiny.sample(family, "large"), tiny.sample(family, "small", before=5, seed=1)]
-        for inputs in (samples[0], tiny.batch(samples)):
-            with torch.no_grad():
-                dense, written = model(**inputs).logits, generate(model, inputs)
-                with prune(model, name, retention=1.0) as trace:
-                    pruned, rewritten = model(**inputs).logits, generate(model, inputs)
-            assert torch.equal(dense, pruned)
-            assert torch.equal(written.sequences, rewritten.sequences)
-            assert all(torch.equal(a, b) for a, b in zip(written.logits, rewritten.logits, strict=True))
-            assert all(stage.tokens_after == stage.tokens_before for stage in trace.stages)
-            assert trace.realised_retention == 1.0
+@every_kernel
+@pytest.mark.parametrize("name", batches("llava"))
+def test_hidden_states_are_those_of_a_sequence_that_was_physically_built_shorter(family, attention, name):
+    model, samples = tiny.model(family, attention), batches(family)[name]
+    trace = check_against_reference(model, samples, METHOD)
+    assert [stage.layer for stage in trace.stages] == list(LAYERS)
+    if family != "qwen2_5_vl" and name in ("one sample", "unequal spans with padding"):
+        check_against_reference(model, samples, COMPACT)
 
-    def test_a_sample_in_a_batch_is_the_sample_alone(self, family, attention, name):
-        model = tiny.model(family, attention)
-        samples = [
-            tiny.sample(family, "small", seed=1),
-            tiny.sample(family, "large"),
-            tiny.sample(family, "large", 6, 5),
-        ]
-        with prune(model, name, retention=0.5, layers=LAYERS) as trace:
-            together = generate(model, tiny.batch(samples), output_hidden_states=True)
-            stages = list(trace.stages)
-            for b, one in enumerate(samples):
-                alone = generate(model, one, output_hidden_states=True)
-                assert torch.equal(new_tokens(one, alone)[0], new_tokens(tiny.batch(samples), together)[b])
-                assert all(close(all_[b], mine[0]) for all_, mine in zip(together.logits, alone.logits, strict=True))
-                for stage, own in zip(stages, trace.stages, strict=True):
-                    assert torch.equal(stage.kept[b], own.kept[0])
-                for layer, (rows, wanted) in enumerate(
-                    zip(together.hidden_states[0], alone.hidden_states[0], strict=True)
-                ):
-                    left = wanted[0][~wanted[0].isnan().any(dim=-1)]
-                    assert holds_in_order(rows[b], left), f"hidden state {layer}"
 
-    def test_dropping_tokens_changes_the_logits(self, family, attention, name):
-        model, one = tiny.model(family, attention), tiny.sample(family)
-        with torch.no_grad():
-            dense = model(**one).logits[:, -1]
-            with prune(model, name, retention=0.5, layers=LAYERS):
-                pruned = model(**one).logits[:, -1]
-        assert (dense - pruned).abs().max() > 1e-3
+@every_kernel
+def test_a_right_padded_prefill(family, attention):
+    model, samples = tiny.model(family, attention), batches(family)["unequal spans with padding"][:2]
+    with torch.no_grad(), prune(model, METHOD) as trace, layer_outputs(model) as calls:
+        model(**tiny.batch(samples, side="right"))
+    for b, one in enumerate(samples):
+        expected = reference.run(model, one, stages_of(trace, one, b))
+        for layer, wanted in enumerate(expected.prefill):
+            assert holds_in_order(calls[0][layer][b], wanted), f"sample {b}, layer {layer + 1}"
+
+
+@every_kernel
+def test_a_padded_second_turn(family, attention):
+    check_second_turn(tiny.model(family, attention), family)
+
+
+def test_compact_positions_without_position_ids():
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    tokens = torch.randint(1, tiny.WORDS, (3,))
+    with torch.no_grad(), prune(model, COMPACT) as trace, layer_outputs(model) as calls:
+        cache = model(**one).past_key_values
+        for token in tokens:
+            model(input_ids=token.view(1, 1), past_key_values=cache)
+    expected = reference.run(model, one, stages_of(trace, one, 0), tokens.tolist(), compact=True)
+    for step, outputs in enumerate(expected.decode):
+        for layer, wanted in enumerate(outputs):
+            assert close(calls[1 + step][layer][0, 0], wanted)
 
 
 # --- generate --------------------------------------------------------------------------------------------------------
 
 
-def cache_lengths(cache: DynamicCache) -> list[int]:
-    return [layer.keys.shape[-2] for layer in cache.layers]
+@every_kernel
+def test_generate_at_retention_1_is_the_dense_model_to_the_last_bit(family, attention):
+    model = tiny.model(family, attention)
+    inputs = tiny.batch([tiny.sample(family, "large"), tiny.sample(family, "small", before=5, seed=1)])
+    written = generate(model, inputs)
+    with prune(model, "trio", retention=1.0) as trace:
+        rewritten = generate(model, inputs)
+    assert torch.equal(written.sequences, rewritten.sequences)
+    assert all(torch.equal(a, b) for a, b in zip(written.logits, rewritten.logits, strict=True))
+    assert trace.realised_retention == 1.0
 
 
-@pytest.mark.parametrize("attention", ATTENTION)
-@pytest.mark.parametrize("family", BY_HAND)
-class TestGenerate:
-    def test_the_cache_holds_what_the_schedule_says(self, family, attention):
-        model, one = tiny.model(family, attention), tiny.sample(family)
-        text = one["input_ids"].shape[1] - len(tiny.visual_rows(one))
-        with prune(model, Trio(retention=0.5, layers=LAYERS)) as trace:
-            output = generate(model, one)
-        (schedule,) = trace.schedules
-        assert cache_lengths(output.past_key_values) == [text + v + STEPS for v in schedule.tokens_by_layer]
+@every_kernel
+def test_the_cache_is_as_long_as_the_schedules_longest_sample(family, attention):
+    model, samples = tiny.model(family, attention), [tiny.sample(family, "small", seed=1), tiny.sample(family, "large")]
+    text = [one["input_ids"].shape[1] - len(tiny.visual_rows(one)) for one in samples]
+    with prune(model, METHOD) as trace:
+        cache = generate(model, tiny.batch(samples)).past_key_values
+    by_sample = zip(*(schedule.tokens_by_layer for schedule in trace.schedules), strict=True)
+    longest = [max(t + v for t, v in zip(text, layer, strict=True)) for layer in by_sample]
+    assert [layer.keys.shape[-2] for layer in cache.layers] == [length + STEPS for length in longest]
+    for schedule in trace.schedules:
         assert sum(schedule.tokens_by_layer) == round(NUM_LAYERS * 0.5 * schedule.visual_tokens)
 
-    def test_the_cache_of_a_batch_is_as_long_as_its_longest_sample(self, family, attention):
-        model = tiny.model(family, attention)
-        samples = [tiny.sample(family, "small", seed=1), tiny.sample(family, "large")]
-        text = [one["input_ids"].shape[1] - len(tiny.visual_rows(one)) for one in samples]
-        with prune(model, Trio(retention=0.5, layers=LAYERS)) as trace:
-            output = generate(model, tiny.batch(samples))
-        by_sample = zip(*(schedule.tokens_by_layer for schedule in trace.schedules), strict=True)
-        longest = [max(t + v for t, v in zip(text, layer, strict=True)) for layer in by_sample]
-        assert cache_lengths(output.past_key_values) == [length + STEPS for length in longest]
 
-    def test_without_a_cache_each_step_is_a_prefill(self, family, attention):
-        """The grid knows nothing of the text, so that choosing anew at each step changes nothing."""
-        model, method = tiny.model(family, attention), Grid(retention=0.5, layers=LAYERS)
-        inputs = tiny.batch([tiny.sample(family, "small", seed=1), tiny.sample(family, "large")])
-        with prune(model, method):
-            cached, uncached = generate(model, inputs), generate(model, inputs, use_cache=False)
-        assert torch.equal(cached.sequences, uncached.sequences)
-        assert all(close(a, b) for a, b in zip(cached.logits, uncached.logits, strict=True))
-
-    def test_beams_have_the_probability_that_the_reference_gives_them(self, family, attention):
-        tiny.needs(5, 19, "beams over samples with several pictures mix them up")
-        model, beams = tiny.model(family, attention), 3
-        samples = [tiny.sample(family, "small", seed=1), tiny.sample(family, "large")]
-        inputs = tiny.batch(samples)
-        with prune(model, Trio(retention=0.5, layers=LAYERS)) as trace:
-            output = generate(model, inputs, num_beams=beams, length_penalty=0.0, output_scores=True)
-        for b, one in enumerate(samples):
-            written = new_tokens(inputs, output)[b].tolist()
-            expected = reference.run(model, one, stages_of(trace, one, b * beams), written[:-1])
-            last = torch.stack([expected.prefill[-1][-1], *(outputs[-1] for outputs in expected.decode)])
-            with torch.no_grad():
-                chances = reference.Decoder(model).logits(last).log_softmax(dim=-1)
-            total = chances[torch.arange(len(written)), written].sum()
-            assert torch.allclose(output.sequences_scores[b], total, rtol=1e-5, atol=1e-4)
-
-    def test_a_second_turn_continues_the_cache(self, family, attention):
-        model, one = tiny.model(family, attention), tiny.sample(family)
-        words = torch.randint(1, tiny.WORDS, (1, 4))
-        with prune(model, Trio(retention=0.5, layers=LAYERS)) as trace:
-            first = generate(model, one)
-            ids = torch.cat([first.sequences, words], dim=1)
-            with layer_outputs(model) as calls:
-                again = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-                generate(model, again, tokens=2, past_key_values=first.past_key_values)
-        fed = ids[0, one["input_ids"].shape[1] :].tolist()
-        expected = reference.run(model, one, stages_of(trace, one, 0), fed)
-        for step in range(5):  # the last written token, which had not been fed, and the turn's words
-            for layer, wanted in enumerate(expected.decode[STEPS + step]):
-                assert close(calls[0][layer][0, step], wanted), f"token {step}, layer {layer + 1}"
+@every_kernel
+def test_without_a_cache_each_step_is_a_prefill(family, attention):
+    """The grid knows nothing of the text, so that choosing anew at each step changes nothing."""
+    model, method = tiny.model(family, attention), Grid(retention=0.5, layers=LAYERS)
+    inputs = tiny.batch([tiny.sample(family, "small", seed=1), tiny.sample(family, "large")])
+    with prune(model, method):
+        cached, uncached = generate(model, inputs), generate(model, inputs, use_cache=False)
+    assert torch.equal(cached.sequences, uncached.sequences)
+    assert all(close(a, b) for a, b in zip(cached.logits, uncached.logits, strict=True))
 
 
 @pytest.mark.parametrize("family", BY_HAND)

@@ -7,6 +7,7 @@ each token's hidden state is its own. LLaVA-1.5's toy has as many keys as querie
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,8 @@ from packaging.version import Version
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from trio_core import prune
+from trio_core.methods.method import Method
 from trio_core.methods.view import Embeddings, Picture, Signal, View
 from trio_core.models import families
 from trio_core.models.encoder import Encoder
@@ -22,6 +25,7 @@ from trio_core.models.toy import IMAGE, NUM_LAYERS, VIDEO, VISION_END, VISION_ST
 from trio_core.rules.attention import AttentionLayer, LayerCall, Readout
 from trio_core.rules.norm import RmsNorm
 from trio_core.rules.schedule import Schedule
+from trio_core.trace import Trace
 
 __all__ = ["IMAGE", "NUM_LAYERS", "VIDEO", "VISION_END", "VISION_START", "VOCABULARY", "WORDS"]
 
@@ -36,8 +40,28 @@ FAMILIES = tuple(NAMES)
 BY_HAND = ("llava", "llava_next", "qwen2_5_vl")
 """The families whose decoder `reference.py` has written out."""
 ATTENTION = ("eager", "sdpa")
+SLOW = pytest.mark.slow
+QUICK = ("llava", "qwen2_5_vl", "gemma3")
+"""One family of each kind: CLIP's tower, positions on three axes, sliding windows."""
 KERNELS = [(family, attention) for family in FAMILIES for attention in families[NAMES[family]].toy_attention]
 """Every family with each attention that its decoder has here."""
+
+
+def fast_first(values: Iterable[Any], *fast: Any) -> list[Any]:
+    """Values for `parametrize`. All but the fast ones are marked slow; `fast` may name the first part of a tuple."""
+    marked = []
+    for value in values:
+        parts = value if isinstance(value, tuple) else (value,)
+        marked.append(pytest.param(*parts, marks=() if {value, parts[0]} & set(fast) else SLOW))
+    return marked
+
+
+every_family = pytest.mark.parametrize("family", fast_first(FAMILIES, *QUICK))
+by_hand = pytest.mark.parametrize("family", fast_first(BY_HAND, "llava", "qwen2_5_vl"))
+every_kernel = pytest.mark.parametrize(
+    ("family", "attention"),
+    fast_first(KERNELS, *((family, families[NAMES[family]].toy_attention[-1]) for family in QUICK)),
+)
 
 
 def needs(major: int, minor: int, fault: str) -> None:
@@ -107,6 +131,18 @@ def unequal_spans(family: str, before: int = 3) -> list[dict[str, Tensor]]:
     small, large = sample(family, "small", before), sample(family, "large", before)
     longer = large["input_ids"].shape[1] - small["input_ids"].shape[1]
     return [sample(family, "small", before, after=9 + longer), large]
+
+
+def pair(family: str) -> list[dict[str, Tensor]]:
+    """A small picture, which a batch pads at its left, and a large one: two pictures or four tiles un-padded."""
+    return [sample(family, "small", seed=1), sample(family, after=12)]
+
+
+def prefill(model: PreTrainedModel, samples: Sequence[dict[str, Tensor]], method: Method, side: str = "left") -> Trace:
+    """The trace of one prefill of a batch."""
+    with torch.inference_mode(), prune(model, method) as trace:
+        model(**batch(samples, side), use_cache=False)
+    return trace
 
 
 def same(first: Tensor, second: Tensor) -> bool:

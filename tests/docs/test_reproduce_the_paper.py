@@ -82,6 +82,7 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]
             sys.modules.pop(name, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", commands())
 def test_a_command_of_the_page_runs(command: str, paper: dict[str, Path], capsys: pytest.CaptureFixture[str]):
     program, verb, *words = shlex.split(command)

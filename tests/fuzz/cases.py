@@ -16,16 +16,8 @@ from tests.profile.documents import KEPT
 from trio_profile.cli.verbs import app
 from trio_profile.judge.audit.claims import BUILTIN, TEMPLATE
 
-PICTURES = {
-    "RGB": "png",
-    "L": "jpg",
-    "P": "gif",
-    "CMYK": "tiff",
-    "RGBA": "webp",
-    "1": "bmp",
-    "I;16": "png",
-    "LA": "png",
-}
+MODES = ("RGB", "L", "P", "CMYK", "RGBA", "1", "I;16", "LA")
+PICTURES = dict(zip(MODES, ("png", "jpg", "gif", "tiff", "webp", "bmp", "png", "png"), strict=True))
 """Modes of pictures, each with a format that can hold it."""
 
 

@@ -20,22 +20,8 @@ NASTY_TEXTS = (
 
 NASTY_VALUES = (
     *(None, True, False, 0, -1, 1, 2**31, 2**63 - 1, 2**63, 2**64, 10**400, 0.0, -0.5, 1e-320, 1e308, -1e308),
-    *(
-        float("inf"),
-        float("nan"),
-        "",
-        "x",
-        "9" * 5000,
-        "\x1b[31m",
-        "[red]",
-        "\u202e",
-        "\n",
-        [],
-        {},
-        [[]],
-        [None],
-        [0, 0],
-    ),
+    *(float("inf"), float("nan"), "", "x", "9" * 5000, "\x1b[31m", "[red]", "\u202e", "\n"),
+    *([], {}, [[]], [None], [0, 0]),
     *({"": ""}, {"median": 0, "ci95": [0, 0], "samples": 0}, ["a"] * 3, "NaN", "\ud800", "trio", "done", 10**18),
 )
 """Values for a place in a JSON document."""
@@ -66,28 +52,10 @@ def _flip(raw: bytes, rng: random.Random) -> bytes:
 
 def _insert(raw: bytes, rng: random.Random) -> bytes:
     place = rng.randrange(len(raw) + 1)
-    pieces = (
-        b"\x00",
-        b"\xff\xfe",
-        b"\xef\xbb\xbf",
-        b"\x1b[31m",
-        b"\n\n",
-        b"}",
-        b"]",
-        b'"',
-        b"&a *a",
-        b"!!python/object",
-    )
-    deep = (
-        b"[" * 100,
-        b"[" * 20_000,
-        b'{"a":' * 20_000,
-        b"9" * 5000,
-        b"x" * 200_000,
-        "\u202e".encode(),
-        b"\xed\xa0\x80",
-    )
-    return raw[:place] + rng.choice(pieces + deep) + raw[place:]
+    pieces = b'\x00|\xff\xfe|\xef\xbb\xbf|\x1b[31m|\n\n|}|]|"|&a *a|!!python/object'.split(b"|")
+    pieces += [b"[" * 100, b"[" * 20_000, b'{"a":' * 20_000, b"9" * 5000, b"x" * 200_000]
+    pieces += ["\u202e".encode(), b"\xed\xa0\x80"]
+    return raw[:place] + rng.choice(pieces) + raw[place:]
 
 
 def _remove(raw: bytes, rng: random.Random) -> bytes:
@@ -114,20 +82,7 @@ def _number(raw: bytes, rng: random.Random) -> bytes:
     if not places:
         return raw
     place = rng.choice(places)
-    others = (
-        b"-1",
-        b"0",
-        b"9" * 30,
-        b"9" * 5000,
-        b"1e999",
-        b"-1e308",
-        b"NaN",
-        b"nan",
-        b"inf",
-        b"0.0",
-        b'"7"',
-        b"1.2.3",
-    )
+    others = (*b"-1 0".split(), b"9" * 30, b"9" * 5000, *b'1e999 -1e308 NaN nan inf 0.0 "7" 1.2.3'.split())
     return raw[:place] + rng.choice(others) + raw[place + 1 :]
 
 
@@ -209,11 +164,5 @@ def put_odd_file(path: Path, rng: random.Random) -> None:
         path.mkdir()
     elif kind == 1:
         os.mkfifo(path)
-    elif kind == 2:
-        path.symlink_to(path.name)
-    elif kind == 3:
-        path.symlink_to("/dev/zero")
-    elif kind == 4:
-        path.symlink_to("/dev/full")
-    elif kind == 5:
-        path.symlink_to("nowhere")
+    elif kind < 6:
+        path.symlink_to((path.name, "/dev/zero", "/dev/full", "nowhere")[kind - 2])

@@ -12,7 +12,7 @@ from tests.fuzz.in_process import faults_in, is_json
 from tests.places import PYTHONPATH
 
 OUTPUTS = (
-    *(
+    *[
         "",
         "> /dev/null",
         "> /dev/full",
@@ -23,24 +23,14 @@ OUTPUTS = (
         "> out.txt",
         "2>&-",
         "2> /dev/full",
-    ),
+    ],
     *(">&- 2>&-", "> /dev/full 2> /dev/full", "<&-", "<&- >&- 2>&-", "2>&1 | head -1", "< /dev/zero"),
 )
 ENVIRONMENTS: tuple[dict[str, str], ...] = (
     *({}, {}, {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "latin-1"}, {"PYTHONIOENCODING": "cp1252"}),
-    *(
-        {"LC_ALL": "C"},
-        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"COLUMNS": "1"},
-        {"COLUMNS": "0"},
-    ),
-    *(
-        {"PYTHONUNBUFFERED": "1"},
-        {"PYTHONWARNINGS": "error"},
-        {"TERM": "dumb"},
-        {"HOME": "/nowhere"},
-        {"TMPDIR": "/nowhere"},
-    ),
+    *({"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
+    *({"COLUMNS": "1"}, {"COLUMNS": "0"}, {"PYTHONUNBUFFERED": "1"}, {"PYTHONWARNINGS": "error"}, {"TERM": "dumb"}),
+    *({"HOME": "/nowhere"}, {"TMPDIR": "/nowhere"}),
     *({"FORCE_COLOR": "1"}, {"PYTHONIOENCODING": "utf-16"}, {"PYTHONOPTIMIZE": "2"}),
 )
 WHOLE = ("", "2>&-", "2> /dev/full", "<&-", "< /dev/zero")
@@ -90,29 +80,14 @@ def _faults(one: Case, code: int, out: str, err: str, output: str, environment: 
 
 
 def _arguments(corpus: Corpus, rng: random.Random) -> list[str]:
-    kept = corpus.directory / "kept-sweep"
+    kept, study = str(corpus.directory / "kept-sweep"), str(corpus.directory / "study")
     form = rng.choice(([], ["--json"], ["--markdown"], ["--latex"]))
+    plain = ("--help", "--version", "sweep --help", "swep", "show", f"show {'a' * 300}", "show nowhere")
     return rng.choice(
         (
-            *(
-                ["--help"],
-                ["--version"],
-                ["sweep", "--help"],
-                ["swep"],
-                ["show"],
-                ["show", "a" * 300],
-                ["show", "nowhere"],
-            ),
-            *(["show", str(kept), *form], ["show", str(kept), "--all"], ["check", str(kept), *form]),
-            *(
-                ["check", str(kept), "--strict"],
-                ["gate", str(corpus.directory / "study"), str(corpus.directory / "study")],
-            ),
-            *(
-                ["audit", "trio-2026", *form],
-                ["audit", "trio-2026", "--strict"],
-                ["gate", "a\udcff", "b"],
-                ["methods", *form],
-            ),
+            *(line.split() for line in plain),
+            *(["show", kept, *form], ["show", kept, "--all"], ["check", kept, *form], ["check", kept, "--strict"]),
+            *(["gate", study, study], ["audit", "trio-2026", *form], ["audit", "trio-2026", "--strict"]),
+            *(["gate", "a\udcff", "b"], ["methods", *form]),
         )
     )

@@ -45,6 +45,7 @@ def test_asked_methods_are_in_colour_and_the_others_have_no_intervals(script, re
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+@pytest.mark.slow
 def test_the_script_writes_a_picture(script, report, tmp_path: Path):
     pytest.importorskip("kaleido")
     drawn = script["hero"](report, "trio", 1 / 3, ["random"])

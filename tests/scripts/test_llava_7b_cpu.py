@@ -56,6 +56,7 @@ def call(script: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str | 
     return script.main()
 
 
+@pytest.mark.slow
 def test_a_study_that_was_interrupted_goes_on_and_the_readme_has_all_tables(script, tmp_path, monkeypatch, capsys):
     checkpoint = save_tiny_llava(tmp_path / "checkpoint")
     toy = ("--model", checkpoint, "--retention", "0.4,0.8", "--seconds", "0.01", "--out", tmp_path)

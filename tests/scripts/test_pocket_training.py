@@ -155,6 +155,7 @@ def test_inner_matrices_are_separated_from_all_other_parameters():
     assert {tuple(p.shape) for p in others} == {(len(VOCABULARY), 128), (128,)}
 
 
+@pytest.mark.slow
 def test_a_stopped_run_continues_exactly_and_leaves_a_stock_model(tmp_path: Path):
     seen: list[Progress] = []
 

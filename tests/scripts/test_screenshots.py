@@ -36,6 +36,7 @@ def of_two_pages(directory: Path) -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+@pytest.mark.slow
 def test_each_page_has_a_picture_of_each_width_and_scheme(tmp_path: Path):
     pytest.importorskip("playwright.sync_api")
     of_two_pages(tmp_path)
@@ -48,6 +49,7 @@ def test_each_page_has_a_picture_of_each_width_and_scheme(tmp_path: Path):
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+@pytest.mark.slow
 def test_named_parts_have_one_small_picture_each(tmp_path: Path):
     pytest.importorskip("playwright.sync_api")
     of_two_pages(tmp_path)
@@ -60,6 +62,7 @@ def test_named_parts_have_one_small_picture_each(tmp_path: Path):
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+@pytest.mark.slow
 def test_a_part_that_does_not_exist_is_answered_with_the_names_of_all(tmp_path: Path):
     pytest.importorskip("playwright.sync_api")
     of_two_pages(tmp_path)

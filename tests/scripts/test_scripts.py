@@ -83,6 +83,7 @@ def test_no_time_leaves_it_all_for_the_next_call(places):
     assert (out / "table.txt").exists() and (out / "gpu.tar.gz").exists()
 
 
+@pytest.mark.slow
 def test_the_toy_study_runs_and_is_not_run_twice(places, python):
     model, work, out = places
     (work / "tests").mkdir(parents=True, exist_ok=True)
@@ -104,6 +105,7 @@ def test_the_toy_study_runs_and_is_not_run_twice(places, python):
     assert (work / "sweep" / "log.txt").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_what_was_packed_is_gone_on_with_elsewhere(places):
     model, work, out = places
     assert gpu("--unpack", out / "gpu.tar.gz", "--work", work.parent / "elsewhere").returncode == 0
@@ -114,6 +116,7 @@ def test_what_was_packed_is_gone_on_with_elsewhere(places):
     assert wrong.returncode == 2 and "cannot be unpacked" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_tests_that_fail_are_not_run_again(tmp_path):
     """The slice is of a file that is not there in a copy of the script."""
     script = tmp_path / "scripts" / "gpu"
@@ -127,6 +130,7 @@ def test_tests_that_fail_are_not_run_again(tmp_path):
     assert second.returncode == 0 and "tests failed, " in second.stdout
 
 
+@pytest.mark.slow
 def test_a_slice_that_fails_is_named_and_the_others_run(tmp_path, python):
     chosen = ("--only", "layers", "--only", "compare")
     places = ("--work", tmp_path / "work", "--out", tmp_path / "out")
@@ -146,6 +150,7 @@ def test_the_slices_are_listed_and_their_names_checked(tmp_path):
     assert "--toy" in gpu("--help").stdout
 
 
+@pytest.mark.slow
 def test_every_sweep_of_the_full_study_can_be_planned(capsys):
     """Names, options and retentions are right: a dry run on a CPU takes them."""
     slices = runpy.run_path(str(SCRIPT))["SLICES"]

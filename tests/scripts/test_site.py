@@ -99,6 +99,7 @@ def browser():
         yield started
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1400, "light")])
 def test_the_home_page_asks_for_nothing_from_the_network_and_its_search_finds_a_method(built, browser, width, scheme):
     site, _ = built
@@ -111,6 +112,7 @@ def test_the_home_page_asks_for_nothing_from_the_network_and_its_search_finds_a_
         assert [address for address in view.requests if not address.startswith("file:")] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
     [

@@ -43,7 +43,7 @@ from trio_core.models.adapter import Adapter, adapters
 from trio_core.models.generic import Generic
 
 
-@pytest.mark.parametrize(("family", "attention"), tiny.KERNELS)
+@tiny.every_kernel
 def test_every_family_passes(family, attention):
     seen = self_check(tiny.model(family, attention), prune)
     assert (seen.identical, seen.same_kept, seen.generates, seen.faults) == (True, True, True, ())

@@ -20,7 +20,7 @@ from transformers.masking_utils import flash_attention_mask
 
 from tests.core import reference, tiny
 from tests.core.models.test_families import TOKENS, check, windowed
-from tests.core.test_pruning import LAYERS, check_against_reference, check_second_turn
+from tests.core.test_pruning import LAYERS, batches, check_against_reference, check_second_turn
 from trio_core import Trio, UnsupportedInput, prune
 from trio_core.methods.grid import Grid
 
@@ -186,25 +186,17 @@ def test_a_window_counts_also_where_flash_is_set_inside_the_context():
             model(**one)
 
 
-@pytest.mark.parametrize("family", tiny.BY_HAND)
-class TestReference:
-    def test_one_sample(self, family):
-        check_against_reference(tiny.model(family, NAME), [tiny.sample(family)], METHOD)
+@tiny.by_hand
+def test_every_batch_is_the_reference(family):
+    model = tiny.model(family, NAME)
+    for samples in batches(family).values():
+        check_against_reference(model, samples, METHOD)
+    check_second_turn(model, family)
 
-    def test_one_sample_whose_first_token_goes(self, family):
-        """Its position ids begin past 0, and have gaps: not a packed sequence."""
-        method = Grid(budgets=(5, 3, 2), layers=LAYERS)
-        trace = check_against_reference(tiny.model(family, NAME), [tiny.sample(family, before=0)], method)
-        assert trace.stages[0].kept[0][0] > 0
 
-    def test_left_padded_batch_with_unequal_spans(self, family):
-        samples = [tiny.sample(family, "large"), tiny.sample(family, "small", after=30, seed=1)]
-        check_against_reference(tiny.model(family, NAME), samples, METHOD)
-
-    @pytest.mark.parametrize("before", [0, 3])
-    def test_unequal_spans_without_padding(self, family, before):
-        samples = tiny.unequal_spans(family, before)
-        check_against_reference(tiny.model(family, NAME), samples, METHOD)
-
-    def test_a_padded_second_turn(self, family):
-        check_second_turn(tiny.model(family, NAME), family)
+@tiny.by_hand
+def test_a_first_token_that_goes_makes_no_packed_sequence(family):
+    """Its position ids begin past 0, and have gaps."""
+    method = Grid(budgets=(5, 3, 2), layers=LAYERS)
+    trace = check_against_reference(tiny.model(family, NAME), [tiny.sample(family, before=0)], method)
+    assert trace.stages[0].kept[0][0] > 0

@@ -20,10 +20,6 @@ FAMILIES = ("llava", "fastvlm", "idefics3", "gemma3", "paligemma", "paligemma2")
 """One for each kind of decoder and mask; the library has no flex attention for Qwen-VL's."""
 
 
-def two(family: str) -> list[dict[str, Tensor]]:
-    return [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
-
-
 def pruned(model: PreTrainedModel, method: Trio, inputs: dict[str, Tensor]) -> tuple[Tensor, Trace]:
     with torch.no_grad(), prune(model, method) as trace:
         return model(**inputs, use_cache=False).logits, trace
@@ -33,20 +29,24 @@ def pruned(model: PreTrainedModel, method: Trio, inputs: dict[str, Tensor]) -> t
 class TestUncompiled:
     @pytest.mark.parametrize(
         ("family", "method"),
-        [*((family, METHOD) for family in FAMILIES), *((f, EARLY) for f in ("llava", "gemma3", "paligemma2"))],
+        tiny.fast_first(
+            [*((family, METHOD) for family in FAMILIES), *((f, EARLY) for f in ("llava", "gemma3", "paligemma2"))],
+            ("llava", METHOD),
+        ),
     )
     def test_a_padded_batch_with_unequal_pictures(self, family, method):
-        check(family, tiny.model(family, "flex_attention"), two(family), method, oracle=tiny.model(family))
+        check(family, tiny.model(family, "flex_attention"), tiny.pair(family), method, oracle=tiny.model(family))
 
     @pytest.mark.parametrize("family", ["llava", "gemma3"])
     def test_dropped_tokens_that_fill_a_batch_up_are_hidden(self, family):
         check(family, tiny.model(family, "flex_attention"), tiny.unequal_spans(family), oracle=tiny.model(family))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("family", ["gemma3", "paligemma2"])
     @pytest.mark.parametrize("window", [8, 24, 47])
     def test_windows_that_slide(self, family, window):
         model, oracle = (windowed(family, attention, window) for attention in ("flex_attention", "eager"))
-        check(family, model, two(family), oracle=oracle)
+        check(family, model, tiny.pair(family), oracle=oracle)
 
     @pytest.mark.parametrize("family", ["llava", "gemma3"])
     def test_at_full_retention_it_is_the_model_bit_by_bit(self, family):
@@ -58,7 +58,7 @@ class TestUncompiled:
 
     @pytest.mark.parametrize("family", ["llava", "gemma3", "paligemma"])
     def test_tail_saliency_is_that_of_other_attention(self, family):
-        inputs = tiny.batch(two(family))
+        inputs = tiny.batch(tiny.pair(family))
         ours, expected = (pruned(tiny.model(family, name), METHOD, inputs)[1] for name in ("flex_attention", None))
         for stage, wanted in zip(ours.stages, expected.stages, strict=True):
             for b in range(2):
@@ -74,6 +74,7 @@ class TestUncompiled:
             )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++")
 @pytest.mark.filterwarnings("ignore:_compile flag:DeprecationWarning")
 def test_the_compiled_kernel_itself():

@@ -36,7 +36,7 @@ PAIRS = [
     if Signal.ENCODER not in method.needs
     or (family in READ_TOWERS and not (name == "prumerge" and family.startswith("qwen")))
 ]
-COMPACT = ("dart", "random", "sparsevlm", "trio", "vtw", "visionzip")
+KINDS = ("dart", "random", "sparsevlm", "trio", "vtw", "visionzip")
 """One of each kind: keys with positions, no score, merged tokens, gradients, nothing left, the encoder."""
 
 
@@ -81,20 +81,24 @@ def check_family(family: str, method: Method) -> None:
         check(method, inputs, tiny.model(family), tiny.model(family, "eager"), compact)
 
 
-@pytest.mark.parametrize(("family", "name"), PAIRS)
+FAST = [(family, name) for family, name in PAIRS if family == "llava" or (family in tiny.QUICK and name in KINDS)]
+
+
+@pytest.mark.parametrize(("family", "name"), tiny.fast_first(PAIRS, *FAST))
 def test_as_if_dropped_tokens_were_hidden(family, name):
     check_family(family, METHODS[name])
 
 
 @pytest.mark.parametrize(
-    ("family", "name"), [pair for pair in PAIRS if pair[1] in COMPACT and not is_multi_axis(pair[0])]
+    ("family", "name"),
+    tiny.fast_first([p for p in PAIRS if p[1] in (*KINDS, "prunevid") and not is_multi_axis(p[0])], "llava"),
 )
 def test_renumbered_positions(family, name):
     check_family(family, replace(METHODS[name], positions="compact"))
 
 
 @pytest.mark.parametrize("name", ["grid", "trio"])
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@tiny.every_family
 def test_unequal_pictures_in_samples_of_one_length(family, name):
     """Without padding, dropped tokens fill up the sample that keeps fewer."""
     if family == "video_llava":
@@ -105,7 +109,7 @@ def test_unequal_pictures_in_samples_of_one_length(family, name):
 
 
 @pytest.mark.parametrize("name", ["fastv", "grid", "pact", "trio"])
-@pytest.mark.parametrize("window", [8, 24, 47])
+@pytest.mark.parametrize("window", tiny.fast_first([8, 24, 47], 24))
 def test_a_window_that_slides(window, name):
     """8 tokens lie within the words, 24 reach over the picture, 47 are outgrown while the model writes."""
     one = tiny.sample("gemma3", after=WORDS)

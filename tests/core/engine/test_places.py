@@ -60,7 +60,7 @@ def test_fewer_rows_are_the_last_ones():
     assert tiny.same(full, torch.tensor([[[NAN], [NAN], [2.0], [NAN], [3.0]]]))
 
 
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@tiny.every_family
 def test_every_familys_outputs_are_as_long_as_the_prompt(family):
     model, one = tiny.model(family, "eager"), tiny.sample(family)
     length = one["input_ids"].shape[1]

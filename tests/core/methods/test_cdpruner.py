@@ -1,7 +1,7 @@
 """CDPruner: by hand, against the determinants themselves, and inside the models by either relevance."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -11,11 +11,10 @@ from torch import Tensor
 from transformers import CLIPConfig, CLIPModel, CLIPTokenizer
 
 from tests.core import tiny
-from tests.core.methods import encoder_checks
-from tests.core.models.test_families import listening
+from tests.core.methods import towers
+from tests.core.methods.test_overhead import declared_is_counted
 from trio_core import OptionError, prune
 from trio_core.methods.cdpruner import CDPruner, cdpruner, scale_relevance
-from trio_core.rules.schedule import Schedule
 
 FEATURES = torch.tensor([(1, 0), (0.9, 0.1), (0, 1), (0.1, 0.9), (0.7, 0.7), (-1, 0)])
 COSINES = torch.tensor([0.10, 0.12, 0.20, 0.25, 0.15, 0.30])
@@ -82,36 +81,27 @@ def test_it_is_the_largest_determinant(seed, count, data):
 # --- inside the models -----------------------------------------------------------------------------------------------
 
 
-@torch.no_grad()
-def behind(family: str, one: dict[str, Tensor]) -> Tensor:
-    """[D] the mean of what enters the first layer behind the picture."""
-    with listening(tiny.model(family)) as calls:
-        tiny.model(family)(**one, use_cache=False)
-    return calls[0][0][0][0, int(tiny.visual_rows(one)[-1]) + 1 :].double().mean(dim=0)
+def by_likeness(crops: list[towers.Crop], budget: int, likeness: Callable[[Tensor], Tensor], part: str) -> list[int]:
+    """The rule crop by crop; the likeness of all crops is brought to one range.
 
-
-def chosen_from(output: encoder_checks.TowerOutput, budget: int, likeness: dict[tuple[int, int], float]) -> list[int]:
-    """The rule crop by crop; likeness of all crops is brought to one range."""
-    low, high = min(likeness.values()), max(likeness.values())
-    kept = []
-    for crop, share in encoder_checks.crop_budgets(output.crops, budget).items():
-        patches = sorted(output.crops[crop])
-        relevances = torch.tensor([(likeness[crop, p] - low + 1e-6) / (high - low) for p in patches])
-        kept += [output.crops[crop][patches[i]] for i in plain(output.projected[crop][patches], relevances, share)]
+    likeness: [N, D] → [N]. part: which features of a crop it reads.
+    """
+    values = [likeness(getattr(crop, part)[crop.patches]).double() for crop in crops]
+    low, high, kept = min(map(min, values)), max(map(max, values)), []
+    for crop, seen, share in zip(crops, values, towers.crop_budgets(crops, budget), strict=True):
+        relevances = (seen - low + 1e-6) / (high - low)
+        kept += [crop.numbers[crop.patches[i]] for i in plain(crop.projected[crop.patches], relevances, share)]
     return kept
 
 
 @pytest.mark.parametrize("retention", [0.17, 0.3, 0.6])
-@encoder_checks.families
+@towers.families
 def test_inside_the_models_by_the_embeddings(family, retention):
-    def expected(output: encoder_checks.TowerOutput, budget: int, one: dict[str, Tensor]) -> list[int]:
-        text = behind(family, one)
-        places = [(crop, patch) for crop, numbers in output.crops.items() for patch in numbers]
-        return chosen_from(
-            output, budget, {p: float(torch.cosine_similarity(output.projected[p], text, dim=0)) for p in places}
-        )
+    def choose(crops: list[towers.Crop], budget: int, one: dict[str, Tensor]) -> list[int]:
+        behind = towers.entering(tiny.model(family), one)[int(tiny.visual_rows(one)[-1]) + 1 :].double().mean(dim=0)
+        return by_likeness(crops, budget, lambda part: torch.cosine_similarity(part, behind, dim=-1), "projected")
 
-    encoder_checks.check_selection(family, CDPruner(retention=retention), expected)
+    towers.check_selection(family, CDPruner(retention=retention), choose)
 
 
 @pytest.fixture(scope="module")
@@ -157,30 +147,27 @@ def in_clip(directory: Path, hidden: Tensor) -> Tensor:
     return torch.stack(found).mean(dim=0)
 
 
-@encoder_checks.with_cls
+@towers.with_cls
 def test_inside_the_models_by_clip(family, clip):
     @torch.no_grad()
-    def expected(output: encoder_checks.TowerOutput, budget: int, _one: object) -> list[int]:
-        places = [(crop, patch) for crop, numbers in output.crops.items() for patch in numbers]
-        likeness = in_clip(clip, torch.stack([output.hidden[place] for place in places])).tolist()
-        return chosen_from(output, budget, dict(zip(places, likeness, strict=True)))
+    def choose(crops: list[towers.Crop], budget: int, _one: object) -> list[int]:
+        return by_likeness(crops, budget, lambda part: in_clip(clip, part), "hidden")
 
     method = CDPruner(retention=0.3, relevance="clip", clip=str(clip), question=QUESTION)
-    encoder_checks.check_selection(family, method, expected)
+    towers.check_selection(family, method, choose)
 
 
-def test_another_question_selects_other_tokens(clip):
-    kept = []
-    for question in (QUESTION, "how many"):
+def test_another_question_selects_other_tokens_and_costs_what_it_declares(clip):
+    kept, one = [], tiny.sample("llava")
+    for question in (QUESTION, "who"):  # three segments and one
         method = CDPruner(retention=0.3, relevance="clip", clip=str(clip), question=question)
-        kept.append(
-            encoder_checks.prefill(tiny.model("llava"), tiny.sample("llava"), method).stages[0].kept[0].tolist()
-        )
+        kept.append(tiny.prefill(tiny.model("llava"), [one], method).stages[0].kept[0].tolist())
+        declared_is_counted("llava", one, method)
     assert kept[0] != kept[1]
 
 
 def test_the_scores_are_the_relevances():
-    trace = encoder_checks.prefill(tiny.model("llava_next"), tiny.sample("llava_next"), CDPruner(retention=0.3))
+    trace = tiny.prefill(tiny.model("llava_next"), [tiny.sample("llava_next")], CDPruner(retention=0.3))
     scores = trace.stages[0].scores[0]
     patches = scores[scores > 0]
     assert len(patches) == 80  # newlines have none
@@ -188,57 +175,7 @@ def test_the_scores_are_the_relevances():
     assert patches.min() < 1e-4
 
 
-@encoder_checks.families
-def test_it_generates_and_is_dense_when_all_stay(family):
-    encoder_checks.check_generation(family, CDPruner(retention=0.3))
-    encoder_checks.check_full_retention(family, CDPruner(retention=1.0))
-
-
-def test_newlines_go_first():
-    encoder_checks.check_newlines_refused(CDPruner)
-
-
-@pytest.mark.parametrize("tokens", [192, 128, 64])
-def test_published_budgets(tokens):
-    schedule = CDPruner(retention=tokens / 576).schedule(visual_tokens=576, num_layers=32)
-    assert schedule == Schedule((0,), (tokens,), 576, 32)
-
-
-@pytest.mark.parametrize("retention", [0.17, 0.5])
-def test_its_cost(retention):
-    encoder_checks.check_cost(CDPruner(retention=retention), rel=0.3)
-
-
-def test_its_cost_with_the_text_tower(clip):
-    asked: dict[str, Any] = {"relevance": "clip", "clip": str(clip)}
-    for question in ("who", QUESTION):  # one segment and three
-        encoder_checks.check_cost(CDPruner(retention=0.3, **asked, question=question), rel=0.15, by_any_tower=False)
-
-
-def test_the_host_waits_for_the_inputs_checks():
-    encoder_checks.check_host_waits(CDPruner, 1)
-
-
 # --- what it refuses -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"relevance": "magic"}, "^relevance 'magic': choose embeddings or clip"),
-        ({"relevance": "clip"}, "^relevance 'clip' asks CLIP's text tower: give clip a directory .* or take relevance"),
-        ({"relevance": "clip", "clip": "."}, "question the question"),
-        ({"relevance": "clip", "clip": "no/such", "question": "who"}, "it is 'no/such'"),
-        ({"question": "who"}, "^clip and question belong to relevance 'clip'"),
-        ({"clip": "."}, "^clip and question belong to relevance 'clip'"),
-    ],
-)
-def test_bad_options(options, message, request):
-    if request.config.getoption("--shapes") and options.get("relevance") == "magic":
-        pytest.skip("the shape check refuses the type before we see the value")
-    with pytest.raises(OptionError, match=message) as caught:
-        CDPruner(retention=0.5, **options)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_directory_without_a_checkpoint_and_one_of_another_width(tmp_path, clip):

@@ -12,11 +12,8 @@ import torch
 from torch import Tensor
 
 from tests.core import tiny
-from tests.core.methods import encoder_checks
 from tests.core.methods.test_methods import BUILT_IN
-from tests.core.methods.test_overhead import counted
-from tests.core.methods.test_visionzip import samples_of
-from trio_core import OptionError, RetentionError, Selection, Trio, TrioError, UnsupportedModel, View, methods, prune
+from trio_core import OptionError, Selection, Trio, TrioError, UnsupportedModel, View, methods, prune
 from trio_core.methods.combined import Combined, combine
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.trio_ve import TrioVe
@@ -66,7 +63,7 @@ def test_it_keeps_what_one_method_after_the_other_keeps(encoder, decoder):
     """TRIO reads the layers; SparseVLM reads what entered the decoder, which is what the first method left."""
     one, layers, budgets = tiny.sample("llava"), (0, 1, 3), (18, 11, 5)
     method = methods.find(f"{encoder}+{decoder}")(layers=layers, budgets=budgets)
-    trace = encoder_checks.prefill(tiny.model("llava"), one, method)
+    trace = tiny.prefill(tiny.model("llava"), [one], method)
     first = methods.find(encoder)(layers=(0,), budgets=budgets[:1])
     second = methods.find(decoder)(layers=layers[1:], budgets=budgets[1:])
     kept, later = one_after_the_other(one, first, second)
@@ -78,8 +75,12 @@ def test_it_keeps_what_one_method_after_the_other_keeps(encoder, decoder):
 
 @pytest.mark.parametrize("decoder", DECODER)
 def test_each_decoder_method_runs_behind_divprune_and_is_dense_at_retention_1(decoder):
-    cls, model, inputs = methods.find(f"divprune+{decoder}"), tiny.model("llava"), tiny.batch(samples_of("llava"))
-    trace = encoder_checks.prefill(model, inputs, cls(retention=0.6))
+    cls, model, inputs = (
+        methods.find(f"divprune+{decoder}"),
+        tiny.model("llava"),
+        tiny.batch(tiny.pair("llava")),
+    )
+    trace = tiny.prefill(model, tiny.pair("llava"), cls(retention=0.6))
     assert trace.stages[0].layer == 0 and 0 < trace.realised_retention < 1
     with torch.inference_mode():
         dense = model(**inputs).logits
@@ -87,20 +88,9 @@ def test_each_decoder_method_runs_behind_divprune_and_is_dense_at_retention_1(de
             assert torch.equal(model(**inputs).logits, dense)
 
 
-@encoder_checks.families
-def test_a_sample_is_judged_without_its_neighbours_and_generates_alike(family):
-    method = methods.find("visionzip+trio")(retention=0.4)
-    together = encoder_checks.prefill(tiny.model(family), tiny.batch(samples_of(family)), method)
-    for b, one in enumerate(samples_of(family)):
-        alone = encoder_checks.prefill(tiny.model(family), one, method)
-        for stage, same in zip(alone.stages, together.stages, strict=True):
-            assert torch.equal(stage.kept[0], same.kept[b])
-    encoder_checks.check_generation(family, method)
-
-
 def test_the_trace_has_the_merged_tokens_of_one_part_and_the_scores_of_the_other():
     method = methods.find("tome+trio")(layers=(0, 2), budgets=(12, 5))
-    merging, scoring = encoder_checks.prefill(tiny.model("llava"), tiny.sample("llava"), method).stages
+    merging, scoring = tiny.prefill(tiny.model("llava"), [tiny.sample("llava")], method).stages
     assert merging.merges and set(merging.merged_into[0].tolist()) == set(merging.kept[0].tolist())
     assert not scoring.merges and int(scoring.scores[0].isfinite().sum()) == 12
 
@@ -109,10 +99,10 @@ def test_the_trace_has_the_merged_tokens_of_one_part_and_the_scores_of_the_other
 def test_a_family_whose_tower_is_not_read_refuses_it_in_one_line(encoder):
     model, method = tiny.model("gemma3"), methods.find(f"{encoder}+fastv")(retention=0.5)
     if encoder == "divprune":  # reads what entered the decoder, so it runs everywhere
-        assert len(encoder_checks.prefill(model, tiny.sample("gemma3"), method).stages) == 2
+        assert len(tiny.prefill(model, [tiny.sample("gemma3")], method).stages) == 2
         return
     with pytest.raises(UnsupportedModel, match=r"^[^\n]+$"):
-        encoder_checks.prefill(model, tiny.sample("gemma3"), method)
+        tiny.prefill(model, [tiny.sample("gemma3")], method)
 
 
 # --- budgets ---------------------------------------------------------------------------------------------------------
@@ -157,53 +147,7 @@ def test_the_other_budget_rules():
     assert final[0] == round(0.2 * 576) and final[-1] == round(0.04 * 576)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"retention": 0.3, "encoder_retention": 0.2}, RetentionError, "0.2 is below the retention 0.3 of both"),
-        ({"retention": 0.3, "encoder_retention": 0.0}, RetentionError, r"encoder_retention 0.0 is outside \(0, 1\]"),
-        (
-            {"retention": 0.01, "encoder_retention": 1.0},
-            RetentionError,
-            "fastv cannot keep so few: .*lower encoder_ret",
-        ),
-        ({"retention": 0.3, "layers": (0,)}, OptionError, r"layers \(0,\): name layers of the decoder too"),
-        ({"budgets": (9,), "layers": (0,)}, OptionError, r"begin both with the place before the decoder"),
-        ({"budgets": (9, 5), "layers": (1, 2)}, OptionError, r"begin both with the place before the decoder"),
-        ({"retention": 0.3, "layers": (1, 0)}, OptionError, "must ascend"),
-        ({"budgets": (9, 5), "layers": (0, 2), "encoder_retention": 0.5}, OptionError, "either encoder_retention or"),
-        ({"retention": 2.0}, RetentionError, r"retention 2.0 is outside"),
-        ({}, OptionError, "either retention or budgets"),
-    ],
-)
-def test_bad_budgets_are_refused_in_one_line(options, error, message):
-    with pytest.raises(error, match=message) as caught:
-        methods.find("divprune+fastv")(**options).schedule(576, 32)
-    assert "\n" not in str(caught.value)
-
-
 # --- names and options -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("visionzip+scope", "'scope' acts before the decoder; after the .* such as trio"),
-        ("trio+fastv", "'trio' acts inside the decoder; before the .* such as visionzip"),
-        ("trio+visionzip", "comes first: visionzip.trio"),
-        ("visionzip+trio+fastv", "has 3 parts, and 'fastv' is one too many; combine two"),
-        ("visionzip+tiro", "unknown method 'tiro'; known: "),
-        ("+trio", "the part before the . is empty; combine two"),
-        ("visionzip+", "the part after the . is empty; combine two"),
-        ("prunevid+trio", "'prunevid' acts at both places; .* or use it alone"),
-        ("visionzip+trio-ve", "'trio-ve' acts at both places; .* or use it alone"),
-        ("no_such_package:Thing+trio", "'no_such_package:Thing' cannot be imported"),
-    ],
-)
-def test_methods_that_do_not_combine_are_refused_in_one_line(name, message):
-    with pytest.raises(OptionError, match=message) as caught:
-        methods.find(name)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_combination_says_what_it_is():
@@ -281,25 +225,10 @@ def test_a_part_that_prunes_other_tokens_is_refused():
             raise AssertionError(view)
 
     with pytest.raises(TrioError, match="prunes other tokens too: use it alone"):
-        encoder_checks.prefill(tiny.model("llava"), tiny.sample("llava"), combine(Before, Text)(retention=0.5))
+        tiny.prefill(tiny.model("llava"), [tiny.sample("llava")], combine(Before, Text)(retention=0.5))
 
 
 # --- what it costs ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("options", [{"saliency": "tail"}, {"saliency": "autograd"}])
-def test_its_counted_work_is_that_of_both_parts(options):
-    one, method = (
-        tiny.sample("llava"),
-        methods.find("visionzip+trio")(layers=(0, 1, 3), budgets=(18, 11, 5), nms=False, **options),
-    )
-    pairs = counted("llava", one, method)
-    assert len(pairs) == 3 and all(seen == declared > 0 for seen, declared in pairs)
-    shape, tokens = adapter_for(tiny.model("llava")).layer_shape, one["input_ids"].shape[1]
-    visual = tiny.visual_rows(one)
-    schedule = method.schedule(len(visual), tiny.NUM_LAYERS)
-    declared = method.selection_macs(shape, schedule, tokens - len(visual), tokens - 1 - int(visual[-1]))
-    assert declared == sum(seen for seen, _ in pairs)
 
 
 def test_the_second_part_finds_its_raters_once():
@@ -321,8 +250,8 @@ def test_trio_ve_takes_another_encoder_and_keeps_its_budgets():
     same = methods.find("visionzip+trio")(retention=128 / 576, encoder_retention=192 / 576, layers=(16,))
     assert same.schedule(576, 32) == schedule
     model, one = tiny.model("llava"), tiny.sample("llava")
-    seen = encoder_checks.prefill(model, one, TrioVe(layers=(0, 3), budgets=(12, 5), encoder="visionzip"))
-    other = encoder_checks.prefill(model, one, type(same)(layers=(0, 3), budgets=(12, 5)))
+    seen = tiny.prefill(model, [one], TrioVe(layers=(0, 3), budgets=(12, 5), encoder="visionzip"))
+    other = tiny.prefill(model, [one], type(same)(layers=(0, 3), budgets=(12, 5)))
     assert seen.stages[0].merges
     for a, b in zip(seen.stages, other.stages, strict=True):
         assert torch.equal(a.kept[0], b.kept[0])
@@ -331,20 +260,6 @@ def test_trio_ve_takes_another_encoder_and_keeps_its_budgets():
     assert TrioVe(retention=0.3, encoder="divprune").needs == Trio.needs
     assert method.reference.remark == "visionzip before the decoder, then trio as ours"
     assert "non-commercial" in TrioVe(retention=0.3, encoder="divprune").reference.remark
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"encoder": "fastv"}, "encoder 'fastv' acts at decoder layers: name a method that acts before the decoder"),
-        ({"encoder": "visonzip"}, "unknown method 'visonzip'"),
-        ({"encoder": "visionzip", "alpha": 2.0}, "alpha 2.0 is an option of scope, and encoder is 'visionzip'"),
-    ],
-)
-def test_trio_ve_refuses_an_encoder_that_does_not_fit(options, message):
-    with pytest.raises(OptionError, match=message) as caught:
-        TrioVe(retention=0.3, **options)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_combination_is_a_subclass_of_the_shared_contract():

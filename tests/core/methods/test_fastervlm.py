@@ -6,10 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core import tiny
-from tests.core.methods import encoder_checks
-from tests.core.methods.test_visionzip import samples_of
+from tests.core.methods import towers
 from trio_core.methods.fastervlm import FasterVLM, fastervlm
-from trio_core.rules.schedule import Schedule
 
 
 @pytest.mark.parametrize(
@@ -30,58 +28,22 @@ def test_it_is_the_plain_sort(rows, budget):
     assert fastervlm(torch.tensor(rows, dtype=torch.float64), budget).tolist() == sorted(ranked[:budget])
 
 
-def expected(output: encoder_checks.TowerOutput, budget: int, _one: object) -> list[int]:
-    kept = []
-    for crop, share in encoder_checks.crop_budgets(output.crops, budget).items():
-        numbers = output.crops[crop]
-        ranked = sorted(numbers, key=lambda patch, crop=crop: (-float(output.attention[crop, patch]), patch))
-        kept += [numbers[patch] for patch in ranked[:share]]
-    return kept
-
-
 @pytest.mark.parametrize("retention", [0.17, 0.3, 0.8])
-@encoder_checks.families
+@towers.families
 def test_inside_the_models(family, retention):
-    encoder_checks.check_selection(family, FasterVLM(retention=retention), expected)
+    def best(crop: towers.Crop, patches: list[int], budget: int) -> list[int]:
+        return sorted(range(len(patches)), key=lambda i: (-float(crop.attention[patches[i]]), i))[:budget]
+
+    towers.check_selection(family, FasterVLM(retention=retention), towers.crop_by_crop(best))
 
 
-def test_fewer_tokens_than_crops():
-    """One for each of the first, the base crop among them."""
-    encoder_checks.check_selection("llava_next", FasterVLM(budgets=(2,), layers=(0,)), expected)
-
-
-@encoder_checks.families
+@towers.families
 def test_the_scores_are_the_averaged_attention(family):
-    model, samples = tiny.model(family), samples_of(family)
-    trace = encoder_checks.prefill(model, tiny.batch(samples), FasterVLM(retention=0.3))
+    model, samples = tiny.model(family), tiny.pair(family)
+    trace = tiny.prefill(model, samples, FasterVLM(retention=0.3))
     for b in range(2):
-        output, scores = encoder_checks.tower_output(family, b), trace.stages[0].scores[b]
+        scores = trace.stages[0].scores[b]
         wanted = torch.zeros_like(scores, dtype=torch.float64)  # newlines have no score
-        for crop, numbers in output.crops.items():
-            wanted[[*numbers.values()]] = output.attention[crop][[*numbers]] / output.heads
+        for crop in towers.crops_of_sample(family, b):
+            wanted[[*crop.numbers.values()]] = crop.attention[[*crop.numbers]] / crop.heads
         assert torch.allclose(scores.double(), wanted, rtol=1e-4, atol=1e-8)
-
-
-@encoder_checks.families
-def test_it_generates_and_is_dense_when_all_stay(family):
-    encoder_checks.check_generation(family, FasterVLM(retention=0.3))
-    encoder_checks.check_full_retention(family, FasterVLM(retention=1.0))
-
-
-def test_newlines_go_first():
-    encoder_checks.check_newlines_refused(FasterVLM)
-
-
-@pytest.mark.parametrize("tokens", [192, 144, 128, 64, 58])
-def test_published_budgets(tokens):
-    schedule = FasterVLM(retention=tokens / 576).schedule(visual_tokens=576, num_layers=32)
-    assert schedule == Schedule((0,), (tokens,), 576, 32)
-
-
-@pytest.mark.parametrize("retention", [0.17, 0.5])
-def test_its_cost(retention):
-    encoder_checks.check_cost(FasterVLM(retention=retention), rel=0.3)
-
-
-def test_the_host_waits_for_the_inputs_check():
-    encoder_checks.check_host_waits(FasterVLM, 1)

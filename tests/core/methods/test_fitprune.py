@@ -10,23 +10,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from tests.core import tiny
-from tests.core.methods.test_overhead import counted, waits_per_stage
-from tests.core.models.test_families import extended, shortened, stages_of
-from trio_core import OptionError, RetentionError, prune
+from tests.core.models.test_families import stages_of, walk
+from trio_core import RetentionError
 from trio_core.methods import fitprune
 from trio_core.methods.fitprune import DELETED, FitPrune, rating, received
-from trio_core.models import adapter_for
-from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import Schedule
 from trio_core.rules.selection import top_k
-from trio_core.trace import Trace
-
-every_family = pytest.mark.parametrize("family", tiny.FAMILIES)
-some_families = pytest.mark.parametrize("family", [*tiny.BY_HAND, "gemma3", "paligemma2"])
-
 
 # --- the rule --------------------------------------------------------------------------------------------------------
 
@@ -157,19 +148,6 @@ def test_chosen_layers_and_budgets_are_taken():
     assert FitPrune(retention=average / 576, layers=(2, 8, 20)).schedule(576, 32).budgets == left
 
 
-def test_bad_options_are_refused_in_one_line():
-    for make, message in (
-        (lambda: FitPrune(retention=0.5, layers=(2, 40)).schedule(576, 32), r"layers \(2, 40\)"),
-        (lambda: FitPrune(retention=0.5, layers=(4, 2)).schedule(576, 32), r"must ascend"),
-        (lambda: FitPrune(retention=0.5, layers=(0, 2)), r"1-based"),
-        (lambda: FitPrune(retention=0.5).schedule(576, 1), "num_layers 1: pruning between layers needs at least 2"),
-        (lambda: FitPrune(retention=0.5).schedule(0, 8), "visual_tokens 0"),
-    ):
-        with pytest.raises(OptionError, match=message) as caught:
-            make()
-        assert "\n" not in str(caught.value)
-
-
 # --- inside every family ---------------------------------------------------------------------------------------------
 
 
@@ -178,28 +156,10 @@ def unequal(family: str) -> list[dict[str, Tensor]]:
     return [tiny.sample(family, "small", seed=1, after=14), tiny.sample(family, after=9)]
 
 
-def chosen(model: PreTrainedModel, samples: list[dict[str, Tensor]], method: FitPrune, side: str = "left") -> Trace:
-    with torch.inference_mode(), prune(model, method) as trace:
-        model(**tiny.batch(samples, side), use_cache=False)
-    return trace
-
-
-def seen(model: PreTrainedModel, one: dict[str, Tensor], left: dict[int, Tensor], index: int) -> tuple[Tensor, Tensor]:
-    """[H, S', S'] layer `index`'s own eager map where after layer l only places left[l] stay; and the [S'] places."""
-    maps: list[Tensor] = []
-    attention = adapter_for(model).layers[index].get_submodule("self_attn")
-    handle = attention.register_forward_hook(lambda _module, _args, output: maps.append(output[1]))
-    try:
-        _, places, _ = shortened(model, one, left)
-    finally:
-        handle.remove()
-    return maps[-1][0], places[index]
-
-
-@every_family
+@tiny.every_family
 def test_the_models_own_maps_rank_after_every_layer(family):
     samples, eager = unequal(family), tiny.model(family, "eager")
-    trace = chosen(tiny.model(family), samples, FitPrune(retention=0.6))
+    trace = tiny.prefill(tiny.model(family), samples, FitPrune(retention=0.6))
     assert [stage.layer for stage in trace.stages] == list(range(1, tiny.NUM_LAYERS))
     selections = 0
     for b, one in enumerate(samples):
@@ -209,7 +169,8 @@ def test_the_models_own_maps_rank_after_every_layer(family):
         for stage, budget in zip(trace.stages, trace.schedules[b].budgets, strict=True):
             if stage.scores is not None:
                 earlier = {layer: rows for layer, rows in left.items() if layer < stage.layer}
-                attention, places = seen(eager, one, earlier, stage.layer - 1)
+                step = walk(eager, one, earlier)[stage.layer - 1]
+                attention, places = step.attention, step.places
                 tokens = torch.isin(places, visual).nonzero().flatten().tolist()
                 words = [row for row in range(len(places)) if places[row] > visual[-1]]
                 expected = torch.tensor(in_a_loop(attention.tolist(), tokens, words))
@@ -221,42 +182,13 @@ def test_the_models_own_maps_rank_after_every_layer(family):
     assert selections >= 8
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("family", tiny.BY_HAND)
-def test_a_batch_of_unequal_samples_keeps_what_each_keeps_alone(family, side):
-    model, method = tiny.model(family), FitPrune(retention=0.6)
-    together = chosen(model, unequal(family), method, side)
-    for b, one in enumerate(unequal(family)):
-        alone = chosen(model, [one], method)
-        for stage, other in zip(together.stages, alone.stages, strict=True):
-            assert torch.equal(stage.kept[b], other.kept[0])
-
-
-@some_families
-def test_all_stay_at_full_retention_and_generation_goes_on(family):
-    model, samples = tiny.model(family), unequal(family)
-    inputs = tiny.batch(samples)
-    with torch.no_grad():
-        dense = model(**inputs).logits
-        with prune(model, FitPrune(retention=1.0)):
-            assert torch.equal(model(**inputs).logits, dense)
-    asked = {"max_new_tokens": 3, "min_new_tokens": 3, "do_sample": False, "suppress_tokens": [tiny.IMAGE, tiny.VIDEO]}
-    with prune(model, FitPrune(retention=0.5)) as trace:
-        output = model.generate(**inputs, **asked, return_dict_in_generate=True, output_logits=True)
-    for b, one in enumerate(samples):
-        longer = extended(family, one, output.sequences[b, -3:-1].tolist())
-        _, _, logits = shortened(model, longer, stages_of(trace, one, b, longer["input_ids"].shape[1]))
-        ours = torch.stack([step[b] for step in output.logits])
-        assert torch.allclose(ours, logits[-3:], rtol=1e-4, atol=1e-4)
-
-
 # --- what it costs ---------------------------------------------------------------------------------------------------
 
 
 def test_no_more_than_a_block_of_rows_is_held(monkeypatch):
     """And the selection does not depend on the blocks."""
     model, samples = tiny.model("llava_next"), unequal("llava_next")
-    whole = chosen(model, samples, FitPrune(retention=0.5))
+    whole = tiny.prefill(model, samples, FitPrune(retention=0.5))
     widths, attend = [], fitprune.attend_each
 
     def each(call, blocks, valid):
@@ -266,28 +198,7 @@ def test_no_more_than_a_block_of_rows_is_held(monkeypatch):
 
     monkeypatch.setattr(fitprune, "attend_each", each)
     monkeypatch.setattr(fitprune, "BLOCK", 5)
-    parts = chosen(model, samples, FitPrune(retention=0.5))
+    parts = tiny.prefill(model, samples, FitPrune(retention=0.5))
     assert max(widths) == 5 and len(widths) > 5 * (80 // 5) / 2
     for stage, other in zip(whole.stages, parts.stages, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(stage.kept, other.kept, strict=True))
-
-
-@pytest.mark.parametrize("block", [4, 128])
-@some_families
-def test_declared_overhead_is_what_is_counted(family, block, monkeypatch):
-    monkeypatch.setattr(fitprune, "BLOCK", block)
-    method = FitPrune(retention=0.6, layers=(1, 2, 4))  # at each of which something goes
-    pairs = counted(family, tiny.sample(family), method)
-    assert len(pairs) == 3
-    assert all(seen == declared > 0 for seen, declared in pairs)
-
-
-def test_overhead_by_hand():
-    shape = LayerShape(hidden=8, intermediate=16, query_width=8, kv_width=4, heads=2, vocabulary=32, ffn_matrices=3)
-    keys, queries, scores = 20 * 8 * 4, 16 * 8 * 8, 16 * 20 * 8  # 10 visual rows and 6 words'
-    assert FitPrune(retention=0.5).overhead(shape, 1, Sizes(20, 10, 5, 6)) == keys + queries + scores
-
-
-def test_the_host_waits_once_a_stage():
-    for side in (8, 24):
-        assert set(waits_per_stage(side, FitPrune(retention=0.5))) == {1}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.core import tiny
 from tests.core.methods.test_overhead import of_size
-from trio_core import OptionError, prune
+from trio_core import prune
 from trio_core.methods.grid import Grid, centres
 from trio_core.rules.selection import stride
 
@@ -46,12 +46,6 @@ def test_every_budget_is_met(rows, columns, data):
     assert max(points) - min(points) <= 1
 
 
-@pytest.mark.parametrize("budget", [0, 7])
-def test_budgets_that_there_are_not(budget):
-    with pytest.raises(OptionError, match=f"budget {budget}: can keep 1 … 6 of 6 tokens"):
-        centres(2, 3, budget)
-
-
 def test_the_first_stage_of_a_square_is_square_and_the_next_a_stride():
     model, one = of_size(8)
     with torch.no_grad(), prune(model, Grid(budgets=(16, 4), layers=(1, 3), shape="square")) as trace:
@@ -69,10 +63,3 @@ def test_a_picture_that_is_no_square_has_a_stride():
     square, plain = (Grid(retention=0.5, shape=shape).select(view).kept for shape in ("square", "stride"))
     assert [torch.equal(*pair) for pair in zip(square, plain, strict=True)] == [True, False, True]  # 12, 9, 12 tokens
     assert square[1].tolist() == centres(3, 3, 4).tolist()
-
-
-def test_another_shape_is_refused(request):
-    if request.config.getoption("--shapes"):
-        pytest.skip("the shape check refuses the type before we see the value")
-    with pytest.raises(OptionError, match="shape 'round': choose stride or square"):
-        Grid(retention=0.5, shape="round")

@@ -8,10 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.methods import encoder_checks
-from trio_core import OptionError
+from tests.core.methods import towers
 from trio_core.methods.holov import HoloV, add_diversity, chunk_budgets, chunk_sizes, holov
-from trio_core.rules.schedule import Schedule
 
 TWELVE = torch.tensor([0.10, 0.02, 0.02, 0.02, 0.20, 0.05, 0.15, 0.10, 0.12, 0.07, 0.08, 0.07])
 STEEP = torch.tensor([0.9, 0.05, 0.02, 0.01, 0.01, 0.01])
@@ -154,69 +152,18 @@ def test_it_is_the_plain_form(counts, chunks, data):
 # --- inside the models -----------------------------------------------------------------------------------------------
 
 
-def expected(chunks: int, diversity: float):
-    def of_one(output: encoder_checks.TowerOutput, budget: int, _one: object) -> list[int]:
-        places = [(crop, patch) for crop in output.crops for patch in sorted(output.crops[crop])]
-        attention = [float(output.attention[place]) / output.heads for place in places]
-        features = torch.stack([output.projected[place] for place in places])
-        scores = plain_diversity(attention, features, diversity, chunks) if diversity else attention
-        numbers = [output.crops[crop][patch] for crop, patch in places]
-        return [numbers[i] for i in plain(attention, scores, budget, chunks)]
-
-    return of_one
-
-
 @pytest.mark.parametrize(
     ("retention", "chunks", "diversity"), [(0.17, 16, 0.0), (0.5, 16, 0.0), (0.4, 5, 0.0), (0.6, 3, 2.0)]
 )
-@encoder_checks.families
+@towers.families
 def test_inside_the_models(family, retention, chunks, diversity):
     """One allocation over all crops, the base crop first; without newlines."""
-    method = HoloV(retention=retention, chunks=chunks, diversity=diversity)
-    encoder_checks.check_selection(family, method, expected(chunks, diversity))
 
+    def choose(crops: list[towers.Crop], budget: int, _one: object) -> list[int]:
+        numbers = [crop.numbers[patch] for crop in crops for patch in crop.patches]
+        attention = [float(crop.attention[patch]) / crop.heads for crop in crops for patch in crop.patches]
+        features = torch.cat([crop.projected[crop.patches] for crop in crops])
+        scores = plain_diversity(attention, features, diversity, chunks) if diversity else attention
+        return [numbers[i] for i in plain(attention, scores, budget, chunks)]
 
-@encoder_checks.families
-def test_it_generates_and_is_dense_when_all_stay(family):
-    encoder_checks.check_generation(family, HoloV(retention=0.3))
-    encoder_checks.check_full_retention(family, HoloV(retention=1.0))
-
-
-def test_newlines_go_first():
-    encoder_checks.check_newlines_refused(HoloV)
-
-
-@pytest.mark.parametrize("tokens", [192, 128, 64])
-def test_published_budgets(tokens):
-    schedule = HoloV(retention=tokens / 576).schedule(visual_tokens=576, num_layers=32)
-    assert schedule == Schedule((0,), (tokens,), 576, 32)
-
-
-@pytest.mark.parametrize("diversity", [0.0, 0.09])
-def test_its_cost(diversity):
-    encoder_checks.check_cost(HoloV(retention=0.5, chunks=3, diversity=diversity), rel=0.3)
-
-
-def test_the_host_waits_for_the_inputs_check():
-    encoder_checks.check_host_waits(HoloV, 1)
-
-
-def test_what_is_broken_or_too_much_is_refused():
-    with pytest.raises(OptionError, match="attention or features hold NaN or infinity"):
-        holov(TWELVE, TWELVE * torch.nan, 3)
-    with pytest.raises(OptionError, match="budget 13: can keep 1 … 12 of 12 tokens"):
-        holov(TWELVE, TWELVE, 13)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"chunks": 0}, "^chunks 0: "),
-        ({"diversity": -0.1}, r"^diversity -0\.1: "),
-        ({"diversity": math.nan}, "^diversity nan: "),
-    ],
-)
-def test_bad_options(options, message):
-    with pytest.raises(OptionError, match=message) as caught:
-        HoloV(retention=0.5, **options)
-    assert "\n" not in str(caught.value)
+    towers.check_selection(family, HoloV(retention=retention, chunks=chunks, diversity=diversity), choose)

@@ -4,15 +4,14 @@ import pytest
 import torch
 
 from tests.core import tiny
-from tests.core.methods.test_overhead import counted
-from trio_core import OptionError, Trio, prune
+from trio_core import Trio, prune
 from trio_core.methods.fastv import FastV
 from trio_core.methods.lookahead import Lookahead
 from trio_core.rules import equations
 
 
 @pytest.mark.parametrize(("probe", "back"), [("next", 0), ("current", 1)])
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@tiny.every_family
 def test_four_rows_of_the_models_own_map_then_algorithm_1(family, probe, back):
     model, one = tiny.model(family), tiny.sample(family)
     visual = tiny.visual_rows(one)
@@ -44,27 +43,3 @@ def test_it_differs_from_trio_in_the_scores_alone():
     trio, other = Trio(retention=0.3), Lookahead(retention=0.3)
     assert all(getattr(trio, option) == getattr(other, option) for option in shared)
     assert trio.schedule(visual_tokens=576, num_layers=32) == other.schedule(visual_tokens=576, num_layers=32)
-
-
-@pytest.mark.parametrize("k_pos", [1, 4])
-@pytest.mark.parametrize("family", tiny.FAMILIES)
-def test_declared_overhead_is_what_is_counted(family, k_pos):
-    method = Lookahead(retention=0.5, layers=(1, 3), nms=False, k_pos=k_pos)
-    for seen, declared in counted(family, tiny.sample(family), method):
-        assert seen == declared > 0
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [({"k_pos": 0}, "k_pos 0: at least one row"), ({"threshold": 1.5}, "threshold 1.5 is outside")],
-)
-def test_bad_options_are_one_line(options, says):
-    with pytest.raises(OptionError, match=says):
-        Lookahead(retention=0.5, **options)
-
-
-def test_other_words_are_refused(request):
-    if request.config.getoption("--shapes"):
-        pytest.skip("the shape check refuses the type before we see the value")
-    with pytest.raises(OptionError, match="rows 'first': choose last or shifted"):
-        Lookahead(retention=0.5, rows="first")

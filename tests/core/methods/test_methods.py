@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from tests.core import reference, tiny
-from trio_core import OptionError, RetentionError, Trio, TrioError, UnknownName, methods, prune
+from trio_core import OptionError, Trio, TrioError, UnknownName, methods, prune
 from trio_core.methods.method import Method, Reference
 from trio_core.methods.method import registry as all_methods
 from trio_core.methods.view import Selection, Signal, View
@@ -167,7 +167,7 @@ def scores_and_features(
 @pytest.mark.parametrize("probe", ["next", "current"])
 @pytest.mark.parametrize("rows", ["last", "shifted"])
 @pytest.mark.parametrize("saliency", ["tail", "autograd"])
-@pytest.mark.parametrize("family", tiny.BY_HAND)
+@tiny.by_hand
 def test_trio_follows_its_equations_at_every_stage(family, saliency, probe, rows):
     model = tiny.model(family)
     samples = [tiny.sample(family, "large"), tiny.sample(family, "small", before=6, seed=1)]
@@ -188,7 +188,7 @@ def test_trio_follows_its_equations_at_every_stage(family, saliency, probe, rows
             earlier[stage.layer] = reference.kept_rows(one, kept)
 
 
-@pytest.mark.parametrize("attention", tiny.ATTENTION)
+@pytest.mark.parametrize("attention", tiny.fast_first(tiny.ATTENTION, "sdpa"))
 def test_trio_without_nms_keeps_the_highest_scores(attention):
     model, one = tiny.model("llava", attention), tiny.sample("llava")
     with torch.no_grad(), prune(model, Trio(retention=0.5, layers=(2,), nms=False)) as trace:
@@ -203,62 +203,6 @@ def test_trio_at_threshold_below_all_similarities_keeps_one_and_completes():
     view = tiny.toy_view(samples=[0])
     selection = one_winner.select(view)
     assert torch.equal(selection.kept[0], selection.scores[0].topk(5).indices.sort().values)
-
-
-def test_trio_overhead_by_hand():
-    shape = LayerShape(hidden=8, intermediate=16, query_width=8, kv_width=4, heads=2, vocabulary=32, ffn_matrices=3)
-    linears = 20 * (8 * 8 + 8 * 4 + 8 * 4 + 8 * 8 + 3 * 8 * 16)  # q, k, v, o and the gated FFN, for 20 tokens
-    attention = 2 * 20 * 20 * 8  # scores and values, not counting causality
-    autograd = 2 * linears + 3 * attention + 2 * 4 * 8 * 32
-    assert Trio(retention=0.5, saliency="autograd").overhead(shape, 1, Sizes(20, 10, 5, 6)) == autograd + 10 * 10 * 8
-    assert Trio(retention=0.5, saliency="autograd", nms=False).overhead(shape, 1, Sizes(20, 10, 5, 6)) == autograd
-    keys = 2 * 20 * 8 * 4  # the projection of every token, forward and back
-    sums = (20 + 20 + 10) * (4 * 2) * 8  # 4 rows by 2 heads: sums of hidden rows, their weights' slope, the visual rows
-    scores = 2 * 20 * 4 * 8  # 4 rows against 20 keys, and back
-    values = 2 * (4 * 2) * 8 * 4  # a sum for each of 4 rows and 2 heads through the whole projection, forward and back
-    rows = 4 * (8 * 8 + 2 * (8 * 8 + 3 * 8 * 16 + 8 * 32)) + values  # q; twice o, FFN, head
-    assert Trio(retention=0.5, nms=False).overhead(shape, 1, Sizes(20, 10, 5, 6)) == keys + sums + scores + rows
-
-
-# --- options ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({}, OptionError, "either retention or budgets"),
-        ({"retention": 0.5, "budgets": (3,), "layers": (1,)}, OptionError, "either retention or budgets"),
-        ({"retention": 0.0}, RetentionError, r"retention 0.0 is outside \(0, 1\]"),
-        ({"retention": -1.0}, RetentionError, r"retention -1.0 is outside"),
-        ({"retention": 1.5}, RetentionError, r"retention 1.5 is outside"),
-        ({"retention": float("nan")}, RetentionError, r"retention nan is outside"),
-        ({"budgets": (3,)}, OptionError, r"budgets \(3,\) need the layers"),
-        ({"retention": 0.5, "layers": (0, 2)}, OptionError, r"layers \(0, 2\) are 1-based"),
-        ({"retention": 0.5, "positions": "shuffled"}, OptionError, "positions 'shuffled': choose original or compact"),
-        ({"retention": 0.5, "k_pos": 0}, OptionError, "k_pos 0"),
-        ({"retention": 0.5, "threshold": -1.0}, OptionError, r"threshold -1.0 is outside \(-1, 1\]"),
-        ({"retention": 0.5, "threshold": 1.1}, OptionError, "threshold 1.1"),
-        ({"retention": 0.5, "threshold": float("nan")}, OptionError, "threshold nan"),
-        ({"retention": 0.5, "probe": "previous"}, OptionError, "probe 'previous': choose next or current"),
-        ({"retention": 0.5, "rows": "first"}, OptionError, "rows 'first': choose last or shifted"),
-        ({"retention": 0.5, "saliency": "magic"}, OptionError, "saliency 'magic'"),
-    ],
-)
-def test_bad_options_are_refused_in_one_line(options, error, message, request):
-    if request.config.getoption("--shapes") and any(isinstance(value, str) for value in options.values()):
-        pytest.skip("the shape check refuses the type before we see the value")
-    with pytest.raises(error, match=message) as caught:
-        Trio(**options)
-    assert "\n" not in str(caught.value)
-
-
-def test_budgets_name_the_tokens_and_small_samples_keep_theirs():
-    method = Trio(budgets=(20, 10), layers=(1, 3))
-    assert method.schedule(visual_tokens=30, num_layers=6).budgets == (20, 10)
-    assert method.schedule(visual_tokens=12, num_layers=6).budgets == (12, 10)
-    assert method.schedule(visual_tokens=4, num_layers=6).budgets == (4, 4)
-    with pytest.raises(OptionError, match="at least 1"):
-        Trio(budgets=(20, 0), layers=(1, 3)).schedule(visual_tokens=30, num_layers=6)
 
 
 # --- methods of the user's own ---------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What a method says its selection costs is what torch counts; and how often the host waits meanwhile."""
 
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -9,23 +10,33 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedModel
 
 from tests.core import tiny
+from tests.core.methods.test_methods import BUILT_IN
 from tests.core.rules.drawn import Waits
 from trio_core import Trio, methods, prune
-from trio_core.methods.divprune import DivPrune
-from trio_core.methods.fastv import FastV
+from trio_core.methods import fitprune
+from trio_core.methods.fitprune import FitPrune
 from trio_core.methods.method import Method
-from trio_core.methods.pyramiddrop import PyramidDrop
-from trio_core.methods.visionzip import VisionZip
+from trio_core.methods.pact import Pact
+from trio_core.methods.scope import Scope
+from trio_core.methods.sparsevlm import SparseVLM, kept_and_merged
+from trio_core.methods.vispruner import VisPruner
 from trio_core.models import adapter_for, toy
 from trio_core.models.adapter import families
 from trio_core.rules import nms, selection
-from trio_core.rules.cost import Sizes
+from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.spans import listening
 
 
+def made(name: str, **options: Any) -> Method:
+    """A method by its name. Suppression is off: how many blocks it takes depends on the tokens."""
+    cls = methods.find(name)
+    off = {"nms": False} if "nms" in cls.option_names() else {}
+    return cls(**({"retention": 0.5} if "budgets" not in options else {}) | off | options)
+
+
 def counted(family: str, one: dict[str, Tensor], method: Method) -> list[tuple[int, int]]:
-    """Of each stage that chooses: MACs counted inside the span `selection`, and those declared."""
-    model, visual = tiny.model(family, "eager"), len(tiny.visual_rows(one))
+    """Of each stage that drops: MACs counted inside the span `selection`, and those declared."""
+    model, visual = tiny.model(family, "eager"), tiny.visual_rows(one)
     counter, marks = FlopCounterMode(display=False), []
 
     def note(name: str, _entering: bool) -> None:
@@ -34,54 +45,146 @@ def counted(family: str, one: dict[str, Tensor], method: Method) -> list[tuple[i
 
     with prune(model, method) as trace, torch.no_grad(), counter, listening(note):
         model(**one)
-    shape, tokens = adapter_for(model).layer_shape, one["input_ids"].shape[1]
-    behind = tokens - 1 - int(tiny.visual_rows(one)[-1])
-    pairs, before = [], visual
-    for stage, entered, left in zip(trace.stages, marks[::2], marks[1::2], strict=True):
-        sizes = Sizes(tokens - (visual - before), before, stage.tokens_after, behind, visual)
-        declared = method.overhead(shape, stage.layer, sizes)
-        assert (left - entered) % 2 == 0
-        pairs.append(((left - entered) // 2, declared))
-        before = stage.tokens_after
-    return pairs
+    shape, text = adapter_for(model).layer_shape, one["input_ids"].shape[1] - len(visual)
+    after = one["input_ids"].shape[1] - 1 - int(visual[-1])
+    declared = [
+        method.overhead(
+            shape, s.layer, Sizes(text + s.tokens_before, s.tokens_before, s.tokens_after, after, len(visual))
+        )
+        for s in trace.stages
+        if s.tokens_after < s.tokens_before
+    ]
+    assert sum(declared) == method.selection_macs(shape, trace.schedules[0], text, after)
+    flops = [left - entered for entered, left in zip(marks[::2], marks[1::2], strict=True)]
+    assert not any(count % 2 for count in flops)
+    return list(zip([count // 2 for count in flops], declared, strict=True))
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        FastV(retention=0.5),
-        PyramidDrop(retention=0.5, layers=(1, 3)),
-        DivPrune(retention=0.5),
-        Trio(retention=0.5, layers=(1, 3), nms=False),
-        Trio(retention=0.5, layers=(1, 3), nms=False, probe="current", k_pos=2),
-        Trio(retention=0.5, layers=(1, 3), nms=False, saliency="autograd"),
-    ],
-    ids=["fastv", "pyramiddrop", "divprune", "trio", "trio-current", "autograd"],
-)
-@pytest.mark.parametrize("family", tiny.FAMILIES)
-def test_declared_overhead_is_what_is_counted(family, method):
+def declared_is_counted(family: str, one: dict[str, Tensor], method: Method) -> None:
+    for counts, declared in counted(family, one, method):
+        assert counts == declared > 0, f"{method.name} in {family}: {counts} counted, {declared} declared"
+
+
+# --- what it costs ---------------------------------------------------------------------------------------------------
+
+TWICE: dict[str, Any] = {"layers": (1, 3)}
+ANYWHERE = [
+    ("fastv", {}),
+    ("pyramiddrop", TWICE),
+    ("divprune", {}),
+    ("dart", {}),
+    ("fitprune", {"retention": 0.6, "layers": (1, 2, 4)}),  # at each of which something goes
+    ("lookahead", TWICE),
+    ("lookahead", TWICE | {"k_pos": 1}),
+    ("pact", {"retention": 0.4}),
+    ("prunevid", {}),
+    ("sparsevlm", {}),
+    ("sparsevlm", {"recycle": False}),
+    ("sparsevlm", {"version": "v2"}),
+    ("topv", TWICE),
+    ("trio", TWICE),
+    ("trio", TWICE | {"probe": "current", "k_pos": 2}),
+    ("trio", TWICE | {"saliency": "autograd"}),
+]
+"""Methods that read no tower. Each with options."""
+TOWER: dict[str, tuple[float, list[dict[str, Any]]]] = {
+    "cdpruner": (0.3, [{"retention": 0.17}, {}]),
+    "downsample": (0.2, [{"retention": share} for share in (0.2, 0.5, 0.8)]),
+    "fastervlm": (0.3, [{"retention": 0.17}, {}]),
+    "holov": (0.3, [{"chunks": 3, "diversity": 0.0}, {"chunks": 3, "diversity": 0.09}]),
+    "prumerge": (0.2, [{"retention": share, "plus": plus} for share in (0.1, 0.5) for plus in (True, False)]),
+    "scope": (0.3, [{"retention": 0.17}, {}, {"budgets": (2,), "layers": (0,)}]),
+    "tome": (0.2, [{"retention": share} for share in (0.2, 0.5, 0.8)]),  # several rounds, one, and part of one
+    "trio-ve": (0.3, [{"retention": 0.4}, {"retention": 0.4, "saliency": "autograd"}]),
+    "vispruner": (0.3, [{"retention": 0.17}, {}]),
+    "visionzip": (0.05, [{"retention": 0.2, "contextual_share": share} for share in (0.0, 10 / 64, 0.95)]),
+    "visionzip+trio": (0.3, [{"budgets": (5, 4, 3), "layers": (0, 1, 3)}]),
+}
+"""Methods that read the tower: how far the estimate for cut tiles may be off, and options."""
+FREE = {"grid", "random", "vtw"}
+
+
+def test_every_method_is_here():
+    derived = {"trio-printed", "trio-released"}
+    assert {name for name, _ in ANYWHERE} | TOWER.keys() | FREE | derived == {*BUILT_IN, "visionzip+trio"}
+
+
+@tiny.every_family
+def test_declared_overhead_is_what_is_counted(family):
     """Under eager attention, whose backward has the products that the formula counts; grouped and normed keys too."""
-    for seen, declared in counted(family, tiny.sample(family), method):
-        assert seen == declared > 0
+    one = tiny.sample(family)
+    for name, options in ANYWHERE:
+        declared_is_counted(family, one, made(name, **options))
 
 
-@pytest.mark.parametrize("share", [0.0, 10 / 64, 0.95])
-@pytest.mark.parametrize("retention", [0.2, 0.5])
-@pytest.mark.parametrize("size", ["small", "large"])
-@pytest.mark.parametrize("family", ["llava", "qwen2_5_vl"])
-def test_visionzips_overhead_is_what_is_counted(family, size, retention, share):
-    ((seen, declared),) = counted(
-        family, tiny.sample(family, size), VisionZip(retention=retention, contextual_share=share)
-    )
-    assert seen == declared > 0
+@pytest.mark.parametrize("size", tiny.fast_first(["small", "large"], "large"))
+@pytest.mark.parametrize("name", TOWER)
+def test_declared_overhead_is_what_is_counted_in_the_tower(name, size):
+    """Exactly for whole crops. For tiles that are cut to fit it is estimated from the visual tokens."""
+    near, variants = TOWER[name]
+    for options in variants:
+        method = made(name, **options)
+        for family in ("llava", *(["qwen2_5_vl"] if name != "prumerge" else [])):
+            declared_is_counted(family, tiny.sample(family, size), method)
+        for counts, declared in counted("llava_next", tiny.sample("llava_next", size), method):
+            assert counts == pytest.approx(declared, rel=near), options
 
 
-@pytest.mark.parametrize("retention", [0.1, 0.5, 0.8])
-@pytest.mark.parametrize("size", ["small", "large"])
-def test_over_tiles_it_is_estimated_from_the_visual_tokens(size, retention):
-    """Nobody says how many crops were un-padded to these tokens; they cost little beside the projector."""
-    ((seen, declared),) = counted("llava_next", tiny.sample("llava_next", size), VisionZip(retention=retention))
-    assert seen == pytest.approx(declared, rel=0.03)
+def test_more_options_cost_what_they_declare(monkeypatch):
+    for family, name, options in (
+        ("llava", "dart", {"layers": (1, 3), "pivots_visual": 2, "pivots_text": 30}),
+        ("qwen2_5_vl", "dart", {"budgets": (3,), "layers": (2,)}),
+        ("qwen2_5_vl", "pact", {"retention": 0.4, "layers": (1, 3), "share": 1.0}),
+        ("llava_next", "pact", {"retention": 0.9, "share": 0.2}),
+        # The words are told apart at the first stage that drops, here the second of four, and not again.
+        ("llava", "sparsevlm", {"layers": (1, 2, 3, 4), "budgets": (32, 16, 10, 8)}),
+    ):
+        declared_is_counted(family, tiny.sample(family), made(name, **options))
+    declared_is_counted("llava", tiny.sample("llava"), Pact(retention=0.8, merge=False))
+    monkeypatch.setattr(fitprune, "BLOCK", 4)
+    declared_is_counted("llava_next", tiny.sample("llava_next"), FitPrune(retention=0.6, layers=(1, 2, 4)))
+    assert counted("llava", tiny.sample("llava"), made("vtw")) == [(0, 0)]
+
+
+SHAPE = LayerShape(hidden=8, intermediate=16, query_width=8, kv_width=4, heads=2, vocabulary=32, ffn_matrices=3)
+
+
+def test_trio_overhead_by_hand():
+    sizes = Sizes(20, 10, 5, 6)
+    linears = 20 * (8 * 8 + 8 * 4 + 8 * 4 + 8 * 8 + 3 * 8 * 16)  # q, k, v, o and the gated FFN, for 20 tokens
+    attention = 2 * 20 * 20 * 8  # scores and values, not counting causality
+    autograd = 2 * linears + 3 * attention + 2 * 4 * 8 * 32
+    assert Trio(retention=0.5, saliency="autograd").overhead(SHAPE, 1, sizes) == autograd + 10 * 10 * 8
+    assert Trio(retention=0.5, saliency="autograd", nms=False).overhead(SHAPE, 1, sizes) == autograd
+    keys = 2 * 20 * 8 * 4  # the projection of every token, forward and back
+    sums = (20 + 20 + 10) * (4 * 2) * 8  # 4 rows by 2 heads: sums of hidden rows, their weights' slope, the visual rows
+    scores = 2 * 20 * 4 * 8  # 4 rows against 20 keys, and back
+    values = 2 * (4 * 2) * 8 * 4  # a sum for each of 4 rows and 2 heads through the whole projection, forward and back
+    rows = 4 * (8 * 8 + 2 * (8 * 8 + 3 * 8 * 16 + 8 * 32)) + values  # q; twice o, FFN, head
+    assert Trio(retention=0.5, nms=False).overhead(SHAPE, 1, sizes) == keys + sums + scores + rows
+
+
+def test_fitprune_and_sparsevlm_overhead_by_hand():
+    keys, queries, scores = 20 * 8 * 4, 16 * 8 * 8, 16 * 20 * 8  # 10 visual rows and 6 words'
+    assert FitPrune(retention=0.5).overhead(SHAPE, 1, Sizes(20, 10, 5, 6)) == keys + queries + scores
+    rows = 30 * 8 * 4 + 6 * 8 * 8 + 6 * 30 * 8  # keys of 30 tokens; queries and scores of 6 words
+    assert kept_and_merged(20, 9) == (8, 1)
+    means = 1 * 4 * 8  # of 12 dropped tokens 4 are pooled into one
+    for options, picture, expected in (
+        ({}, 40, rows + means),
+        ({}, 20, rows + means + 20 * 6 * 8),
+        ({"recycle": False}, 40, rows),
+        ({"version": "v2"}, 40, rows + 6 * 20 * 4),
+    ):
+        assert SparseVLM(retention=0.5, **options).overhead(SHAPE, 3, Sizes(30, 20, 9, 6, picture)) == expected
+
+
+def test_a_tower_that_projects_itself_is_compared_in_the_decoders_width():
+    sizes = Sizes(tokens=30, visual=20, budget=8, text_after=5)
+    for method in (Scope(retention=0.5), VisPruner(retention=0.5)):
+        shape = LayerShape(8, 16, 8, 4, 2, 32, 3, vision_hidden=6, vision_heads=2, merged=4)
+        assert method.overhead(shape, 0, sizes) == (20 * 4) ** 2 * 6 + 20 * 20 * 8
+        assert method.overhead(LayerShape(8, 16, 8, 4, 2, 32, 3), 0, sizes) == 0  # no method looks into its tower
 
 
 # --- how often the host waits ----------------------------------------------------------------------------------------
@@ -94,8 +197,8 @@ def of_size(side: int) -> tuple[PreTrainedModel, dict[str, Tensor]]:
     config.vision_config.image_size, config.text_config.max_position_embeddings = 4 * side, 2048
     model = toy.build(type(tiny.model("llava")), config, "sdpa", seed=0)
     pixels = torch.randn(1, 3, 4 * side, 4 * side, generator=torch.Generator().manual_seed(0))
-    ids = [5, 6, 7, *[tiny.IMAGE] * side**2, *range(8, 17)]
-    return model, {"input_ids": torch.tensor([ids]), "pixel_values": pixels}
+    ids = torch.tensor([[5, 6, 7, *[tiny.IMAGE] * side**2, *range(8, 17)]])
+    return model, {"input_ids": ids, "attention_mask": torch.ones_like(ids), "pixel_values": pixels}
 
 
 def waits_per_stage(side: int, method: Method) -> list[int]:
@@ -114,13 +217,19 @@ def waits_per_stage(side: int, method: Method) -> list[int]:
     return [left - entered for entered, left in zip(marks[::2], marks[1::2], strict=True)]
 
 
-@pytest.mark.parametrize(
-    ("name", "waits"), [("random", 0), ("grid", 0), ("fastv", 1), ("pyramiddrop", 1), ("divprune", 1), ("visionzip", 2)]
-)
-def test_the_host_waits_as_often_for_many_tokens_as_for_few(name, waits):
-    """For the check of the inputs. VisionZip checks twice in each crop: what it ranks, and what it merges."""
-    for side, retention in ((8, 0.5), (24, 0.5), (24, 0.9)):
-        assert set(waits_per_stage(side, methods.find(name)(retention=retention))) == {waits}
+WAITS = dict.fromkeys(BUILT_IN, 1) | {"random": 0, "grid": 0, "vtw": 0, "dart": 3, "sparsevlm": 2, "visionzip": 2}
+"""For the check of the inputs. VisionZip checks twice in each crop: what it ranks, and what it merges."""
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_host_waits_as_often_for_many_tokens_as_for_few(name):
+    for side, retention in ((8, 0.5), (24, 0.8)):
+        assert set(waits_per_stage(side, made(name, retention=retention))) == {WAITS[name]}, (side, retention)
+
+
+def test_sparsevlm_that_merges_nothing_waits_once():
+    for options in ({"recycle": False}, {"version": "v2"}):
+        assert set(waits_per_stage(8, SparseVLM(retention=0.5, **options))) == {1}
 
 
 @pytest.mark.parametrize("threshold", [0.1, 0.95])
@@ -130,8 +239,3 @@ def test_trio_waits_once_on_an_accelerator_whatever_is_suppressed(monkeypatch, t
     monkeypatch.setattr(nms, "_MOST_BLOCK", nms._AT_ONCE)
     for side, retention in ((8, 0.5), (24, 0.22), (24, 0.8)):
         assert waits_per_stage(side, Trio(retention=retention, layers=(1,), threshold=threshold)) == [1]
-
-
-def test_trio_without_nms_waits_once():
-    for side in (8, 24):
-        assert waits_per_stage(side, Trio(retention=0.5, layers=(1, 3), nms=False)) == [1, 1]

@@ -9,17 +9,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.core import tiny
-from tests.core.methods import merging_checks
-from tests.core.methods.merging_checks import Crop
-from tests.core.methods.test_overhead import counted, of_size, waits_per_stage
-from tests.core.methods.test_visionzip import two_pictures, wide
-from trio_core import OptionError, UnsupportedModel, methods
+from tests.core.methods import towers
+from tests.core.methods.test_overhead import of_size
+from trio_core import UnsupportedModel
 from trio_core.methods.prumerge import PruMerge, merge_neighbours, select_centres
 from trio_core.methods.view import Picture, Signal, View
 from trio_core.models.encoder import Encoder
 from trio_core.rules.schedule import Schedule
-
-every_family = pytest.mark.parametrize("family", merging_checks.FAMILIES)
 
 # --- centres ---------------------------------------------------------------------------------------------------------
 
@@ -53,12 +49,6 @@ def test_the_released_fixed_ratio():
 def test_ties_go_to_the_lower_index():
     assert select_centres(torch.ones(6), 3, plus=False).tolist() == [0, 1, 2]
     assert select_centres(torch.ones(6), 4, plus=True).tolist() == [0, 1, 4, 2]
-
-
-@pytest.mark.parametrize("count", [-1, 9])
-def test_more_than_there_are(count):
-    with pytest.raises(OptionError, match=f"budget {count + 1}: can keep 1 … 8 of 8 tokens"):
-        select_centres(ATTENTION, count, plus=True)
 
 
 def centres_by_loop(attention: list[float], count: int, plus: bool) -> list[int]:
@@ -169,11 +159,11 @@ def test_compact_positions_have_the_released_order(plus):
 # --- inside the model ------------------------------------------------------------------------------------------------
 
 
-def rule(plus: bool, positions: str = "original") -> merging_checks.Rule:
+def rule(plus: bool, positions: str = "original") -> towers.Rule:
     """Centres at their own places, the sum at the last patch that leaves; with `compact` the released order."""
 
-    def plain(crop: Crop, there: list[int], budget: int) -> dict[int, Tensor]:
-        parts = crop.attention[there], crop.last_keys[there], crop.hidden[there]
+    def plain(crop: towers.Crop, there: list[int], budget: int) -> dict[int, Tensor]:
+        parts = crop.last_attention[there], crop.last_keys[there], crop.hidden[there]
         centres = centres_by_loop(parts[0].tolist(), budget - 1, plus)
         leaves = max(place for place in range(len(there)) if place not in centres)
         places = [there[place] for place in [*centres, leaves]]
@@ -186,34 +176,19 @@ def rule(plus: bool, positions: str = "original") -> merging_checks.Rule:
 
 @pytest.mark.parametrize("plus", [True, False])
 @pytest.mark.parametrize("retention", [0.07, 0.25, 0.6])
-@every_family
+@towers.with_cls
 def test_the_decoder_receives_what_merged(family, retention, plus):
-    merging_checks.check(
-        tiny.model(family), merging_checks.samples_of(family), PruMerge(retention=retention, plus=plus), rule(plus)
-    )
+    towers.check_merging(tiny.model(family), tiny.pair(family), PruMerge(retention=retention, plus=plus), rule(plus))
 
 
-@pytest.mark.parametrize("one", [wide(), two_pictures()])
+@pytest.mark.parametrize("one", [towers.wide(), towers.two_pictures()])
 def test_tiles_that_padding_is_cut_off_and_several_pictures(one):
-    merging_checks.check(tiny.model("llava_next"), [one], PruMerge(retention=0.4), rule(plus=True))
+    towers.check_merging(tiny.model("llava_next"), [one], PruMerge(retention=0.4), rule(plus=True))
 
 
 def test_a_picture_of_more_than_32_patches():
     model, one = of_size(8)
-    one = {**one, "attention_mask": torch.ones_like(one["input_ids"])}
-    merging_checks.check(model, [one], PruMerge(retention=0.25), rule(plus=True))
-
-
-@pytest.mark.parametrize("positions", ["original", "compact"])
-@every_family
-def test_it_generates_as_from_the_shorter_prompt(family, positions):
-    merging_checks.check_generation(family, PruMerge(retention=0.3, positions=positions), rule(True, positions))
-
-
-@every_family
-def test_everything_nothing_and_broken(family):
-    merging_checks.check_ends(family, PruMerge)
-    merging_checks.check_alone(family, PruMerge)
+    towers.check_merging(model, [one], PruMerge(retention=0.25), rule(plus=True))
 
 
 def test_a_tower_without_a_cls_token_is_refused_by_name():
@@ -224,29 +199,3 @@ def test_a_tower_without_a_cls_token_is_refused_by_name():
     assert "\n" not in str(caught.value)
     whole = replace(tiny.toy_view(budgets=(12, 9, 12)), signals={Signal.ENCODER: without})
     assert [len(kept) for kept in PruMerge(retention=0.5).select(whole).kept] == [12, 9, 12]
-
-
-def test_budgets_are_those_of_every_layer():
-    assert PruMerge(retention=145 / 576).schedule(576, 32) == Schedule((0,), (145,), 576, 32)
-
-
-# --- what it costs ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("plus", [True, False])
-@pytest.mark.parametrize("retention", [0.07, 0.5, 0.9])
-@pytest.mark.parametrize("size", ["small", "large"])
-def test_declared_overhead_is_what_is_counted(size, retention, plus):
-    ((seen, declared),) = counted("llava", tiny.sample("llava", size), PruMerge(retention=retention, plus=plus))
-    assert seen == declared > 0
-
-
-@pytest.mark.parametrize("retention", [0.1, 0.5])
-def test_over_tiles_it_is_estimated_from_the_visual_tokens(retention):
-    ((seen, declared),) = counted("llava_next", tiny.sample("llava_next"), PruMerge(retention=retention))
-    assert seen == pytest.approx(declared, rel=0.2)
-
-
-def test_the_host_waits_as_often_for_many_tokens_as_for_few():
-    method = methods.find("prumerge")
-    assert len({waits_per_stage(side, method(retention=r))[0] for side in (8, 24) for r in (0.1, 0.5, 0.9)}) == 1

@@ -1,109 +1,197 @@
-"""What holds for every method of the registry inside a real model, whatever its rule."""
+"""What holds for every method of the registry inside a real model, whatever its rule; and what each says of itself."""
+
+from dataclasses import dataclass
 
 import pytest
 import torch
 from torch import Tensor
 
 from tests.core import tiny
+from tests.core.methods import towers
 from tests.core.methods.test_methods import BUILT_IN
-from tests.core.rules.drawn import Waits
+from tests.core.models.test_families import CLOSE, apart
 from trio_core import OptionError, TrioError, methods, prune
+from trio_core.methods.fitprune import FitPrune
 from trio_core.methods.method import Method, Stage
-from trio_core.spans import listening
+from trio_core.methods.view import Signal
+from trio_core.rules.schedule import Schedule
 
-FAMILIES = ("llava", "llava_next", "qwen2_5_vl")
 REFUSED = {("prumerge", "qwen2_5_vl")}
 """What a method names as out of its reach."""
+PAIRS = [(name, family) for family in towers.FAMILIES for name in BUILT_IN if (name, family) not in REFUSED]
+FAST = [pair for pair in PAIRS if pair[1] == "llava"]
+READERS = [name for name in BUILT_IN if Signal.ENCODER in methods.find(name).needs and name != "trio-ve"]
+BLIND = {"grid", "random", "vtw"}
+"""They look at nothing that a picture holds."""
+every_pair = pytest.mark.parametrize(("name", "family"), tiny.fast_first(PAIRS, *FAST))
+every_method = pytest.mark.parametrize("name", BUILT_IN)
 
 
 def made(name: str, retention: float) -> Method:
     return methods.find(name)(retention=retention)
 
 
-def logits(family: str, attention: str, method: Method, samples: list[dict[str, Tensor]]):
-    """Last logits and the trace of one prefill."""
-    model = tiny.model(family, attention)
-    with torch.inference_mode(), prune(model, method) as trace:
-        found = model(**tiny.batch(samples), use_cache=False).logits[:, -1]
-    return found, trace
+def logits(family: str, attention: str, method: Method, inputs: dict[str, Tensor]):
+    """The logits and the trace of one prefill."""
+    with torch.inference_mode(), prune(tiny.model(family, attention), method) as trace:
+        return tiny.model(family, attention)(**inputs, use_cache=False).logits, trace
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_it_runs_or_says_why_not(name, family):
-    samples = [tiny.sample(family)]
-    if (name, family) in REFUSED:
-        with pytest.raises(TrioError, match=r"^[^\n]+$"):
-            logits(family, "sdpa", made(name, 0.5), samples)
-        return
-    found, trace = logits(family, "sdpa", made(name, 0.5), samples)
-    assert found.isfinite().all()
-    assert 0 < trace.realised_retention < 1
+# --- inside a model --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_nothing_dropped_is_the_dense_model_to_the_last_bit(name):
-    samples = [tiny.sample("llava", "small", seed=1), tiny.sample("llava")]
-    model = tiny.model("llava", "sdpa")
+@every_pair
+def test_at_retention_1_it_is_the_dense_model_to_the_last_bit(name, family):
+    """In a padded batch. A small picture may keep all beside a large one that does not, and is left alone."""
+    small, large = samples = tiny.pair(family)
+    inputs, model, method = tiny.batch(samples), tiny.model(family, "sdpa"), made(name, 1.0)
     with torch.inference_mode():
-        dense = model(**tiny.batch(samples), use_cache=False).logits[:, -1]
-    found, trace = logits("llava", "sdpa", made(name, 1.0), samples)
+        dense, alone = (model(**one, use_cache=False).logits for one in (inputs, small))
+    found, trace = logits(family, "sdpa", method, inputs)
     assert torch.equal(found, dense)
     assert trace.realised_retention == 1.0
+    if name != "vtw":  # it keeps all or nothing
+        layers, count = method.default_layers(tiny.NUM_LAYERS), len(tiny.visual_rows(small))
+        some = type(method)(budgets=(count,) * len(layers), layers=layers)
+        found, trace = logits(family, "sdpa", some, inputs)
+        assert trace.stages[0].kept[0].tolist() == list(range(count))
+        assert len(trace.stages[-1].kept[1]) == count < len(tiny.visual_rows(large))
+        assert apart(found[0, -1], alone[0, -1]) < CLOSE
 
 
 @pytest.mark.usefixtures("uncompiled_flex")
-@pytest.mark.parametrize("attention", ["eager", "flex_attention"])
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("attention", tiny.fast_first(["eager", "flex_attention"], "flex_attention"))
+@every_method
 def test_selection_does_not_depend_on_the_kernel(name, attention):
     """No method needs the model to keep attention maps: the rows that it reads are made beside whatever kernel runs."""
-    sdpa, other = (
-        logits("llava", kernel, made(name, 0.5), [tiny.sample("llava")])[1] for kernel in ("sdpa", attention)
+    kernels = ("sdpa", attention)
+    ours, other = (logits("llava", kernel, made(name, 0.5), tiny.sample("llava"))[1].stages for kernel in kernels)
+    for stage, same in zip(ours, other, strict=True):
+        assert stage.layer == same.layer and torch.equal(stage.kept[0], same.kept[0])
+
+
+@every_pair
+def test_selection_of_a_sample_does_not_depend_on_the_batch(name, family):
+    samples, method = tiny.pair(family), made(name, 0.5)
+    alone = [logits(family, "sdpa", method, one) for one in samples]
+    for side in ("left", "right"):
+        found, together = logits(family, "sdpa", method, tiny.batch(samples, side))
+        for b, (its_own, trace) in enumerate(alone):
+            kept = {stage.layer: stage.kept[b].tolist() for stage in together.stages}
+            assert kept == {stage.layer: stage.kept[0].tolist() for stage in trace.stages}, side
+            assert apart(found[b, together.places[b][-1]], its_own[0, -1]) < 5 * CLOSE, side
+
+
+@every_method
+def test_broken_pictures_are_named(name):
+    if name in BLIND:
+        return
+    one = tiny.sample("llava")
+    with pytest.raises(OptionError, match=r"^[^\n]*NaN or infinity[^\n]*$"):
+        logits("llava", "sdpa", made(name, 0.5), {**one, "pixel_values": one["pixel_values"] * torch.nan})
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_newlines_go_before_any_patch(name):
+    """LLaVA-NeXT's large toy has 80 patches and 8 newlines."""
+    one = tiny.pair("llava_next")[1]
+    for budget in (81, 87):
+        with pytest.raises(OptionError, match=rf"^budget {budget}: [^\n]* 80 of 88 [^\n]*$"):
+            logits("llava_next", "sdpa", methods.find(name)(budgets=(budget,), layers=(0,)), one)
+    _, trace = logits("llava_next", "sdpa", methods.find(name)(budgets=(80,), layers=(0,)), one)
+    crops = towers.crops_of_sample("llava_next", 1)
+    assert trace.stages[0].kept[0].tolist() == sorted(number for crop in crops for number in crop.numbers.values())
+
+
+def test_a_family_that_a_method_cannot_read_is_refused_in_one_line():
+    for name, family in REFUSED:
+        with pytest.raises(TrioError, match=r"^[^\n]+$"):
+            logits(family, "sdpa", made(name, 0.5), tiny.sample(family))
+
+
+# --- published schedules ---------------------------------------------------------------------------------------------
+
+PUBLISHED = [
+    *((name, (tokens,), (0,), tokens) for name in READERS for tokens in (192, 128, 64)),
+    ("divprune", (64,), (0,), 64),
+    ("fastv", (166,), (2,), 192),
+    ("fastv", (98,), (2,), 128),
+    ("fastv", (30,), (2,), 64),
+    ("topv", (166,), (2,), 192),
+    ("dart", (196,), (2,), 219.75),
+    ("dart", (132,), (2,), 159.75),
+    ("dart", (68,), (2,), 99.75),
+    ("pact", (100,), (4,), None),
+    ("prunevid", (288, 115), (0, 11), None),
+    ("pyramiddrop", (288, 144, 72), (8, 16, 24), 270),
+    ("trio", (92, 54, 22), (1, 10, 15), 64),
+    ("trio-ve", (96, 32), (0, 16), 64),
+    ("trio-ve", (192, 64), (0, 16), 128),
+    ("trio-ve", (288, 96), (0, 16), 192),
+    ("vtw", (0,), (16,), 288),
+]
+"""Budgets and layers that the papers or their code have for 576 tokens and 32 layers, and the average in tokens."""
+
+
+@pytest.mark.parametrize(("name", "budgets", "layers", "average"), PUBLISHED)
+def test_the_average_of_a_published_schedule_gives_its_budgets(name, budgets, layers, average):
+    schedule = Schedule(layers, budgets, 576, 32)
+    assert average is None or abs(schedule.layer_average * 576 - average) <= 0.5
+    assert made(name, average / 576 if average else schedule.layer_average).schedule(576, 32) == schedule
+
+
+def test_default_layers_of_other_depths():
+    for name, depth, layers in (
+        ("dart", 28, (2,)),
+        ("pact", 28, (4,)),
+        ("pact", tiny.NUM_LAYERS, (1,)),
+        ("prunevid", 28, (0, 10)),
+        ("prunevid", tiny.NUM_LAYERS, (0, 2)),
+        ("pyramiddrop", 28, (7, 14, 21)),
+        ("sparsevlm", 32, (3, 7, 16)),
+        ("sparsevlm", 28, (3, 6, 14)),
+        ("topv", 28, (2,)),
+        ("trio-ve", 28, (0, 14)),
+        ("trio-ve", 6, (0, 3)),
+        ("trio-ve", 2, (0, 1)),
+        ("vtw", 32, (16,)),
+    ):
+        assert made(name, 0.5).default_layers(depth) == layers, name
+    assert FitPrune(retention=0.5).default_layers(28) == tuple(range(1, 28))
+    assert methods.find("dart")(retention=132 / 576, budget_rule="final").schedule(576, 32).budgets == (132,)
+    assert methods.find("prunevid")(retention=0.5, budget_rule="after-prune").schedule(576, 32).budgets == (288, 115)
+
+
+# --- what a method says of itself ------------------------------------------------------------------------------------
+
+CONTROLS = {"downsample", "grid", "lookahead", "random"}
+NON_COMMERCIAL = {"divprune", "prunevid", "tome"}
+
+
+@every_method
+def test_a_method_says_where_it_is_from(name):
+    cls, reference = methods.find(name), methods.find(name).reference
+    known = reference.arxiv or reference.repository or "no canonical source" in reference.title
+    assert known or "from the description" in reference.note
+    assert not reference.repository or len(reference.commit) == 40
+    assert cls.stage in Stage
+    assert (reference.kind == "control") == (name in CONTROLS)
+    assert (
+        ("non-commercial" in reference.remark) == (name in NON_COMMERCIAL) == reference.licence.startswith("CC BY-NC")
     )
-    assert [stage.layer for stage in other.stages] == [stage.layer for stage in sdpa.stages]
-    for one, same in zip(other.stages, sdpa.stages, strict=True):
-        assert torch.equal(one.kept[0], same.kept[0])
+    assert "CC BY" not in reference.note  # the licence has a field of its own
+    summary = cls.summary()
+    assert summary.endswith(".") and summary.count(". ") == 0 and len(summary) <= 100
+    _, *rest = (cls.__doc__ or "").splitlines()
+    assert not rest or not rest[0].strip()
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_selection_of_a_sample_does_not_depend_on_the_batch(name):
-    large, small = tiny.sample("llava"), tiny.sample("llava", "small", seed=1)
-    _, together = logits("llava", "sdpa", made(name, 0.5), [large, small])
-    for place, one in enumerate((large, small)):
-        _, alone = logits("llava", "sdpa", made(name, 0.5), [one])
-        kept = {stage.layer: stage.kept[place].tolist() for stage in together.stages}
-        assert kept == {stage.layer: stage.kept[0].tolist() for stage in alone.stages}
+def test_a_class_without_a_docstring_has_no_summary():
+    @dataclass(frozen=True, kw_only=True)
+    class Silent(methods.find("random")):
+        name = ""
 
-
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_the_host_does_not_wait_for_each_token(name):
-    """Nearly twice as many tokens stay, and it waits no more often: counted inside the selections."""
-
-    def waits(budget_share: float) -> int:
-        method = made(name, budget_share)
-        model, one = tiny.model("llava", "sdpa"), tiny.batch([tiny.sample("llava")])
-        counter, seen = Waits(), []
-
-        def note(span: str, _entering: bool) -> None:
-            if span == "selection":
-                seen.append(counter.counts.total())
-
-        with torch.inference_mode(), prune(model, method), counter, listening(note):
-            model(**one, use_cache=False)
-        stages = len(seen) // 2
-        return max(seen[2 * i + 1] - seen[2 * i] for i in range(stages)) if stages else 0
-
-    few, many = waits(0.5), waits(0.9)
-    assert many <= few + 4 and few <= many + 4
-
-
-def test_every_method_says_where_it_is_from():
-    for name in BUILT_IN:
-        reference = methods.find(name).reference
-        known = reference.arxiv or reference.repository or "no canonical source" in reference.title
-        assert known or "from the description" in reference.note, name
-        assert not reference.repository or len(reference.commit) == 40, name
-        assert methods.find(name).stage in Stage
+    assert Silent.summary() == ""
 
 
 @pytest.mark.parametrize(

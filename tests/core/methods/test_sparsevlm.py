@@ -12,14 +12,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedModel
 
 from tests.core import tiny
-from tests.core.methods.test_overhead import waits_per_stage
-from tests.core.models.test_families import extended, stages_of
-from tests.core.models.test_families import listening as listening_to_layers
-from trio_core import OptionError, RetentionError, prune
+from tests.core.models.test_families import shortened, stages_of, walk
+from trio_core import prune
 from trio_core.methods import sparsevlm
 from trio_core.methods.sparsevlm import (
     PUBLISHED,
@@ -32,14 +29,9 @@ from trio_core.methods.sparsevlm import (
     recycled,
     rotary_bias,
 )
-from trio_core.models import adapter_for
-from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.spans import listening
 from trio_core.trace import Trace
 
 LAYERS = (1, 3, 4)
-every_family = pytest.mark.parametrize("family", tiny.FAMILIES)
-some_families = pytest.mark.parametrize("family", [*tiny.BY_HAND, "gemma3", "paligemma2"])
 
 
 # --- raters ----------------------------------------------------------------------------------------------------------
@@ -263,19 +255,6 @@ def test_recycling_by_hand(dtype):
     assert left[:, 0].tolist() == [2, 2, 5]  # the mean of 0 and 4 stands at their centre, 0
 
 
-@given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))), st.integers(0, 2**31))
-def test_kept_tokens_stay_at_their_own_places(sizes, seed):
-    """What is not a centre is the token that stood there before."""
-    generator = torch.Generator().manual_seed(seed)
-    scores = torch.rand(sizes[0], generator=generator, dtype=torch.float64)
-    features = torch.randn(sizes[0], 3, generator=generator, dtype=torch.float64)
-    places, left = recycled(scores, features, sizes[1])
-    best = scores.topk(kept_and_merged(*sizes)[0]).indices
-    here = torch.isin(places, best)
-    assert here.sum() == len(best)
-    assert torch.equal(left[here], features[places[here]])
-
-
 def test_recycling_at_the_ends():
     scores, features = torch.tensor([0.3, 0.3, 0.1]), torch.tensor([[1.0], [2], [4]])
     assert [part.tolist() for part in recycled(scores, features, 1)] == [[0], [[1.0]]]  # the best alone
@@ -305,21 +284,6 @@ def test_recycling_is_its_loop(sizes, seed):
     expected_places, expected = recycled_in_a_loop(scores.tolist(), features.tolist(), sizes[1])
     assert places.tolist() == expected_places
     torch.testing.assert_close(left, torch.tensor(expected, dtype=torch.float64))
-
-
-def test_bad_inputs_are_refused_in_one_line():
-    good, broken = torch.rand(40), torch.rand(40, 2).index_fill(0, torch.arange(40), torch.inf)
-    for make, message in (
-        (lambda: cluster(torch.rand(3, 2), 0), "clusters 0: can merge 3 tokens into 1 … 3"),
-        (lambda: cluster(torch.rand(3, 2), 4), "clusters 4: can merge 3 tokens into 1 … 3"),
-        (lambda: recycled(good, broken, 30), "features hold NaN or infinity"),
-        (lambda: recycled(broken[:, 0], torch.rand(40, 2), 30), "hold NaN or infinity"),
-        (lambda: recycled(good, torch.rand(40, 2), 41), "budget 41: can leave 1 … 40"),
-        (lambda: recycled(good, torch.rand(40, 2), 0), "budget 0: can leave 1 … 40"),
-    ):
-        with pytest.raises(OptionError, match=message) as caught:
-            make()
-        assert "\n" not in str(caught.value)
 
 
 # --- schedule and options --------------------------------------------------------------------------------------------
@@ -355,61 +319,10 @@ def test_between_the_lists_the_nearest_gives_the_proportion(average, proportion)
         assert budget / first == pytest.approx(share / proportion[0], rel=0.01)
 
 
-def test_layers_and_the_least_average():
-    assert SparseVLM(retention=0.5).default_layers(32) == (3, 7, 16)
-    assert SparseVLM(retention=0.5).default_layers(28) == (3, 6, 14)
-    assert SparseVLM(retention=64 / 576).schedule(576, 32).budgets == (29, 12, 6)
-    with pytest.raises(RetentionError, match="the lowest possible is"):
-        SparseVLM(retention=0.09).schedule(576, 32)
-
-
-def test_a_version_that_is_not_known_is_refused(request):
-    if request.config.getoption("--shapes"):
-        pytest.skip("the shape check refuses the type before we see the value")
-    with pytest.raises(OptionError, match="version 'v3': choose v1 or v2") as caught:
-        SparseVLM(retention=0.5, version="v3")
-    assert "\n" not in str(caught.value)
-
-
 # --- inside every family ---------------------------------------------------------------------------------------------
 
 Exchanged = dict[int, tuple[Tensor, Tensor, Tensor]]
 """After layer l: the places that are left, and of them those of the picture with what stands there from now on."""
-
-
-@torch.no_grad()
-def walked(
-    model: PreTrainedModel, one: dict[str, Tensor], stages: Exchanged, stop: int | None = None, compact: bool = False
-) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor, Tensor]]:
-    """The model's own layers over a sequence that is cut and exchanged on the way.
-
-    Returns [S', D] what enters layer `stop` (or leaves the last) before the stage there, its places [S'], the map
-    [H, S', S'] of the layer before, and that layer's cosines and sines, [S', E].
-    """
-    with listening_to_layers(model) as calls:
-        model(**one, use_cache=False)
-    adapter, (heard,), maps = adapter_for(model), calls, []
-    hidden, rows, rotary = heard[0][0], torch.arange(one["input_ids"].shape[1]), heard[0][1]["position_embeddings"]
-    for index, (entered, kwargs, _) in enumerate(heard):
-        if index:
-            hidden = hidden + (entered - heard[index - 1][2])[:, rows]
-        if index == stop:
-            break
-        if index in stages:
-            left, places, features = stages[index]
-            still = torch.isin(rows, left)
-            hidden, rows = hidden[:, still].clone(), rows[still]
-            hidden[0, torch.isin(rows, places)] = features
-        mask, positions = kwargs["attention_mask"], torch.arange(len(rows)) if compact else rows
-        rotary = tuple(part[:, positions] for part in kwargs["position_embeddings"])
-        attention = adapter.layers[index].get_submodule("self_attn")
-        handle = attention.register_forward_hook(lambda _module, _args, output: maps.append(output[1]))
-        try:
-            cut = None if mask is None else mask[:, :, rows][..., rows]
-            hidden = adapter.layers[index].forward(hidden, attention_mask=cut, position_embeddings=rotary)
-        finally:
-            handle.remove()
-    return hidden[0], rows, maps[-1] if maps[-1] is None else maps[-1][0], (rotary[0][0], rotary[1][0])
 
 
 def unequal(family: str) -> list[dict[str, Tensor]]:
@@ -432,18 +345,16 @@ def follow(
     """
     visual, compact = tiny.visual_rows(one), method.positions == "compact"
     left, stages, merges = stages_of(trace, one, sample, one["input_ids"].shape[1]), {}, 0
-    with torch.no_grad():
-        embedded, _, _, _ = walked(model, one, {}, stop=1)
-        with listening_to_layers(model) as calls:
-            model(**one, use_cache=False)
-        embedded = calls[0][0][0][0]
+    embedded = walk(model, one, {})[0].hidden[0]
     words = torch.arange(int(visual[-1]) + 1, len(embedded))
     telling = raters_in_a_loop(embedded[visual].tolist(), embedded[words].tolist())
     here = torch.arange(len(visual))
     for stage, budget in zip(trace.stages, trace.schedules[sample].budgets, strict=True):
         if stage.scores is None:  # nothing was to go
             continue
-        hidden, places, attention, (cosine, sine) = walked(model, one, stages, stage.layer, compact)
+        steps = walk(model, one, stages, compact)
+        (hidden, places), step = steps[stage.layer].before, steps[stage.layer - 1]
+        attention, (cosine, sine) = step.attention, (part[0] for part in step.rotary)
         tokens, asking = torch.isin(places, visual), torch.isin(places, words)
         seen = attention[:, asking][..., tokens]
         if method.version == "v2":
@@ -473,18 +384,17 @@ def check(family: str, method: SparseVLM, side: str = "left") -> int:
     for b, one in enumerate(samples):
         stages, merged = follow(eager, one, trace, b, method)
         merges += merged
-        hidden, _, _, _ = walked(eager, one, stages, compact=method.positions == "compact")
-        expected = adapter_for(eager).readout(hidden[None, -1:])[0, 0]
+        expected = shortened(eager, one, stages, compact=method.positions == "compact")[2][-1]
         assert torch.allclose(logits[b, trace.places[b][-1]], expected, rtol=1e-3, atol=1e-4)
     return merges
 
 
-@every_family
+@tiny.every_family
 def test_v1_is_its_loops_at_every_stage_and_the_merged_tokens_go_on(family):
     assert check(family, SparseVLM(retention=0.5, layers=LAYERS)) >= 3
 
 
-@every_family
+@tiny.every_family
 def test_v2_is_its_loops_at_every_stage(family, monkeypatch):
     monkeypatch.setattr(sparsevlm, "HEADS", 2)  # of the toys' four
     check(family, SparseVLM(retention=0.5, layers=LAYERS, version="v2"))
@@ -495,111 +405,12 @@ def test_v2_is_its_loops_at_every_stage(family, monkeypatch):
     [{"recycle": False}, {"retention": 0.3}, {"retention": 0.8}, {"positions": "compact"}, {"layers": None}],
     ids=str,
 )
-@pytest.mark.parametrize("family", ["llava", "llava_next"])
+@pytest.mark.parametrize("family", tiny.fast_first(["llava", "llava_next"], "llava"))
 def test_other_options(family, options):
     check(family, SparseVLM(**({"retention": 0.5, "layers": LAYERS} | options)))
-
-
-@pytest.mark.parametrize("version", ["v1", "v2"])
-@pytest.mark.parametrize("family", tiny.BY_HAND)
-def test_padded_at_the_right(family, version):
-    check(family, SparseVLM(retention=0.5, layers=LAYERS, version=version), "right")
 
 
 def test_one_token_of_many():
     """The best alone, then nothing that it could be merged with."""
     trace, _ = chosen(tiny.model("llava"), [tiny.sample("llava")], SparseVLM(layers=(1, 3), budgets=(2, 1)))
     assert [len(stage.kept[0]) for stage in trace.stages] == [2, 1]
-
-
-@some_families
-def test_all_stay_at_full_retention(family):
-    model, inputs = tiny.model(family), tiny.batch(unequal(family))
-    with torch.no_grad():
-        dense = model(**inputs).logits
-        for version in ("v1", "v2"):
-            with prune(model, SparseVLM(retention=1.0, version=version)):
-                assert torch.equal(model(**inputs).logits, dense)
-
-
-@some_families
-def test_it_generates_as_from_the_shorter_prompt(family):
-    """Each new token's logits are those of the model's own layers on the exchanged prompt with the new ones behind."""
-    samples, eager, model = unequal(family), tiny.model(family, "eager"), tiny.model(family)
-    asked = {"max_new_tokens": 3, "min_new_tokens": 3, "do_sample": False, "suppress_tokens": [tiny.IMAGE, tiny.VIDEO]}
-    method = SparseVLM(retention=0.5, layers=LAYERS)
-    with prune(model, method) as trace:
-        output = model.generate(**tiny.batch(samples), **asked, return_dict_in_generate=True, output_logits=True)
-    for b, one in enumerate(samples):
-        stages, _ = follow(eager, one, trace, b, method)
-        longer = extended(family, one, output.sequences[b, -3:-1].tolist())
-        new = torch.arange(one["input_ids"].shape[1], longer["input_ids"].shape[1])
-        grown = {layer: (torch.cat([left, new]), *rest) for layer, (left, *rest) in stages.items()}
-        hidden, _, _, _ = walked(eager, longer, grown)
-        ours = torch.stack([step[b] for step in output.logits])
-        assert torch.allclose(ours, adapter_for(eager).readout(hidden[None, -3:])[0], rtol=1e-3, atol=1e-4)
-
-
-def test_a_small_picture_that_keeps_all_is_left_alone_beside_a_large_one():
-    small, large = unequal("llava")
-    budget = len(tiny.visual_rows(small))
-    trace, logits = chosen(tiny.model("llava"), [small, large], SparseVLM(layers=(2,), budgets=(budget,)))
-    assert trace.stages[0].kept[0].tolist() == list(range(budget))
-    with torch.no_grad():
-        assert torch.allclose(logits[0, -1], tiny.model("llava")(**small).logits[0, -1], rtol=1e-4, atol=1e-5)
-
-
-# --- what it costs ---------------------------------------------------------------------------------------------------
-
-
-def counted(family: str, one: dict[str, Tensor], method: SparseVLM) -> list[tuple[int, int]]:
-    """Of each stage that selects: MACs counted inside the span `selection`, and those declared."""
-    model, visual = tiny.model(family, "eager"), tiny.visual_rows(one)
-    counter, marks = FlopCounterMode(display=False), []
-
-    def note(name: str, _entering: bool) -> None:
-        if name == "selection":
-            marks.append(counter.get_total_flops() // 2)
-
-    with prune(model, method) as trace, torch.no_grad(), counter, listening(note):
-        model(**one)
-    shape, text = adapter_for(model).layer_shape, one["input_ids"].shape[1] - len(visual)
-    behind = one["input_ids"].shape[1] - 1 - int(visual[-1])
-    chose = [stage for stage in trace.stages if stage.tokens_after < stage.tokens_before]
-    declared = [
-        method.overhead(
-            shape, s.layer, Sizes(text + s.tokens_before, s.tokens_before, s.tokens_after, behind, len(visual))
-        )
-        for s in chose
-    ]
-    assert sum(declared) == method.selection_macs(shape, trace.schedules[0], text, behind)
-    return [(left - entered, due) for entered, left, due in zip(marks[::2], marks[1::2], declared, strict=True)]
-
-
-@pytest.mark.parametrize("options", [{}, {"recycle": False}, {"version": "v2"}], ids=str)
-@some_families
-def test_declared_overhead_is_what_is_counted(family, options):
-    """The words are told apart at the first stage that drops, here the second of four, and not again."""
-    visual = len(tiny.visual_rows(tiny.sample(family)))
-    budgets = (visual, visual // 2, visual // 3, visual // 4)
-    pairs = counted(family, tiny.sample(family), SparseVLM(layers=(1, 2, 3, 4), budgets=budgets, **options))
-    assert len(pairs) == 3
-    assert all(seen == declared > 0 for seen, declared in pairs)
-
-
-def test_overhead_by_hand():
-    shape = LayerShape(hidden=8, intermediate=16, query_width=8, kv_width=4, heads=2, vocabulary=32, ffn_matrices=3)
-    rows = 30 * 8 * 4 + 6 * 8 * 8 + 6 * 30 * 8  # keys of 30 tokens; queries and scores of 6 words
-    method, sizes = SparseVLM(retention=0.5), Sizes(30, 20, 9, 6, 40)
-    assert kept_and_merged(20, 9) == (8, 1)
-    means = 1 * 4 * 8  # of 12 dropped tokens 4 are pooled into one
-    assert method.overhead(shape, 3, sizes) == rows + means
-    assert method.overhead(shape, 3, replace(sizes, picture=20)) == rows + means + 20 * 6 * 8
-    assert replace(method, recycle=False).overhead(shape, 3, sizes) == rows
-    assert replace(method, version="v2").overhead(shape, 3, sizes) == rows + 6 * 20 * 4
-
-
-@pytest.mark.parametrize(("options", "waits"), [({}, 2), ({"recycle": False}, 1), ({"version": "v2"}, 1)])
-def test_the_host_waits_as_often_for_many_tokens_as_for_few(options, waits):
-    for side, retention in ((8, 0.5), (24, 0.5), (24, 0.9)):
-        assert set(waits_per_stage(side, SparseVLM(retention=retention, **options))) == {waits}

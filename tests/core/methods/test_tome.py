@@ -9,15 +9,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.core import tiny
-from tests.core.methods import merging_checks
-from tests.core.methods.merging_checks import Crop, through_qwen
-from tests.core.methods.test_overhead import counted, of_size, waits_per_stage
-from tests.core.methods.test_visionzip import embedded, two_pictures, wide
-from trio_core import OptionError, methods
+from tests.core.methods import towers
+from tests.core.methods.test_overhead import of_size
 from trio_core.methods.tome import ToMe, bipartite_matching, merge_to
-from trio_core.rules.schedule import Schedule
-
-every_family = pytest.mark.parametrize("family", merging_checks.FAMILIES)
 
 # --- worked by hand --------------------------------------------------------------------------------------------------
 
@@ -71,18 +65,6 @@ def test_ties_go_to_the_lower_index():
     assert merge_to(same, torch.eye(6), 3)[0].tolist() == [1, 3, 5]
 
 
-@pytest.mark.parametrize(("count", "merges"), [(6, 4), (5, 3), (1, 1), (4, -1)])
-def test_a_round_merges_half_at_the_most(count, merges):
-    with pytest.raises(OptionError, match=f"merges {merges}: a round can merge 0 … {count // 2} of {count}"):
-        bipartite_matching(torch.ones(count, 2), merges)
-
-
-@pytest.mark.parametrize("budget", [0, 7])
-def test_budgets_that_there_are_not(budget):
-    with pytest.raises(OptionError, match=f"budget {budget}: can keep 1 … 6 of 6"):
-        merge_to(CARD, CARD, budget)
-
-
 # --- a loop over tokens ----------------------------------------------------------------------------------------------
 
 
@@ -123,79 +105,22 @@ def test_rounds_are_the_loop(count, seed, data):
 # --- inside the model ------------------------------------------------------------------------------------------------
 
 
-def plain(crop: Crop, there: list[int], budget: int) -> dict[int, Tensor]:
+def plain(crop: towers.Crop, there: list[int], budget: int) -> dict[int, Tensor]:
     groups = by_loop(crop.keys[there], budget)
     return {there[place]: crop.hidden[[there[m] for m in members]].mean(dim=0) for place, members in groups.items()}
 
 
-@pytest.mark.parametrize("retention", [0.07, 0.25, 0.6])
-@every_family
+@pytest.mark.parametrize("retention", [0.17, 0.6])
+@towers.families
 def test_the_decoder_receives_what_merged(family, retention):
-    merging_checks.check(tiny.model(family), merging_checks.samples_of(family), ToMe(retention=retention), plain)
+    towers.check_merging(tiny.model(family), tiny.pair(family), ToMe(retention=retention), plain)
 
 
-@pytest.mark.parametrize("one", [wide(), two_pictures()])
+@pytest.mark.parametrize("one", [towers.wide(), towers.two_pictures()])
 def test_tiles_that_padding_is_cut_off_and_several_pictures(one):
-    merging_checks.check(tiny.model("llava_next"), [one], ToMe(retention=0.4), plain)
+    towers.check_merging(tiny.model("llava_next"), [one], ToMe(retention=0.4), plain)
 
 
 def test_a_picture_of_64_patches():
     model, one = of_size(8)
-    merging_checks.check(
-        model, [{**one, "attention_mask": torch.ones_like(one["input_ids"])}], ToMe(retention=0.15), plain
-    )
-
-
-@pytest.mark.parametrize("positions", ["original", "compact"])
-@every_family
-def test_it_generates_as_from_the_shorter_prompt(family, positions):
-    merging_checks.check_generation(family, ToMe(retention=0.3, positions=positions), plain)
-
-
-@every_family
-def test_everything_nothing_and_broken(family):
-    merging_checks.check_ends(family, ToMe)
-    merging_checks.check_alone(family, ToMe)
-
-
-def test_budgets_are_those_of_every_layer():
-    assert ToMe(retention=1 / 9).schedule(visual_tokens=576, num_layers=32) == Schedule((0,), (64,), 576, 32)
-
-
-# --- what it costs ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("retention", [0.07, 0.2, 0.5, 0.8])
-@pytest.mark.parametrize("size", ["small", "large"])
-def test_declared_overhead_is_what_is_counted(size, retention):
-    """Several rounds, one, and part of one."""
-    ((seen, declared),) = counted("llava", tiny.sample("llava", size), ToMe(retention=retention))
-    assert seen == declared > 0
-
-
-@pytest.mark.parametrize("retention", [0.1, 0.5])
-def test_over_tiles_it_is_estimated_from_the_visual_tokens(retention):
-    ((seen, declared),) = counted("llava_next", tiny.sample("llava_next"), ToMe(retention=retention))
-    assert seen == pytest.approx(declared, rel=0.2)
-
-
-def test_the_host_waits_as_often_for_many_tokens_as_for_few():
-    method = methods.find("tome")
-    assert {waits_per_stage(side, method(retention=r))[0] for side in (8, 24) for r in (0.1, 0.5, 0.9)} == {1}
-
-
-# --- a tower that merges and projects its patches itself -------------------------------------------------------------
-
-
-@pytest.mark.parametrize("retention", [0.2, 0.4, 0.8])
-@pytest.mark.parametrize("size", ["small", "large"])
-def test_qwens_visual_tokens_merge(size, retention):
-    one = tiny.sample("qwen2_5_vl", size)
-    kept, made, encoder = through_qwen(ToMe(retention=retention), one)
-    patches, dense = encoder.places[0], embedded(tiny.model("qwen2_5_vl"), one)
-    groups = by_loop(encoder.keys[0].mean(dim=1)[patches], len(kept))
-    assert kept == list(groups)
-    expected = torch.stack([dense[members].mean(dim=0) for members in groups.values()])
-    assert torch.allclose(made, expected, rtol=1e-4, atol=1e-5)
-    ((seen, declared),) = counted("qwen2_5_vl", one, ToMe(retention=retention))
-    assert seen == declared > 0
+    towers.check_merging(model, [one], ToMe(retention=0.15), plain)

@@ -7,15 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from tests.core import tiny
-from tests.core.methods.test_overhead import counted, waits_per_stage
-from tests.core.models.test_families import check, listening, shortened, stages_of
-from trio_core import OptionError, methods, prune
+from tests.core.models.test_families import listening, shortened, stages_of
 from trio_core.methods.topv import TopV, contribution, costs, raster, recover
 from trio_core.models import adapter_for
-from trio_core.rules.schedule import Schedule
 
 # --- worked by hand --------------------------------------------------------------------------------------------------
 
@@ -76,32 +72,6 @@ def test_ties_go_to_the_lower_index():
     assert recover(torch.ones(6), 3, 0.0).tolist() == [0, 1, 2]
 
 
-def test_the_layer_and_what_is_public():
-    assert TopV(retention=0.5).default_layers(28) == (2,)
-    schedule = TopV(retention=192 / 576).schedule(visual_tokens=576, num_layers=32)
-    assert schedule == Schedule((2,), (166,), 576, 32)
-    assert TopV.reference.kind == "description" and not TopV.reference.repository
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"features": -1.0}, "features -1.0: a weight must be finite and at least 0"),
-        ({"places": float("nan")}, "places nan: a weight"),
-        ({"centre": float("inf")}, "centre inf: a weight"),
-        ({"temperature": 0.0}, "temperature 0.0: it must be above 0"),
-        ({"temperature": float("nan")}, "temperature nan: it must be above 0"),
-        ({"iterations": 0}, "iterations 0: at least one is needed"),
-        ({"recovered": 1.0}, r"recovered 1.0 is outside \[0, 1\)"),
-        ({"recovered": -0.1}, r"recovered -0.1 is outside"),
-    ],
-)
-def test_bad_options_are_refused_in_one_line(options, message):
-    with pytest.raises(OptionError, match=message) as caught:
-        TopV(retention=0.5, **options)
-    assert "\n" not in str(caught.value)
-
-
 # --- plain arithmetic ------------------------------------------------------------------------------------------------
 
 
@@ -159,16 +129,6 @@ def test_recovery_is_the_loop(scores, share, data):
 # --- inside every family ---------------------------------------------------------------------------------------------
 
 
-def padded(family: str) -> list[dict[str, Tensor]]:
-    return [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
-
-
-def traced(model: PreTrainedModel, samples: list[dict[str, Tensor]], method: TopV):
-    with torch.inference_mode(), prune(model, method) as trace:
-        model(**tiny.batch(samples), use_cache=False)
-    return trace
-
-
 def agrees(stage, b: int, expected: list[float], here: list[int], budget: int, method: TopV) -> None:
     """The trace's scores are the loop's, and its selection is the loop's from these scores."""
     seen = stage.scores[b][here].tolist()
@@ -176,10 +136,10 @@ def agrees(stage, b: int, expected: list[float], here: list[int], budget: int, m
     assert stage.kept[b].tolist() == [here[i] for i in kept_by_loop(seen, budget, method.recovered)]
 
 
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@tiny.every_family
 def test_what_enters_a_layer_is_moved_to_what_leaves_it(family):
-    model, samples, method = tiny.model(family), padded(family), TopV(retention=0.5, temperature=0.5)
-    trace = traced(model, samples, method)
+    model, samples, method = tiny.model(family), tiny.pair(family), TopV(retention=0.5, temperature=0.5)
+    trace = tiny.prefill(model, samples, method)
     (stage,) = trace.stages
     assert stage.layer == 2
     for b, one in enumerate(samples):
@@ -193,11 +153,11 @@ def test_what_enters_a_layer_is_moved_to_what_leaves_it(family):
         agrees(stage, b, expected, everything, trace.schedules[b].budgets[0], method)
 
 
-@pytest.mark.parametrize("family", tiny.BY_HAND)
+@tiny.by_hand
 def test_a_later_stage_looks_at_what_is_left(family):
-    model, samples = tiny.model(family), padded(family)
+    model, samples = tiny.model(family), tiny.pair(family)
     method = TopV(retention=0.6, layers=(2, 4), temperature=0.5, iterations=1)
-    trace = traced(model, samples, method)
+    trace = tiny.prefill(model, samples, method)
     first, second = trace.stages
     for b, one in enumerate(samples):
         left = stages_of(trace, one, b, one["input_ids"].shape[1])
@@ -208,38 +168,3 @@ def test_a_later_stage_looks_at_what_is_left(family):
         with torch.no_grad():
             expected = by_loop(outputs[2][rows], norm(outputs[3][rows]), here.tolist(), len(visual), method)
         agrees(second, b, expected, here.tolist(), trace.schedules[b].budgets[1], method)
-
-
-@pytest.mark.parametrize("attention", tiny.ATTENTION)
-@pytest.mark.parametrize("family", tiny.BY_HAND)
-def test_it_generates_as_its_layers_on_the_shorter_sequence(family, attention):
-    check(family, tiny.model(family, attention), padded(family), TopV(retention=0.6, layers=(2,)))
-
-
-def test_full_retention_is_the_model_bit_by_bit():
-    model, inputs = tiny.model("llava"), tiny.batch(padded("llava"))
-    with torch.no_grad():
-        dense = model(**inputs).logits
-        with prune(model, "topv", retention=1.0):
-            assert torch.equal(model(**inputs).logits, dense)
-
-
-def test_broken_hidden_states_are_refused():
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    with torch.no_grad(), prune(model, "topv", retention=0.5), pytest.raises(OptionError, match="NaN or inf") as caught:
-        model(**{**one, "pixel_values": one["pixel_values"] * torch.inf})
-    assert "\n" not in str(caught.value)
-
-
-# --- what it costs ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("family", tiny.FAMILIES)
-def test_declared_overhead_is_what_is_counted(family):
-    for seen, declared in counted(family, tiny.sample(family), TopV(retention=0.5, layers=(1, 3))):
-        assert seen == declared > 0
-
-
-def test_the_host_waits_as_often_for_many_tokens_as_for_few():
-    method = methods.find("topv")
-    assert {waits_per_stage(side, method(retention=r))[0] for side in (8, 24) for r in (0.5, 0.9)} == {1}

@@ -9,20 +9,8 @@ from tests.core.methods.test_methods import scores_and_features
 from tests.core.models.test_families import check, listening
 from trio_core import OptionError, Trio, methods, prune
 from trio_core.rules import equations
-from trio_core.trace import Trace
 
 LAYERS = (1, 3, 4)
-
-
-def unequal(family: str) -> list[dict[str, Tensor]]:
-    """A sample that a batch pads at its left, and a larger one."""
-    return [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
-
-
-def traced(model, inputs: dict[str, Tensor], method: Trio) -> Trace:
-    with torch.inference_mode(), prune(model, method) as trace:
-        model(**inputs, use_cache=False)
-    return trace
 
 
 # --- tokens="all" ----------------------------------------------------------------------------------------------------
@@ -41,7 +29,7 @@ def all_compete(monkeypatch):
     return lambda method: monkeypatch.setattr(tiny, "visual_rows", lambda one: competitors(one, method))
 
 
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@tiny.every_family
 def test_with_text_among_them_it_is_its_layers_on_a_shorter_sequence(family, all_compete):
     """Prefill and decode of a padded batch, by family; shifted rows in every other, renumbered where it is known."""
     method = Trio(
@@ -52,17 +40,17 @@ def test_with_text_among_them_it_is_its_layers_on_a_shorter_sequence(family, all
         positions="original" if family.startswith("qwen") else "compact",
     )
     all_compete(method)
-    check(family, tiny.model(family), unequal(family), method)
+    check(family, tiny.model(family), tiny.pair(family), method)
 
 
 @pytest.mark.parametrize("rows", ["last", "shifted"])
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@tiny.every_family
 def test_what_must_stay_stays_and_the_trace_counts_all(family, side, rows):
     method = Trio(retention=0.5, layers=LAYERS, tokens="all", rows=rows, nms=False)
-    model, samples = tiny.model(family), unequal(family)
+    model, samples = tiny.model(family), tiny.pair(family)
     with listening(model) as calls:
-        trace = traced(model, tiny.batch(samples, side), method)
+        trace = tiny.prefill(model, samples, method, side)
     kept_text = 0
     for b, one in enumerate(samples):
         rivals, words = (
@@ -89,11 +77,11 @@ def test_what_must_stay_stays_and_the_trace_counts_all(family, side, rows):
 
 @pytest.mark.parametrize("saliency", ["tail", "autograd"])
 @pytest.mark.parametrize("rows", ["last", "shifted"])
-@pytest.mark.parametrize("family", tiny.BY_HAND)
+@tiny.by_hand
 def test_words_are_scored_by_the_same_equations(family, rows, saliency, all_compete):
     method = Trio(retention=0.5, layers=LAYERS, tokens="all", rows=rows, saliency=saliency, k_pos=3, threshold=0.3)
-    model, samples = tiny.model(family), unequal(family)
-    trace = traced(model, tiny.batch(samples), method)
+    model, samples = tiny.model(family), tiny.pair(family)
+    trace = tiny.prefill(model, samples, method)
     all_compete(method)
     for b, one in enumerate(samples):
         rivals = competitors(one, method)
@@ -141,9 +129,3 @@ def test_neighbours_in_a_batch_do_not_change_how_many_rows_are_supervised(salien
             assert torch.equal(stage.kept[b], own.kept[0])
     assert sum("supervised" in note for note in together.notes) == 1
 
-
-def test_an_unknown_kind_of_tokens_is_refused(request):
-    if request.config.getoption("--shapes"):
-        pytest.skip("the shape check refuses the type before we see the value")
-    with pytest.raises(OptionError, match="tokens 'text': choose visual or all"):
-        Trio(retention=0.5, tokens="text")

@@ -1,13 +1,13 @@
 """TRIO's option `schedule_rule="paying"`: only the stages that cost least at the same average retention act."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import pytest
 import torch
 
 from tests.core import tiny
-from trio_core import LayerShape, OptionError, PromptSizes, RetentionError, Schedule, Trio, methods, prune
+from trio_core import LayerShape, OptionError, PromptSizes, RetentionError, Schedule, Trio, prune
 from trio_core.models import adapter_for
 
 LLAVA = LayerShape(4096, 11008, 4096, 4096, heads=32, vocabulary=32064, ffn_matrices=3)
@@ -101,29 +101,6 @@ def test_samples_of_a_batch_may_have_stages_after_different_layers():
     assert [one.layers for one, _ in alone] == [(3,), (1,)]
     assert [one.tokens_by_layer for one in together] == [one.tokens_by_layer for one, _ in alone]
     assert [kept.tolist() for kept in stages[-1]] == [kept.tolist() for _, kept in alone]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"layers": (1, 10)}, r"layers \(1, 10\) are given: leave out one"),
-        ({"retention": None, "layers": (1,), "budgets": (5,)}, r"layers \(1,\) are given"),
-        ({"budget_rule": "final"}, "budget_rule 'final' has another retention"),
-        ({"schedule_rule": "cheap"}, "schedule_rule 'cheap': choose printed or paying"),
-    ],
-)
-def test_options_that_leave_nothing_to_choose_are_refused(options, message, request):
-    if request.config.getoption("--shapes") and "schedule_rule" in options:
-        pytest.skip("the type check refuses the word first")
-    with pytest.raises(OptionError, match=message):
-        Trio(**{"retention": 0.5, "schedule_rule": "paying", **options})
-
-
-@pytest.mark.parametrize("name", ["trio-ve", "visionzip+trio"])
-def test_a_method_whose_first_stage_is_in_the_encoder_is_refused(name):
-    options: dict[str, Any] = {"retention": 0.5, "schedule_rule": "paying"}
-    with pytest.raises(OptionError, match="begins in the encoder, whose stage cannot be left out; use trio alone"):
-        methods.find(name)(**options)
 
 
 def test_a_method_without_several_stages_refuses_it():

@@ -3,17 +3,13 @@
 The oracle runs the model's own layers on the shorter sequence and differentiates the proxy loss by autograd.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 
 import pytest
 import torch
-from torch import Tensor
-from transformers import PreTrainedModel
 
 from tests.core import tiny
-from tests.core.models.test_families import check, listening, stages_of
+from tests.core.models.test_families import stages_of, walk
 from trio_core import Trio, UnsupportedModel, methods, prune
 from trio_core.models import adapter_for
 from trio_core.models.adapter import families
@@ -27,7 +23,6 @@ PROBED_FROM_STAGE = {"trio": 0, "trio-printed": -1, "trio-released": 0}
 ROWS_AFTER = {"trio": 0, "trio-printed": 0, "trio-released": 1}
 """How many rows stand behind the supervised ones."""
 
-every_family = pytest.mark.parametrize("family", tiny.FAMILIES)
 every_variant = pytest.mark.parametrize("name", VARIANTS)
 
 
@@ -45,92 +40,41 @@ def traced(family: str, name: str) -> Trace:
     """One prefill of `unequal`."""
     model = tiny.model(family)
     with torch.inference_mode(), prune(model, made(name)) as trace:
-        model(**tiny.batch(unequal(family)), use_cache=False)
+        model(**tiny.batch(tiny.pair(family)), use_cache=False)
     return trace
 
 
-def unequal(family: str) -> list[dict[str, Tensor]]:
-    """A sample that a batch pads, and a larger one."""
-    return [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
-
-
-@torch.no_grad()
-def layer_calls(
-    model: PreTrainedModel, one: dict[str, Tensor], left: dict[int, Tensor], compact: bool
-) -> list[tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]]:
-    """For each layer: its input [1, S', D], the places [S'] of these rows, and the layer as a function of its input.
-
-    left: after layer l, the places that stay.
-    """
-    with listening(model) as calls:
-        model(**one, use_cache=False)
-    adapter, (heard,), found = adapter_for(model), calls, []
-    hidden, rows = heard[0][0], torch.arange(one["input_ids"].shape[1])
-    for index, (entered, kwargs, _) in enumerate(heard):
-        if index:
-            hidden = hidden + (entered - heard[index - 1][2])[:, rows]  # Qwen3-VL adds features between its layers
-        if index in left:
-            still = torch.isin(rows, left[index])
-            hidden, rows = hidden[:, still], rows[still]
-        mask, positions = kwargs["attention_mask"], torch.arange(len(rows)) if compact else rows
-        cut = {
-            "attention_mask": None if mask is None else mask[:, :, rows][..., rows],
-            "position_embeddings": tuple(part[:, positions] for part in kwargs["position_embeddings"]),
-        }
-
-        def run(values: Tensor, index: int = index, cut: dict = cut) -> Tensor:
-            return adapter.layers[index].forward(values, **cut)
-
-        found.append((hidden, rows, run))
-        hidden = run(hidden)
-    return found
-
-
 @every_variant
-@every_family
+@tiny.every_family
 def test_each_keeps_what_the_equations_say_of_its_layer_and_rows(family, name):
     model, trace, method = tiny.model(family), traced(family, name), made(name)
     compact, readout = name == "trio-released" and not multi_axis(family), adapter_for(model).readout
-    for b, one in enumerate(unequal(family)):
+    for b, one in enumerate(tiny.pair(family)):
         visual = tiny.visual_rows(one)
         left, kept = stages_of(trace, one, b, one["input_ids"].shape[1]), torch.arange(len(visual))
         for stage, budget in zip(trace.stages, trace.schedules[b].budgets, strict=True):
             earlier = {layer: places for layer, places in left.items() if layer < stage.layer}
-            hidden, rows, run = layer_calls(model, one, earlier, compact)[stage.layer + PROBED_FROM_STAGE[name]]
+            step = walk(model, one, earlier, compact)[stage.layer + PROBED_FROM_STAGE[name]]
+            hidden, rows, run = step.hidden, step.places, step.run
             last = len(rows) - ROWS_AFTER[name]
             supervised = slice(last - method.k_pos, last)
             scores = equations.saliency(lambda x, run=run, at=supervised: readout(run(x)[:, at]), hidden)[0]
             picture = torch.isin(rows, visual)
-            seen = stage.scores[b][kept].float() * len(unequal(family))
+            seen = stage.scores[b][kept].float() * len(tiny.pair(family))
             assert torch.allclose(seen, scores[picture], rtol=2e-3, atol=1e-7)
             kept = kept[equations.nms_select(scores[picture], hidden[0, picture], budget, method.threshold)]
             assert torch.equal(stage.kept[b], kept), f"sample {b}, layer {stage.layer}"
 
 
-@every_family
+@tiny.every_family
 def test_the_three_differ_from_each_other(family):
     kept = [[part.tolist() for stage in traced(family, name).stages for part in stage.kept] for name in VARIANTS]
     assert all(kept[i] != kept[j] for i in range(3) for j in range(i))
 
 
-@pytest.mark.parametrize(
-    ("family", "name"),
-    [(family, name) for name in VARIANTS for family in (tiny.FAMILIES if name == "trio-released" else tiny.BY_HAND)],
-)
-def test_each_goes_on_as_its_layers_on_the_shorter_sequence(family, name):
-    """Prefill and decode, with renumbered positions for the released one where they are defined.
-
-    The other two go on as any method does, which `models/test_families.py` shows in every family.
-    """
-    method = made(name)
-    if multi_axis(family):  # the oracle reads `positions`, and here the released one keeps the original ones
-        method = replace(method, positions="original")
-    check(family, tiny.model(family), unequal(family), method)
-
-
 @pytest.mark.parametrize("family", [family for family in tiny.FAMILIES if multi_axis(family)])
 def test_where_compact_is_undefined_the_released_one_keeps_the_original_positions(family):
-    model, inputs = tiny.model(family), tiny.batch(unequal(family))
+    model, inputs = tiny.model(family), tiny.batch(tiny.pair(family))
     kept = {"retention": 0.5, "layers": LAYERS}
     with torch.no_grad():
         with prune(model, "trio-released", **kept):

@@ -6,11 +6,9 @@ import pytest
 import torch
 
 from tests.core import reference, tiny
-from tests.core.methods import encoder_checks
+from tests.core.methods import towers
 from tests.core.methods.test_methods import scores_and_features
-from tests.core.methods.test_visionzip import samples_of
-from tests.core.models.test_families import shortened, stages_of
-from trio_core import OptionError, Trio, prune
+from trio_core import OptionError, Trio
 from trio_core.methods.method import Stage
 from trio_core.methods.scope import Scope
 from trio_core.methods.trio_ve import TrioVe
@@ -19,14 +17,6 @@ from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import Schedule
 
 # --- where and how much ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("average", "budgets"), [(64, (96, 32)), (128, (192, 64)), (192, (288, 96))])
-def test_published_budgets(average, budgets):
-    """(16 · 96 + 16 · 32) / 32 = 64; the other averages in the same proportion."""
-    schedule = TrioVe(retention=average / 576).schedule(visual_tokens=576, num_layers=32)
-    assert schedule == Schedule((0, 16), budgets, 576, 32)
-    assert schedule.layer_average == pytest.approx(average / 576)
 
 
 def test_layers_in_proportion_and_of_ones_own():
@@ -40,21 +30,6 @@ def test_layers_in_proportion_and_of_ones_own():
         TrioVe(retention=0.5, layers=(3, 5))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"tokens": "all"}, "^tokens 'all': trio-ve begins in the encoder"),
-        ({"alpha": -1.0}, "^alpha -1.0: "),
-        ({"k_pos": 0}, "^k_pos 0: "),
-        ({"threshold": 2.0}, "^threshold 2.0 "),
-    ],
-)
-def test_bad_options(options, message):
-    with pytest.raises(OptionError, match=message) as caught:
-        TrioVe(retention=0.5, **options)
-    assert "\n" not in str(caught.value)
-
-
 def test_all_other_options_are_trios():
     assert set(TrioVe.option_names()) == {*Trio.option_names(), "alpha", "encoder"}
     assert "VScan" in TrioVe.reference.note and "VisionZip" in TrioVe.reference.note
@@ -64,16 +39,16 @@ def test_all_other_options_are_trios():
 
 
 @pytest.mark.parametrize("layers", [(0, 3), (0, 1), (0, 2, 4)])
-@encoder_checks.families
+@towers.families
 def test_before_the_decoder_it_is_scope_and_within_it_trio(family, layers):
     """At every stage, in a padded batch, TRIO's equations on what SCOPE left."""
-    model, samples = tiny.model(family), samples_of(family)
+    model, samples = tiny.model(family), tiny.pair(family)
     method = TrioVe(retention=0.3, layers=layers, k_pos=3, threshold=0.3, alpha=0.5)
-    trace = encoder_checks.prefill(model, tiny.batch(samples), method)
+    trace = tiny.prefill(model, samples, method)
     assert [stage.layer for stage in trace.stages] == [*layers]
     first = tuple(schedule.budgets[0] for schedule in trace.schedules)
     for b, one in enumerate(samples):
-        alone = encoder_checks.prefill(model, one, Scope(budgets=(first[b],), layers=(0,), alpha=0.5))
+        alone = tiny.prefill(model, [one], Scope(budgets=(first[b],), layers=(0,), alpha=0.5))
         kept = trace.stages[0].kept[b]
         assert torch.equal(kept, alone.stages[0].kept[0])
         earlier = {0: reference.kept_rows(one, kept)}
@@ -91,7 +66,7 @@ def test_trios_options_reach_trio(probe, saliency):
     """Probing the layer that has run sees it on what SCOPE left, also right behind it."""
     model, one = tiny.model("llava"), tiny.sample("llava")
     method = TrioVe(retention=0.4, layers=(0, 1), probe=probe, saliency=saliency, nms=False, rows="shifted")
-    trace = encoder_checks.prefill(model, one, method)
+    trace = tiny.prefill(model, [one], method)
     earlier = {0: reference.kept_rows(one, trace.stages[0].kept[0])}
     scores, _ = scores_and_features(model, one, method, 1, earlier)
     kept = trace.stages[0].kept[0]
@@ -101,38 +76,15 @@ def test_trios_options_reach_trio(probe, saliency):
 
 def test_a_stage_that_drops_nothing_asks_nothing():
     model, one = tiny.model("llava"), tiny.sample("llava")
-    only_trio = encoder_checks.prefill(model, one, TrioVe(budgets=(32, 9), layers=(0, 3)))
-    trio = encoder_checks.prefill(model, one, Trio(budgets=(9,), layers=(3,)))
+    only_trio = tiny.prefill(model, [one], TrioVe(budgets=(32, 9), layers=(0, 3)))
+    trio = tiny.prefill(model, [one], Trio(budgets=(9,), layers=(3,)))
     assert torch.equal(only_trio.stages[1].kept[0], trio.stages[0].kept[0])
-    only_scope = encoder_checks.prefill(model, one, TrioVe(budgets=(9, 9), layers=(0, 3)))
-    scope = encoder_checks.prefill(model, one, Scope(budgets=(9,), layers=(0,)))
+    only_scope = tiny.prefill(model, [one], TrioVe(budgets=(9, 9), layers=(0, 3)))
+    scope = tiny.prefill(model, [one], Scope(budgets=(9,), layers=(0,)))
     assert [stage.kept[0].tolist() for stage in only_scope.stages] == [scope.stages[0].kept[0].tolist()] * 2
 
 
-@encoder_checks.families
-def test_the_decoder_runs_on_what_is_left(family):
-    """The prefill's last logits are those of the model's own layers on the tokens that each stage left."""
-    model = tiny.model(family)
-    for one in samples_of(family):
-        with torch.no_grad(), prune(model, TrioVe(retention=0.4)) as trace:
-            logits = model(**one).logits[0, -1]
-        left = stages_of(trace, one, 0, one["input_ids"].shape[1])
-        assert [*left] == [0, 3]
-        assert torch.allclose(logits, shortened(model, one, left)[2][-1], rtol=1e-4, atol=1e-4)
-
-
-@encoder_checks.families
-def test_it_generates_and_is_dense_when_all_stay(family):
-    encoder_checks.check_generation(family, TrioVe(retention=0.4))
-    encoder_checks.check_full_retention(family, TrioVe(retention=1.0))
-
-
 # --- what it costs ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("saliency", ["tail", "autograd"])
-def test_its_cost(saliency):
-    encoder_checks.check_cost(TrioVe(retention=0.4, nms=False, saliency=saliency), rel=0.3)
 
 
 def test_its_cost_is_scopes_and_then_trios():
@@ -145,7 +97,3 @@ def test_its_cost_is_scopes_and_then_trios():
     assert method.selection_macs(shape, schedule, 10, 5) == method.overhead(shape, 0, sizes) + method.overhead(
         shape, 16, Sizes(18, 8, 3, 5)
     )
-
-
-def test_the_host_waits_once_a_stage():
-    encoder_checks.check_host_waits(lambda **options: TrioVe(nms=False, **options), 1)

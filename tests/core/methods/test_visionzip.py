@@ -10,22 +10,14 @@ from transformers import PreTrainedModel
 
 from tests.core import tiny
 from tests.core.engine.test_leaves_no_trace import same, snapshot
-from tests.core.models.test_families import extended, listening, shortened, stages_of
+from tests.core.methods import towers
 from trio_core import OptionError, UnsupportedInput, UnsupportedModel, prune
 from trio_core.methods.view import Picture, Signal, View
 from trio_core.methods.visionzip import VisionZip, _labels
 from trio_core.models import adapter_for, toy
 from trio_core.models.adapter import families
 from trio_core.models.encoder import Encoder
-from trio_core.rules.schedule import Schedule, shares
-
-CROP = 16
-"""Patches of a toy crop."""
-WITH_CLS = ("llava", "llava_next")
-WITHOUT = ("qwen2_vl", "qwen2_5_vl")
-"""Whose towers have no CLS token, and are read: see `test_qwen_tower.py`."""
-every_family = pytest.mark.parametrize("family", WITH_CLS)
-
+from trio_core.rules.schedule import Schedule
 
 # --- worked by hand --------------------------------------------------------------------------------------------------
 
@@ -106,212 +98,82 @@ def test_few_tokens_by_hand(budget, share, kept, features):
     assert selection.features[0][:, 0].tolist() == pytest.approx(features)
 
 
-@pytest.mark.parametrize(("budget", "merged"), [(192, 30), (128, 20), (64, 10), (32, 5)])
-def test_published_budgets(budget, merged):
-    assert VisionZip(retention=0.5)._merges(budget) == merged
-
-
-def test_crops_share_equally_but_for_what_a_small_one_cannot_take():
-    assert shares(320, [576] * 5) == [64] * 5
-    assert shares(322, [576] * 5) == [65, 65, 64, 64, 64]
-    assert shares(20, [16, 2, 16]) == [9, 2, 9]
-    assert shares(34, [16, 2, 16]) == [16, 2, 16]
-    assert shares(2, [16, 16, 16]) == [1, 1, 0]
-
-
 # --- the plain form inside the model ---------------------------------------------------------------------------------
 
 
-@torch.no_grad()
-def looked_at(model: PreTrainedModel, one: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of each crop that is there, by the tower's own eager run at the layer that the projector reads: [C, 1 + M, D]
-    hidden states, [C, M] what CLS attends to, summed over heads, [C, M, E] keys averaged over heads; and [C, M, width]
-    the patches projected."""
-    tower = model.get_submodule("model.vision_tower")
-    pixels = one["pixel_values"].flatten(0, -4)
-    index = model.config.vision_feature_layer
-    layers: Any = tower.get_submodule("encoder.layers")
-    ours = layers[index if index < 0 else index - 1]
-    keys: list[Tensor] = []
-    handle = ours.self_attn.k_proj.register_forward_hook(lambda _module, _args, output: keys.append(output))
-    try:
-        seen = tower(pixels, output_hidden_states=True, output_attentions=True)
-    finally:
-        handle.remove()
-    hidden = seen.hidden_states[index]
-    attention = seen.attentions[index if index < 0 else index - 1][:, :, 0, 1:].sum(dim=1)
-    heads = keys[0][:, 1:].unflatten(-1, (ours.self_attn.num_heads, -1)).mean(dim=2)
-    return hidden, attention, heads, model.get_submodule("model.multi_modal_projector")(hidden[:, 1:])
+def rule(share: float) -> towers.Rule:
+    """The card's rule for one crop. Without a CLS token no place is given to it."""
 
-
-@torch.no_grad()
-def embedded(model: PreTrainedModel, one: dict[str, Tensor]) -> Tensor:
-    """[V0, D] what enters the decoder at a sample's visual tokens in the dense model."""
-    with listening(model) as calls:
-        model(**one, use_cache=False)
-    return calls[0][0][0][0, tiny.visual_rows(one)]
-
-
-def patch_behind(rows: Tensor, projected: Tensor) -> list[int]:
-    """For each visual token, the patch that it is, as crop · M + patch, found by its features alone; −1 for none."""
-    distance = torch.cdist(rows, projected.flatten(0, 1), compute_mode="donot_use_mm_for_euclid_dist")
-    nearest = distance.min(dim=1)
-    assert (distance < 1e-5).sum(dim=1).max() <= 1  # every patch its own
-    return torch.where(nearest.values < 1e-5, nearest.indices, -1).tolist()
-
-
-def expected_tokens(
-    model: PreTrainedModel, one: dict[str, Tensor], budget: int, method: VisionZip
-) -> dict[int, Tensor]:
-    """The rule as the card states it, a crop at a time: by the number of the visual token, what it is from now on."""
-    hidden, attention, keys, projected = looked_at(model, one)
-    places = patch_behind(embedded(model, one), projected)
-    crops: dict[int, dict[int, int]] = {}  # crop → patch → number of the visual token
-    for number, place in enumerate(places):
-        if place >= 0:
-            crops.setdefault(place // CROP, {})[place % CROP] = number
-    due = dict.fromkeys(crops, 0)
-    while sum(due.values()) < budget:  # one to each in turn
-        for crop, there in crops.items():
-            if due[crop] < len(there) and sum(due.values()) < budget:
-                due[crop] += 1
-    tokens: dict[int, Tensor] = {}
-    for crop, there in crops.items():
-        if not due[crop]:
-            continue
-        merges = min(round(method.contextual_share * due[crop]), due[crop] - 1)
-        ranked = sorted(there, key=lambda patch, crop=crop: -float(attention[crop, patch]))
-        dominant = sorted(ranked[: due[crop] - merges - 1])
-        left = [patch for patch in sorted(there) if patch not in dominant]
+    def plain(crop: towers.Crop, there: list[int], budget: int) -> dict[int, Tensor]:
+        merges = min(round(share * budget), budget - 1)
+        ranked = sorted(there, key=lambda patch: -float(crop.attention[patch]))
+        dominant = sorted(ranked[: budget - merges - (crop.cls is not None)])
+        left = [patch for patch in there if patch not in dominant]
         stride = len(left) // merges if merges else 1
         targets = [left[i * stride] for i in range(merges)]
         joined: dict[int, list[int]] = {target: [] for target in targets}
         for patch in left:
             if merges and patch not in targets:
-                likeness = [torch.cosine_similarity(keys[crop, patch], keys[crop, t], dim=0) for t in targets]
+                likeness = [torch.cosine_similarity(crop.keys[patch], crop.keys[t], dim=0) for t in targets]
                 joined[targets[int(torch.stack(likeness).argmax())]].append(patch)
-        state = hidden[crop, 1:]
-        merged = [
-            state[t] + (state[joined[t]].mean(dim=0) if joined[t] else torch.zeros_like(state[t])) for t in targets
-        ]
-        leaves = next(patch for patch in left if patch not in targets)
-        places = [leaves, *dominant, *targets]
-        if method.positions == "compact":  # the released order over the places that are kept
-            places.sort()
-        for patch, feature in zip(places, [hidden[crop, 0], *state[dominant], *merged], strict=True):
-            tokens[there[patch]] = model.get_submodule("model.multi_modal_projector")(feature)
-    return dict(sorted(tokens.items()))
+        tokens = {patch: crop.hidden[patch] for patch in [*dominant, *targets]}
+        for target, others in joined.items():
+            if others:
+                tokens[target] = crop.hidden[target] + crop.hidden[others].mean(dim=0)
+        if crop.cls is not None:
+            tokens[next(patch for patch in left if patch not in targets)] = crop.cls
+        return tokens
+
+    return plain
 
 
-def check(model: PreTrainedModel, samples: list[dict[str, Tensor]], method: VisionZip) -> list[list[int]]:
-    """Each sample's kept numbers are the plain form's, and so is what enters the first layer there; text stays."""
-    inputs = tiny.batch(samples)
-    with torch.inference_mode(), prune(model, method) as trace, listening(model) as calls:
-        model(**inputs, use_cache=False)
-    (stage,), entered = trace.stages, calls[0][0][0]
-    for b, one in enumerate(samples):
-        with torch.no_grad():
-            expected = expected_tokens(model, one, trace.schedules[b].budgets[0], method)
-            assert stage.kept[b].tolist() == list(expected)
-            dense, visual = whole(model, one), tiny.visual_rows(one)
-        dense[visual[list(expected)]] = torch.stack([*expected.values()])
-        left = stages_of(trace, one, b, len(dense))[0].sort().values
-        length = len(left)
-        ours = entered[b, -length:] if inputs["attention_mask"][b, -1] else entered[b, :length]
-        assert torch.allclose(ours, dense[left], rtol=1e-4, atol=1e-5)
-    return [kept.tolist() for kept in stage.kept]
-
-
-def whole(model: PreTrainedModel, one: dict[str, Tensor]) -> Tensor:
-    """[S, D] what enters the dense model's first layer."""
-    with listening(model) as calls:
-        model(**one, use_cache=False)
-    return calls[0][0][0][0].clone()
-
-
-def samples_of(family: str) -> list[dict[str, Tensor]]:
-    """A small picture, padded at its left, and a large one: two pictures or four tiles un-padded."""
-    return [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
+def check(model: PreTrainedModel, samples: list[dict[str, Tensor]], **options: Any) -> list[list[int]]:
+    method = VisionZip(**options)
+    return towers.check_merging(model, samples, method, rule(method.contextual_share))
 
 
 @pytest.mark.parametrize("share", [0.0, 10 / 64, 0.5, 0.95])
-@pytest.mark.parametrize("retention", [0.1, 0.25, 0.6])
-@every_family
-def test_it_is_the_plain_form_and_the_decoder_receives_it(family, retention, share):
-    check(tiny.model(family), samples_of(family), VisionZip(retention=retention, contextual_share=share))
+@pytest.mark.parametrize("family", towers.FAMILIES)
+def test_it_is_the_plain_form_and_the_decoder_receives_it(family, share):
+    for retention in (0.2, 0.6):
+        check(tiny.model(family), tiny.pair(family), retention=retention, contextual_share=share)
 
 
-def wide() -> dict[str, Tensor]:
-    """LLaVA-NeXT's sample of two tiles side by side, their rows joined, of whose eight rows padding takes four."""
-    generator = torch.Generator().manual_seed(3)
-    ids = [5, 6, *[tiny.IMAGE] * (CROP + 2 * (8 + 1)), 7, 8, 9]
-    return {
-        "input_ids": torch.tensor([ids]),
-        "attention_mask": torch.ones(1, len(ids), dtype=torch.long),
-        "pixel_values": torch.randn(1, 3, 3, 16, 16, generator=generator),
-        "image_sizes": torch.tensor([[16, 64]]),
-    }
-
-
-def two_pictures() -> dict[str, Tensor]:
-    """LLaVA-NeXT's sample with two pictures of different sizes and a word between them."""
-    first, second = tiny.sample("llava_next", "small"), tiny.sample("llava_next", "large", seed=2)
-    together = tiny.batch([first, second])
-    ids = torch.cat([first["input_ids"], second["input_ids"]], dim=1)
-    return {**together, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
-
-
-def there(one: dict[str, Tensor], model: PreTrainedModel) -> list[int]:
-    return patch_behind(embedded(model, one), looked_at(model, one)[3])
-
-
-@pytest.mark.parametrize("one", [wide(), tiny.sample("llava_next"), tiny.sample("llava_next", "small")])
+@pytest.mark.parametrize("one", [towers.wide(), tiny.sample("llava_next"), tiny.sample("llava_next", "small")])
 def test_where_tiles_are_packed(one):
     """The places that the tower is heard to pack are those that the features show, newlines between the rows."""
     model = tiny.model("llava_next")
-    tower = adapter_for(model).tower()
-    handles = tower.listen()
-    try:
-        expected = there(one, model)
-        with torch.no_grad():
-            model(**one, use_cache=False)
-        crops = one["pixel_values"].shape[1]
-        assert tower.places(crops, CROP).tolist() == expected
-        assert tower.collect([len(expected)]).places[0].tolist() == expected
-    finally:
-        for handle in handles:
-            handle.remove()
-    assert expected[:CROP] == list(range(CROP))
-    columns = expected.index(-1) - CROP
-    assert expected[CROP + columns :: columns + 1] == [-1] * ((len(expected) - CROP) // (columns + 1))
-    assert expected.count(-1) == (len(expected) - CROP) // (columns + 1) > 1
+    expected = towers.places(model, one)
+    assert towers.look(model, one).places[0].tolist() == expected
+    assert expected[:16] == list(range(16))
+    columns = expected.index(-1) - 16
+    assert expected[16 + columns :: columns + 1] == [-1] * ((len(expected) - 16) // (columns + 1))
+    assert expected.count(-1) == (len(expected) - 16) // (columns + 1) > 1
 
 
 def test_tiles_of_which_little_is_left():
     """Two rows of each of two tiles: they take less than their share, and the base crop the rest."""
-    model, one = tiny.model("llava_next"), wide()
-    (kept,) = check(model, [one], VisionZip(retention=0.9))
-    places = torch.tensor(there(one, model))[kept]
-    assert torch.bincount(places // CROP).tolist() == [15, 8, 8]
+    model, one = tiny.model("llava_next"), towers.wide()
+    (kept,) = check(model, [one], retention=0.9)
+    assert torch.bincount(torch.tensor(towers.places(model, one))[kept] // 16).tolist() == [15, 8, 8]
 
 
 @pytest.mark.parametrize("retention", [0.1, 0.4])
 def test_several_pictures_in_a_sample_and_others_beside_it(retention):
-    method = VisionZip(retention=retention)
-    check(tiny.model("llava_next"), [two_pictures()], method)
+    check(tiny.model("llava_next"), [towers.two_pictures()], retention=retention)
     # LLaVA-1.5's large sample is two pictures with a word between them.
     three = [tiny.sample("llava"), tiny.sample("llava", "small"), tiny.sample("llava", seed=4)]
-    check(tiny.model("llava"), three, method)
+    check(tiny.model("llava"), three, retention=retention)
 
 
 @pytest.mark.parametrize("layer", [-3, -1, 1, 3])
-@every_family
+@towers.with_cls
 def test_the_tower_is_read_where_the_projector_reads_it(family, layer):
     """Counted from either end; the tower has three layers."""
     config = families[tiny.NAMES[family]].toy_config()
     config.vision_feature_layer, config.vision_config.num_hidden_layers = layer, 3
     model = toy.build(type(tiny.model(family)), config, "sdpa", seed=0)
-    check(model, samples_of(family), VisionZip(retention=0.4))
+    check(model, tiny.pair(family), retention=0.4)
 
 
 def test_the_towers_kernel_is_its_own():
@@ -327,42 +189,10 @@ def test_the_towers_kernel_is_its_own():
     assert torch.equal(kept["sdpa"], kept["eager"])
 
 
-# --- generation ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("positions", ["original", "compact"])
-@every_family
-def test_it_generates_as_from_the_shorter_prompt(family, positions):
-    """Each new token's logits are those of the model's own layers on the merged prompt with the new ones behind it."""
-    model, samples = tiny.model(family), samples_of(family)
-    asked = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False, "suppress_tokens": [tiny.IMAGE]}
-    method = VisionZip(retention=0.3, positions=positions)
-    with prune(model, method) as trace:
-        output = model.generate(**tiny.batch(samples), **asked, return_dict_in_generate=True, output_logits=True)
-    for b, one in enumerate(samples):
-        longer = extended(family, one, output.sequences[b, -4:-1].tolist())
-        left = stages_of(trace, one, b, longer["input_ids"].shape[1])
-        merged = expected_tokens(model, one, trace.schedules[b].budgets[0], method)
-
-        def exchanged(_layer: Any, args: Any, one: Any = one, merged: Any = merged) -> Any:
-            hidden = args[0].clone()
-            if hidden.shape[1] > len(tiny.visual_rows(one)):
-                hidden[0, tiny.visual_rows(one)[list(merged)]] = torch.stack([*merged.values()])
-            return (hidden, *args[1:])
-
-        handle = adapter_for(model).layers[0].register_forward_pre_hook(exchanged)
-        try:
-            _, _, logits = shortened(model, longer, left, compact=positions == "compact")
-        finally:
-            handle.remove()
-        ours = torch.stack([step[b] for step in output.logits])
-        assert torch.allclose(ours, logits[-4:], rtol=1e-4, atol=1e-4)
-
-
 # --- what it refuses, and what it leaves -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", [family for family in tiny.FAMILIES if family not in WITH_CLS + WITHOUT])
+@pytest.mark.parametrize("family", [family for family in tiny.FAMILIES if family not in (*towers.FAMILIES, "qwen2_vl")])
 def test_a_family_whose_tower_we_cannot_read_is_refused_untouched(family):
     model = tiny.model(family)
     before = snapshot(model)
@@ -383,7 +213,7 @@ def test_a_family_whose_tower_we_cannot_read_is_refused_untouched(family):
     ("option", "value"),
     [("vision_feature_layer", [-2, -1]), ("vision_feature_layer", 0), ("vision_feature_select_strategy", "full")],
 )
-@every_family
+@towers.with_cls
 def test_a_projector_that_reads_more_or_other_than_a_layers_patches_is_refused(family, option, value):
     config = families[tiny.NAMES[family]].toy_config()
     setattr(config, option, value)
@@ -414,7 +244,7 @@ def test_another_tower_in_llava_has_its_widths_without_a_cls_token():
         pass
 
 
-@every_family
+@towers.with_cls
 def test_nothing_stays_behind(family):
     """After success, an exception on the way and a prompt without its picture; the packing is the model's own again."""
     model, one = tiny.model(family), tiny.sample(family)
@@ -436,7 +266,7 @@ def test_nothing_stays_behind(family):
         assert torch.equal(model(**one).logits, dense)
 
 
-@every_family
+@towers.with_cls
 def test_a_picture_of_an_earlier_forward_is_not_taken_for_this_one(family):
     """The earlier forward failed after the tower, or selected nothing because all tokens stay."""
     model, one = tiny.model(family), tiny.sample(family)
@@ -447,38 +277,6 @@ def test_a_picture_of_an_earlier_forward_is_not_taken_for_this_one(family):
             model(**fewer)
         with pytest.raises(UnsupportedInput, match="pass pixel_values"):
             model(**without)
-
-
-def test_newlines_cannot_stay():
-    model, one = tiny.model("llava_next"), tiny.sample("llava_next")
-    with torch.no_grad():
-        with (
-            prune(model, VisionZip(retention=0.95)),
-            pytest.raises(
-                OptionError, match=r"budget 84: newlines .* at most 80 of 88 visual tokens can stay; lower"
-            ) as caught,
-        ):
-            model(**one)
-        assert "\n" not in str(caught.value)
-        with prune(model, VisionZip(retention=80 / 88)) as trace:
-            model(**one)
-        assert len(trace.stages[0].kept[0]) == 80
-        with prune(model, VisionZip(retention=1.0)):
-            full = model(**one).logits
-        assert torch.equal(full, model(**one).logits)
-
-
-@every_family
-def test_a_small_picture_that_keeps_all_is_left_alone_beside_a_large_one(family):
-    small, large = samples = samples_of(family)
-    budget = len(tiny.visual_rows(small))
-    assert budget < len(tiny.visual_rows(large))
-    model = tiny.model(family)
-    with torch.no_grad(), prune(model, VisionZip(budgets=(budget,), layers=(0,))) as trace, listening(model) as calls:
-        model(**tiny.batch(samples), use_cache=False)
-    assert trace.stages[0].kept[0].tolist() == list(range(budget))
-    dense = whole(model, small)
-    assert torch.allclose(calls[0][0][0][0, -len(dense) :], dense, rtol=1e-5, atol=1e-6)
 
 
 # --- where each patch goes -------------------------------------------------------------------------------------------

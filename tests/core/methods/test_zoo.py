@@ -9,22 +9,18 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from tests.core import tiny
-from tests.core.models.test_families import listening, shortened, stages_of
-from trio_core import RetentionError, methods, prune
+from tests.core.models.test_families import listening, stages_of, walk
+from trio_core import methods
 from trio_core.methods.divprune import DivPrune
 from trio_core.methods.fastv import FastV
-from trio_core.methods.method import Method
 from trio_core.methods.pyramiddrop import PyramidDrop
 from trio_core.methods.view import Picture, Signal, View
-from trio_core.models import adapter_for
 from trio_core.rules.attention import LayerCall
 from trio_core.rules.schedule import Schedule
 
 LAYERS = (1, 3, 4)
-every_family = pytest.mark.parametrize("family", tiny.FAMILIES)
 
 
 # --- worked by hand --------------------------------------------------------------------------------------------------
@@ -102,58 +98,15 @@ def test_pyramiddrop_powers_by_another_budget_rule(rule, base):
     assert schedule.budgets == tuple(round(576 * base**power) for power in (1, 2, 3))
 
 
-def test_pyramiddrop_below_its_layers_is_refused():
-    with pytest.raises(RetentionError, match=r"the lowest possible is 0\.2514"):
-        PyramidDrop(retention=0.25).schedule(576, 32)
-
-
-def test_published_layers_and_budgets():
-    """PyramidDrop halves at 8, 16 and 24 of 32 layers; FastV's averages are those after layer 2."""
-    halves = PyramidDrop(retention=270 / 576).schedule(visual_tokens=576, num_layers=32)
-    assert halves == Schedule((8, 16, 24), (288, 144, 72), 576, 32)
-    assert PyramidDrop(retention=0.5).default_layers(28) == (7, 14, 21)
-    for average, after in ((192, 166.4), (128, 98.1), (64, 29.9)):
-        schedule = FastV(retention=average / 576).schedule(visual_tokens=576, num_layers=32)
-        assert schedule.layers == (2,)
-        assert abs(schedule.budgets[0] - after) <= 0.5
-    assert DivPrune(retention=1 / 9).schedule(visual_tokens=576, num_layers=32) == Schedule((0,), (64,), 576, 32)
-
-
 # --- inside every family ---------------------------------------------------------------------------------------------
 
 
-def unequal(family: str) -> list[dict[str, Tensor]]:
-    """A sample that a batch pads at its left, and a larger one."""
-    return [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)]
-
-
-def chosen(model: PreTrainedModel, samples: list[dict[str, Tensor]], method: Method):
-    """The trace of one prefill."""
-    with torch.inference_mode(), prune(model, method) as trace:
-        model(**tiny.batch(samples), use_cache=False)
-    return trace
-
-
-def last_row(model: PreTrainedModel, one: dict[str, Tensor], left: dict[int, Tensor], index: int) -> Tensor:
-    """[S'] the last token's row of layer `index`'s own eager map, averaged over heads; its places after `left`."""
-    maps: list[Tensor] = []
-    attention = adapter_for(model).layers[index].get_submodule("self_attn")
-    handle = attention.register_forward_hook(lambda _module, _args, output: maps.append(output[1]))
-    try:
-        _, places, _ = shortened(model, one, left)
-    finally:
-        handle.remove()
-    row = torch.full((one["input_ids"].shape[1],), torch.nan)
-    row[places[index]] = maps[-1][0, :, -1].mean(dim=0)
-    return row
-
-
 @pytest.mark.parametrize(("cls", "back"), [(FastV, 1), (PyramidDrop, 0)], ids=["fastv", "pyramiddrop"])
-@every_family
+@tiny.every_family
 def test_the_last_row_of_the_models_own_map_ranks_at_every_stage(family, cls, back):
     """FastV reads the map of the layer that has run, PyramidDrop's of the next; padded, under the default kernel."""
-    samples, eager = unequal(family), tiny.model(family, "eager")
-    trace = chosen(tiny.model(family), samples, cls(retention=0.5, layers=LAYERS))
+    samples, eager = tiny.pair(family), tiny.model(family, "eager")
+    trace = tiny.prefill(tiny.model(family), samples, cls(retention=0.5, layers=LAYERS))
     for b, one in enumerate(samples):
         length, visual = one["input_ids"].shape[1], tiny.visual_rows(one)
         left = stages_of(trace, one, b, length)
@@ -161,7 +114,9 @@ def test_the_last_row_of_the_models_own_map_ranks_at_every_stage(family, cls, ba
             first = eager(**one, use_cache=False, output_attentions=True).attentions[LAYERS[0] - back]
         for stage, budget in zip(trace.stages, trace.schedules[b].budgets, strict=True):
             earlier = {layer: rows for layer, rows in left.items() if layer < stage.layer}
-            row = last_row(eager, one, earlier, stage.layer - back)[visual]
+            step, row = walk(eager, one, earlier)[stage.layer - back], torch.full((length,), torch.nan)
+            row[step.places] = step.attention[:, -1].mean(dim=0)
+            row = row[visual]
             if stage.layer == LAYERS[0]:
                 assert torch.allclose(first[0, :, -1, visual].mean(dim=0), row, rtol=1e-5)
             here = ~stage.scores[b].isnan()
@@ -182,10 +137,10 @@ def farthest(features: Tensor, budget: int) -> list[int]:
     return sorted(kept)
 
 
-@every_family
+@tiny.every_family
 def test_divprune_spreads_what_enters_the_decoder(family):
-    model, samples = tiny.model(family), unequal(family)
-    trace = chosen(model, samples, DivPrune(retention=0.4))
+    model, samples = tiny.model(family), tiny.pair(family)
+    trace = tiny.prefill(model, samples, DivPrune(retention=0.4))
     (stage,) = trace.stages
     assert stage.layer == 0
     for b, one in enumerate(samples):
@@ -208,7 +163,7 @@ def test_the_kernel_is_the_models_own(name, monkeypatch):
     monkeypatch.setattr(modeling_llama, "eager_attention_forward", refuse)
     model = tiny.model("llava", "sdpa")
     before = model.config.get_text_config()._attn_implementation
-    chosen(model, [tiny.sample("llava")], methods.find(name)(retention=0.5))
+    tiny.prefill(model, [tiny.sample("llava")], methods.find(name)(retention=0.5))
     assert model.config.get_text_config()._attn_implementation == before
     with pytest.raises(AssertionError, match="eager attention ran"):
-        chosen(tiny.model("llava", "eager"), [tiny.sample("llava")], methods.find(name)(retention=0.5))
+        tiny.prefill(tiny.model("llava", "eager"), [tiny.sample("llava")], methods.find(name)(retention=0.5))

@@ -10,7 +10,7 @@ from trio_core.models.adapter import adapters, families
 from trio_core.models.generic import Generic
 
 
-@pytest.mark.parametrize(("family", "attention"), tiny.KERNELS)
+@tiny.every_kernel
 def test_each_family_has_its_adapter_layers_and_attention(family, attention):
     adapter = adapter_for(tiny.model(family, attention))
     assert type(tiny.model(family)).__name__ in adapter.classes
@@ -36,7 +36,7 @@ def test_short_names_are_unique_and_can_be_guessed():
     assert {"llava", "llava_next", "qwen2_5_vl", "gemma3", "paligemma2", "video_llava"} <= set(tiny.FAMILIES)
 
 
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@tiny.every_family
 def test_readout_of_the_last_layers_output_equals_the_logits(family):
     model, one = tiny.model(family), tiny.sample(family)
     adapter, last = adapter_for(model), []
@@ -59,7 +59,7 @@ def test_rotary_equals_the_formula(family):
         assert torch.allclose(head * cos[b] + turned * sin[b], expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@tiny.every_family
 def test_visual_tokens_are_true_at_the_placeholders(family):
     adapter = adapter_for(tiny.model(family))
     one = tiny.sample(family)
@@ -82,7 +82,7 @@ def test_a_subclass_of_a_model_class_has_the_same_adapter():
     assert adapter_for(Mine(tiny.model("llava").config)).family == "LLaVA-1.5"
 
 
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@tiny.every_family
 def test_a_model_without_decoder_layers_is_refused_in_one_line(family):
     cls = families[tiny.NAMES[family]]
     config = cls.toy_config()

@@ -71,6 +71,7 @@ def run(source: Path, *arguments: str) -> str:
     return found.stdout
 
 
+@pytest.mark.slow
 def test_the_laws_of_all_families_hold_for_it(source, pytestconfig):
     files = ["tests/core/models/test_families.py", "tests/core/models/test_adapter.py"]
     shapes = ["--shapes"] if pytestconfig.getoption("--shapes") else []
@@ -80,5 +81,6 @@ def test_the_laws_of_all_families_hold_for_it(source, pytestconfig):
     assert "failed" not in listed
 
 
+@pytest.mark.slow
 def test_the_command_line_checks_it(source):
     assert "ViP-LLaVA" in run(source, "-c", CHECK)

@@ -5,7 +5,7 @@ The order of the windows is undone here by the places that the loops walk, not b
 """
 
 import math
-from itertools import pairwise
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,26 +14,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedModel
 from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl
 from transformers.models.qwen2_vl import modeling_qwen2_vl
 from transformers.vision_utils import get_vision_window_index
 
 from tests.core import tiny
-from tests.core.engine.test_leaves_no_trace import same, snapshot
-from tests.core.models.test_families import extended, listening, shortened, stages_of
-from tests.core.rules.drawn import Waits
+from tests.core.methods.test_overhead import declared_is_counted
+from tests.core.methods.test_visionzip import check
+from tests.core.methods.test_visionzip import crop_of_eight as cards_crop
+from tests.core.methods.towers import embedded, look
 from trio_core import UnsupportedInput, UnsupportedModel, prune
-from trio_core.methods.view import Picture, Signal, View
+from trio_core.methods.view import Signal, View
 from trio_core.methods.visionzip import VisionZip
 from trio_core.models import adapter_for, toy
 from trio_core.models.adapter import families
-from trio_core.models.encoder import Encoder
 from trio_core.models.qwen_tower import received_attention, window_order
-from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Schedule
-from trio_core.spans import listening as listening_to_spans
+from trio_core.rules.cost import LayerShape
 
 FAMILIES = ("qwen2_vl", "qwen2_5_vl")
 MODULES = {"qwen2_vl": modeling_qwen2_vl, "qwen2_5_vl": modeling_qwen2_5_vl}
@@ -72,20 +69,6 @@ def pictures(*grids: tuple[int, int], seed: int = 0, after: int = 9, video: bool
         "pixel_values_videos" if video else "pixel_values": torch.randn(count, 3 * 2 * 4 * 4, generator=generator),
         f"{kind}_grid_thw": torch.tensor(sizes),
     }
-
-
-def look(model: PreTrainedModel, *samples: dict[str, Tensor]) -> Encoder:
-    """What the tower shows of a batch."""
-    tower = adapter_for(model).tower()
-    handles = tower.listen()
-    try:
-        with torch.no_grad():
-            model(**tiny.batch(samples), use_cache=False)
-        encoder = tower.collect([len(tiny.visual_rows(one)) for one in samples])
-    finally:
-        for handle in handles:
-            handle.remove()
-    return encoder
 
 
 def walk(height: int, width: int, window: int | None) -> list[tuple[int, int]]:
@@ -213,9 +196,7 @@ def test_attention_and_keys_equal_a_loop_over_patches_in_float64(family, grid):
 def test_hidden_states_in_raster_order_equal_the_decoders_input(family, grids):
     model, one = tiny.model(family), pictures(*grids)
     encoder = look(model, one)
-    with torch.no_grad(), listening(model) as calls:
-        model(**one, use_cache=False)
-    assert torch.equal(encoder.by_token(0, encoder.hidden), calls[0][0][0][0, tiny.visual_rows(one)])
+    assert torch.equal(encoder.by_token(0, encoder.hidden), embedded(model, one))
     assert torch.equal(encoder.project(encoder.hidden), encoder.hidden)
     assert encoder.cls is None and encoder.last is None
     rows, columns = max(h for h, _ in grids) // SIDE, max(w for _, w in grids) // SIDE
@@ -342,21 +323,10 @@ def test_layer_shape_has_the_towers_widths_and_the_macs_of_its_attention():
 
 
 def crop_of_eight(budget: int) -> View:
-    """The card's example with attention that is received: no CLS token is there."""
-    attention = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3, 0.05, 0.15, 0.25])
-    keys = torch.tensor([(1, 0), (5, 5), (1, 0.1), (5, 5), (0, 1), (0.2, 1), (1, 0), (0.1, 1)])
-    encoder = Encoder(
-        hidden=torch.arange(8.0)[None, :, None],
-        cls=None,
-        attend=lambda: attention[None, None],
-        keys=keys[None, :, None],
-        grid=(2, 4),
-        places=(torch.arange(8),),
-        project=lambda patches: patches,
-    )
-    picture = Picture(torch.arange(2, 10), torch.arange(8), budget, 2, Schedule((0,), (budget,), 8, 4))
-    hidden, valid = torch.arange(12.0)[None, :, None], torch.ones(1, 12, dtype=torch.bool)
-    return View(0, hidden, valid, False, (picture,), {Signal.ENCODER: encoder})
+    """The card's example with attention that is received: no CLS token is there. Features are the patches' numbers."""
+    view = cards_crop(budget)
+    encoder = replace(view.encoder, cls=None, project=lambda patches: patches)
+    return replace(view, hidden=torch.arange(12.0)[None, :, None], signals={Signal.ENCODER: encoder})
 
 
 @pytest.mark.parametrize(
@@ -376,70 +346,14 @@ def test_the_rule_by_hand(budget, share, kept, features):
     assert selection.features[0][:, 0].tolist() == pytest.approx(features)
 
 
-def expected_tokens(
-    family: str, model: PreTrainedModel, one: dict[str, Tensor], budget: int, share: float, maps: list[Tensor]
-) -> dict[int, Tensor]:
-    """The ports' rule, a picture at a time: by the number of the visual token, what it is from now on."""
-    grids = one["image_grid_thw"][:, 1:].tolist()
-    counts = [height * width // UNIT for height, width in grids]
-    _, qkv = recorded(model, one, "blocks.1.attn.qkv")
-    all_keys = qkv.unflatten(-1, (3, 2, 16))[:, 1].unflatten(0, (-1, UNIT)).mean(dim=1).mean(dim=1)
-    with torch.no_grad(), listening(model) as calls:
-        model(**one, use_cache=False)
-    states = calls[0][0][0][0, tiny.visual_rows(one)].split(counts)
-    due = [0] * len(counts)
-    while sum(due) < budget:
-        for crop, count in enumerate(counts):
-            if due[crop] < count and sum(due) < budget:
-                due[crop] += 1
-    tokens: dict[int, Tensor] = {}
-    for crop, (state, keys) in enumerate(zip(states, all_keys.split(counts), strict=True)):
-        if not due[crop]:
-            continue
-        keys = in_raster(family, keys, grids[crop])
-        attention = maps[crop].sum(dim=0).mean(dim=0).unflatten(0, (-1, UNIT)).mean(dim=-1)
-        attention = in_raster(family, attention, grids[crop])
-        merges = min(round(share * due[crop]), due[crop] - 1)
-        ranked = sorted(range(len(state)), key=lambda patch, attention=attention: -float(attention[patch]))
-        dominant = ranked[: due[crop] - merges]
-        left = [patch for patch in range(len(state)) if patch not in dominant]
-        targets = [left[i * (len(left) // merges)] for i in range(merges)]
-        joined: dict[int, list[int]] = {target: [] for target in targets}
-        for patch in left:
-            if merges and patch not in targets:
-                likeness = [torch.cosine_similarity(keys[patch], keys[t], dim=0) for t in targets]
-                joined[targets[int(torch.stack(likeness).argmax())]].append(patch)
-        number = sum(counts[:crop])
-        for patch in dominant:
-            tokens[number + patch] = state[patch]
-        for target, others in joined.items():
-            merged = torch.stack([state[other] for other in others]).mean(dim=0) if others else 0
-            tokens[number + target] = state[target] + merged
-    return dict(sorted(tokens.items()))
-
-
-@pytest.mark.parametrize("share", [0.0, 10 / 64, 0.6])
-@pytest.mark.parametrize("retention", [0.2, 0.6])
 @every_family
-def test_it_is_the_plain_form_and_the_decoder_receives_it(family, retention, share, monkeypatch):
-    """In a batch of unequal pictures, padded, two of them in one sample."""
-    model, method = tiny.model(family), VisionZip(retention=retention, contextual_share=share)
+def test_unequal_pictures_in_a_padded_batch_and_large_ones(family):
+    """Two of them in one sample. The cost is declared for the tower's own attention."""
     samples = [pictures((4, 6)), pictures((6, 10), (4, 4), seed=1), pictures((10, 6), seed=2, after=12)]
-    with torch.inference_mode(), prune(model, method) as trace, listening(model) as calls:
-        model(**tiny.batch(samples), use_cache=False)
-    (stage,), entered = trace.stages, calls[0][0][0]
-    for b, one in enumerate(samples):
-        maps = library_maps(family, model, one, monkeypatch)
-        budget = trace.schedules[b].budgets[0]
-        expected = expected_tokens(family, model, one, budget, share, maps)
-        assert len(expected) == budget
-        assert stage.kept[b].tolist() == list(expected)
-        with torch.no_grad(), listening(model) as dense_calls:
-            model(**one, use_cache=False)
-        dense, visual = dense_calls[0][0][0][0].clone(), tiny.visual_rows(one)
-        dense[visual[list(expected)]] = torch.stack([*expected.values()])
-        left = stages_of(trace, one, b, len(dense))[0].sort().values
-        assert torch.allclose(entered[b, -len(left) :], dense[left], rtol=1e-4, atol=1e-5)
+    check(tiny.model(family), samples, retention=0.2, contextual_share=0.6)
+    for budget, share in ((40, 0.0), (200, 0.9)):
+        method = VisionZip(budgets=(budget,), layers=(0,), contextual_share=share)
+        declared_is_counted(family, pictures((40, 36)), method)
 
 
 @every_family
@@ -456,77 +370,3 @@ def test_a_video_is_pruned_frame_by_frame(family):
         without = {name: value for name, value in film.items() if "video" not in name}
         with pytest.raises(UnsupportedInput, match="pass pixel_values with the prompt"):
             model(**without)
-
-
-@every_family
-def test_it_generates_as_from_the_shorter_prompt_and_leaves_no_trace(family, monkeypatch):
-    """Each new token's logits are those of the model's own layers on the merged prompt with the new ones behind it."""
-    model, samples = tiny.model(family), [pictures((4, 6)), pictures((6, 10), seed=1, after=12)]
-    asked = {"max_new_tokens": 3, "min_new_tokens": 3, "do_sample": False}
-    asked["suppress_tokens"] = [tiny.IMAGE, tiny.VIDEO, tiny.VISION_START, tiny.VISION_END]
-    method = VisionZip(retention=0.4)
-    with torch.no_grad():
-        dense = model(**samples[0]).logits
-    before = snapshot(model)
-    with prune(model, method) as trace:
-        output = model.generate(**tiny.batch(samples), **asked, return_dict_in_generate=True, output_logits=True)
-    assert same(before, snapshot(model))
-    with torch.no_grad():
-        with prune(model, VisionZip(retention=1.0)):
-            assert torch.equal(model(**samples[0]).logits, dense)
-        assert torch.equal(model(**samples[0]).logits, dense)
-    for b, one in enumerate(samples):
-        longer = extended(family, one, output.sequences[b, -3:-1].tolist())
-        left = stages_of(trace, one, b, longer["input_ids"].shape[1])
-        maps = library_maps(family, model, one, monkeypatch)
-        merged = expected_tokens(family, model, one, trace.schedules[b].budgets[0], method.contextual_share, maps)
-
-        def exchanged(_layer: Any, args: Any, one: Any = one, merged: Any = merged) -> Any:
-            hidden = args[0].clone()
-            if hidden.shape[1] > len(tiny.visual_rows(one)):
-                hidden[0, tiny.visual_rows(one)[list(merged)]] = torch.stack([*merged.values()])
-            return (hidden, *args[1:])
-
-        handle = adapter_for(model).layers[0].register_forward_pre_hook(exchanged)
-        try:
-            _, _, logits = shortened(model, longer, left)
-        finally:
-            handle.remove()
-        ours = torch.stack([step[b] for step in output.logits])
-        assert torch.allclose(ours, logits[-3:], rtol=1e-4, atol=1e-4)
-
-
-def marks_of(model: PreTrainedModel, one: dict[str, Tensor], method: VisionZip, counter: Any, total: Any) -> list[int]:
-    """How much a counter rose in each selection; `total` reads it."""
-    marks: list[int] = []
-
-    def note(name: str, _entering: bool) -> None:
-        if name == "selection":
-            marks.append(total())
-
-    with prune(model, method), torch.no_grad():
-        model(**one)  # the first prefill on a model also checks what the method kept
-        with listening_to_spans(note), counter:
-            model(**one)
-    return [left - entered for entered, left in list(pairwise(marks))[::2]]
-
-
-@pytest.mark.parametrize("share", [0.0, 10 / 64, 0.9])
-@pytest.mark.parametrize(("grid", "budget"), [((4, 6), 1), ((4, 6), 5), ((40, 36), 40), ((40, 36), 200)])
-@every_family
-def test_the_declared_overhead_is_what_is_counted(family, grid, budget, share):
-    model, one = tiny.model(family), pictures(grid)
-    method = VisionZip(budgets=(budget,), layers=(0,), contextual_share=share)
-    counter, tokens, visual = FlopCounterMode(display=False), one["input_ids"].shape[1], grid[0] * grid[1] // UNIT
-    (flops,) = marks_of(model, one, method, counter, counter.get_total_flops)
-    declared = method.overhead(adapter_for(model).layer_shape, 0, Sizes(tokens, visual, budget, 9))
-    assert flops == 2 * declared > 0
-
-
-def test_the_host_waits_as_often_for_many_tokens_as_for_few():
-    """As in LLaVA: it waits for two checks of the inputs."""
-    for grid, retention in (((8, 8), 0.5), ((40, 36), 0.5), ((40, 36), 0.9)):
-        mode = Waits()
-        method = VisionZip(retention=retention)
-        (waited,) = marks_of(tiny.model("qwen2_5_vl"), pictures(grid), method, mode, mode.counts.total)
-        assert waited == 2

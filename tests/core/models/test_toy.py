@@ -2,21 +2,18 @@
 
 from pathlib import Path
 
-import pytest
 import torch
 from transformers import PreTrainedModel
 
 from tests.core import tiny
 from trio_core.models import families, toy
 
-every_family = pytest.mark.parametrize("family", tiny.FAMILIES)
-
 
 def equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
-@every_family
+@tiny.every_family
 def test_a_sample_depends_on_its_seed_only(family):
     toys = families[tiny.NAMES[family]]
     first, again, other = (toys.toy_sample(seed=seed) for seed in (1, 1, 2))
@@ -25,7 +22,7 @@ def test_a_sample_depends_on_its_seed_only(family):
     assert not torch.equal(first["pixel_values"], other["pixel_values"])
 
 
-@every_family
+@tiny.every_family
 def test_the_large_sample_has_more_visual_tokens_and_no_more_words_around_them(family):
     small, large = tiny.sample(family, "small"), tiny.sample(family, "large")
     assert len(tiny.visual_rows(small)) < len(tiny.visual_rows(large))
@@ -35,7 +32,7 @@ def test_the_large_sample_has_more_visual_tokens_and_no_more_words_around_them(f
         assert one["input_ids"].shape[1] - last > 9
 
 
-@every_family
+@tiny.every_family
 def test_words_are_ids_that_stand_for_nothing_else(family):
     ids = tiny.sample(family)["input_ids"][0]
     special = torch.tensor([tiny.IMAGE, tiny.VIDEO, tiny.VISION_START, tiny.VISION_END])
@@ -44,7 +41,7 @@ def test_words_are_ids_that_stand_for_nothing_else(family):
     assert words.max() < tiny.WORDS
 
 
-@every_family
+@tiny.every_family
 def test_the_toy_takes_both_sizes(family):
     model: PreTrainedModel = tiny.model(family)
     for size in ("small", "large"):

@@ -56,8 +56,10 @@ def own_model(family: str = "llava_next"):
     return copy.deepcopy(tiny.model(family, "sdpa"))
 
 
-@pytest.mark.parametrize("rows", ["last", "shifted"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("family", "rows"),
+    tiny.fast_first([(f, rows) for f in FAMILIES for rows in ("last", "shifted")], ("llava", "last")),
+)
 def test_it_equals_autograd_and_keeps_the_same(family, rows):
     """LLaVA's sample has two pictures: its visual tokens do not stand side by side."""
     model, inputs = tiny.model(family, "sdpa"), tiny.sample(family)
@@ -66,6 +68,7 @@ def test_it_equals_autograd_and_keeps_the_same(family, rows):
     assert graphs() == 1
 
 
+@pytest.mark.slow
 def test_prompts_of_other_lengths_and_equal_batches_need_few_graphs():
     model = tiny.model("qwen2_5_vl", "sdpa")
     for before, after in ((3, 9), (4, 9), (3, 11), (7, 14), (5, 20)):
@@ -79,6 +82,7 @@ def test_prompts_of_other_lengths_and_equal_batches_need_few_graphs():
     assert graphs() <= 4
 
 
+@pytest.mark.slow
 def test_more_graphs_than_torch_allows_by_default_are_made():
     model, inputs = tiny.model("llava_next", "sdpa"), tiny.sample("llava_next")
     for k_pos in range(1, 10):
@@ -87,6 +91,7 @@ def test_more_graphs_than_torch_allows_by_default_are_made():
     assert graphs() > 8
 
 
+@pytest.mark.slow
 def test_inference_mode_and_gradients_change_nothing():
     model, inputs = tiny.model("llava_next", "sdpa"), tiny.sample("llava_next")
     expected = notes(model, inputs)
@@ -100,6 +105,7 @@ def test_inference_mode_and_gradients_change_nothing():
     assert all(weight.grad is None for weight in model.parameters())
 
 
+@pytest.mark.slow
 def test_the_notes_say_how_long_the_compiler_took():
     first, second = notes(tiny.model("llava_next", "sdpa"), tiny.sample("llava_next"), tiny.sample("llava_next"))
     assert first == second
@@ -115,17 +121,20 @@ def test_the_notes_say_how_long_the_compiler_took():
     ],
     ids=["padded", "mask", "gemma3"],
 )
+@pytest.mark.slow
 def test_where_it_cannot_be_compiled_a_note_says_why(family, attention, inputs, reason):
     model = tiny.model(family, attention)
     assert f"saliency 'compiled': {reason}; 'tail' ran instead" in notes(model, inputs)[0]
 
 
+@pytest.mark.slow
 def test_float16_is_not_compiled():
     model = own_model().half()
     inputs = {k: v.half() if v.is_floating_point() else v for k, v in tiny.sample("llava_next").items()}
     assert "float16 has too narrow a range" in notes(model, inputs)[0]
 
 
+@pytest.mark.slow
 def test_a_key_projection_without_a_gradient_is_refused_as_by_the_tail():
     class ForInference(torch.nn.Linear):
         forward = torch.no_grad()(torch.nn.Linear.forward)
@@ -137,6 +146,7 @@ def test_a_key_projection_without_a_gradient_is_refused_as_by_the_tail():
         notes(model, inputs)
 
 
+@pytest.mark.slow
 def test_a_hook_that_is_added_later_is_heeded():
     model, inputs = own_model(), tiny.sample("llava_next")
     assert was_compiled(model, inputs)
@@ -146,6 +156,7 @@ def test_a_hook_that_is_added_later_is_heeded():
     assert "self_attn.k_proj has a forward hook, so a few rows are not enough; 'autograd'" in notes(model, inputs)[0]
 
 
+@pytest.mark.slow
 def test_a_compiler_that_fails_is_asked_once_for_each_model(monkeypatch):
     asked = []
 
@@ -167,6 +178,7 @@ def test_a_compiler_that_fails_is_asked_once_for_each_model(monkeypatch):
     assert was_compiled(own_model(), inputs), "another model of the same width is not to blame"
 
 
+@pytest.mark.slow
 def test_a_second_model_of_one_shape_runs_the_code_of_the_first():
     """The notes once said that torch.compile is switched off, after compiled code had run."""
     model, inputs = own_model(), tiny.sample("llava_next")
@@ -182,6 +194,7 @@ def test_a_second_model_of_one_shape_runs_the_code_of_the_first():
         assert "torch.compile is switched off in this process" in notes(own_model(), inputs)[0]
 
 
+@pytest.mark.slow
 def test_out_of_memory_is_no_failure_of_the_compiler(monkeypatch):
     def full(graph, inputs):
         raise torch.OutOfMemoryError("CUDA out of memory")
@@ -191,6 +204,7 @@ def test_out_of_memory_is_no_failure_of_the_compiler(monkeypatch):
         notes(own_model(), tiny.sample("llava_next"))
 
 
+@pytest.mark.slow
 def test_where_torch_compile_is_switched_off_the_tail_runs():
     with torch.compiler.set_stance("force_eager"):
         (told,) = notes(tiny.model("llava_next", "sdpa"), tiny.sample("llava_next"))

@@ -1,6 +1,5 @@
 """Retention to budgets: the published numbers, the laws, and the errors."""
 
-import time
 from itertools import pairwise
 
 import pytest
@@ -198,14 +197,6 @@ def test_a_budget_rule_says_which_stage_the_retention_is_of(rule, stage):
     asked = {"retention": 0.3, "visual_tokens": 576, "num_layers": 32, "layers": (1, 10), "proportion": (3, 2)}
     assert Schedule.by_rule(rule, **asked) == Schedule.keeping(**asked, stage=stage)
     assert Schedule.by_rule("average", **asked) == Schedule.average(**asked)
-
-
-def test_speed(capsys):
-    begin = time.perf_counter()
-    for i in range(1000):
-        Schedule.average(retention=0.1 + 0.0009 * i, visual_tokens=576)
-    with capsys.disabled():
-        print(f"[1000 schedules: {time.perf_counter() - begin:.2f} s]", end="")
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------

@@ -39,11 +39,9 @@ def tuples() -> str:
 
 
 @GROUP.works("Arguments by position")
-def by_position() -> str:
-    model, one = bench.model(), bench.sample()
-    with torch.no_grad(), prune(model, bench.METHOD) as trace:
-        logits = model(one["input_ids"], one["pixel_values"], one["attention_mask"]).logits
-    return bench.prefill_is_right(trace, one, logits)
+def by_position(model, one):
+    with torch.no_grad():
+        return model(one["input_ids"], one["pixel_values"], one["attention_mask"]).logits
 
 
 def stages_of(trace: Trace, one: bench.Inputs) -> dict[int, torch.Tensor]:
@@ -127,39 +125,27 @@ def chosen_logits() -> str:
 
 
 @GROUP.refused("`model.forward(...)` called directly")
-def forward_directly() -> str:
-    model, one = bench.model(), bench.sample()
-    with prune(model, bench.METHOD):
-        bench.forward(model.forward, one)
-    raise AssertionError("not refused")
+def forward_directly(model, one):
+    bench.forward(model.forward, one)
 
 
 @GROUP.refused("`model.model(...)` called directly")
-def inner_directly() -> str:
-    model, one = bench.model(), bench.sample()
-    with prune(model, bench.METHOD):
-        bench.forward(model.model, one)
-    raise AssertionError("not refused")
+def inner_directly(model, one):
+    bench.forward(model.model, one)
 
 
 @GROUP.refused("`KeyboardInterrupt` in the vision tower; then `model.model(...)` is called with another prompt")
-def interrupted_in_tower() -> str:
-    model = bench.model()
-    with prune(model, bench.METHOD):
-        with tiny.interrupted(model.get_submodule("model.vision_tower")):
-            bench.forward(model, bench.sample())
-        bench.forward(model.get_submodule("model"), bench.sample(seed=1))
-    raise AssertionError("not refused")
+def interrupted_in_tower(model, one):
+    with tiny.interrupted(model.get_submodule("model.vision_tower")):
+        bench.forward(model, bench.sample())
+    bench.forward(model.get_submodule("model"), bench.sample(seed=1))
 
 
 @GROUP.works("`KeyboardInterrupt` in a decoder layer; then the model is called again in the same context")
-def interrupted_in_layer() -> str:
-    model, one = bench.model(), bench.sample()
-    with prune(model, bench.METHOD) as trace:
-        with tiny.interrupted(model.get_submodule("model.language_model.layers.2")):
-            bench.forward(model, bench.sample(seed=1))
-        logits = bench.forward(model, one).logits
-    return bench.prefill_is_right(trace, one, logits)
+def interrupted_in_layer(model, one):
+    with tiny.interrupted(model.get_submodule("model.language_model.layers.2")):
+        bench.forward(model, bench.sample(seed=1))
+    return bench.forward(model, one).logits
 
 
 @GROUP.refused("Another model that shares the decoder is called")
@@ -168,7 +154,6 @@ def shared_decoder() -> str:
     other.model.language_model = model.model.language_model
     with prune(model, bench.METHOD):
         bench.forward(other, one)
-    raise AssertionError("not refused")
 
 
 @GROUP.works("Another model is called inside the context")
@@ -185,7 +170,6 @@ def twice() -> str:
     model = bench.model()
     with prune(model, bench.METHOD), prune(model, "grid", retention=0.5):
         pass
-    raise AssertionError("not refused")
 
 
 @GROUP.works("Two contexts, one after the other")
@@ -199,11 +183,8 @@ def in_turn() -> str:
 
 
 @GROUP.works("`torch.nn.DataParallel(model)` on a CPU; `model` is passed to `prune`, the wrapper is called")
-def data_parallel() -> str:
-    model, one = bench.model(), bench.sample()
-    with prune(model, bench.METHOD) as trace:
-        logits = bench.forward(nn.DataParallel(model), one).logits
-    return bench.prefill_is_right(trace, one, logits)
+def data_parallel(model, one):
+    return bench.forward(nn.DataParallel(model), one).logits
 
 
 @GROUP.refused("`torch.nn.DataParallel(model)` is passed to `prune`")
@@ -211,7 +192,6 @@ def data_parallel_given() -> str:
     given: Any = nn.DataParallel(bench.model())
     with prune(given, bench.METHOD):
         pass
-    raise AssertionError("not refused")
 
 
 @GROUP.refused("A decoder without layers, `num_hidden_layers: 0`")
@@ -221,7 +201,6 @@ def no_layers() -> str:
     model = type(tiny.model("llava"))._from_config(config).eval()
     with prune(model, "trio", retention=0.5):
         bench.forward(model, bench.sample())
-    raise AssertionError("not refused")
 
 
 @GROUP.works("`model.set_attn_implementation` inside the context, from sdpa to eager")
@@ -242,16 +221,12 @@ def fewer_layers() -> str:
         bench.forward(model, one)
         decoder.layers = decoder.layers[:4]
         bench.forward(model, one)
-    raise AssertionError("not refused")
 
 
 @GROUP.refused("`config.num_hidden_layers` is lowered inside the context")
-def fewer_layers_by_config() -> str:
-    model, one = bench.model(), bench.sample()
-    with prune(model, bench.METHOD):
-        model.config.get_text_config().num_hidden_layers = 4
-        bench.forward(model, one)
-    raise AssertionError("not refused")
+def fewer_layers_by_config(model, one):
+    model.config.get_text_config().num_hidden_layers = 4
+    bench.forward(model, one)
 
 
 @GROUP.refused("A decoder layer is replaced inside the context")
@@ -261,7 +236,6 @@ def replaced_layer() -> str:
     with prune(model, bench.METHOD):
         decoder.layers[3] = bench.model().get_submodule("model.language_model.layers.3")
         bench.forward(model, one)
-    raise AssertionError("not refused")
 
 
 @GROUP.refused("Layers 3 and 4 change places inside the context")
@@ -271,7 +245,6 @@ def swapped_layers() -> str:
     with prune(model, bench.METHOD):
         decoder.layers[2], decoder.layers[3] = decoder.layers[3], decoder.layers[2]
         bench.forward(model, one)
-    raise AssertionError("not refused")
 
 
 def hooked(inside: bool) -> str:

@@ -105,7 +105,6 @@ def fsdp_inside() -> str:
         with prune(model, "random", retention=0.5):
             bench.forward(model, one)
             bench.forward(sharded(model), one)
-        raise AssertionError("not refused")
 
     return in_processes(work)
 

@@ -37,11 +37,8 @@ def in_thread(name: str, work: Callable[[], Any]) -> Any:
 
 
 @GROUP.works("A context that is opened in one thread and used in another")
-def used_elsewhere() -> str:
-    model, one = bench.model(), bench.sample()
-    with prune(model, bench.METHOD) as trace:
-        output = in_thread("worker", lambda: bench.generate(model, one))
-    return bench.text_is_right(trace, one, output)
+def used_elsewhere(model, one):
+    return in_thread("worker", lambda: bench.generate(model, one))
 
 
 @GROUP.refused("Two threads in one context, one after the other")
@@ -159,11 +156,8 @@ def fork_after_a_forward() -> str:
 
 
 @GROUP.refused("`pickle.dumps(model)` inside the context")
-def pickled_model() -> str:
-    model = bench.model()
-    with prune(model, bench.METHOD):
-        pickle.dumps(model)
-    raise AssertionError("not refused")
+def pickled_model(model, one):
+    pickle.dumps(model)
 
 
 @GROUP.refused("`copy.deepcopy(model)` inside the context")
@@ -172,15 +166,12 @@ def copied_model() -> str:
     with prune(model, bench.METHOD):
         copied = copy.deepcopy(model)
     bench.dense_is_back(copied)
-    raise AssertionError("not refused")
 
 
 @GROUP.works("`pickle` and `copy.deepcopy` of the trace")
-def trace_travels() -> str:
-    model, one = bench.model(), bench.sample()
-    with prune(model, bench.METHOD) as trace:
-        bench.forward(model, one)
-        copies = [pickle.loads(pickle.dumps(trace)), copy.deepcopy(trace)]
+def trace_travels(model, one, trace):
+    bench.forward(model, one)
+    copies = [pickle.loads(pickle.dumps(trace)), copy.deepcopy(trace)]
     assert all(bench.kept(other) == bench.kept(trace) for other in copies)
     return f"{bench.dropped(copies[0])}; the copies name the same tokens."
 

@@ -74,7 +74,6 @@ def mixed() -> str:
     model = bench.model()
     with prune(model, bench.METHOD):
         bench.forward(model, tiny.batch([bench.sample(), text]))
-    raise AssertionError("not refused")
 
 
 def ran_dense(trace: Trace) -> str:
@@ -114,11 +113,9 @@ def text_after_picture() -> str:
 
 
 @GROUP.works("A turn of text behind a picture, its cache kept")
-def text_turn() -> str:
-    model, one = bench.model(), bench.sample()
-    with prune(model, bench.METHOD) as trace:
-        cache = bench.forward(model, one, use_cache=True).past_key_values
-        logits = bench.forward(model, {"input_ids": torch.tensor([[11, 23, 35]])}, past_key_values=cache).logits
+def text_turn(model, one, trace):
+    cache = bench.forward(model, one, use_cache=True).past_key_values
+    logits = bench.forward(model, {"input_ids": torch.tensor([[11, 23, 35]])}, past_key_values=cache).logits
     right = bench.shortened(trace, one, [11, 23, 35])[1:]
     assert bench.near(logits[0], torch.stack(right))
     return f"{bench.dropped(trace)}; the turn's logits are those of the physically shortened sequence."
@@ -132,7 +129,6 @@ def later_picture() -> str:
         bench.forward(
             model, {**one, "attention_mask": torch.ones(1, 2 * one["input_ids"].shape[1])}, past_key_values=cache
         )
-    raise AssertionError("not refused")
 
 
 @GROUP.refused("A picture behind a beginning of text that was cached in the context")
@@ -142,7 +138,6 @@ def picture_after_text() -> str:
         cache = bench.forward(model, TEXT, use_cache=True).past_key_values
         mask = torch.ones(1, 20 + one["input_ids"].shape[1], dtype=torch.long)
         bench.forward(model, {**one, "attention_mask": mask}, past_key_values=cache)
-    raise AssertionError("not refused")
 
 
 @GROUP.refused("A picture behind a beginning of text that was cached before the context")
@@ -152,32 +147,22 @@ def picture_after_prefix() -> str:
     mask = torch.ones(1, 20 + one["input_ids"].shape[1], dtype=torch.long)
     with prune(model, bench.METHOD):
         bench.forward(model, {**one, "attention_mask": mask}, past_key_values=cache)
-    raise AssertionError("not refused")
 
 
 @GROUP.refused("A prompt that ends with its picture")
-def ends_with_picture() -> str:
-    model, one = bench.model(), bench.sample()
+def ends_with_picture(model, one):
     end = int(tiny.visual_rows(one)[-1]) + 1
-    with prune(model, bench.METHOD):
-        bench.forward(model, {n: v[:, :end] if n != "pixel_values" else v for n, v in one.items()})
-    raise AssertionError("not refused")
+    bench.forward(model, {n: v[:, :end] if n != "pixel_values" else v for n, v in one.items()})
 
 
 @GROUP.refused("`inputs_embeds` without `input_ids`")
-def embeddings_only() -> str:
-    model, one = bench.model(), bench.sample()
-    with prune(model, bench.METHOD):
-        bench.forward(model, {"inputs_embeds": reference.embeddings(tiny.model("llava"), one)[None]})
-    raise AssertionError("not refused")
+def embeddings_only(model, one):
+    bench.forward(model, {"inputs_embeds": reference.embeddings(tiny.model("llava"), one)[None]})
 
 
 @GROUP.refused("`generate(inputs_embeds=)`")
-def generate_from_embeddings() -> str:
-    model, one = bench.model(), bench.sample()
-    with prune(model, bench.METHOD):
-        bench.generate(model, {"inputs_embeds": reference.embeddings(tiny.model("llava"), one)[None]})
-    raise AssertionError("not refused")
+def generate_from_embeddings(model, one):
+    bench.generate(model, {"inputs_embeds": reference.embeddings(tiny.model("llava"), one)[None]})
 
 
 @GROUP.refused("An attention mask with four dimensions")
@@ -208,14 +193,12 @@ def moved_positions() -> str:
 
 
 @GROUP.works("A part of the picture is masked out by the attention mask")
-def masked_part() -> str:
-    model, one = bench.model(), bench.sample()
+def masked_part(model, one, trace):
     mask = one["attention_mask"].clone()
     gone = tiny.visual_rows(one)[-16:]
     mask[0, gone] = 0
     positions = torch.arange(mask.shape[1])[None]
-    with prune(model, bench.METHOD) as trace:
-        logits = bench.forward(model, {**one, "attention_mask": mask, "position_ids": positions}).logits
+    logits = bench.forward(model, {**one, "attention_mask": mask, "position_ids": positions}).logits
     stages = {stage.layer: reference.kept_rows(one, stage.kept[0]) for stage in trace.stages}
     first = min(stages)
     assert all(bool(torch.isin(rows, gone).sum() == 0) for rows in stages.values()), "a masked token was kept"
@@ -250,7 +233,6 @@ def packed_under_flash() -> str:
     positions = torch.cat([torch.arange(first), torch.arange(6)])[None]
     with prune(model, bench.METHOD):
         bench.forward(model, {**one, "position_ids": positions})
-    raise AssertionError("not refused")
 
 
 @GROUP.refused("Packed documents told apart by `cu_seq_lens_q=` and `cu_seq_lens_k=`")
@@ -282,7 +264,6 @@ def tower_changed(family: str, change: Callable[[Any], None], **options: Any) ->
     with prune(model, "visionzip", retention=0.5):
         change(model)
         bench.forward(model, one, **options)
-    raise AssertionError("not refused")
 
 
 @GROUP.refused("`vision_feature_layer=` in the call, with VisionZip")
@@ -300,7 +281,6 @@ def other_vision_layer_in_generate() -> str:
     model, one = bench.model(), bench.sample()
     with prune(model, "visionzip", retention=0.5):
         bench.generate(model, one, vision_feature_layer=-1)
-    raise AssertionError("not refused")
 
 
 @GROUP.refused("The windows of Qwen2.5-VL's tower are changed inside the context, with VisionZip")
@@ -331,7 +311,6 @@ def encoded_before() -> str:
     ids = {name: one[name] for name in ("input_ids", "attention_mask")}
     with prune(model, "visionzip", retention=0.5):
         bench.forward(model, ids, mm_encoder_outputs={"image": features})
-    raise AssertionError("not refused")
 
 
 @GROUP.refused("`mm_encoder_outputs=` with VisionZip; the tower has run on another picture, outside a forward")
@@ -342,4 +321,3 @@ def encoded_after_another() -> str:
     with prune(model, "visionzip", retention=0.5):
         picture_features(model, bench.sample(seed=7))
         bench.forward(model, ids, mm_encoder_outputs={"image": features})
-    raise AssertionError("not refused")

@@ -7,14 +7,21 @@ lets the TrioError of a refusal through. So a row holds only what a run has show
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from inspect import signature
+from typing import Any, Literal
 
 import torch
 
+from tests.core.support import bench
 from tests.core.support.introduction import INTRODUCTION
-from trio_core import TrioError
+from trio_core import TrioError, prune
 
-Setup = Callable[[], str]
+Setup = Callable[..., Any]
+"""Without arguments, it returns the sentence of its row; a refused one may return nothing.
+
+With the arguments `model`, `one` and perhaps `trace` it is called inside a context of `prune(model, bench.METHOD)`. It
+may return the prompt's logits or the output of `generate`: these are compared with the physically shortened sequence.
+"""
 Outcome = Literal["works", "refused", "fails"]
 
 NOT_PORTABLE = r"0x[0-9a-f]{4,}|/(tmp|home|work|usr)/|Thread-\d|\d{9,}|\n"
@@ -49,11 +56,24 @@ class Row:
         """Run the setup. Any error but a TrioError goes through."""
         torch.manual_seed(0)
         try:
-            return Result("works", self.setup())
+            return Result("works", self._said() or "not refused")
         except TrioError as error:
             return Result("refused", str(error))
         finally:
             torch.compiler.reset()
+
+    def _said(self) -> str | None:
+        """The sentence of the setup."""
+        asked = signature(self.setup).parameters.keys()
+        if not asked >= {"model", "one"}:
+            return self.setup()
+        model, one = bench.model(), bench.sample()
+        with prune(model, bench.METHOD) as trace:
+            shown = self.setup(model, one, trace) if "trace" in asked else self.setup(model, one)
+        if shown is None or isinstance(shown, str):
+            return shown
+        check = bench.prefill_is_right if isinstance(shown, torch.Tensor) else bench.text_is_right
+        return check(trace, one, shown)
 
     def line(self, result: Result) -> str:
         """The row as it stands on the page."""

@@ -99,7 +99,6 @@ def merging() -> str:
     model, one = bench.model(), bench.sample()
     with prune(model, "visionzip", retention=0.5):
         model(**one, use_cache=False).logits.sum().backward()
-    raise AssertionError("not refused")
 
 
 @GROUP.works("`labels=` of the answer, in a padded batch; forward and backward")
@@ -120,11 +119,8 @@ def labels() -> str:
 
 
 @GROUP.refused("`labels=` with a label at the token behind the picture")
-def labels_behind_the_picture() -> str:
-    model, one = bench.model(), bench.sample()
-    with prune(model, bench.METHOD):
-        model(**one, labels=one["input_ids"])
-    raise AssertionError("not refused")
+def labels_behind_the_picture(model, one):
+    model(**one, labels=one["input_ids"])
 
 
 def weights_change(model: PreTrainedModel, change: Callable[[PreTrainedModel], None]) -> str:
