@@ -7,7 +7,7 @@ from torch import Tensor
 from tests.core import tiny
 from tests.core.methods.test_methods import scores_and_features
 from tests.core.models.test_families import check, listening
-from trio_core import OptionError, Trio, methods, prune
+from trio_core import Trio, methods
 from trio_core.rules import equations
 
 LAYERS = (1, 3, 4)
@@ -128,4 +128,3 @@ def test_neighbours_in_a_batch_do_not_change_how_many_rows_are_supervised(salien
         for stage, own in zip(together.stages, alone.stages, strict=True):
             assert torch.equal(stage.kept[b], own.kept[0])
     assert sum("supervised" in note for note in together.notes) == 1
-

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from math import ceil, floor
 
 from trio_profile import units
-from trio_profile.findings.break_even import possible
 from trio_profile.kinds.servers.document import EndpointsDocument, LoadBreakEven, Quantity
 from trio_profile.kinds.servers.study import Loop
 from trio_profile.text import listed
@@ -47,8 +46,7 @@ def pays(one: LoadBreakEven, of_what: str = "") -> str:
         side = "up to" if one.pays == "below" else "from"
         return f"pays{of_what} {side} a {word} of {units.load_within(one.load, one.ci95)}{_cut_off(one)}"
     if one.status == "inconclusive":
-        where = possible(one.ci95, one.measured, units.load)
-        return f"is inconclusive{of_what}{f'; {where}' if where else ''}"
+        return f"is inconclusive{of_what}{_possible(one)}"
     return f"pays{of_what} at {'every' if one.status == 'always' else 'no'} {word} measured{measured}"
 
 
@@ -58,6 +56,16 @@ def sentence(one: LoadBreakEven) -> str:
         where = pays(one).removeprefix("is inconclusive")
         return f"It is inconclusive whether pruning pays in {in_words(one.quantity)}{where}."
     return f"Pruning {pays(one, f' in {in_words(one.quantity)}')}."
+
+
+def _possible(one: LoadBreakEven) -> str:
+    """Where an inconclusive break-even may lie. Empty if it may lie anywhere, and if nothing is known."""
+    if one.ci95 is not None and one.measured is not None:
+        if one.ci95[0] > one.measured[0]:
+            return f"; break-even may lie above {units.load(one.ci95[0])}"
+        if one.ci95[1] < one.measured[1]:
+            return f"; break-even may lie below {units.load(one.ci95[1])}"
+    return ""
 
 
 def _cut_off(one: LoadBreakEven) -> str:
