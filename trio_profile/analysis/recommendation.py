@@ -19,8 +19,6 @@ CONTROL = "control"
 """The remark of a method that others are compared with. [trio_core.methods.method.Reference.remark]."""
 MATTERS = 1.05
 """If a study excludes a larger speed-up than this, pruning does not pay; otherwise that is open."""
-_SERIOUS = ("rounds", "busy", "cached", "strangers", "threads", "sessions", "clock", "commits")
-"""The kinds of doubt under which a speed-up may be wrong by more than its interval."""
 POSSIBLE_LOSS = (0.05, 0.10)
 """If the interval allows a larger loss than the first, confidence is medium; than the second, it is low."""
 _LEVELS: tuple[Literal["high", "medium", "low"], ...] = ("high", "medium", "low")
@@ -190,7 +188,10 @@ def _confidence(cell: CellSummary, weak: Iterable[_Weak]) -> Confidence:
 
 
 def _weak_times(cell: CellSummary, doubts: Sequence[Doubt]) -> Iterator[_Weak]:
-    """Yield what weakens the times of a cell: that one process measured it, and the doubts."""
+    """Yield what weakens the times of a cell: that one process measured it, and the doubts.
+
+    Under each of them a speed-up may be wrong by more than its interval.
+    """
     if cell.prefill_speedup is None or cell.prefill_speedup.sessions == 1:
         yield 2, "one process measured it, and another may differ by more than the interval"
     name = Cell(method=cell.method, retention=cell.nominal_retention).id
@@ -199,7 +200,7 @@ def _weak_times(cell: CellSummary, doubts: Sequence[Doubt]) -> Iterator[_Weak]:
             continue  # it says of the whole study what was said above of the cell
         if doubt.cell is None or doubt.cell.id == name:
             about = "the study" if doubt.cell is None else "this cell"
-            yield 2 if doubt.kind in _SERIOUS else 1, f"{about} is doubted: {doubt.kind}"
+            yield 2, f"{about} is doubted: {doubt.kind}"
 
 
 def _weak_answers(cell: CellSummary) -> Iterator[_Weak]:

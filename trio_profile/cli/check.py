@@ -34,7 +34,7 @@ def command(
     from trio_profile.records.store import Store
 
     contents = Store(directory).read()
-    found = doubts(contents.study, contents.measurements, contents.dense, contents.sessions)
+    found = doubts(contents.study, contents.measurements, contents.dense, contents.sessions, contents.rounds)
     printing.warn(contents.dropped)
 
     def make_report() -> "Report":
