@@ -7,13 +7,20 @@ from torch import Tensor
 from tests.core import tiny
 from tests.core.methods.test_methods import scores_and_features
 from tests.core.models.test_families import check, listening
-from trio_core import Trio, methods
+from trio_core import Trio, methods, prune
 from trio_core.rules import equations
+from trio_core.trace import Trace
 
 LAYERS = (1, 3, 4)
 
 
 # --- tokens="all" ----------------------------------------------------------------------------------------------------
+
+
+def traced(model, inputs: dict[str, Tensor], method: Trio) -> Trace:
+    with torch.inference_mode(), prune(model, method) as trace:
+        model(**inputs, use_cache=False)
+    return trace
 
 
 def competitors(one: dict[str, Tensor], method: Trio) -> Tensor:

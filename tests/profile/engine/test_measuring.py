@@ -147,19 +147,19 @@ def timer(opened: Opened, **fields) -> Timer:
 
 
 def test_a_process_warms_up_and_measures_rounds_until_its_time_ends(opened, monkeypatch):
-    """Of 20 seconds loading and the warm-up take some; a generation follows every sixth prefill."""
+    """Of 20 seconds loading and the warm-up take some; the generation comes once the process is warm."""
     watch = Watch(monkeypatch)
     found = list(timer(opened).measure(Allowance(left=20.0, whole=20.0, processes=1)))
     assert [record.phase for record in found] == watch.phases  # pyright: ignore
-    assert watch.phases[:4] == ["warm-up", "prefill", "generation", "prefill"]
-    assert watch.phases.count("generation") == -(-watch.phases.count("prefill") // 6)
-    assert 19 <= watch.now + opened.session.load_seconds <= 21
+    assert watch.phases[:4] == ["warm-up", "generation", "prefill", "prefill"]
+    assert watch.phases.count("generation") == 1
+    assert 19 <= watch.now + opened.session.load_seconds <= 22
     orders = {tuple(run.cell for run in record.runs) for record in found if isinstance(record, Round)}
     assert len(orders) > 3
     # Whoever has no time left measures one round.
     watch.phases.clear()
     list(timer(opened).measure(Allowance(left=0.0, whole=1.0, processes=1)))
-    assert watch.phases == ["warm-up", "prefill", "generation"]
+    assert watch.phases == ["warm-up", "generation", "prefill"]
 
 
 def test_the_seed_of_a_session_gives_its_orders(opened, monkeypatch):

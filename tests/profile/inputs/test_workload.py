@@ -8,7 +8,7 @@ from tests.profile.checkpoints import VISUAL_TOKENS
 from trio_core import prune
 from trio_profile.errors import StudyError
 from trio_profile.inputs.questions import open_picture
-from trio_profile.inputs.workload import ask, build, padding
+from trio_profile.inputs.workload import OWN_QUESTIONS, ask, build, padding
 from trio_profile.records.schema import Study
 
 
@@ -56,7 +56,7 @@ def test_pocket_is_asked_its_own_questions_of_three_hops():
     assert not torch.equal(two.inputs["pixel_values"][0], two.inputs["pixel_values"][1])
     text = alone.processor.tokenizer.decode(alone.inputs["input_ids"][0], skip_special_tokens=True)
     assert exam(1)[0].kind == "3 hops" and exam(1)[0].text in text
-    assert len(alone.questions) == 200
+    assert len(alone.questions) == OWN_QUESTIONS == 32
     assert not build(Study(text_tokens=60)).inputs["input_ids"].equal(alone.inputs["input_ids"])
 
 

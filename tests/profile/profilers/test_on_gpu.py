@@ -16,7 +16,7 @@ from trio_core import Trio, methods, prune
 from trio_core.methods.method import Method
 from trio_core.spans import listening, span
 from trio_profile.inputs.workload import Workload, build
-from trio_profile.profilers import gpu, kv_cache, latency, launches, memory
+from trio_profile.profilers import generation, gpu, kv_cache, launches, memory
 from trio_profile.profilers.clock import CudaClock, clock_for
 
 needs_cuda = (pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"))
@@ -91,7 +91,7 @@ def test_a_recorded_span_costs_microseconds():
 def test_the_parts_of_a_prefill_lie_within_it(device: str):
     work = workload(device)
     with prune(work.model, method("trio")):
-        times = latency.run(work, clock_for(work.device))
+        times = generation.timed(work.model, work.adapter, work.generate, clock_for(work.device))
     assert 0 < sum(times.parts.values()) <= times.prefill_ms <= times.total_ms
     assert times.parts["selection"] > 0
 

@@ -19,7 +19,6 @@ from trio_profile.kinds.servers import run as endpoints
 from trio_profile.kinds.servers.plan import prepare
 from trio_profile.kinds.servers.requests import ARMS, RequestStore
 from trio_profile.kinds.servers.study import EndpointStudy
-from trio_profile.records.documents import read_document
 from trio_profile.records.files import STUDY
 from trio_profile.records.lock import HOLDER, LOCK, lock_descriptors, lock_directory
 from trio_profile.records.record import VERSION
@@ -145,17 +144,6 @@ def test_an_exchanged_checkpoint_is_refused_by_the_file_that_changed(runs, check
     ):
         running.run(study, tmp_path / "out")
     assert runs == [study.model]
-
-
-def test_a_document_of_version_1_is_not_measured_again_and_its_files_are_not_compared(runs, tmp_path, monkeypatch):
-    copytree(Path(__file__).parents[1] / "data" / "version-1" / "flops", tmp_path / "out")
-    document = read_document(tmp_path / "out" / "flops.json", flops.FlopsDocument)
-    [only] = document.sessions
-    assert (only.id, only.inputs) == ("", {})
-    monkeypatch.setattr("trio_profile.inputs.environment.collect", lambda _: document.environment)
-    found = running.run(make("flops", device="meta", retentions=(0.4,)), tmp_path / "out")
-    assert found.document.model_copy(update={"report": None}) == document
-    assert runs == []
 
 
 def test_a_directory_in_use_can_be_refused(runs, tmp_path):

@@ -85,7 +85,6 @@ def test_each_of_several_files_has_a_curve(capsys, saved, photograph, tmp_path):
         (["--retention", "0"], "retention 0"),
         (["--option", "probe=previous"], "probe"),
         (["--option", "tokens=all"], "leave the option tokens out"),
-        (["--option", "k_pos=400"], "k_pos 400"),
         (["--attention", "flex_attention"], "no backward on a CPU"),
         (["--questions", "nowhere.jsonl"], "nowhere.jsonl"),
         (["--questions", "one.jsonl"], "one.jsonl: 1 questions; an interval over them needs at least 10"),

@@ -3,21 +3,16 @@ from pathlib import Path
 import pytest
 
 from tests.profile.auditing import LLAVA
-from tests.profile.examples import dense as dense_record
-from tests.profile.examples import environment, measurement, session, study
+from tests.profile.documents import keep
+from tests.profile.examples import environment, measurement, study
 from trio_profile.cli import run
 from trio_profile.judge.audit.document import AuditDocument, audit
 from trio_profile.judge.audit.reader import read
-from trio_profile.records.store import Store
 
 
 def kept_study(directory: Path, *, methods=("trio",), retentions=(0.1111, 0.5, 0.9), **fields) -> Path:
-    store = Store(directory)
-    store.open(study(methods, retentions=retentions, **fields), session())
-    store.append(dense_record())
-    for retention in retentions:
-        store.append(measurement(methods[0], retention, overhead_ms=3.5))
-    return directory
+    cells = [measurement(methods[0], retention, overhead_ms=3.5) for retention in retentions]
+    return keep(directory, study(methods, retentions=retentions, **fields), cells).directory
 
 
 def test_a_study_of_the_same_setting_is_shown_beside_the_claim(tmp_path: Path, capsys):
