@@ -60,7 +60,7 @@ def _entry(found: BreakEven) -> Entry:
     if found.status in ("always", "never"):
         return Entry(_words(found))
     point = "–" if found.retention is None else units.percent(found.retention)
-    if found.ci95 is not None and found.ci95[0] == found.ci95[1]:
+    if found.retention is not None and found.ci95 == (found.retention, found.retention):
         return Entry(point, note="exact")
     return Entry(point, note=_certainties(found))
 

@@ -56,7 +56,7 @@ def _sentences(found: Recommendation) -> Iterator[str]:
         yield f"The fastest one is {cell}."
     elif found.status == "undecided":
         yield f"No speed-up is shown. The cell that may gain most is {cell}."
-        yield "Measure longer (`--seconds`) or in more processes (`--processes`), into another --out."
+        yield "Measure longer: the same command with more `--seconds` goes on."
     elif found.status == "answers_lost":
         yield f"Do not prune here: every cell that is faster than dense loses more than {_MOST}."
         yield f"The one that loses least is {cell}."

@@ -43,6 +43,11 @@ CASES = (
         "may pay in prefill or not: nothing is certain",
         ("50.0 %", "undecided"),
     ),
+    (
+        BreakEven(status="inconclusive", ci95=(0.33, 0.33), measured=(0.33, 0.33)),
+        "may pay in prefill or not: nothing is certain",
+        ("–", "undecided"),
+    ),
     (BreakEven(status="inconclusive"), "may pay in prefill or not: nothing is certain", ("–", "undecided")),
 )
 """Each break-even with its sentence and with its entry of the table."""
