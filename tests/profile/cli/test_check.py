@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 
@@ -6,6 +7,7 @@ from tests.profile.command import complaint, document
 from tests.profile.documents import keep
 from tests.profile.examples import failed, in_processes, measurement, study
 from trio_profile.cli import run
+from trio_profile.records.store import Store
 
 
 @pytest.fixture
@@ -16,7 +18,8 @@ def stored(tmp_path):
 
 
 def doubtful():
-    return in_processes(measurement(noise=0.2, pairs=7, stopped="budget"), 1)
+    """A cell with too few rounds, in one process."""
+    return in_processes(measurement(pairs=5), 1)
 
 
 def test_sound_cells_pass_without_a_doubt(stored, capsys):
@@ -34,9 +37,15 @@ def test_doubts_exit_with_1_only_if_strict_is_asked_for(stored, capsys):
     directory = stored(doubtful())
     assert run(["check", directory]) == 0
     printed = capsys.readouterr().out
-    assert "1 cell measured. Doubts about single cells: 1 of 1 (" in printed
-    assert "Doubts about the whole study: " in " ".join(printed.split())
+    assert "1 cell measured. Doubts about the whole study: rounds, sessions." in printed
     assert run(["check", directory, "--strict"]) == 1
+
+
+def test_a_cell_that_failed_in_a_later_process_is_doubted(stored, capsys):
+    directory = stored(in_processes(measurement()))
+    Store(Path(directory)).append(failed())
+    assert run(["check", directory, "--strict"]) == 1
+    assert "1 cell measured. Doubts about single cells: 1 of 1 (sessions 1)." in capsys.readouterr().out
 
 
 def test_the_json_is_one_document(stored, capsys):
@@ -44,19 +53,20 @@ def test_the_json_is_one_document(stored, capsys):
     found = document(capsys, "check", directory)
     assert set(found) == {"format", "version", "sessions", "environment", "study", "doubts"}
     assert found["environment"]["device_name"] == "NVIDIA H200"
-    budget = next(doubt for doubt in found["doubts"] if doubt["kind"] == "budget")
-    assert budget["cell"] == {"method": "trio", "retention": 0.11, "options": {}}
-    assert budget["found"] > budget["threshold"] == found["study"]["precision"]
-    assert "7 pairs" in budget["sentence"] and budget["next_step"]
+    rounds = next(doubt for doubt in found["doubts"] if doubt["kind"] == "rounds")
+    assert rounds["cell"] is None
+    assert (rounds["found"], rounds["threshold"]) == (5, 6)
+    assert "5 rounds" in rounds["sentence"] and rounds["next_step"]
     assert document(capsys, "check", directory, "--strict", code=1) == found
 
 
 def test_a_torn_last_line_is_dropped_and_said(stored, tmp_path, capsys):
     directory = stored(measurement(noise=0.002))
-    with (tmp_path / "measurements.jsonl").open("ab") as file:
-        file.write(b'{"record": "measurem')
+    file = tmp_path / "measurements.jsonl"
+    lines = file.read_bytes().splitlines()
+    file.write_bytes(b"\n".join([*lines, b'{"record": "roun']))
     assert run(["check", directory]) == 0
-    assert "warning: line 5 dropped" in capsys.readouterr().err
+    assert f"warning: line {len(lines) + 1} dropped" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -69,12 +79,12 @@ def test_a_directory_without_measurements_is_refused_in_one_line(content, says, 
     assert says in complaint(capsys, "check", str(tmp_path))
 
 
-def test_a_cell_with_a_time_of_zero_is_dropped_by_line_and_field(stored, tmp_path, capsys):
+def test_a_round_with_a_time_of_zero_is_dropped_by_line_and_field(stored, tmp_path, capsys):
     directory = stored(measurement())
     file = tmp_path / "measurements.jsonl"
     lines = file.read_text().splitlines()
     record = json.loads(lines[-1])
-    record["timings"][0]["pairs"][0]["prefill_ms"] = 0
+    record["runs"][0]["prefill_ms"] = 0
     file.write_text("\n".join([*lines[:-1], json.dumps(record)]) + "\n")
     assert run(["check", directory]) == 0
-    assert "line 4 dropped: measurement.timings.0.pairs.0.prefill_ms: " in capsys.readouterr().err
+    assert f"line {len(lines)} dropped: round.runs.0.prefill_ms: " in capsys.readouterr().err

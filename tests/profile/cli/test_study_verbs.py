@@ -138,8 +138,7 @@ def test_sweep_prints_one_document_and_writes_a_report(sweep_arguments, tmp_path
         for quantity in ("prefill_ms", "prefill_speedup", "total_ms", "total_speedup"):
             low, high = cell[quantity]["ci95"]
             assert low <= cell[quantity]["median"] <= high
-            assert cell[quantity]["samples"] >= 6
-            assert cell[quantity]["stopped"] in ("converged", "plateau", "budget")
+            assert cell[quantity]["stopped"] in ("converged", "budget")
         assert set(cell["retention"]) == {"nominal", "layer_average", "final_layer", "realised"}
         assert all(isinstance(cell[name], int) for name in ("fastv_macs", "counted_macs", "kv_bytes"))
         assert cell["kv_bytes"] == cell["kv_bytes_predicted"]
