@@ -20,7 +20,11 @@ SECONDS = 600
 """The longest that a block of bash or a transcript may take, also on a busy machine."""
 COPIED = ("reports", "docs/pictures", "trio_profile/data")
 """Folders of the repository of which a page has a copy if it names one."""
-SMALLER = {"--retention 0.11,0.33,0.66,0.94 --out": "--retention 0.33 --asked 10 --seconds 0.01 --out"}
+SMALLER = {
+    "--retention 0.11,0.33,0.66,0.94 --out": "--retention 0.33 --asked 10 --seconds 0.01 --out",
+    "--seconds 10 --out": "--seconds 0.01 --out",
+    "--seconds 20 --out": "--seconds 0.01 --out",
+}
 """Options of a page, and what stands for them when its commands run: less of the same."""
 LEFT_OUT = "⋮"
 """A line of a transcript that stands for lines that it leaves out."""
