@@ -212,14 +212,19 @@ def with_cpu_times(cell: Measurement, threads: int = 2) -> Measurement:
     )
 
 
-def slowed(cell: Measurement, factor: float) -> Measurement:
-    """The same cell, whose runs take a factor as long."""
+def slowed(cell: Measurement, factor: float, *, dense: float = 1.0) -> Measurement:
+    """The same cell, whose runs take a factor as long. dense: the factor of the dense runs."""
 
-    def slower(pair: Pair) -> Pair:
-        times = {name: factor * time for name in TIMES if (time := getattr(pair.pruned, name)) is not None}
-        return pair.model_copy(update={"pruned": pair.pruned.model_copy(update=times)})
+    def slower(run: Timed, factor: float) -> Timed:
+        times = {name: factor * time for name in TIMES if (time := getattr(run, name)) is not None}
+        return run.model_copy(update=times)
 
-    return _each_pair(cell, slower)
+    return _each_pair(
+        cell,
+        lambda pair: pair.model_copy(
+            update={"dense": slower(pair.dense, dense), "pruned": slower(pair.pruned, factor)}
+        ),
+    )
 
 
 def _each_pair(cell: Measurement, change: Callable[[Pair], Pair]) -> Measurement:

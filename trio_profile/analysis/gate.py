@@ -19,7 +19,7 @@ class Verdict(Record):
     samples: of the side with fewer samples; 1 for an exact quantity.
     sessions: of the side with fewer sessions; None if the samples do not come from studies.
     longer: if the verdict is inconclusive, how many times as long both studies must be measured, so that it is probably
-        decided; None if no time would decide.
+        decided; None if no time would decide, or if a study has one process, which does not show it.
     stopped: why sampling ended.
     note: what the reader must know to trust the verdict.
     """

@@ -27,11 +27,9 @@ from trio_profile.records.contents import Contents
 from trio_profile.records.differences import require_same
 from trio_profile.records.schema import Dense, Measurement, Picture, Round, Session, Study
 from trio_profile.records.store import Store
-from trio_profile.records.study import PROCESSES
+from trio_profile.records.study import MOST_PROCESSES, PROCESSES
 from trio_profile.records.workers import is_for_workers
 
-MOST_PROCESSES = 64
-"""A study is timed in at most so many processes."""
 WORTH_STARTING = 0.5
 """Another process begins if this share of what the last one took is left of the time."""
 _PARTS: TypeAdapter[Any] = TypeAdapter(Part)

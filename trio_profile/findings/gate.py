@@ -46,7 +46,7 @@ def verdicts_page(document: GateDocument) -> Page:
     if document.commands:
         blocks.append(
             Sentences(
-                "To decide what is inconclusive, measure each side again",
+                "To decide what is inconclusive, measure longer",
                 [_command(command) for command in document.commands],
             )
         )

@@ -16,19 +16,21 @@ from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
 from trio_profile.analysis.cells import MEASURED
 from trio_profile.analysis.gate import Command
-from trio_profile.analysis.times import speedup_centres
+from trio_profile.analysis.times import speedup_centres, spent_seconds
 from trio_profile.errors import MeasurementError, StoreError
-from trio_profile.gate.verdict import MAX_RATIO, Evidence, Measured, Samples, Summary, Verdict, judge
+from trio_profile.gate.verdict import MAX_RATIO, ONE_PROCESS, Evidence, Measured, Samples, Summary, Verdict, judge
 from trio_profile.reading import parse_json
 from trio_profile.records.contents import Contents
 from trio_profile.records.differences import changed_input
 from trio_profile.records.files import STUDY
 from trio_profile.records.schema import Dense, Measurement, Session, Study
-from trio_profile.records.study import EFFORT
+from trio_profile.records.study import EFFORT, MOST_PROCESSES, PROCESSES
 from trio_profile.stats.intervals import machine_spread, median
 
 RUN_MS = "run_ms"
 """The raw times of a benchmark."""
+_NEVER = 0.001
+"""No interval becomes as narrow as this, so a study ends only when its time is spent."""
 _OF_THE_HOST = ("launches", "host_waits")
 _OF_THE_RECORD = ("fastv_macs", "kv_bytes", *_OF_THE_HOST)
 _MACHINE = ("machine", "system", "python_implementation", "python_version")
@@ -46,6 +48,8 @@ class Subject:
     asked: the settings, which must be equal on both sides.
     identity: the machine, which must be equal unless the user allows another one.
     environment, study, sessions: as stored, for the output.
+    processes: how many processes timed the study.
+    seconds: how long they took for a block of cells.
     evidence: the measurement of each quantity, by cell or benchmark.
     failed: cells that failed, with the reason.
     weak: (cell or benchmark, quantity) that are judged only if the user names the quantity.
@@ -58,6 +62,8 @@ class Subject:
     environment: dict[str, Any]
     study: dict[str, Any] | None = None
     sessions: tuple[Session, ...] = ()
+    processes: int = 0
+    seconds: float = 0.0
     evidence: dict[str, dict[str, Evidence]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     weak: set[tuple[str, str]] = field(default_factory=set)
@@ -135,6 +141,8 @@ def of_study(contents: Contents, name: str) -> Subject:
         environment=contents.environment.model_dump(mode="json"),
         study=study.model_dump(mode="json"),
         sessions=tuple(contents.sessions),
+        processes=len({measured.session for measured in contents.rounds}),
+        seconds=spent_seconds(contents) / max(len(study.blocks()), 1),
         evidence={"dense": dict(_dense(contents.dense))},
     )
     # With several threads, CPU time contains the time that they wait for each other.
@@ -285,23 +293,37 @@ def _differences(base: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 
 def commands(base: Subject, new: Subject, verdicts: Sequence[Verdict]) -> tuple[Command, ...]:
-    """Return the commands that measure both studies longer, so that what is inconclusive is decided.
+    """Return the commands that measure studies longer, so that what is inconclusive is decided.
 
     It is empty if nothing is inconclusive, or if no time would decide.
     """
     longer = max((verdict.longer or 0.0 for verdict in verdicts), default=0.0)
-    if not longer:
-        return ()
+    needs_processes = any(verdict.note == ONE_PROCESS for verdict in verdicts)
+    efforts: list[tuple[Subject, str]] = []
+    for side in (base, new):
+        if needs_processes and side.processes == 1:
+            efforts.append((side, f"--processes {PROCESSES}"))
+        elif longer:
+            efforts.append((side, _effort(side, longer)))
     return tuple(
         Command(
             side=side.name,
             code=tuple(dict.fromkeys(session.environment.commit or session.version for session in side.sessions)),
-            command=f"trio-profile {side.study['verb']} --study {quote(f'{side.name}/{STUDY}')} --until 0.01 "
-            f"--seconds {ceil(longer * side.study['seconds'])} --out {quote(side.name)}",
+            command=f"trio-profile {side.study['verb']} --study {quote(f'{side.name}/{STUDY}')} {effort} "
+            f"--out {quote(side.name)}",
         )
-        for side in (base, new)
+        for side, effort in efforts
         if side.study is not None
     )
+
+
+def _effort(side: Subject, longer: float) -> str:
+    """Return the options with which a study is measured until it is so many times as long."""
+    assert side.study is not None
+    if side.study["processes"] is None:
+        return f"--until {_NEVER} --seconds {ceil(longer * side.seconds)}"
+    processes = min(ceil(longer * side.study["processes"]), MOST_PROCESSES)
+    return f"--processes {processes} --seconds {ceil(longer * side.study['seconds'])}"
 
 
 def _require_known(base: Subject, quantities: Sequence[str]) -> None:

@@ -8,6 +8,9 @@ judged by the interval of the ratio new / base, against the bound `max_ratio`:
     improved        the whole 99 % interval lies below 1 / max_ratio
     inconclusive    the bound lies inside the interval: neither a failure nor a pass
 
+The times of a study of one process are always inconclusive, because it does not show how much another process of the
+same code would differ.
+
 A regression needs 99 % and not 95 %, because people ignore a gate that gives false alarms. When nothing has changed, a
 regression is almost never reported. When the true ratio is exactly the bound, one is reported in 0.2 to 2.9 % of the
 comparisons, depending on the kind of noise and with all looks at the growing sample included
@@ -35,6 +38,7 @@ CONFIDENCE, ALARM_CONFIDENCE = 0.95, 0.99
 LEAST_SAMPLES = 6
 """A verdict on times needs so many."""
 NOT_INTERLEAVED = "not interleaved: a change of the machine between the two would look the same"
+ONE_PROCESS = "one process on a side: another one of the same code may differ by more than the interval"
 
 MOST_LONGER = 64.0
 """A study is not measured more than so many times as long."""
@@ -218,10 +222,11 @@ def require_bound(max_ratio: float) -> float:
 def _judge_measured(quantity: str, where: str, base: Measured, new: Measured, max_ratio: float) -> Verdict:
     found = new.centre.over(base.centre)
     reported, sure = found.interval(CONFIDENCE), found.interval(ALARM_CONFIDENCE)
-    outcome = decide(reported, sure, max_ratio)
+    several = found.processes > 1
+    outcome = decide(reported, sure, max_ratio) if several else "inconclusive"
     machine = hypot(base.machine, new.machine)
     longer = None
-    if outcome == "inconclusive":
+    if outcome == "inconclusive" and several:
         longer = _times_longer(found, machine, min(abs(log(max_ratio / found.value)), log(max_ratio)))
     return Verdict(
         quantity=quantity,
@@ -244,7 +249,7 @@ def _note(machine: float, processes: int, *, is_open: bool) -> str | None:
     is_open: whether no time would decide.
     """
     if processes == 1:
-        return "one process on a side: another one of the same code may differ by more than the interval"
+        return ONE_PROCESS
     if is_open and machine:
         return (
             f"two studies of the same code differ by about {units.percent(machine)}, because the state of the machine "

@@ -14,6 +14,8 @@ MOST_PIXELS = 100_000_000
 """The largest picture that is read, or that a model may be given. Its pixels take 300 MB."""
 PROCESSES = 8
 """The least number of processes before the widths of the intervals may end a study, and the default of workers."""
+MOST_PROCESSES = 64
+"""A study is timed in at most so many processes."""
 MOST_CELLS = 12
 """The most cells of a block, that is of one round. In a long round, its first run and its last one differ too much."""
 EFFORT = ("precision", "seconds", "processes")
@@ -94,7 +96,7 @@ class Study(Record):
     gamma: Annotated[float, Field(gt=0, le=1000)] = 1.0
     precision: Annotated[float, Field(gt=0, lt=1)] = 0.05
     seconds: Annotated[float, Field(gt=0, le=10_000_000)] = 60.0
-    processes: Annotated[int, Field(ge=1, le=64)] | None = None
+    processes: Annotated[int, Field(ge=1, le=MOST_PROCESSES)] | None = None
     preroll_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
     cold_l2: bool = False
     questions: str | Annotated[tuple[str, ...], Field(min_length=2)] | None = None

@@ -1,5 +1,5 @@
 import json
-from collections.abc import Sequence
+from math import ceil
 
 import numpy as np
 import pytest
@@ -7,9 +7,20 @@ import pytest
 from tests import noise
 from tests.profile import command as command_line
 from tests.profile.documents import keep
-from tests.profile.examples import dense, environment, failed, measurement, session, study, with_pairs
+from tests.profile.examples import (
+    counted,
+    dense,
+    environment,
+    failed,
+    in_processes,
+    measurement,
+    rounds_of,
+    session,
+    slowed,
+    study,
+    with_cpu_times,
+)
 from trio_profile.cli import run
-from trio_profile.gate.evidence import _differences
 from trio_profile.records.record import VERSION
 from trio_profile.records.schema import Measurement
 from trio_profile.records.session import FileDigest
@@ -19,8 +30,14 @@ RETENTIONS = (0.11, 0.55)
 
 
 def kept_study(directory, *, where=None, cells=None, **fields):
-    cells = cells or [measurement("trio", retention) for retention in RETENTIONS]
-    return keep(directory, study(retentions=RETENTIONS, **fields), cells, where=where).directory
+    return keep(directory, study(retentions=RETENTIONS, **fields), cells or swept(), where=where).directory
+
+
+def swept(processes: int = 4, *, slower: float = 1.0, **fields) -> list[Measurement]:
+    """A cell at each retention. slower: the factor of its runs. fields: further arguments of `measurement`."""
+    return [
+        in_processes(slowed(measurement("trio", retention, **fields), slower), processes) for retention in RETENTIONS
+    ]
 
 
 def benchmark_file(path, *, slower=1.0, n=40, seed=0, extra=None, cpu="EPYC", name="test_a.py::test_x", **stats):
@@ -68,16 +85,10 @@ def test_a_study_passes_against_itself_and_the_document_has_the_names_that_scrip
 
 def test_a_slower_machine_passes_and_a_slower_method_fails(tmp_path, capsys):
     base = kept_study(tmp_path / "base")
-    times = ("dense_prefill_ms", "dense_total_ms", "prefill_ms", "total_ms")
-
-    def slower(pair):
-        return pair.model_copy(update={name: 1.3 * getattr(pair, name) for name in times})
-
-    cells = [measurement("trio", retention, seed=1) for retention in RETENTIONS]
-    throttled = [with_pairs(cell, [slower(pair) for pair in cell.pairs]) for cell in cells]
+    throttled = [slowed(cell, 1.3, dense=1.3) for cell in swept(seed=1)]
     code, _ = gate(capsys, base, kept_study(tmp_path / "machine", cells=throttled))
     assert code == 0
-    dearer = [measurement("trio", retention, overhead_ms=8.0, seed=1) for retention in RETENTIONS]
+    dearer = swept(overhead_ms=8.0, seed=1)
     code, found = gate(capsys, base, kept_study(tmp_path / "method", cells=dearer))
     assert code == 1
     worse = {v["quantity"] for v in found["verdicts"] if v["verdict"] == "regression"}
@@ -87,7 +98,7 @@ def test_a_slower_machine_passes_and_a_slower_method_fails(tmp_path, capsys):
 @pytest.mark.parametrize("quantity", ["kv_bytes", "fastv_macs"])
 def test_one_more_byte_or_mac_fails_unless_the_quantity_is_left_out(tmp_path, capsys, quantity):
     base = kept_study(tmp_path / "base")
-    cells = [measurement("trio", retention) for retention in RETENTIONS]
+    cells = swept()
     cells[1] = cells[1].model_copy(update={quantity: getattr(cells[1], quantity) + 1})
     new = kept_study(tmp_path / "new", cells=cells)
     code, found = gate(capsys, base, new)
@@ -113,60 +124,51 @@ def test_another_environment_is_refused_unless_it_is_allowed(tmp_path, capsys):
     assert gate(capsys, base, new, "--allow-other-environment")[0] == 0
 
 
-def several_processes(cell: Measurement, ratios: Sequence[float]) -> Measurement:
-    """The cell in several processes. ratios: by which the pruned times of each process differ."""
-    timings = [
-        with_pairs(cell, [pair.model_copy(update={"prefill_ms": ratio * pair.prefill_ms}) for pair in cell.pairs])
-        .timings[0]
-        .model_copy(update={"session": f"session {number}"})
-        for number, ratio in enumerate(ratios)
-    ]
-    return cell.model_copy(update={"timings": tuple(timings)})
-
-
 def test_one_process_a_side_is_inconclusive_and_the_commands_that_would_decide_are_printed(tmp_path, capsys):
     """Eight per cent are far outside both intervals, and within what two processes of the same code differ by."""
-    base = kept_study(tmp_path / "base")
-    slower = [several_processes(measurement("trio", retention), [1.08]) for retention in RETENTIONS]
-    new = kept_study(tmp_path / "new", cells=slower)
+    base = kept_study(tmp_path / "base", cells=swept(1))
+    new = kept_study(tmp_path / "new", cells=swept(1, slower=1.08))
     code, found = gate(capsys, base, new, "--quantity", "prefill_over_dense")
     assert code == 0 and {v["verdict"] for v in found["verdicts"]} == {"inconclusive"}
-    needed = max(v["processes_needed"] for v in found["verdicts"])
     assert found["commands"] == [
         {
             "side": str(side),
             "code": [environment().commit],
-            "command": f"trio-profile sweep --study {side}/study.toml --processes {needed} --out {side}-{needed}",
+            "command": f"trio-profile sweep --study {side}/study.toml --processes 8 --out {side}",
         }
         for side in (base, new)
     ]
     assert run(["gate", str(base), str(new), "--quantity", "prefill_over_dense"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert f"--processes {needed}" in printed and "one process on a side" in printed
+    assert "--processes 8" in printed and "one process on a side" in printed
     assert f"with the code of {environment().commit}:" in printed
+    several = kept_study(tmp_path / "several")
+    assert [one["side"] for one in gate(capsys, base, several)[1]["commands"]] == [str(base)]
 
 
 def test_several_processes_a_side_decide_what_one_cannot(tmp_path, capsys):
-    spread = (0.99, 1.0, 1.01, 1.0, 0.995, 1.005)
-    base, new = (
-        kept_study(
-            tmp_path / str(ratio),
-            cells=[several_processes(measurement("trio", at), [ratio * one for one in spread]) for at in RETENTIONS],
-        )
-        for ratio in (1.0, 1.08)
-    )
+    base, new = (kept_study(tmp_path / str(ratio), cells=swept(6, slower=ratio)) for ratio in (1.0, 1.08))
     code, found = gate(capsys, base, new, "--quantity", "prefill_over_dense")
     assert code == 1 and {(v["verdict"], v["sessions"]) for v in found["verdicts"]} == {("regression", 6)}
     assert gate(capsys, base, base)[0] == 0
 
 
-def test_a_study_that_lacks_processes_is_refused_with_the_command_that_finishes_it(tmp_path, capsys):
-    base = kept_study(tmp_path / "base")
-    new = kept_study(tmp_path / "new", processes=4)
-    asked = f"--study {new}/study.toml --out {new}`"
-    for sides in ((base, new), (new, base)):
-        said = complaint(capsys, *sides)
-        assert "lacks trio at 0.11 in 3 of its 4 processes" in said and asked in said
+@pytest.mark.parametrize("asked", [{}, {"processes": 4, "seconds": 60.0}])
+def test_the_commands_measure_both_sides_as_many_times_as_long_as_a_verdict_names(tmp_path, capsys, asked):
+    """A study that asks for a number of processes needs more of them. Any other one needs more seconds."""
+    sides = [kept_study(tmp_path / str(ratio), cells=swept(4, slower=ratio), **asked) for ratio in (1.0, 1.025)]
+    found = gate(capsys, *sides, "--quantity", "prefill_over_dense")[1]
+    longer = max(v["longer"] or 0 for v in found["verdicts"])
+    assert longer > 1
+    spent = sum(one.seconds for one in rounds_of(*swept(4)))
+    effort = (
+        f"--processes {ceil(4 * longer)} --seconds {ceil(60 * longer)}"
+        if asked
+        else f"--until 0.001 --seconds {ceil(spent * longer)}"
+    )
+    assert [one["command"] for one in found["commands"]] == [
+        f"trio-profile sweep --study {side}/study.toml {effort} --out {side}" for side in sides
+    ]
 
 
 def test_studies_of_two_checkpoints_are_refused(tmp_path, capsys):
@@ -174,7 +176,8 @@ def test_studies_of_two_checkpoints_are_refused(tmp_path, capsys):
         opened = session(inputs={"model/weights": FileDigest(bytes=12, sha256=weights)})
         store = Store(tmp_path / name)
         store.open(study(retentions=RETENTIONS), opened)
-        for record in (dense(), *(measurement("trio", retention) for retention in RETENTIONS)):
+        cells = [measurement("trio", retention) for retention in RETENTIONS]
+        for record in (dense(), *map(counted, cells), *rounds_of(*cells)):
             store.append(record)
         return store.directory
 
@@ -186,18 +189,9 @@ def test_studies_of_two_checkpoints_are_refused(tmp_path, capsys):
 
 
 def test_cpu_time_is_judged_where_the_model_ran_on_one_thread_of_a_cpu(tmp_path, capsys):
-    def timed(cell: Measurement) -> Measurement:
-        return with_pairs(
-            cell,
-            [
-                pair.model_copy(update={"cpu_ms": pair.prefill_ms, "dense_cpu_ms": pair.dense_prefill_ms})
-                for pair in cell.pairs
-            ],
-        )
-
     def quantities(threads: int) -> set[str]:
         where = environment(device_name="cpu", cpu_threads=threads)
-        cells = [timed(measurement("trio", retention)) for retention in RETENTIONS]
+        cells = [with_cpu_times(cell, threads) for cell in swept()]
         kept = kept_study(tmp_path / str(threads), where=where, cells=cells)
         return {verdict["quantity"] for verdict in gate(capsys, kept, kept)[1]["verdicts"]}
 
@@ -207,20 +201,18 @@ def test_cpu_time_is_judged_where_the_model_ran_on_one_thread_of_a_cpu(tmp_path,
 def test_studies_that_cannot_be_compared_are_refused_in_one_line(tmp_path, capsys):
     base = kept_study(tmp_path / "base")
     assert "seed (0 before, 1 now)" in complaint(capsys, base, kept_study(tmp_path / "seed", seed=1))
-    cells = [measurement("trio", 0.11), failed("trio", 0.55)]
-    broken = kept_study(tmp_path / "failed", cells=cells)
+    low, high = swept()
+    broken = kept_study(tmp_path / "failed", cells=[low, failed("trio", 0.55)])
     assert "trio at 0.55 failed" in complaint(capsys, base, broken)
-    half = kept_study(tmp_path / "half", cells=cells[:1])
+    half = kept_study(tmp_path / "half", cells=[low])
     assert "lacks trio at 0.55" in complaint(capsys, base, half)
     assert "lacks trio at 0.55" in complaint(capsys, half, base)
-    other = tmp_path / "other"
-    Store(other).open(study(retentions=(0.11,)), session())
-    Store(other).append(dense())
-    Store(other).append(cells[0])
+    untimed = kept_study(tmp_path / "untimed", cells=[low, counted(high)])
+    said = complaint(capsys, base, untimed)
+    assert "lacks the times of trio at 0.55" in said and f"--study {untimed}/study.toml --out {untimed}`" in said
+    other = keep(tmp_path / "other", study(retentions=(0.11,)), [low]).directory
     assert "lacks trio at 0.55: measure all" in complaint(capsys, base, other)
     assert gate(capsys, other, base)[0] == 0
-    few = kept_study(tmp_path / "few", cells=[measurement("trio", retention, pairs=5) for retention in RETENTIONS])
-    assert "5 samples: a verdict needs 6" in complaint(capsys, base, few)
     assert "'prefil_ms' is not in" in complaint(capsys, base, base, "--quantity", "prefil_ms")
     assert "no bound" in complaint(capsys, base, base, "--max-ratio", "0.5")
     assert "cannot be read" in complaint(capsys, base, tmp_path / "nothing")
@@ -230,7 +222,7 @@ def test_studies_that_cannot_be_compared_are_refused_in_one_line(tmp_path, capsy
 
 
 def test_a_cell_that_failed_in_the_base_is_named_and_not_compared(tmp_path, capsys):
-    base = kept_study(tmp_path / "base", cells=[measurement("trio", 0.11), failed("trio", 0.55)])
+    base = kept_study(tmp_path / "base", cells=[swept()[0], failed("trio", 0.55)])
     assert run(["gate", str(base), str(kept_study(tmp_path / "new"))]) == 0
     assert "warning: trio at 0.55 failed" in capsys.readouterr().err
 
@@ -308,9 +300,3 @@ def test_files_that_cannot_be_compared_are_refused_in_one_line(tmp_path, capsys)
     assert "over_base of" in complaint(
         capsys, base, other(extra={"over_base": {"median": 1.0, "ci95": "wide", "samples": 9}})
     )
-
-
-def test_a_field_that_an_old_study_does_not_know_is_no_difference():
-    assert _differences({"wait_policy": "", "torch": "2"}, {"wait_policy": "passive", "torch": "2"}) == []
-    assert _differences({"wait_policy": "active"}, {"wait_policy": "passive"}) != []
-    assert _differences({"cuda": None}, {"cuda": "12.8"}) != []

@@ -6,7 +6,17 @@ from scipy.stats import ttest_ind
 
 from tests import noise
 from trio_profile.errors import MeasurementError
-from trio_profile.gate.verdict import Measured, Samples, Summary, decide, judge, judge_exact, judge_pairs, settle
+from trio_profile.gate.verdict import (
+    ONE_PROCESS,
+    Measured,
+    Samples,
+    Summary,
+    decide,
+    judge,
+    judge_exact,
+    judge_pairs,
+    settle,
+)
 from trio_profile.stats.two_way import centre_of
 
 
@@ -113,10 +123,15 @@ def test_studies_are_judged_by_the_spread_between_their_processes():
     assert {*says[1.12]} <= {"regression", "inconclusive"} and says[1.12].count("regression") > 0.9 * 150
 
 
-def test_one_process_on_a_side_has_a_note():
+@pytest.mark.parametrize("ratio", [1.0, 1.5])
+@pytest.mark.parametrize("processes", [(1, 8), (8, 1), (1, 1)])
+def test_one_process_on_a_side_is_inconclusive(processes, ratio):
+    """Its rounds do not show how much another process would differ. So they show no regression, and no pass either."""
     generator = np.random.default_rng(0)
-    found = judge("x", "here", study(generator, 1), study(generator, 8))
-    assert found.sessions == 1 and found.note is not None and "one process on a side" in found.note
+    base, new = processes
+    found = judge("x", "here", study(generator, base), study(generator, new, ratio))
+    assert (found.verdict, found.sessions, found.longer) == ("inconclusive", 1, None)
+    assert found.note == ONE_PROCESS
 
 
 def test_the_time_that_an_inconclusive_verdict_names_decides_it():
