@@ -22,10 +22,9 @@ because a missed difference makes the interval of the noisiest cell too narrow, 
 simulation (tests/benchmarks/test_coverage.py)."""
 LEAST_POOLED = 4
 """With fewer cells the test of equal spreads has no power, and pooling gains little."""
-PARTS = 6
-"""A single process is cut into about so many parts of neighbouring rounds, which stand for processes."""
-LONGEST_PART = 8
-"""The most rounds of such a part."""
+PARTS = 4
+"""A single process is cut into so many parts of neighbouring rounds, which stand for processes. Where neighbours are
+alike, only long parts differ as much as they should."""
 
 _UNKNOWN = log(100) / float(stdtrit(1, 0.975))
 """The error of a cell with a single number, which says nothing of it: the interval is a hundredfold either way."""
@@ -80,9 +79,8 @@ def centres(cells: Sequence[Groups], machine: float = 0.0) -> list[Centre]:
 
     Cells that were measured in equally many processes are pooled, if their spreads do not differ.
 
-    cells: for each cell its ratios or times by process, each process in the order of measurement. All processes are in
-        one
-        order: the first process of one cell is that of all others.
+    cells: for each cell its ratios or times by process, each process in the order of measurement. The
+        first process of one cell is that of all others, and so on.
     machine: the spread of the machine's state, see `intervals.machine_spread`. No process of one study shows it.
     Raises MeasurementError if a process has no samples, or if one is not finite or not positive.
     """
@@ -113,9 +111,8 @@ def _logs(groups: Groups) -> Table:
         sizes = " + ".join(str(len(group)) for group in groups) or "0"
         raise MeasurementError(f"{sizes} samples, not all of them finite and positive, have no interval; measure again")
     if len(groups) == 1:
-        rounds = groups[0]
-        size = int(np.clip(len(rounds) // PARTS, 1, LONGEST_PART))
-        count = max(len(rounds) // size, 1)
+        [rounds] = groups
+        count = PARTS if len(rounds) >= 2 * PARTS else len(rounds)
         groups = [part.tolist() for part in np.array_split(np.asarray(rounds, dtype=float), count)]
     return np.array([log(median(group)) for group in groups])
 
