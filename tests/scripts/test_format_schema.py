@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.profile import examples
+from tests.profile.documents import keep
 from trio_profile.records.lines import RECORDS
 from trio_profile.records.record import VERSION
 from trio_profile.records.run import Run
@@ -21,13 +23,13 @@ def test_the_schemas_are_up_to_date(name):
     assert (ROOT / "docs" / "reference" / "schema" / name).read_text() == TEXTS[name], "run scripts/format_schema"
 
 
-def test_a_line_has_the_fields_of_its_schema():
+def test_a_line_has_the_fields_of_its_schema(tmp_path):
     schema = json.loads(TEXTS["measurements.schema.json"])
-    lines = (ROOT / "tests" / "profile" / "data" / f"version-{VERSION}" / "sweep" / "measurements.jsonl").read_text()
-    run = Run(
-        block="at-0.11", number=1, attempt=1, worker="a", session="s", failed="no memory"
-    )  # only workers write it
-    records = [json.loads(line) for line in (*lines.splitlines(), run.model_dump_json())]
+    store = keep(tmp_path, examples.study(), [examples.measurement(pairs=1)])
+    store.append(examples.picture())
+    # Only workers write it.
+    run = Run(block="cells-1", number=1, attempt=1, worker="a", session="s", failed="no memory")
+    records = [json.loads(line) for line in (*store.path.read_text().splitlines(), run.model_dump_json())]
     assert {record["record"] for record in records} == set(RECORDS)
     for record in records:
         name = schema["discriminator"]["mapping"][record["record"]].rpartition("/")[2]
