@@ -124,7 +124,7 @@ def test_flops_takes_it_by_its_path(package, capsys, checkpoint):
 def test_sweep_takes_it_by_its_path(package, capsys, tmp_path, checkpoint):
     picture = ["--image", str(Path(skimage.data.data_dir) / "chelsea.png"), "--prompt", "What is this?"]
     arguments = ["--model", checkpoint, *picture, "--method", "mypkg.mine:Mine"]
-    arguments += ["--retention", "0.5", "--new-tokens", "2", "--cell-seconds", "0.05", "--precision", "0.5"]
+    arguments += ["--retention", "0.5", "--new-tokens", "2", "--seconds", "0.05", "--until", "0.5"]
     arguments += ["--processes", "1"]
     found = document(capsys, "sweep", *arguments, "--device", "cpu", "-o", "power=2", "--out", str(tmp_path / "out"))
     assert [(cell["method"], cell["status"]) for cell in found["cells"]] == [("mypkg.mine:Mine", "done")]
