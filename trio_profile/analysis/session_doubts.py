@@ -32,11 +32,19 @@ def rounds(study: Study, measurements: Sequence[Measurement], measured: Sequence
             kind="rounds",
             sentence=f"{units.number_of(fewest, 'round')} of prefills is too few for an interval, "
             f"which needs {LEAST_ROUNDS}",
-            next_step=f"run the same command with --seconds {ceil(needed)}: it goes on, and takes about "
+            next_step=f"run the same command with {_longer(study, needed)}: it goes on, and takes about "
             f"{units.duration(needed * len(study.blocks()) - spent)} more",
             found=fewest,
             threshold=LEAST_ROUNDS,
         )
+
+
+def _longer(study: Study, seconds: float) -> str:
+    """Return the options that measure a finished study for longer. seconds: those of its next process."""
+    if study.processes is None:
+        return f"--seconds {ceil(seconds)}"
+    more = study.processes + 1  # each process has its share of the time
+    return f"--seconds {ceil(more * seconds)} --processes {more}"
 
 
 def processes(measurements: Sequence[Measurement], sessions: Sequence[Session]) -> Iterator[Doubt]:

@@ -159,7 +159,7 @@ OPTIONS: dict[str, Option] = {
         float,
         "How long the times are measured at the most: all retentions together, or each 12 cells of a larger study. "
         "A finished study goes on if it is more than before.",
-        "60",
+        "70",
     ),
     "until": Option(
         SAMPLING,

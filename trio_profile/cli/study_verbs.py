@@ -1,6 +1,7 @@
 """The verbs of the study kinds, built from the registry: a new kind has its verb without another edit."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import typer
 from trio_profile.cli import engines, options, printing
 from trio_profile.cli.exits import Interrupted
 from trio_profile.cli.progress import progress
+from trio_profile.records.files import MEASUREMENTS
 from trio_profile.studies.kinds import Kind, find
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ def _finished(kind: Kind, given: dict[str, Any]) -> "Finished":
     """The study after it has run. Raises Interrupted on Ctrl-C, and LogError before it runs if it cannot be logged."""
     out, logger = given["out"], given["log"]
     try:
-        with progress() as watch:
+        with progress() as watch, _server(kind, given):
             study = _study(kind, given)
             from trio_profile.studies import logs, running
 
@@ -84,6 +86,14 @@ def _finished(kind: Kind, given: dict[str, Any]) -> "Finished":
         return engines.run_on_ray(study, given)
     except KeyboardInterrupt as error:
         raise Interrupted(kept=out is not None and kind.goes_on) from error
+
+
+def _server(kind: Kind, given: dict[str, Any]) -> AbstractContextManager[None]:
+    """Start the process that will measure, while this one checks the study."""
+    from trio_profile.engine.processes import started_early
+
+    is_local = given.get("engine") not in ("ray", "workers") and given.get("processes") != 1
+    return started_early() if kind.file == MEASUREMENTS and is_local else nullcontext()
 
 
 def _study(kind: Kind, given: dict[str, Any]) -> Any:

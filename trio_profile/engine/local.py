@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from trio_profile import units
 from trio_profile.analysis.times import round_over_process, spent_seconds, widest
-from trio_profile.engine.processes import Server, require_known_methods
+from trio_profile.engine.processes import Server, require_known_methods, taken
 from trio_profile.engine.shares import Part, Parts, shares_of
 from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.inputs.host import command_line
@@ -127,11 +127,12 @@ class _Run:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _begin: float = field(default_factory=time.monotonic)
     _counting_seconds: float = 0.0
+    _needed: float = float("inf")
 
     def measure(self) -> Contents:
         """Count and ask, then time."""
         with ExitStack() as stack:
-            server = None if is_in_this_process(self.study) else stack.enter_context(Server())
+            server = None if is_in_this_process(self.study) else stack.enter_context(taken())
             if self.contents is None or not is_counted(self.study, self.contents):
                 self._count(server)
             self._counting_seconds = time.monotonic() - self._begin
@@ -239,6 +240,7 @@ class _Run:
             else:
                 for answer in server.ask("time", request, load=self._loads_once()).answers():
                     handle(answer)
+            self._foresee()
             # A cell that failed in this run is not tried again by the next process.
             tried |= {name for name, one in self.contents.cells.items() if one.reason is not None}
             if len(self.contents.rounds) == rounds and not tried.intersection(cells):
@@ -273,9 +275,14 @@ class _Run:
 
     def _show(self, text: str, spent: float) -> None:
         """Show a step of the timing. spent: its seconds so far."""
-        whole = whole_seconds(self.study)
-        done = self._counting_seconds + min(spent, whole)
-        self.watch(Step(text, done, self._counting_seconds + whole))
+        whole = min(whole_seconds(self.study), max(self._needed, spent))
+        self.watch(Step(text, self._counting_seconds + min(spent, whole), self._counting_seconds + whole))
+
+    def _foresee(self) -> None:
+        """Foresee when the intervals are as narrow as asked: their width falls with the root of the time."""
+        assert self.contents is not None
+        too_wide = widest(self.contents) / self.study.precision
+        self._needed = spent_seconds(self.contents) * too_wide**2
 
 
 class _Gathering:

@@ -30,7 +30,7 @@ LEAST_ROUNDS = 3
 """A process measures so many rounds, if its time allows: the median of fewer is a mean."""
 MOST_ROUNDS = 200
 """A process measures at most so many rounds."""
-GENERATION_SHARE = 0.2
+GENERATION_SHARE = 0.15
 """The share of the time for rounds of generations. Their ratio varies less than that of prefills, and matters less."""
 USUAL_RATIO = 12.0
 """The variance of a round / the variance of a process, before a study knows its own. Of `pocket` on two shared cores:

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import IO, Any, Self
@@ -33,6 +33,8 @@ Say = Callable[[dict[str, Any]], None]
 """Sends an answer."""
 TASKS = "trio_profile.engine.tasks"
 """The module of what a process can do. It imports torch, and this module must not."""
+MOST_DESCRIPTORS = 8
+"""A process gets at most so many open files: its channel, and the locks that it holds."""
 _START = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -77,8 +79,7 @@ class Server:
                 stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else subprocess.DEVNULL,
                 # Ctrl-C reaches only this process, which then ends the others.
                 start_new_session=True,
-                # The directory stays locked until all of them have ended.
-                pass_fds=(other.fileno(), *lock_descriptors()),
+                pass_fds=(other.fileno(),),
             )
 
     def __enter__(self) -> Self:
@@ -111,13 +112,36 @@ class Server:
         line = json.dumps({"task": task, "request": request, "threads": number, "load": load}).encode() + b"\n"
         with other:
             try:
-                socket.send_fds(self._control, [len(line).to_bytes(8, "big")], [other.fileno()])
+                # The directory stays locked until the process has ended.
+                kept_open = [other.fileno(), *lock_descriptors()]
+                socket.send_fds(self._control, [len(line).to_bytes(8, "big")], kept_open)
                 self._control.sendall(line)
             except OSError as error:
                 mine.close()
                 end = _end(self._process.wait())
                 raise MeasurementError(f"the measuring process {end}; what was measured before is kept") from error
         return Child(mine)
+
+
+@contextmanager
+def started_early() -> Iterator[None]:
+    """Start a server that `taken` returns. It imports the libraries while this process still checks what was asked."""
+    server = Server()
+    _early.append(server)
+    try:
+        yield
+    finally:
+        if server in _early:
+            _early.remove(server)
+        server.close()
+
+
+def taken() -> Server:
+    """Return the server that was started early, or a new one."""
+    return _early.pop() if _early else Server()
+
+
+_early: list[Server] = []
 
 
 class Child:
@@ -253,7 +277,7 @@ def _fork(
 
     threads: of a process, if the one that asks has no torch and so does not say how many.
     """
-    header, descriptors, _, _ = socket.recv_fds(control, 8, 1)
+    header, descriptors, _, _ = socket.recv_fds(control, 8, MOST_DESCRIPTORS)
     if len(header) < 8 or not descriptors:
         return False
     length, line = int.from_bytes(header, "big"), b""
@@ -263,11 +287,11 @@ def _fork(
         line += part
     channel, asked = socket.socket(fileno=descriptors[0]), json.loads(line)
     asked["threads"] = asked["threads"] or threads
-    if asked["load"] and (error := _load(asked["request"])) is not None:
+    error = _load(asked["request"]) if asked["load"] else None
+    if error is not None:
         with channel, suppress(OSError):
             channel.sendall(json.dumps(_described(error)).encode() + b"\n")
-        return True
-    if not (pid := os.fork()):
+    elif not (pid := os.fork()):
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for other in (control, *channels.values()):
@@ -275,7 +299,10 @@ def _fork(
         os.close(wake)
         os.close(awake)
         _run(asked, channel)
-    channels[pid] = channel
+    else:
+        channels[pid] = channel
+    for lock in descriptors[1:]:
+        os.close(lock)  # the forked process has it
     return True
 
 

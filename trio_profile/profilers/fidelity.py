@@ -276,7 +276,7 @@ def _say(
             if method is not None:
                 raise
             raise MeasurementError(
-                f"a question does not fit into the memory of {workload.device}; choose a smaller --dtype, or --asked 0"
+                f"a question does not fit into the memory of {workload.device}; choose a smaller --dtype"
             ) from error
     torch.cuda.empty_cache()
     # Every sample has the same number of rows of a tensor, because a batch holds only inputs of one size.

@@ -95,7 +95,7 @@ class Study(Record):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     gamma: Annotated[float, Field(gt=0, le=1000)] = 1.0
     precision: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    seconds: Annotated[float, Field(gt=0, le=10_000_000)] = 60.0
+    seconds: Annotated[float, Field(gt=0, le=10_000_000)] = 70.0
     processes: Annotated[int, Field(ge=1, le=MOST_PROCESSES)] | None = None
     preroll_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
     cold_l2: bool = False
