@@ -3,9 +3,9 @@
     python -m pytest tests/benchmarks/test_coverage.py --benchmark-only --benchmark-json=coverage.json -s \
         -o addopts="-q --import-mode=importlib"
 
-`-s` prints the coverages in percent, with the median half width. `extra_info` keeps them. Each must reach 93 %, or what a constant below says and why.
-The intervals of a study's cells are counted together. 400 studies of ten cells know a coverage of 95 % to ±0.4 % if the
-cells are independent, and to ±1.1 % if they share all.
+`-s` prints the coverages in percent, with the median half width. `extra_info` keeps them. Each must reach 93 %, or what
+a constant below says and why. The intervals of a study's cells are counted together. 400 studies of ten cells know a
+coverage of 95 % to ±0.4 % if the cells are independent, and to ±1.1 % if they share all.
 """
 
 from collections.abc import Callable, Sequence

@@ -26,10 +26,13 @@ class View:
     requests: list[str] = field(default_factory=list)
 
     def scroll_through(self) -> None:
-        """Scroll to the end of the page, as a reader does, until every figure is drawn."""
-        for place in self.page.query_selector_all(".drawing"):
-            place.scroll_into_view_if_needed()
-        self.wait("[...document.querySelectorAll('.drawing')].every((place) => place.querySelector('.main-svg'))")
+        """Scroll to the end of the page, as a reader does, until every figure is drawn.
+
+        A figure may move while an earlier one is drawn. So the page scrolls to it again until it is drawn itself.
+        """
+        for number in range(self.page.locator(".drawing").count()):
+            place = f"document.querySelectorAll('.drawing')[{number}]"
+            self.wait(f"{place}.querySelector('.main-svg') || void {place}.scrollIntoView()", seconds=30)
 
     def wait(self, expression: str, seconds: float = 10) -> None:
         """Wait until a JavaScript expression is true. Raises TimeoutError if it does not become true.
