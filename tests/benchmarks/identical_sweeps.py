@@ -25,6 +25,7 @@ from rich.table import Table
 from tests.benchmarks.program import SLOWED_MS, Call, call, call_once, contains, half_width, machine, parser, write
 from trio_profile import units
 from trio_profile.analysis.sweep import from_store
+from trio_profile.analysis.times import ratios_by_session
 from trio_profile.gate.evidence import Subject, compare, of_study
 from trio_profile.records.store import Store
 
@@ -157,7 +158,7 @@ def _subject(options: argparse.Namespace, number: int) -> Subject:
 def _medians(options: argparse.Namespace, number: int) -> list[float]:
     """Return the logarithm of each process's median speed-up of the prefill."""
     [cell] = Store(_directory(options, number)).read().measurements
-    return [log(median(pair.dense_prefill_ms / pair.prefill_ms for pair in timing.pairs)) for timing in cell.timings]
+    return [log(median(ratios)) for ratios in ratios_by_session(cell, "prefill_ms")]
 
 
 def _measure_pair(options: argparse.Namespace, number: int) -> tuple[Call, Call]:
