@@ -200,6 +200,8 @@ SPECIAL: dict[tuple[str, str], Option] = {
 
 LONGEST_SECONDS = 3600.0
 """How long `--until` measures at the most, if no other time is given."""
+NARROWEST = 0.026
+"""The half width that the machine's state alone gives an interval on a CPU: stats/intervals.py, MACHINE_SPREAD."""
 _ONE = {
     "methods": "A method, or package.module:Class.",
     "retentions": "Share of the visual tokens kept, averaged over the decoder's layers.",
@@ -252,6 +254,12 @@ def fields(given: dict[str, Any]) -> dict[str, Any]:
         # --option and --budget-rule fill one table.
         found[field] = {**found.get(field, {}), **read} if isinstance(read, dict) else read
     if "precision" in found and "seconds" not in found:
+        if found["precision"] < NARROWEST and not str(found.get("device", "cpu")).startswith("cuda"):
+            raise typer.BadParameter(
+                f"{_flag('until')} {found['precision']:g} cannot be reached: an interval on a CPU is never narrower "
+                f"than {NARROWEST:g}, because the machine's state differs from hour to hour; ask for more, or for a "
+                "time with --seconds"
+            )
         found["seconds"] = LONGEST_SECONDS
     return found
 

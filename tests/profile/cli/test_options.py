@@ -6,6 +6,8 @@ from trio_profile.cli import options
 from trio_profile.cli.options import OPTIONS, SPECIAL, default_of, fields
 from trio_profile.kinds.servers.study import EndpointStudy
 from trio_profile.records.schema import Study
+from trio_profile.stats.intervals import MACHINE_FREEDOM, MACHINE_SPREAD
+from trio_profile.stats.two_way import Centre
 from trio_profile.studies.kinds import FIELDS, KINDS
 
 NOT_FIELDS = {"budget_rule", *options.DISPLAY}
@@ -110,3 +112,12 @@ def test_a_path_holds_in_another_directory(tmp_path, monkeypatch):
 def test_text_that_cannot_be_read_is_named(given, says):
     with pytest.raises(typer.BadParameter, match=says):
         fields(given)
+
+
+def test_a_width_that_no_time_reaches_is_refused_unless_a_time_is_named():
+    floor = Centre(log=0.0, error=MACHINE_SPREAD, freedom=MACHINE_FREEDOM, samples=1, processes=1).half_width()
+    assert floor == pytest.approx(options.NARROWEST, rel=0.02)
+    with pytest.raises(typer.BadParameter, match=r"--until 0\.01 cannot be reached"):
+        fields({"until": 0.01})
+    assert fields({"until": 0.01, "device": "cuda"})["seconds"] == options.LONGEST_SECONDS
+    assert fields({"until": 0.01, "seconds": 9.0})["seconds"] == 9.0

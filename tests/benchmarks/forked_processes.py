@@ -1,0 +1,82 @@
+"""Whether a forked process measures as a process that was started anew: the experiment behind `engine/processes.py`.
+
+    python -m tests.benchmarks.forked_processes --processes 8
+
+Each process times `pocket` at two retentions for some seconds, as one process of a sweep does. Three kinds of processes
+take turns in random order: started anew, forked from a server that has imported the libraries, and forked from one that
+has loaded the model too. Printed are, for each kind, the mean of the processes' speed-ups, their spread, and the
+seconds until a process has the model.
+"""
+
+import argparse
+import random
+import time
+from contextlib import ExitStack
+from math import exp, log
+from statistics import mean, median, stdev
+from typing import Any
+
+from trio_profile.engine.processes import Server
+from trio_profile.records.schema import Round, Study
+from trio_profile.records.timing import timings_of
+
+KINDS = ("started anew", "forked after imports", "forked after loading")
+RETENTIONS = (0.22, 0.66)
+
+
+def measure(server: Server, study: Study, seconds: float, number: int, *, load: bool) -> tuple[list[float], float]:
+    """Return the median speed-up of each cell in one process, and the seconds until the process had the model."""
+    begin, ready, rounds = time.monotonic(), 0.0, list[Round]()
+    request: dict[str, Any] = {
+        "study": study.model_dump(mode="json"),
+        "command": "",
+        "keep_refusals": False,
+        "cells": [cell.id for cell in study.cells()],
+        "allowance": {"left": seconds, "whole": seconds, "generating": seconds, "processes": 1},
+        "number": number,
+    }
+    for answer in server.ask("time", request, load=load).answers():
+        if "session" in answer:
+            ready = time.monotonic() - begin
+        rounds += [Round.model_validate(record) for record in answer.get("records", ())]
+    timings = timings_of(rounds)
+    return [
+        median(pair.ratio("prefill_ms") or 0.0 for pair in timings[cell.id][0].pairs) for cell in study.cells()
+    ], ready
+
+
+def main() -> None:
+    """Measure in turn, and print a line for each kind."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--processes", type=int, default=8, help="processes of each kind")
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each process, after it has the model")
+    options = parser.parse_args()
+    study = Study(retentions=RETENTIONS)
+    logs: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
+    ready: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    draw = random.Random(0)
+    with ExitStack() as stack:
+        servers = {kind: stack.enter_context(Server()) for kind in KINDS[1:]}
+        for number in range(options.processes):
+            for kind in draw.sample(KINDS, len(KINDS)):
+                with ExitStack() as own:
+                    begin = time.monotonic()
+                    server = servers.get(kind) or own.enter_context(Server())
+                    is_loaded = kind == KINDS[2] and bool(logs[kind])
+                    speedups, seconds = measure(server, study, options.seconds, number, load=kind == KINDS[2])
+                    logs[kind].append([log(speedup) for speedup in speedups])
+                    if kind == KINDS[0]:
+                        seconds = time.monotonic() - begin - options.seconds
+                    if kind != KINDS[2] or is_loaded:
+                        ready[kind].append(seconds)
+    for kind in KINDS:
+        cells = list(zip(*logs[kind], strict=True))
+        told = ", ".join(
+            f"{retention:.0%}: {exp(mean(cell)):.3f}× ± {stdev(cell) / len(cell) ** 0.5:.1%} (spread {stdev(cell):.1%})"
+            for retention, cell in zip(RETENTIONS, cells, strict=True)
+        )
+        print(f"{kind:22} {told}; model after {median(ready[kind]):.1f} s")
+
+
+if __name__ == "__main__":
+    main()
