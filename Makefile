@@ -49,31 +49,31 @@ clean:
 	rm -rf .venv .venv-oldest runs site .cache
 
 # torch first and by its pin: whatever needs "torch" then finds it, and downloads no other build.
-.venv/.installed-pinned: pyproject.toml core/pyproject.toml constraints.txt
+.venv/.installed-pinned: pyproject.toml trio_core/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip setuptools setuptools-scm
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ./core --editable "$(ALL)"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ./trio_core --editable "$(ALL)"
 	touch $@
 
-.venv/.installed-system: pyproject.toml core/pyproject.toml constraints.txt
+.venv/.installed-system: pyproject.toml trio_core/pyproject.toml constraints.txt
 	$(PYTHON) -m venv --system-site-packages .venv
 	grep -v '^torch==' constraints.txt > .venv/constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade --constraint .venv/constraints.txt pip setuptools setuptools-scm
-	$(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt --no-build-isolation --editable ./core --editable "$(ALL)"
+	$(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt --no-build-isolation --editable ./trio_core --editable "$(ALL)"
 	touch $@
 
 # The same torch and tools, and the oldest transformers that a distribution allows: trio-core, trio-profile[run].
-.venv-oldest/core/.installed: ASKS := core/pyproject.toml
+.venv-oldest/core/.installed: ASKS := trio_core/pyproject.toml
 .venv-oldest/core/.installed: EXTRAS := dev
 .venv-oldest/core/.installed: MORE := fvcore nvidia-ml-py    # of the extra `run`, which asks for a newer transformers
 .venv-oldest/run/.installed: ASKS := pyproject.toml
 .venv-oldest/run/.installed: EXTRAS := run,dev
-.venv-oldest/%/.installed: pyproject.toml core/pyproject.toml constraints.txt
+.venv-oldest/%/.installed: pyproject.toml trio_core/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(@D)
 	grep -Ev '^(transformers|huggingface_hub)==' constraints.txt > $(@D)/constraints.txt
 	sed -n 's/.*"transformers>=\([0-9.]*\).*/transformers==\1/p' $(ASKS) | head -1 >> $(@D)/constraints.txt
 	$(@D)/bin/python -m pip install --quiet --upgrade --constraint $(@D)/constraints.txt pip setuptools setuptools-scm
 	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt torch
-	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt --no-build-isolation --editable ./core --editable ".[$(EXTRAS)]" $(MORE)
+	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt --no-build-isolation --editable ./trio_core --editable ".[$(EXTRAS)]" $(MORE)
 	touch $@

@@ -28,7 +28,7 @@ def test_every_path_of_the_tree_exists():
     assert sorted(path for path in named() if not (ROOT / path).exists()) == []
 
 
-@pytest.mark.parametrize("package", ["core/trio_core", "trio_profile"])
+@pytest.mark.parametrize("package", ["trio_core", "trio_profile"])
 def test_every_folder_of_a_package_is_in_the_tree(package: str):
     folders = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
     assert sorted(folder for folder in folders if f"{package}/{folder}/" not in named()) == []

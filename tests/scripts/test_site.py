@@ -15,7 +15,7 @@ from tests.profile.browser import CHROMIUM, MISSING, chromium, opened
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "site"))
-COPIED = ("docs", "core", "scripts", "tests", "trio_profile", "reports", ".github")
+COPIED = ("docs", "trio_core", "scripts", "tests", "trio_profile", "reports", ".github")
 
 
 @pytest.fixture(scope="module")

@@ -111,7 +111,7 @@ def _commit() -> str | None:
         return None
     try:
         commit = _git(checkout, "rev-parse", "--short", "HEAD").decode().strip()
-        changes = _git(checkout, "diff", *_PLAIN, "HEAD", "--", package.name, "core/trio_core")
+        changes = _git(checkout, "diff", *_PLAIN, "HEAD", "--", package.name, "trio_core")
     except (OSError, subprocess.SubprocessError):
         return None
     return f"{commit}+{sha256(changes).hexdigest()[:8]}" if changes else commit
