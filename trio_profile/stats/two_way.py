@@ -24,9 +24,9 @@ UNEQUAL_OF_FEW = 0.3
 MANY = 8
 LEAST_POOLED = 4
 """With fewer cells the test of equal spreads has no power, and pooling gains little."""
-PARTS = 4
-"""A single process is cut into so many parts of neighbouring rounds, which stand for processes. Where neighbours are
-alike, only long parts differ as much as they should."""
+PARTS, LONG_PART = 4, 8
+"""A single process is cut into parts of neighbouring rounds, which stand for processes: four parts, and more if each has
+eight rounds. Where neighbours are alike, only long parts differ as much as they should."""
 
 _UNKNOWN = log(100) / float(stdtrit(1, 0.975))
 """The error of a cell with a single number, which says nothing of it: the interval is a hundredfold either way."""
@@ -114,7 +114,7 @@ def _logs(groups: Groups) -> Table:
         raise MeasurementError(f"{sizes} samples, not all of them finite and positive, have no interval; measure again")
     if len(groups) == 1:
         [rounds] = groups
-        count = PARTS if len(rounds) >= 2 * PARTS else len(rounds)
+        count = max(PARTS, len(rounds) // LONG_PART) if len(rounds) >= 2 * PARTS else len(rounds)
         groups = [part.tolist() for part in np.array_split(np.asarray(rounds, dtype=float), count)]
     return np.array([log(median(group)) for group in groups])
 
