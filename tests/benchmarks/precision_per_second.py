@@ -27,7 +27,8 @@ CELLS = 10
 
 def sweep(tree: Path, seconds: float) -> list[float]:
     """Return the relative half widths of a sweep's prefill speed-ups. seconds: as the tree's own option means it."""
-    places = [str(place) for place in (tree, tree / "core") if place.is_dir()]  # older revisions have trio_core in core/
+    # Older revisions have trio_core in core/.
+    places = [str(place) for place in (tree, tree / "core") if place.is_dir()]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
     with tempfile.TemporaryDirectory() as out:
         arguments = ["sweep", "--asked", "10", "--seconds", f"{seconds:g}", "--out", out, "--json"]

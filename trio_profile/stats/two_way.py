@@ -25,8 +25,8 @@ MANY = 8
 LEAST_POOLED = 4
 """With fewer cells the test of equal spreads has no power, and pooling gains little."""
 PARTS, LONG_PART = 4, 8
-"""A single process is cut into parts of neighbouring rounds, which stand for processes: four parts, and more if each has
-eight rounds. Where neighbours are alike, only long parts differ as much as they should."""
+"""A single process is cut into parts of neighbouring rounds, which stand for processes: four parts, and more if each
+has eight rounds. Where neighbours are alike, only long parts differ as much as they should."""
 
 _UNKNOWN = log(100) / float(stdtrit(1, 0.975))
 """The error of a cell with a single number, which says nothing of it: the interval is a hundredfold either way."""

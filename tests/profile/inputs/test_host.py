@@ -36,7 +36,7 @@ def test_a_command_names_the_program_and_not_where_it_lies(monkeypatch: pytest.M
 
 def test_the_commit_has_a_digest_of_changed_code_and_of_nothing_else(tmp_path, monkeypatch):
     module = tmp_path / "trio_profile" / "inputs" / "host.py"
-    core = tmp_path / "core" / "trio_core" / "pruning.py"
+    core = tmp_path / "trio_core" / "pruning.py"
     for file in (module, core, tmp_path / "README.md"):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("first\n")
