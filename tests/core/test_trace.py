@@ -93,8 +93,3 @@ def test_downsampling_merges_each_cell_into_its_first_patch():
     (stage,) = trace_of(methods.find("downsample")(layers=(0,), budgets=(5,))).stages
     cells = grid_cells(4, 4, 5)
     assert stage.merged_into[0].tolist() == [cells.index(cell) for cell in cells]
-
-
-def test_compact_positions_leave_no_place_to_what_merged():
-    (stage,) = trace_of(methods.find("visionzip")(retention=0.4, positions="compact")).stages
-    assert stage.merges and stage.merged_into is None

@@ -155,7 +155,6 @@ class Attachment:
         """Decide whether this forward is a prefill; if it is, find the pictures and the budgets."""
         self._claim_thread()
         self._forget_pass()
-        self.order.begin_pass()
         if (tower := self.setup.tower) is not None:
             if not self.guarded.generating:
                 tower.forget()  # pictures that were encoded before this forward
@@ -214,7 +213,6 @@ class Attachment:
             return
         self.running.check_complete()
         self.head.check_ran()
-        self.order.end_pass()
 
     @_eager
     def after_model(self, _called: nn.Module, _args: Any, _output: Any) -> None:

@@ -87,8 +87,6 @@ class CDPruner(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.relevance not in ("embeddings", "clip"):
-            raise OptionError(f"relevance {self.relevance!r}: choose embeddings or clip")
         if self.relevance == "embeddings" and (self.clip or self.question):
             raise OptionError("clip and question belong to relevance 'clip': ask for it, or leave them out")
         if self.relevance == "clip" and not (self.question and self.clip and Path(self.clip).is_dir()):

@@ -7,10 +7,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trio_core.errors import OptionError
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Selection, Signal, View
-from trio_core.rules.checks import check_finite
+from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.merging import cluster_means, joined_all
 from trio_core.rules.schedule import Layers, default_layers
@@ -40,8 +39,7 @@ def dpc_knn(features: FeaturesND, count: int, neighbours: int = NEIGHBOURS) -> t
     counts as denser. The released code adds noise.
     """
     tokens, width = features.shape
-    if not 1 <= count <= tokens:
-        raise OptionError(f"count {count}: can make clusters of 1 … {tokens} of {tokens} tokens")
+    check_budget(count, tokens)
     check_finite("features", features)
     wide = features.to(torch.promote_types(features.dtype, torch.float32))
     centred = wide - wide.mean(dim=0)  # products of differences from the mean lose fewer digits

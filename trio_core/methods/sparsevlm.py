@@ -6,10 +6,10 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from trio_core.errors import OptionError
 from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Selection, Signal, View, last_rows
 from trio_core.rules.attention import LayerCall, attend, rotate
+from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import Layers, Proportion, Schedule, default_layers, retention_of
 from trio_core.rules.selection import top_k
@@ -64,11 +64,6 @@ class SparseVLM(Method):
         "scores then. As in the code, v2's divisor is negative at some distances, from 1707 tokens on and with heads "
         "of width 128.",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.version not in ("v1", "v2"):
-            raise OptionError(f"version {self.version!r}: choose v1 or v2")
 
     @property
     def merges(self) -> bool:
@@ -197,8 +192,7 @@ def kept_and_merged(count: int, total: int) -> tuple[int, int]:
 
     Raises OptionError for a total out of range.
     """
-    if not 1 <= total <= count:
-        raise OptionError(f"budget {total}: can leave 1 … {count} of {count} tokens")
+    check_budget(total, count)
     kept = total
     while kept > 1 and kept + _clusters(count - kept) > total:
         kept -= 1
@@ -254,10 +248,8 @@ def cluster(features: FeaturesND, count: int) -> tuple[KeptK, MergedKD]:
     Raises OptionError for a count out of range and for features that are not finite. Source: Gumpest/SparseVLMs at
     26a5f48.
     """
-    if not 1 <= count <= len(features):
-        raise OptionError(f"clusters {count}: can merge {len(features)} tokens into 1 … {len(features)}")
-    if not features.isfinite().all():
-        raise OptionError("features hold NaN or infinity: the hidden states that entered the stage are broken")
+    check_budget(count, len(features))
+    check_finite("scores or features", features)
     wide = features.to(torch.promote_types(features.dtype, torch.float32))
     # By differences and not by a matrix product, so that equal distances are equal to the last bit.
     distance = torch.cdist(wide, wide, compute_mode="donot_use_mm_for_euclid_dist") / wide.shape[1] ** 0.5

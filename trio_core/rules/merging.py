@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trio_core.errors import OptionError
-from trio_core.rules.checks import check_finite
+from trio_core.rules.checks import check_budget, check_finite
 from trio_core.tensors import FeaturesND, KeptK, KeysNE, MergedKD
 
 
@@ -28,8 +27,7 @@ def contextual(keys: KeysNE, hidden: FeaturesND, count: int) -> tuple[KeptK, Mer
     Source: CVPR 2025, dvlab-research/VisionZip at 3151f6d. Its merged token is a sum too, not an average.
     """
     remaining = len(keys)
-    if not 1 <= count <= remaining:
-        raise OptionError(f"contextual {count}: can merge into 1 … {remaining} of {remaining} remaining tokens")
+    check_budget(count, remaining)
     check_finite("keys or hidden states", keys, hidden)
     targets = torch.arange(count, device=keys.device) * (remaining // count)
     unit = F.normalize(keys.to(torch.promote_types(keys.dtype, torch.float32)), dim=-1)

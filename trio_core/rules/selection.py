@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trio_core.rules.checks import check_budget, check_finite_stage
+from trio_core.rules.checks import check_budget, check_finite
 from trio_core.tensors import FeaturesND, KeptK, ScoresN, SimilarityNN, wide_type
 
 _FEW = 64
@@ -29,7 +29,7 @@ def top_k(scores: ScoresN, budget: int) -> KeptK:
     Raises OptionError for a budget out of range and for scores that are not finite.
     """
     check_budget(budget, len(scores))
-    check_finite_stage(scores)
+    check_finite("scores or features", scores)
     return scores.argsort(descending=True, stable=True)[:budget].sort().values
 
 
@@ -71,7 +71,7 @@ def farthest_point(features: FeaturesND, budget: int) -> KeptK:
     are not finite. Source: vbdi/divprune at 799e2d9.
     """
     check_budget(budget, len(features))
-    check_finite_stage(features)
+    check_finite("scores or features", features)
     distance = cosine(features).neg_().add_(1)
     nearest = distance.fill_diagonal_(math.inf).amin(dim=0, keepdim=True)
     distance.fill_diagonal_(-math.inf)
@@ -102,7 +102,7 @@ def dpp_map(kernel: SimilarityNN, budget: int) -> KeptK:
     """
     count = len(kernel)
     check_budget(budget, count)
-    check_finite_stage(kernel)
+    check_finite("scores or features", kernel)
     kernel = kernel.to(wide_type(kernel))
     residual = kernel.diagonal()[None].clone()
     # A token counts with its residual if that is above `rounding`, else with the value in `otherwise`.
@@ -137,7 +137,7 @@ def facility_location(similarity: SimilarityNN, weights: ScoresN, budget: int) -
     similarity or weights that are not finite. Source: kinredon/SCOPE at 6bf7306, its mode "multi".
     """
     check_budget(budget, len(weights))
-    check_finite_stage(similarity, weights)
+    check_finite("scores or features", similarity, weights)
     similarity = similarity.to(wide_type(similarity))
     cover = _cover_by_few if similarity.is_cpu and len(weights) > 2 * _FEW else _cover
     return cover(similarity, weights, budget).sort().values

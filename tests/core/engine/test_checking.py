@@ -9,10 +9,8 @@ import transformers
 from transformers import (
     CLIPVisionConfig,
     CohereConfig,
-    GemmaConfig,
     Glm4vConfig,
     Glm4vForConditionalGeneration,
-    GPTNeoXConfig,
     GraniteConfig,
     LlamaConfig,
     LlamaForCausalLM,
@@ -32,15 +30,14 @@ from transformers import (
 )
 
 from tests.core import tiny
-from tests.core.models.test_families import check, shortened
+from tests.core.models.test_families import check
 from trio_core import Trio, UnsupportedModel, prune
 from trio_core.engine import checking
 from trio_core.engine.checking import self_check
 from trio_core.methods.fastv import FastV
 from trio_core.methods.grid import Grid
-from trio_core.models import adapter, adapter_for, picture, toy
+from trio_core.models import adapter, adapter_for, toy
 from trio_core.models.adapter import Adapter, adapters
-from trio_core.models.generic import Generic
 
 
 @tiny.every_kernel
@@ -55,18 +52,6 @@ def test_half_precision_passes():
     """Rounding tips a pseudo-label of the first prompt over, and another one is tried."""
     model = adapters["FastVlmForConditionalGeneration"].toy("sdpa").bfloat16()
     assert self_check(model, prune).faults == ()
-
-
-@pytest.mark.parametrize("family", ["llava", "internvl", "idefics3", "qwen2_5_vl", "qwen3_vl"])
-def test_the_generic_adapter_finds_what_the_familys_own_names(family):
-    model = tiny.model(family)
-    ours, own = Generic(model), adapter_for(model)
-    assert ours.decoder is own.decoder
-    assert ours.placeholder_ids() == own.placeholder_ids()
-    assert ours.multi_axis_positions == own.multi_axis_positions
-    assert ours.family == type(model).__name__
-    hidden = torch.randn(1, 2, 32)
-    assert torch.equal(ours.readout(hidden), own.readout(hidden))
 
 
 def unknown(cls, config):
@@ -168,42 +153,6 @@ class TestAPictureInTheTrial:
         assert trial.picture[0].keys() == inputs
         assert self_check(model, prune).faults == ()
 
-    def test_a_form_with_arguments_of_other_classes_is_not_tried(self, monkeypatch):
-        """A forward swallows them without a word."""
-        model = vip_llava()
-        taken = []
-        monkeypatch.setattr(picture, "_features", lambda _, inputs: taken.append(set(inputs)))
-        assert checking._Trial(model, prune).picture is None
-        assert taken == [{"pixel_values"}] * 2
-
-    def test_a_known_class_needs_none(self):
-        assert not self_check(tiny.model("llava"), prune).picture
-
-    def test_a_class_whose_pictures_we_cannot_make_is_tried_with_words(self):
-        model = vip_llava()
-        model.model.get_image_features = None
-        seen = self_check(model, prune)
-        assert not seen.picture
-        assert seen.faults == ()
-
-
-@pytest.mark.parametrize("difference", [2e-4, 2e-3])
-def test_rounding_where_the_model_is_sure_is_no_fault(monkeypatch, difference):
-    """LightOnOCR's tail and autograd differ by up to 2e-4 of the largest score, in double precision by 5e-6."""
-    monkeypatch.setattr(checking._Trial, "saliency", lambda _: (difference, True))
-    assert len(self_check(tiny.model("llava"), prune).faults) == (difference > 1e-3)
-
-
-def test_lighton_ocr_passes_with_a_picture():
-    config = transformers.LightOnOcrConfig(
-        vision_config={**toy.VISION, "model_type": "pixtral", "head_dim": 16},
-        text_config={**toy.TEXT, "model_type": "qwen3", "head_dim": 8},
-        image_token_id=tiny.IMAGE,
-    )
-    seen = self_check(unknown(transformers.LightOnOcrForConditionalGeneration, config), prune)
-    assert seen.picture
-    assert seen.faults == ()
-
 
 def test_it_is_tried_once_and_not_kept_alive(monkeypatch):
     asked = []
@@ -290,22 +239,6 @@ def test_a_known_class_with_another_decoder_is_tried(text, says):
     refused_where_taken_apart(llava_with(text), rf"^model class LlavaForCond\w+ with {says}")
 
 
-def test_a_norm_that_counts_its_weight_from_one_needs_no_file():
-    """Gemma's. The norm shows its scale by what it returns, so that nothing has to know how it stores it."""
-    assert self_check(llava_with(GemmaConfig(**toy.TEXT, head_dim=8)), prune).faults == ()
-
-
-def test_a_decoder_that_nothing_fits_is_refused_for_every_method():
-    text = GPTNeoXConfig(**{name: value for name, value in toy.TEXT.items() if name != "num_key_value_heads"})
-    with (
-        pytest.raises(
-            UnsupportedModel, match=r"a 'gpt_neox' decoder is not known, .* failed: readout breaks: .*`norm`"
-        ),
-        prune(llava_with(text), "grid", retention=0.5),
-    ):
-        pass
-
-
 def test_layers_that_count_by_position_ids_get_those_of_the_kept_tokens():
     """Ministral 3 scales queries by their place, at its toy from the eighth on."""
     rope = {"rope_theta": 1e4, "llama_4_scaling_beta": 0.5, "original_max_position_embeddings": 8}
@@ -387,14 +320,3 @@ class TestFaults:
         assert seen.generates is False
         assert seen.faults[0] == "at retention 1 the logits are not the dense model's"
         assert seen.faults[1].startswith("decoding gives logits that differ from a longer prompt's by ")
-
-
-def test_words_stand_where_the_picture_would():
-    """The placeholders' own embedding is not read: each place is its own."""
-    model = tiny.model("llava")
-    trial = checking._Trial(model, prune)
-    with trial.words_for_the_picture(), torch.no_grad():
-        there = model(**trial.inputs(trial.prompt)).logits
-        assert torch.equal(there, model(**trial.inputs(trial.words)).logits)
-    outputs, _, _ = shortened(model, trial.inputs(trial.words), {})
-    assert len(torch.unique(outputs[0], dim=0)) == trial.words.shape[1]

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from tests.core import tiny
 from tests.core.methods.test_methods import BUILT_IN
-from trio_core import OptionError, Selection, Trio, TrioError, UnsupportedModel, View, methods, prune
-from trio_core.methods.combined import Combined, combine
+from trio_core import OptionError, Selection, Trio, TrioError, View, methods, prune
+from trio_core.methods.combined import combine
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.trio_ve import TrioVe
 from trio_core.methods.two_parts import split
@@ -88,23 +88,6 @@ def test_each_decoder_method_runs_behind_divprune_and_is_dense_at_retention_1(de
             assert torch.equal(model(**inputs).logits, dense)
 
 
-def test_the_trace_has_the_merged_tokens_of_one_part_and_the_scores_of_the_other():
-    method = methods.find("tome+trio")(layers=(0, 2), budgets=(12, 5))
-    merging, scoring = tiny.prefill(tiny.model("llava"), [tiny.sample("llava")], method).stages
-    assert merging.merges and set(merging.merged_into[0].tolist()) == set(merging.kept[0].tolist())
-    assert not scoring.merges and int(scoring.scores[0].isfinite().sum()) == 12
-
-
-@pytest.mark.parametrize("encoder", ENCODER)
-def test_a_family_whose_tower_is_not_read_refuses_it_in_one_line(encoder):
-    model, method = tiny.model("gemma3"), methods.find(f"{encoder}+fastv")(retention=0.5)
-    if encoder == "divprune":  # reads what entered the decoder, so it runs everywhere
-        assert len(tiny.prefill(model, [tiny.sample("gemma3")], method).stages) == 2
-        return
-    with pytest.raises(UnsupportedModel, match=r"^[^\n]+$"):
-        tiny.prefill(model, [tiny.sample("gemma3")], method)
-
-
 # --- budgets ---------------------------------------------------------------------------------------------------------
 
 
@@ -138,13 +121,6 @@ def test_layers_and_budgets_by_hand():
     assert cls(retention=0.3, layers=(2, 9)).schedule(576, 32) == cls(retention=0.3, layers=(0, 2, 9)).schedule(576, 32)
     assert cls(retention=0.3, layers=(2, 9)).schedule(576, 32).layers == (0, 2, 9)
     assert cls(retention=0.3).default_layers(32) == (0, 1, 10, 15)
-
-
-def test_the_other_budget_rules():
-    cls = methods.find("divprune+trio")
-    assert cls(retention=0.25, budget_rule="after-prune").schedule(576, 32).budgets[:2] == (288, 144)
-    final = cls(retention=0.04, budget_rule="final").schedule(576, 32).budgets
-    assert final[0] == round(0.2 * 576) and final[-1] == round(0.04 * 576)
 
 
 # --- names and options -----------------------------------------------------------------------------------------------
@@ -260,7 +236,3 @@ def test_trio_ve_takes_another_encoder_and_keeps_its_budgets():
     assert TrioVe(retention=0.3, encoder="divprune").needs == Trio.needs
     assert method.reference.remark == "visionzip before the decoder, then trio as ours"
     assert "non-commercial" in TrioVe(retention=0.3, encoder="divprune").reference.remark
-
-
-def test_a_combination_is_a_subclass_of_the_shared_contract():
-    assert issubclass(methods.find("visionzip+trio"), Combined) and not issubclass(TrioVe, Combined)

@@ -53,25 +53,6 @@ def test_at_convergence_nothing_is_ranked():
     assert contribution(cost, 0.5, 200).sub(1).abs().max() < 1e-12 < contribution(cost, 0.5, 3).sub(1).abs().max()
 
 
-@pytest.mark.parametrize(
-    ("budget", "share", "kept"),
-    [
-        (3, 0.0, [1, 3, 4]),
-        (1, 0.9, [1]),  # the best one stays by its score
-        (4, 0.25, [1, 2, 3, 4]),  # three by score; of 0, 2 and 5 the middle one
-        (4, 0.5, [1, 2, 3, 5]),  # two by score; of 0, 2, 4 and 5 the second and the last
-        (6, 0.5, [0, 1, 2, 3, 4, 5]),
-    ],
-)
-def test_recovered_by_hand(budget, share, kept):
-    scores = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3, 0.05])
-    assert recover(scores, budget, share).tolist() == kept
-
-
-def test_ties_go_to_the_lower_index():
-    assert recover(torch.ones(6), 3, 0.0).tolist() == [0, 1, 2]
-
-
 # --- plain arithmetic ------------------------------------------------------------------------------------------------
 
 

@@ -8,8 +8,7 @@ import torch
 from tests.core import reference, tiny
 from tests.core.methods import towers
 from tests.core.methods.test_methods import scores_and_features
-from trio_core import OptionError, Trio
-from trio_core.methods.method import Stage
+from trio_core import Trio
 from trio_core.methods.scope import Scope
 from trio_core.methods.trio_ve import TrioVe
 from trio_core.rules import equations
@@ -17,22 +16,6 @@ from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import Schedule
 
 # --- where and how much ----------------------------------------------------------------------------------------------
-
-
-def test_layers_in_proportion_and_of_ones_own():
-    assert TrioVe(retention=0.5).default_layers(28) == (0, 14)
-    assert TrioVe(retention=0.5).default_layers(6) == (0, 3)
-    assert TrioVe(retention=0.5).default_layers(2) == (0, 1)
-    assert TrioVe.stage is Stage.BOTH
-    own = TrioVe(budgets=(20, 10, 5), layers=(0, 2, 4)).schedule(visual_tokens=30, num_layers=6)
-    assert own == Schedule((0, 2, 4), (20, 10, 5), 30, 6)
-    with pytest.raises(OptionError, match=r"layers \(3, 5\): it begins before the decoder, which is layer 0"):
-        TrioVe(retention=0.5, layers=(3, 5))
-
-
-def test_all_other_options_are_trios():
-    assert set(TrioVe.option_names()) == {*Trio.option_names(), "alpha", "encoder"}
-    assert "VScan" in TrioVe.reference.note and "VisionZip" in TrioVe.reference.note
 
 
 # --- what it keeps ---------------------------------------------------------------------------------------------------
@@ -72,16 +55,6 @@ def test_trios_options_reach_trio(probe, saliency):
     kept = trace.stages[0].kept[0]
     best = scores.topk(trace.schedules[0].budgets[1]).indices.sort().values
     assert torch.equal(trace.stages[1].kept[0], kept[best])
-
-
-def test_a_stage_that_drops_nothing_asks_nothing():
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    only_trio = tiny.prefill(model, [one], TrioVe(budgets=(32, 9), layers=(0, 3)))
-    trio = tiny.prefill(model, [one], Trio(budgets=(9,), layers=(3,)))
-    assert torch.equal(only_trio.stages[1].kept[0], trio.stages[0].kept[0])
-    only_scope = tiny.prefill(model, [one], TrioVe(budgets=(9, 9), layers=(0, 3)))
-    scope = tiny.prefill(model, [one], Scope(budgets=(9,), layers=(0,)))
-    assert [stage.kept[0].tolist() for stage in only_scope.stages] == [scope.stages[0].kept[0].tolist()] * 2
 
 
 # --- what it costs ---------------------------------------------------------------------------------------------------

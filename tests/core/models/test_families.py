@@ -217,16 +217,6 @@ def check(
 
 
 @tiny.every_kernel
-def test_pruned_it_is_its_layers_on_a_shorter_sequence(family, attention):
-    check(family, tiny.model(family, attention), [tiny.sample(family)])
-
-
-@tiny.every_kernel
-def test_tokens_that_leave_before_the_decoder(family, attention):
-    check(family, tiny.model(family, attention), [tiny.sample(family)], EARLY)
-
-
-@tiny.every_kernel
 def test_a_padded_batch_whose_tokens_leave_before_the_decoder(family, attention):
     samples = tiny.pair(family)
     check(family, tiny.model(family, attention), samples, EARLY)

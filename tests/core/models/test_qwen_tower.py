@@ -30,7 +30,6 @@ from trio_core.methods.visionzip import VisionZip
 from trio_core.models import adapter_for, toy
 from trio_core.models.adapter import families
 from trio_core.models.qwen_tower import received_attention, window_order
-from trio_core.rules.cost import LayerShape
 
 FAMILIES = ("qwen2_vl", "qwen2_5_vl")
 MODULES = {"qwen2_vl": modeling_qwen2_vl, "qwen2_5_vl": modeling_qwen2_5_vl}
@@ -296,27 +295,6 @@ def test_received_attention_never_holds_a_whole_map(patches):
     whole = (query.transpose(0, 1) @ key.permute(1, 2, 0) * 0.5).softmax(dim=-1)
     assert torch.allclose(ours, whole.mean(dim=1).T, rtol=1e-5)
     assert torch.allclose(received_attention(query.double(), key.double(), 0.5).float(), ours, rtol=1e-4)
-
-
-def test_received_attention_on_a_case_worked_by_hand():
-    """Two patches that look the same way share what is given; the keys 0 and log 3 divide it 1 to 3."""
-    query, key = torch.ones(2, 1, 1), torch.tensor([[[0.0]], [[math.log(3)]]])
-    assert received_attention(query, key, 1.0)[:, 0].tolist() == pytest.approx([0.25, 0.75])
-    # Now the second row looks the other way: 3 to 1.
-    query[1] = -1
-    assert received_attention(query, key, 1.0)[:, 0].tolist() == pytest.approx([0.5, 0.5])
-
-
-def test_layer_shape_has_the_towers_widths_and_the_macs_of_its_attention():
-    shape = adapter_for(tiny.model("qwen2_5_vl")).layer_shape
-    assert (shape.vision_hidden, shape.vision_heads, shape.patches, shape.merged) == (32, 2, 0, 4)
-    assert shape.crops(12) == (12,)
-    assert shape.encoder_attention_macs(12) == 48 * 48 * 32
-    clip = LayerShape(8, 16, 8, 4, 2, 32, 3, vision_hidden=10, vision_heads=2, patches=6)
-    assert clip.crops(3) == (6,)
-    assert clip.crops(20) == (6, 6, 6)
-    assert clip.encoder_attention_macs(20) == 3 * 7 * 10
-    assert adapter_for(tiny.model("gemma3")).layer_shape.encoder_attention_macs(20) == 0
 
 
 # --- VisionZip without a CLS token -----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import torch
 
 from tests.core import tiny
 from tests.core.rules.test_saliency import LAYERS, widest_difference
-from trio_core import Trio, UnsupportedModel, prune
+from trio_core import Trio, prune
 from trio_core.rules import compiled
 
 COMPILED = {"saliency": "compiled"}
@@ -91,27 +91,6 @@ def test_more_graphs_than_torch_allows_by_default_are_made():
     assert graphs() > 8
 
 
-@pytest.mark.slow
-def test_inference_mode_and_gradients_change_nothing():
-    model, inputs = tiny.model("llava_next", "sdpa"), tiny.sample("llava_next")
-    expected = notes(model, inputs)
-    with prune(model, Trio(retention=0.5, layers=LAYERS, saliency="compiled")) as trace:
-        with torch.inference_mode():
-            model(**inputs)
-        assert " | ".join(trace.notes) == expected[0]
-        model(**inputs)
-        assert " | ".join(trace.notes) == expected[0]
-    assert graphs() == 1
-    assert all(weight.grad is None for weight in model.parameters())
-
-
-@pytest.mark.slow
-def test_the_notes_say_how_long_the_compiler_took():
-    first, second = notes(tiny.model("llava_next", "sdpa"), tiny.sample("llava_next"), tiny.sample("llava_next"))
-    assert first == second
-    assert first.startswith("saliency 'compiled': torch.compile took ")
-
-
 @pytest.mark.parametrize(
     ("family", "attention", "inputs", "reason"),
     [
@@ -132,18 +111,6 @@ def test_float16_is_not_compiled():
     model = own_model().half()
     inputs = {k: v.half() if v.is_floating_point() else v for k, v in tiny.sample("llava_next").items()}
     assert "float16 has too narrow a range" in notes(model, inputs)[0]
-
-
-@pytest.mark.slow
-def test_a_key_projection_without_a_gradient_is_refused_as_by_the_tail():
-    class ForInference(torch.nn.Linear):
-        forward = torch.no_grad()(torch.nn.Linear.forward)
-
-    model, inputs = own_model(), tiny.sample("llava_next")
-    for layer in model.model.language_model.layers:
-        layer.self_attn.k_proj.__class__ = ForInference
-    with pytest.raises(UnsupportedModel, match="the key projection of the probed layer gives no gradient"):
-        notes(model, inputs)
 
 
 @pytest.mark.slow
