@@ -188,37 +188,6 @@ def test_the_cache_is_as_long_as_the_schedules_longest_sample(family, attention)
         assert sum(schedule.tokens_by_layer) == round(NUM_LAYERS * 0.5 * schedule.visual_tokens)
 
 
-@pytest.mark.parametrize("positions", ["original", "compact"])
-@pytest.mark.parametrize("attention", ATTENTION)
-def test_two_caches_used_in_turn_stay_apart(attention, positions):
-    model = tiny.model("llava", attention)
-    method = Trio(retention=0.5, layers=LAYERS, positions=positions)
-    batches = [
-        tiny.batch([tiny.sample("llava", "small", seed=1), tiny.sample("llava", "large")]),
-        tiny.batch([tiny.sample("llava", "large", seed=2), tiny.sample("llava", "small", before=8, seed=3)]),
-    ]
-    tokens = torch.randint(1, tiny.WORDS, (2, 4, 2, 1))
-
-    def steps(which: int) -> Iterator[Tensor]:
-        inputs = batches[which]
-        mask = inputs["attention_mask"]
-        output = model(**inputs, use_cache=True)
-        yield output.logits[:, -1]
-        for step in tokens[which]:
-            mask = torch.cat([mask, mask.new_ones(2, 1)], dim=1)
-            position_ids = mask.sum(dim=1, keepdim=True) - 1
-            cache = output.past_key_values
-            output = model(input_ids=step, past_key_values=cache, attention_mask=mask, position_ids=position_ids)
-            yield output.logits[:, -1]
-
-    with torch.no_grad(), prune(model, method):
-        apart = [list(steps(0)), list(steps(1))]
-        in_turn = list(zip(steps(0), steps(1), strict=True))
-    for step, both in enumerate(in_turn):
-        assert torch.equal(both[0], apart[0][step])
-        assert torch.equal(both[1], apart[1][step])
-
-
 @pytest.mark.parametrize("family", BY_HAND)
 def test_a_placeholder_that_the_model_writes_is_a_word_like_any(family):
     model, one = tiny.model(family), tiny.sample(family)
@@ -254,14 +223,6 @@ def test_the_trace_speaks_of_the_pictures_own_tokens():
             before[b] = set(kept.tolist())
     due = sum(sum(schedule.tokens_by_layer) for schedule in trace.schedules)
     assert trace.realised_retention == due / (NUM_LAYERS * (16 + 32))
-
-
-def test_a_stage_where_one_sample_has_nothing_to_drop():
-    model, samples = tiny.model("llava"), [tiny.sample("llava", "small"), tiny.sample("llava", "large", seed=1)]
-    trace = check_against_reference(model, samples, Trio(budgets=(20, 16, 10), layers=LAYERS))
-    assert [len(kept) for kept in trace.stages[0].kept] == [16, 20]
-    assert [len(kept) for kept in trace.stages[1].kept] == [16, 16]
-    assert [len(kept) for kept in trace.stages[2].kept] == [10, 10]
 
 
 def test_the_trace_is_of_the_latest_prefill_and_a_decode_step_leaves_it():

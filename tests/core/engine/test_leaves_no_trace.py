@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from inspect import signature
 from typing import Any, ClassVar
 
 import pytest
@@ -93,12 +92,6 @@ def test_nothing_stays_after_generate(untouched):
         model.generate(**one, max_new_tokens=4)
 
 
-def test_nothing_stays_after_a_forward_with_gradients(untouched):
-    model, one = untouched
-    with prune(model, Trio(retention=0.5, layers=LAYERS, probe="current")):
-        model(**one)
-
-
 def test_nothing_stays_after_an_exception_in_a_layer(untouched):
     model, one = untouched
     layer = model.get_submodule("model.language_model.layers.4")
@@ -145,20 +138,6 @@ def test_nothing_stays_after_an_interruption(method, error):
                         past_the_hooks(**other)
                 assert tiny.same(model(**other).logits, expected)
     assert same(before, snapshot(model))
-
-
-def test_the_models_own_forward_comes_back_unless_another_took_its_place():
-    model, one = copy.deepcopy(tiny.model("llava")), tiny.sample("llava")
-    own = model.forward
-    model.forward = mine = lambda *args, **kwargs: own(*args, **kwargs)
-    model.forward.__signature__ = signature(own)
-    with prune(model, "grid", retention=0.5):
-        model(**one)
-    assert model.forward is mine
-    with prune(model, "grid", retention=0.5):
-        model.forward = other = lambda *args, **kwargs: own(*args, **kwargs)
-        model(**one)
-    assert model.forward is other
 
 
 def test_a_context_does_not_keep_caches_alive():

@@ -25,13 +25,6 @@ QUESTION = "what is it and where"
 # --- worked by hand --------------------------------------------------------------------------------------------------
 
 
-def test_the_cards_relevance():
-    assert scale_relevance(-COSINES).tolist() == pytest.approx([1, 0.9, 0.5, 0.25, 0.75, 5e-6], rel=1e-2)
-    assert scale_relevance(-COSINES.double())[5].item() == pytest.approx(5e-6)  # 10⁻⁶ over the range
-    assert scale_relevance(torch.tensor([0.3, 0.3])).tolist() == [1, 1]
-    assert scale_relevance(torch.tensor([0.3, torch.nan])).isnan().all()
-
-
 @pytest.mark.parametrize(("budget", "kept"), [(1, [0]), (2, [0, 4])])
 def test_the_cards_example(budget, kept):
     """Token 1, second in relevance, is rejected as a duplicate of 0."""

@@ -113,16 +113,6 @@ def test_encoder_retention_sets_the_share_of_the_first_part():
     assert set(equal.budgets) == {144}
 
 
-def test_layers_and_budgets_by_hand():
-    cls = methods.find("visionzip+trio")
-    by_hand = cls(layers=(0, 2, 9), budgets=(200, 100, 50))
-    assert by_hand.schedule(576, 32) == Schedule((0, 2, 9), (200, 100, 50), 576, 32)
-    assert by_hand.schedule(150, 32).budgets == (150, 100, 50)
-    assert cls(retention=0.3, layers=(2, 9)).schedule(576, 32) == cls(retention=0.3, layers=(0, 2, 9)).schedule(576, 32)
-    assert cls(retention=0.3, layers=(2, 9)).schedule(576, 32).layers == (0, 2, 9)
-    assert cls(retention=0.3).default_layers(32) == (0, 1, 10, 15)
-
-
 # --- names and options -----------------------------------------------------------------------------------------------
 
 
@@ -205,15 +195,6 @@ def test_a_part_that_prunes_other_tokens_is_refused():
 
 
 # --- what it costs ---------------------------------------------------------------------------------------------------
-
-
-def test_the_second_part_finds_its_raters_once():
-    """SparseVLM pays for them at its first stage, whatever the first part dropped."""
-    method = methods.find("divprune+sparsevlm")(layers=(0, 3, 7), budgets=(300, 200, 100))
-    shape = adapter_for(tiny.model("llava")).layer_shape
-    schedule = method.schedule(576, 32)
-    parts = zip((method.encoder_part, method.decoder_part), split(schedule), strict=True)
-    assert method.selection_macs(shape, schedule, 60, 25) == sum(p.selection_macs(shape, s, 60, 25) for p, s in parts)
 
 
 # --- trio-ve ---------------------------------------------------------------------------------------------------------

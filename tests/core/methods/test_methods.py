@@ -1,7 +1,7 @@
 """Laws over the whole registry, TRIO against its equations inside real models, and methods of the user's own."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any, ClassVar
 
@@ -111,16 +111,6 @@ def test_a_method_says_what_it_is(method):
     assert isinstance(declared, int) and declared >= 0
 
 
-def test_random_draws_differ_by_seed_and_layer():
-    view = tiny.toy_view(spans=(200,), budgets=(50,))
-    draws = {
-        tuple(methods.find("random")(retention=0.5, seed=seed).select(at).kept[0].tolist())
-        for seed in (0, 1)
-        for at in (view, replace(view, layer=4))
-    }
-    assert len(draws) == 4
-
-
 # --- TRIO inside real models -----------------------------------------------------------------------------------------
 
 
@@ -168,16 +158,6 @@ def test_trio_follows_its_equations_at_every_stage(family, saliency, probe, rows
             kept = kept[equations.nms_select(scores, features, budget, method.threshold)]
             assert torch.equal(stage.kept[b], kept)
             earlier[stage.layer] = reference.kept_rows(one, kept)
-
-
-@pytest.mark.parametrize("attention", tiny.fast_first(tiny.ATTENTION, "sdpa"))
-def test_trio_without_nms_keeps_the_highest_scores(attention):
-    model, one = tiny.model("llava", attention), tiny.sample("llava")
-    with torch.no_grad(), prune(model, Trio(retention=0.5, layers=(2,), nms=False)) as trace:
-        model(**one)
-    (stage,) = trace.stages
-    best = stage.scores[0].topk(stage.tokens_after).indices.sort().values
-    assert torch.equal(stage.kept[0], best)
 
 
 # --- methods of the user's own ---------------------------------------------------------------------------------------

@@ -61,17 +61,6 @@ def test_dropped_tokens_are_recovered_within_one_and_a_half_cutoffs():
     assert labels.tolist() == [0, 0, 0, -1, 1, 0, -1, 1, 1, 2]
 
 
-def test_ties_go_to_the_lower_index():
-    """Of equal keys the first is the densest; the others' distances are all 0."""
-    for budget in range(1, 6):
-        centres, labels = dbdpc(torch.ones(7, 4), torch.tensor([1, 2, 4, 5, 6]), budget)
-        assert centres.tolist() == [1, 2, 4, 5, 6][:budget]
-        expected = [0] * 7
-        for number, centre in enumerate(centres.tolist()):
-            expected[centre] = number
-        assert labels.tolist() == expected
-
-
 # --- against loops ---------------------------------------------------------------------------------------------------
 
 

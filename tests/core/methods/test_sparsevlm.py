@@ -37,13 +37,6 @@ LAYERS = (1, 3, 4)
 # --- raters ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_cards_raters():
-    visual, text = torch.tensor([(1.0, 0), (1, 1)]), torch.tensor([(2.0, 0), (0, 0), (0, 1)])
-    likeness = (visual @ text.T).softmax(dim=1).mean(dim=0)
-    assert likeness.tolist() == pytest.approx([0.726, 0.098, 0.176], abs=5e-4)
-    assert raters(visual, text).tolist() == [True, False, False]
-
-
 def raters_in_a_loop(visual: list, text: list) -> list[bool]:
     shares = [0.0] * len(text)
     for token in visual:
@@ -60,28 +53,6 @@ def test_raters_are_their_loop(count, words, seed):
 
 
 # --- rating ----------------------------------------------------------------------------------------------------------
-
-ATTENTION = torch.tensor(
-    [  # two heads, three words, two tokens
-        [[0.5, 0.25], [0.1, 0.1], [0.25, 0.0]],
-        [[0.0, 0.5], [0.9, 0.9], [0.0, 0.5]],
-    ]
-)
-
-
-@pytest.mark.parametrize(
-    ("telling", "heads", "expected"),
-    [
-        ([True, False, True], None, [0.75 / 4, 1.25 / 4]),
-        ([True, False, False], None, [0.25, 0.375]),
-        ([True, False, True], 2, [0.75 / 4, 1.25 / 4]),
-        ([True, False, True], 14, [0.75 / 4, 1.25 / 4]),  # no more than there are
-        ([True, False, True], 1, [0.375, 0.125]),  # both heads have a mass of 1: the lower one
-        ([True, True, True], 1, [0.3, 1.9 / 3]),
-    ],
-)
-def test_rating_by_hand(telling, heads, expected):
-    assert rating(ATTENTION, torch.tensor(telling), heads).tolist() == pytest.approx(expected)
 
 
 def rating_in_a_loop(attention: list, telling: list[bool], heads: int | None) -> list[float]:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from tests.core import tiny
 from tests.core.methods import towers
-from tests.core.methods.test_overhead import of_size
 from trio_core.methods.tome import ToMe, bipartite_matching, merge_to
 
 # --- worked by hand --------------------------------------------------------------------------------------------------
@@ -101,8 +100,3 @@ def test_the_decoder_receives_what_merged(family, retention):
 @pytest.mark.parametrize("one", [towers.wide(), towers.two_pictures()])
 def test_tiles_that_padding_is_cut_off_and_several_pictures(one):
     towers.check_merging(tiny.model("llava_next"), [one], ToMe(retention=0.4), plain)
-
-
-def test_a_picture_of_64_patches():
-    model, one = of_size(8)
-    towers.check_merging(model, [one], ToMe(retention=0.15), plain)

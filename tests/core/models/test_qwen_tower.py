@@ -13,7 +13,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import PreTrainedModel
 from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl
 from transformers.models.qwen2_vl import modeling_qwen2_vl
@@ -29,7 +28,7 @@ from trio_core.methods.view import Signal, View
 from trio_core.methods.visionzip import VisionZip
 from trio_core.models import adapter_for, toy
 from trio_core.models.adapter import families
-from trio_core.models.qwen_tower import received_attention, window_order
+from trio_core.models.qwen_tower import window_order
 
 FAMILIES = ("qwen2_vl", "qwen2_5_vl")
 MODULES = {"qwen2_vl": modeling_qwen2_vl, "qwen2_5_vl": modeling_qwen2_5_vl}
@@ -150,46 +149,6 @@ def test_attention_equals_the_column_means_of_the_librarys_own_map(family, dtype
         assert torch.allclose(ours.sum(dim=0), torch.tensor(1 / UNIT), rtol=1e-5)  # all rows' weights, shared out
 
 
-@pytest.mark.parametrize("grid", [(6, 8), (10, 6)])
-@every_family
-def test_attention_and_keys_equal_a_loop_over_patches_in_float64(family, grid):
-    """From what enters the block: positions, rotation, softmax, all written out."""
-    model, one = tiny.model(family), pictures(grid)
-    entered, _ = recorded(model, one, "blocks.1.attn.qkv")
-    linear: Any = model.get_submodule("model.visual.blocks.1.attn.qkv")
-    heads, width = 2, 16
-    qkv = entered.double() @ linear.weight.double().T + linear.bias.double()
-    query, key, _ = qkv.unflatten(-1, (3, heads, width)).unbind(1)
-    merged = walk(grid[0] // SIDE, grid[1] // SIDE, window_of(family))
-    where = [(SIDE * row + r, SIDE * column + c) for row, column in merged for r in range(SIDE) for c in range(SIDE)]
-
-    def turned(vector: Tensor, place: tuple[int, int]) -> list[float]:
-        # A quarter of the angles by the row, a quarter by the column, and both again for the second half.
-        angles = [axis / 10000 ** (2 * i / (width // 2)) for axis in place for i in range(width // 4)]
-        first, second = vector[: width // 2].tolist(), vector[width // 2 :].tolist()
-        return [
-            *(a * math.cos(t) - b * math.sin(t) for a, b, t in zip(first, second, angles, strict=True)),
-            *(b * math.cos(t) + a * math.sin(t) for a, b, t in zip(first, second, angles, strict=True)),
-        ]
-
-    encoder = look(model, one)
-    columns = grid[1] // SIDE
-    for head in range(heads):
-        queries, keys = (
-            torch.tensor([turned(part[i, head], place) for i, place in enumerate(where)], dtype=torch.float64)
-            for part in (query, key)
-        )
-        total = [0.0] * len(merged)
-        for row in queries:
-            weights = (keys @ row / math.sqrt(width)).softmax(dim=0).tolist()
-            for patch, weight in enumerate(weights):
-                total[patch // UNIT] += weight / UNIT / len(where)
-        for index, (row, column) in enumerate(merged):
-            assert encoder.attention[0, head, row * columns + column].item() == pytest.approx(total[index], rel=1e-4)
-            plain = key[index * UNIT : (index + 1) * UNIT, head].mean(dim=0)  # not rotated
-            assert torch.allclose(encoder.keys[0, row * columns + column, head].double(), plain, rtol=1e-4, atol=1e-6)
-
-
 @every_grid
 @every_family
 def test_hidden_states_in_raster_order_equal_the_decoders_input(family, grids):
@@ -209,39 +168,6 @@ def test_hidden_states_in_raster_order_equal_the_decoders_input(family, grids):
     assert encoder.places[0].tolist() == wanted
     counts = [height * width // UNIT for height, width in grids]
     assert [(crop, len(tokens)) for crop, tokens in encoder.crops(0)] == list(enumerate(counts))
-
-
-@every_family
-def test_a_picture_gives_the_same_values_in_a_batch_with_larger_ones(family):
-    """On a common grid, with nothing where a smaller one ends."""
-    model = tiny.model(family)
-    samples = [pictures((4, 10)), pictures((12, 4), (6, 6), seed=1), pictures((8, 8), seed=2, after=14)]
-    together = look(model, *samples)
-    assert together.grid == (6, 5)
-    empty = torch.ones(4 * 30, dtype=torch.bool).index_fill(0, torch.cat(together.places), False)
-    assert empty.sum() == 4 * 30 - 10 - 12 - 9 - 16
-    for b, one in enumerate(samples):
-        alone = look(model, one)
-        for name in ("hidden", "keys"):
-            ours, its_own = (e.by_token(at, getattr(e, name)) for e, at in ((together, b), (alone, 0)))
-            assert torch.allclose(ours, its_own, rtol=1e-4, atol=1e-5)
-            assert not getattr(together, name).flatten(0, 1)[empty].any()
-        ours, its_own = (s.by_token(at, s.attention.transpose(1, 2)) for s, at in ((together, b), (alone, 0)))
-        assert torch.allclose(ours, its_own, rtol=1e-4)
-    assert not together.attention.transpose(1, 2).flatten(0, 1)[empty].any()
-
-
-@every_family
-def test_each_frame_of_a_video_is_a_crop(family, monkeypatch):
-    """Attention is within a frame: of three equal ones each is what it is alone."""
-    model, film = tiny.model(family), pictures((6, 8), (6, 8), (6, 8), video=True)
-    encoder = look(model, film)
-    assert encoder.attention.shape == (3, 2, 12)
-    assert encoder.places[0].tolist() == list(range(36))
-    for frame, pixels in enumerate(film["pixel_values_videos"].split(48)):
-        alone = look(model, {**pictures((6, 8)), "pixel_values": pixels})
-        assert torch.allclose(encoder.attention[frame], alone.attention[0], rtol=1e-4)
-        assert torch.allclose(encoder.hidden[frame], alone.hidden[0], rtol=1e-4, atol=1e-5)
 
 
 def test_the_tower_is_read_at_its_last_block_over_whole_pictures(monkeypatch):
@@ -270,31 +196,6 @@ def test_window_order_equals_the_librarys_index(height, width, window):
     assert order.tolist() == index.tolist()
     assert order.tolist() == [row * width + column for row, column in walk(height, width, window)]
     assert window_order(height, width, None).tolist() == list(range(height * width))
-
-
-class Largest(TorchDispatchMode):
-    """The most elements of a tensor that is made."""
-
-    def __init__(self):
-        super().__init__()
-        self.elements = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        output = func(*args, **(kwargs or {}))
-        if isinstance(output, Tensor):
-            self.elements = max(self.elements, output.numel())
-        return output
-
-
-@pytest.mark.parametrize("patches", [1, 255, 256, 257, 700])
-def test_received_attention_never_holds_a_whole_map(patches):
-    query, key = torch.randn(2, patches, 3, 4)
-    with Largest() as largest:
-        ours = received_attention(query, key, 0.5)
-    assert largest.elements <= 3 * 256 * patches
-    whole = (query.transpose(0, 1) @ key.permute(1, 2, 0) * 0.5).softmax(dim=-1)
-    assert torch.allclose(ours, whole.mean(dim=1).T, rtol=1e-5)
-    assert torch.allclose(received_attention(query.double(), key.double(), 0.5).float(), ours, rtol=1e-4)
 
 
 # --- VisionZip without a CLS token -----------------------------------------------------------------------------------
