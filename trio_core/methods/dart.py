@@ -54,7 +54,7 @@ def least_duplicated(
     probes = top_k(text_strength, min(pivots_text, len(text_keys)))
     unit = F.normalize(hidden.to(wide), dim=-1)
     likeness = torch.cat([unit[pivots], F.normalize(text_hidden[probes].to(wide), dim=-1)]) @ unit.T
-    check_finite("scores or features", likeness)
+    check_finite("hidden states", likeness)
     likeness.index_fill_(1, pivots, torch.inf)
     each, more = divmod(budget - len(pivots), len(likeness))
     kept = [pivots]

@@ -249,7 +249,7 @@ def cluster(features: FeaturesND, count: int) -> tuple[KeptK, MergedKD]:
     26a5f48.
     """
     check_budget(count, len(features))
-    check_finite("scores or features", features)
+    check_finite("features", features)
     wide = features.to(torch.promote_types(features.dtype, torch.float32))
     # By differences and not by a matrix product, so that equal distances are equal to the last bit.
     distance = torch.cdist(wide, wide, compute_mode="donot_use_mm_for_euclid_dist") / wide.shape[1] ** 0.5

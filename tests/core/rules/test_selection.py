@@ -1,7 +1,5 @@
 """The fast selection rules against the plain ones and against cases worked by hand."""
 
-from collections import Counter
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,11 +8,8 @@ from torch import Tensor
 
 from tests.core.rules.drawn import cloud
 from trio_core import OptionError
-from trio_core.rules import selection
 from trio_core.rules.nms import nms_select
 from trio_core.rules.selection import (
-    _FEW,
-    _cover,
     cosine,
     dpp_map,
     facility_location,
@@ -175,37 +170,6 @@ def test_facility_location_is_its_loop(sizes, kind, seed):
     similarity, weights = (cosine(features) * 8).round() / 8, (weights * 8).round() / 8
     expected = facility_location_in_a_loop(similarity, weights, sizes[1])
     assert facility_location(similarity, weights, sizes[1]).tolist() == expected
-
-
-@settings(max_examples=20)
-@given(
-    st.integers(2 * _FEW + 1, 300),
-    st.sampled_from(["random", "clustered", "axes", "duplicates"]),
-    st.sampled_from([torch.float32, torch.float64]),
-    st.floats(-0.5, 0.5),
-    seeds,
-)
-def test_facility_location_with_few_gains_at_a_time_is_the_same(count, kind, dtype, shift, seed):
-    features, weights = drawn(kind, count, seed)
-    similarity, weights = cosine(features.to(dtype)), (weights + shift).to(dtype)  # some weights are negative
-    for budget in (1, count // 3, count):
-        expected = _cover(similarity, weights, budget).sort().values
-        assert torch.equal(facility_location(similarity, weights, budget), expected)
-
-
-@pytest.mark.parametrize(("kind", "most", "tries"), [("random", 20, 96), ("clustered", 20, 96), ("duplicates", 96, 10)])
-def test_facility_location_computes_few_gains_where_ties_are_few(kind, most, tries, monkeypatch):
-    features, weights = drawn(kind, 288, seed=0)
-    columns, gains = Counter(), selection._gains
-
-    def counted(similarity: Tensor, *rest: Tensor) -> Tensor:
-        columns[similarity.shape[1]] += 1
-        return gains(similarity, *rest)
-
-    monkeypatch.setattr(selection, "_gains", counted)
-    facility_location(cosine(features), weights, 96)
-    assert columns[288] <= most
-    assert columns[_FEW] <= tries
 
 
 RULES = {
