@@ -188,18 +188,6 @@ def test_the_cache_is_as_long_as_the_schedules_longest_sample(family, attention)
         assert sum(schedule.tokens_by_layer) == round(NUM_LAYERS * 0.5 * schedule.visual_tokens)
 
 
-@pytest.mark.parametrize("family", BY_HAND)
-def test_a_placeholder_that_the_model_writes_is_a_word_like_any(family):
-    model, one = tiny.model(family), tiny.sample(family)
-    with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)) as trace, layer_outputs(model) as calls:
-        cache = model(**one).past_key_values
-        after = reference.position_ids(one).max().view(1, 1) + 1
-        position_ids = after.expand(3, 1, 1) if family == "qwen2_5_vl" else after
-        model(input_ids=torch.tensor([[tiny.IMAGE]]), past_key_values=cache, position_ids=position_ids)
-    expected = reference.run(model, one, stages_of(trace, one, 0), [tiny.IMAGE])
-    assert all(close(output[0, 0], wanted) for output, wanted in zip(calls[1], expected.decode[0], strict=True))
-
-
 # --- the trace -------------------------------------------------------------------------------------------------------
 
 

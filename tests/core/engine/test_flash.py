@@ -148,16 +148,6 @@ class TestPacked:
         assert len(trace.stages) == len(LAYERS)
 
 
-def test_a_window_counts_also_where_flash_is_set_inside_the_context():
-    one = tiny.sample("gemma3")
-    model = windowed("gemma3", "sdpa", one["input_ids"].shape[1] - 1)
-    with torch.no_grad(), prune(model, METHOD):
-        model(**one)
-        model.config.get_text_config()._attn_implementation = NAME
-        with pytest.raises(UnsupportedInput, match=r"^a sliding window of \d+ tokens in a sequence of \d+: "):
-            model(**one)
-
-
 @tiny.by_hand
 def test_every_batch_is_the_reference(family):
     model = tiny.model(family, NAME)

@@ -16,10 +16,8 @@ from tests.core.methods.test_methods import BUILT_IN
 from trio_core import OptionError, Selection, Trio, TrioError, View, methods, prune
 from trio_core.methods.combined import combine
 from trio_core.methods.method import Method, Reference, Stage
-from trio_core.methods.trio_ve import TrioVe
 from trio_core.methods.two_parts import split
 from trio_core.models import adapter_for
-from trio_core.rules.schedule import Schedule
 
 ENCODER = [name for name in BUILT_IN if methods.find(name).stage is Stage.ENCODER]
 DECODER = [name for name in BUILT_IN if methods.find(name).stage is Stage.DECODER]
@@ -198,22 +196,3 @@ def test_a_part_that_prunes_other_tokens_is_refused():
 
 
 # --- trio-ve ---------------------------------------------------------------------------------------------------------
-
-
-def test_trio_ve_takes_another_encoder_and_keeps_its_budgets():
-    method = TrioVe(retention=128 / 576, encoder="visionzip")
-    schedule = method.schedule(576, 32)
-    assert schedule == Schedule((0, 16), (192, 64), 576, 32) == TrioVe(retention=128 / 576).schedule(576, 32)
-    same = methods.find("visionzip+trio")(retention=128 / 576, encoder_retention=192 / 576, layers=(16,))
-    assert same.schedule(576, 32) == schedule
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    seen = tiny.prefill(model, [one], TrioVe(layers=(0, 3), budgets=(12, 5), encoder="visionzip"))
-    other = tiny.prefill(model, [one], type(same)(layers=(0, 3), budgets=(12, 5)))
-    assert seen.stages[0].merges
-    for a, b in zip(seen.stages, other.stages, strict=True):
-        assert torch.equal(a.kept[0], b.kept[0])
-    shape = adapter_for(model).layer_shape
-    assert method.selection_macs(shape, schedule, 60, 25) == same.selection_macs(shape, schedule, 60, 25)
-    assert TrioVe(retention=0.3, encoder="divprune").needs == Trio.needs
-    assert method.reference.remark == "visionzip before the decoder, then trio as ours"
-    assert "non-commercial" in TrioVe(retention=0.3, encoder="divprune").reference.remark

@@ -112,7 +112,7 @@ def expected(model: PreTrainedModel, one: dict[str, Tensor], budget: int, after:
 
 @pytest.mark.parametrize("family", tiny.fast_first(CACHED, "llava", "qwen3_vl"))
 def test_it_is_the_card_on_the_models_own_keys_in_a_padded_batch(family):
-    """Under the default kernel, against the eager model; alone it keeps the same."""
+    """Under the default kernel, against the eager model."""
     samples, method = tiny.pair(family), Dart(retention=0.9 if family.startswith("qwen") else 0.6)
     model = tiny.model(family)  # built here: under inference_mode its weights could not be differentiated later
     for side in ("left", "right"):
@@ -124,6 +124,3 @@ def test_it_is_the_card_on_the_models_own_keys_in_a_padded_batch(family):
             budget = trace.schedules[b].budgets[0]
             assert 4 < budget < len(tiny.visual_rows(one))
             assert stage.kept[b].tolist() == expected(tiny.model(family, "eager"), one, budget)
-            with torch.inference_mode(), prune(model, method) as alone:
-                model(**one, use_cache=False)
-            assert torch.equal(alone.stages[0].kept[0], stage.kept[b])

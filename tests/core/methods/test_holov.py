@@ -26,15 +26,6 @@ def test_the_cards_examples():
     assert holov(STEEP, STEEP, 4, 3).tolist() == [0, 1, 2, 3]  # the released code: 0, 1 and two vectors of zeros
 
 
-def test_what_a_full_chunk_passes_on_goes_to_the_most_attended():
-    attention = torch.tensor([0.9, 0.05, 0.01, 0.01, 0.01, 0.02])
-    assert chunk_budgets(attention, 4, [2, 2, 2]).tolist() == [4, 0, 0]
-    assert holov(attention, attention, 4, 3).tolist() == [0, 1, 2, 5]
-    assert holov(attention, attention, 3, 3).tolist() == [0, 1, 5]
-    assert holov(attention, attention, 1, 3).tolist() == [0]
-    assert holov(attention, attention, 6, 3).tolist() == [0, 1, 2, 3, 4, 5]
-
-
 def test_diversity_by_hand():
     """Of two chunks attended to alike, the one whose tokens differ from each other in different degrees counts more.
 

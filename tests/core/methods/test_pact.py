@@ -171,7 +171,7 @@ def expected(
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("family", tiny.fast_first(CACHED, "llava", "qwen3_vl"))
 def test_it_is_the_card_in_a_padded_batch_and_the_next_layer_receives_the_means(family, side):
-    """Under the default kernel, against the eager model; alone it keeps the same."""
+    """Under the default kernel, against the eager model."""
     model, samples, method = tiny.model(family), tiny.pair(family), Pact(retention=0.8, layers=(AFTER,))
     inputs = tiny.batch(samples, side)
     with torch.inference_mode(), prune(model, method) as trace, listening(model) as calls:
@@ -191,6 +191,3 @@ def test_it_is_the_card_in_a_padded_batch_and_the_next_layer_receives_the_means(
         wanted = wanted[stages_of(trace, one, b, len(wanted))[AFTER].sort().values]
         ours = entered[b, -len(wanted) :] if inputs["attention_mask"][b, -1] else entered[b, : len(wanted)]
         assert apart(ours, wanted) < CLOSE
-        with torch.inference_mode(), prune(model, method) as alone:
-            model(**one, use_cache=False)
-        assert torch.equal(alone.stages[0].kept[0], stage.kept[b])

@@ -155,11 +155,6 @@ def test_the_decoder_receives_what_merged(family, retention, plus):
     towers.check_merging(tiny.model(family), tiny.pair(family), PruMerge(retention=retention, plus=plus), rule(plus))
 
 
-@pytest.mark.parametrize("one", [towers.wide(), towers.two_pictures()])
-def test_tiles_that_padding_is_cut_off_and_several_pictures(one):
-    towers.check_merging(tiny.model("llava_next"), [one], PruMerge(retention=0.4), rule(plus=True))
-
-
 def test_a_tower_without_a_cls_token_is_refused_by_name():
     view = tiny.toy_view()
     without = replace(view.encoder, attend_last=None, cls=None)

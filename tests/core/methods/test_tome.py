@@ -95,8 +95,3 @@ def plain(crop: towers.Crop, there: list[int], budget: int) -> dict[int, Tensor]
 @towers.families
 def test_the_decoder_receives_what_merged(family, retention):
     towers.check_merging(tiny.model(family), tiny.pair(family), ToMe(retention=retention), plain)
-
-
-@pytest.mark.parametrize("one", [towers.wide(), towers.two_pictures()])
-def test_tiles_that_padding_is_cut_off_and_several_pictures(one):
-    towers.check_merging(tiny.model("llava_next"), [one], ToMe(retention=0.4), plain)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.core import tiny
-from tests.core.models.test_families import listening, shortened, stages_of
+from tests.core.models.test_families import listening
 from trio_core.methods.topv import TopV, contribution, costs, raster, recover
 from trio_core.models import adapter_for
 
@@ -126,20 +126,3 @@ def test_what_enters_a_layer_is_moved_to_what_leaves_it(family):
         everything = list(range(len(visual)))
         expected = by_loop(source, target, everything, len(visual), method)
         agrees(stage, b, expected, everything, trace.schedules[b].budgets[0], method)
-
-
-@tiny.by_hand
-def test_a_later_stage_looks_at_what_is_left(family):
-    model, samples = tiny.model(family), tiny.pair(family)
-    method = TopV(retention=0.6, layers=(2, 4), temperature=0.5, iterations=1)
-    trace = tiny.prefill(model, samples, method)
-    first, second = trace.stages
-    for b, one in enumerate(samples):
-        left = stages_of(trace, one, b, one["input_ids"].shape[1])
-        outputs, places, _ = shortened(model, one, {2: left[2]})
-        visual, here = tiny.visual_rows(one), first.kept[b]
-        rows = torch.searchsorted(places[3], visual[here])
-        norm = adapter_for(model).layers[4].get_submodule("input_layernorm")
-        with torch.no_grad():
-            expected = by_loop(outputs[2][rows], norm(outputs[3][rows]), here.tolist(), len(visual), method)
-        agrees(second, b, expected, here.tolist(), trace.schedules[b].budgets[1], method)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.core import tiny
-from trio_core import OptionError, Reference, ScoreMethod, Signal, Stage, prune
+from trio_core import OptionError, Reference, ScoreMethod, Signal
 from trio_core.methods.view import Picture, View
 from trio_core.rules.schedule import Schedule
 
@@ -90,44 +90,6 @@ def test_a_signal_that_is_not_declared_says_which_to_declare(signal):
     with pytest.raises(OptionError, match=rf"declare Signal\.{signal.name} in its `needs`$") as caught:
         READS[signal](replace(view, signals=others))
     assert "\n" not in str(caught.value)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Undeclared(ScoreMethod):
-    """Reads a signal without declaring it."""
-
-    signal: Signal = Signal.NORM
-    stage: ClassVar[Stage] = Stage.ENCODER
-    reference: ClassVar[Reference] = Reference(title="none")
-
-    def score(self, view: View) -> torch.Tensor:
-        READS[self.signal](view)
-        return view.hidden.norm(dim=-1)
-
-
-@pytest.mark.parametrize("signal", Signal)
-def test_inside_a_model_too(signal):
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    with (
-        torch.no_grad(),
-        prune(model, Undeclared(retention=0.5, signal=signal)),
-        pytest.raises(OptionError, match=rf"declare Signal\.{signal.name} "),
-    ):
-        model(**one)
-
-
-def test_after_the_first_layer_there_is_no_encoder_to_declare():
-    with pytest.raises(
-        OptionError, match=r"view.encoder after layer 3: the tower's patches can be read before the first"
-    ):
-        _ = replace(tiny.toy_view(), signals={}).encoder
-
-
-def test_before_the_first_layer_no_layer_has_run():
-    view = tiny.toy_view()
-    calls = {"next": view.probed("next")}
-    with pytest.raises(OptionError, match="probe 'current' after layer 0: no layer has run there; probe the next one"):
-        replace(view, layer=0, signals={Signal.LAYERS: calls}).probed("current")
 
 
 # --- a method that scores --------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from tests.core import tiny
 from tests.core.engine.test_leaves_no_trace import same, snapshot
 from tests.core.methods import towers
-from trio_core import UnsupportedInput, UnsupportedModel, prune
+from trio_core import UnsupportedModel, prune
 from trio_core.methods.view import Picture, Signal, View
 from trio_core.methods.visionzip import VisionZip
 from trio_core.models import adapter_for, toy
@@ -182,19 +182,6 @@ def test_a_projector_that_reads_more_or_other_than_a_layers_patches_is_refused(f
     with pytest.raises(UnsupportedModel, match=f"with .*{option} ") as caught, prune(model, "visionzip", retention=0.5):
         pass
     assert "\n" not in str(caught.value)
-
-
-@towers.with_cls
-def test_a_picture_of_an_earlier_forward_is_not_taken_for_this_one(family):
-    """The earlier forward failed after the tower, or selected nothing because all tokens stay."""
-    model, one = tiny.model(family), tiny.sample(family)
-    without = {name: value for name, value in one.items() if name != "pixel_values"}
-    fewer = {**one, "input_ids": one["input_ids"].where(one["input_ids"].cumsum(1) > 3 * tiny.IMAGE, 1)}
-    with torch.no_grad(), prune(model, VisionZip(budgets=(7,), layers=(0,))):
-        with pytest.raises(ValueError, match=r"[Ii]mage features"):
-            model(**fewer)
-        with pytest.raises(UnsupportedInput, match="pass pixel_values"):
-            model(**without)
 
 
 # --- where each patch goes -------------------------------------------------------------------------------------------

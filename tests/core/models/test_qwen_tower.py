@@ -5,7 +5,6 @@ The order of the windows is undone here by the places that the loops walk, not b
 """
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,10 +20,8 @@ from transformers.vision_utils import get_vision_window_index
 from tests.core import tiny
 from tests.core.methods.test_overhead import declared_is_counted
 from tests.core.methods.test_visionzip import check
-from tests.core.methods.test_visionzip import crop_of_eight as cards_crop
 from tests.core.methods.towers import embedded, look
 from trio_core import UnsupportedInput, UnsupportedModel, prune
-from trio_core.methods.view import Signal, View
 from trio_core.methods.visionzip import VisionZip
 from trio_core.models import adapter_for, toy
 from trio_core.models.adapter import families
@@ -199,30 +196,6 @@ def test_window_order_equals_the_librarys_index(height, width, window):
 
 
 # --- VisionZip without a CLS token -----------------------------------------------------------------------------------
-
-
-def crop_of_eight(budget: int) -> View:
-    """The card's example with attention that is received: no CLS token is there. Features are the patches' numbers."""
-    view = cards_crop(budget)
-    encoder = replace(view.encoder, cls=None, project=lambda patches: patches)
-    return replace(view, hidden=torch.arange(12.0)[None, :, None], signals={Signal.ENCODER: encoder})
-
-
-@pytest.mark.parametrize(
-    ("budget", "share", "kept", "features"),
-    [
-        (4, 2 / 4, [0, 1, 3, 5], [4, 1, 3, 10.5]),
-        (2, 0.0, [1, 3], [1, 3]),
-        (1, 0.9, [1], [1]),
-        (2, 0.9, [0, 1], [0 + (2 + 3 + 4 + 5 + 6 + 7) / 6, 1]),
-        (7, 2 / 7, [0, 1, 2, 3, 4, 5, 7], [0 + 6, 1, 2, 3, 4, 5, 7]),
-        (8, 0.5, [*range(8)], [*range(2, 10)]),  # nothing to choose: what stands in the decoder stays
-    ],
-)
-def test_the_rule_by_hand(budget, share, kept, features):
-    selection = VisionZip(retention=0.5, contextual_share=share).select(crop_of_eight(budget))
-    assert selection.kept[0].tolist() == kept
-    assert selection.features[0][:, 0].tolist() == pytest.approx(features)
 
 
 @every_family

@@ -76,21 +76,6 @@ def test_saliency_leaves_no_gradients_and_works_in_any_mode(mode):
 # --- which rows are supervised ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize(("rows", "silent"), [("last", 0), ("shifted", 1)])
-def test_rows_after_the_supervised_ones_have_no_gradient_at_all(rows, silent, side):
-    view = tiny.toy_view(side=side)
-    supervised = view.supervised_rows(4, rows)
-    probed = view.probed("next")
-    samples = torch.arange(len(supervised))[:, None]
-    scores = equations.saliency(lambda hidden: view.readout(probed.run(hidden)[samples, supervised]), probed.hidden)
-    for valid, row in zip(view.valid, scores, strict=True):
-        values = row[valid]
-        assert (values[len(values) - silent :] == 0).all()
-        assert (values[: len(values) - silent] > 0).all()
-        assert (row[~valid] == 0).all()
-
-
 # --- selection -------------------------------------------------------------------------------------------------------
 
 

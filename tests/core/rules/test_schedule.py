@@ -104,22 +104,6 @@ def test_the_stated_lowest_retention_works_and_less_does_not(question):
 # --- in a proportion of one's own, and shifted -----------------------------------------------------------------------
 
 
-proportions = st.lists(st.integers(1, 100), min_size=1, max_size=5).map(lambda line: sorted(line, reverse=True))
-
-
-@given(proportions, st.integers(0, 30))
-def test_a_proportion_is_met_to_a_token_where_nothing_clamps_it(proportion, first):
-    """A stage a layer, so that any sum can be met; half of what is there for the first, so that nothing clamps."""
-    layers, most = tuple(range(first, first + len(proportion))), 10_000 * proportion[0]
-    wanted = [5_000 * part for part in proportion]
-    num_layers = first + len(proportion)
-    retention = (first * most + sum(wanted)) / (num_layers * most)
-    schedule = Schedule.average(
-        retention=retention, visual_tokens=most, num_layers=num_layers, layers=layers, proportion=proportion
-    )
-    assert schedule.budgets == pytest.approx(wanted, abs=1)
-
-
 @pytest.mark.parametrize("proportion", [(), (1, 2, 4), (2, 1, 0), (-1, -2)])
 def test_a_proportion_that_is_none_is_refused(proportion):
     with pytest.raises(OptionError, match=r"proportion \(.*\): name positive numbers that never grow") as caught:

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -204,23 +204,6 @@ def test_each_rule_gives_ties_to_the_lower_index(rule, dtype):
     features = torch.eye(2).repeat(4, 1)[[0, 2, 1, 4, 3, 6, 5, 7]].to(dtype)
     selections = [RULES[rule](features, torch.ones(8, dtype=dtype), k).tolist() for k in range(1, 9)]
     assert selections == [[0], [0, 2], [0, 1, 2], *(list(range(k)) for k in range(4, 9))]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@settings(max_examples=30)
-@given(st.integers(1, 8), st.integers(1, 40), seeds)
-def test_dpp_map_past_the_rank_completes_with_the_lowest_indices(dtype, rank, count, seed):
-    # Axes and halves: the kernel is exact, and so is what is left of it.
-    generator = torch.Generator().manual_seed(seed)
-    features = cloud("axes", count, generator, rank).to(dtype)
-    relevance = 0.5 ** torch.randint(4, (count,), generator=generator).to(dtype)
-    kernel = relevant(features, relevance)
-    distinct = len({int(axis) for axis in features.abs().argmax(dim=1)})
-    within = dpp_map(kernel, distinct).tolist()
-    assert len({int(features[i].abs().argmax()) for i in within}) == distinct
-    rest = [j for j in range(count) if j not in within]
-    for budget in range(distinct, count + 1):
-        assert dpp_map(kernel, budget).tolist() == sorted(within + rest[: budget - distinct])
 
 
 def test_dpp_map_takes_a_kernel_of_zeros_and_one_that_is_not_definite():
