@@ -13,7 +13,7 @@ from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.attention import rotate
 from trio_core.rules.checks import check_budget
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.merging import cluster_means, joined_all
+from trio_core.rules.merging import cluster_means, joined_all, nearest_centre, to_denser
 from trio_core.rules.schedule import Layers, default_layers
 from trio_core.rules.selection import cosine, top_k
 from trio_core.tensors import KeptK, KeysNE
@@ -65,17 +65,13 @@ def dbdpc(keys: KeysNE, survivors: Tensor, budget: int) -> tuple[KeptK, Tensor]:
     count, left = len(keys), len(survivors)
     check_budget(budget, left)
     distance = cosine(keys[survivors]).neg_().add_(1).clamp_min_(0).fill_diagonal_(0)
-    order = (distance / 2).square().neg().exp().sum(dim=1).argsort(descending=True, stable=True)
-    not_denser = torch.ones_like(distance, dtype=torch.bool).triu()
-    by_density = distance[order][:, order].masked_fill(not_denser, torch.inf).amin(dim=1)
-    to_denser = torch.empty_like(by_density).index_copy_(0, order, by_density)
-    ranked = to_denser.argsort(descending=True, stable=True)
+    apart = to_denser(distance, (distance / 2).square().neg().exp().sum(dim=1))
+    ranked = apart.argsort(descending=True, stable=True)
     centres = ranked[:budget].sort().values
-    cutoff = to_denser[ranked[budget : budget + 1]] if budget < left else to_denser.new_zeros(1)
+    cutoff = apart[ranked[budget : budget + 1]] if budget < left else apart.new_zeros(1)
 
-    number = torch.arange(budget, device=keys.device)
     labels = torch.empty(count, dtype=torch.long, device=keys.device)
-    labels[survivors] = distance[:, centres].argmin(dim=1).index_copy_(0, centres, number)
+    labels[survivors] = nearest_centre(distance, centres)
     dropped = torch.ones_like(labels).index_fill_(0, survivors, 0).argsort(descending=True, stable=True)[: count - left]
     unit = F.normalize(keys.to(distance.dtype), dim=-1)
     nearest = (1 - unit[dropped] @ unit[survivors[centres]].T).clamp_min_(0).min(dim=1)

@@ -11,6 +11,7 @@ from trio_core.methods.view import Selection, Signal, View, last_rows
 from trio_core.rules.attention import LayerCall, attend, rotate
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.merging import nearest_centre, to_denser
 from trio_core.rules.schedule import Layers, Proportion, Schedule, default_layers, retention_of
 from trio_core.rules.selection import top_k
 from trio_core.tensors import FeaturesND, KeptK, MergedKD, ScoresN
@@ -254,11 +255,8 @@ def cluster(features: FeaturesND, count: int) -> tuple[KeptK, MergedKD]:
     # By differences and not by a matrix product, so that equal distances are equal to the last bit.
     distance = torch.cdist(wide, wide, compute_mode="donot_use_mm_for_euclid_dist") / wide.shape[1] ** 0.5
     density = (-distance.topk(count, dim=1, largest=False).values.square().mean(dim=1)).exp()
-    index = torch.arange(len(wide), device=wide.device)
-    denser = (density > density[:, None]) | ((density == density[:, None]) & (index < index[:, None]))
-    to_denser = distance.where(denser, distance.max()).amin(dim=1)
-    centres = (to_denser * density).argsort(descending=True, stable=True)[:count]
-    nearest = distance[:, centres].argmin(dim=1).index_copy(0, centres, index[:count])
+    peak = to_denser(distance, density).minimum(distance.max())
+    centres = (peak * density).argsort(descending=True, stable=True)[:count]
     # A product with zeros and ones. Scattered sums would add in another order from run to run on a GPU.
-    assigned = (nearest == index[:count, None]).to(wide.dtype)
+    assigned = (nearest_centre(distance, centres) == torch.arange(count, device=wide.device)[:, None]).to(wide.dtype)
     return centres, (assigned @ wide / assigned.sum(dim=1, keepdim=True)).to(features.dtype)

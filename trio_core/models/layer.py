@@ -118,6 +118,24 @@ def gradients_checked(layer: nn.Module) -> Iterator[None]:
             handle.remove()
 
 
+class Replacement:
+    """An attribute of a module that is replaced on the instance until `remove`, like the handle of a hook.
+
+    owner: the module. name: of the attribute. stand_in: what stands there now.
+    """
+
+    def __init__(self, owner: nn.Module, name: str, stand_in: Any):
+        self.owner, self.name, self.stand_in = vars(owner), name, stand_in
+        self.before = {name: self.owner[name]} if name in self.owner else {}
+        self.owner[name] = stand_in
+
+    def remove(self) -> None:
+        """Put back what stood there before, unless somebody put another thing in its place."""
+        if self.owner.get(self.name) is self.stand_in:
+            del self.owner[self.name]
+            self.owner.update(self.before)
+
+
 def rms_norm(module: nn.Module) -> RmsNorm:
     """A norm module with the eps that it adds. Raises UnsupportedModel where it names no eps or is another norm."""
     if isinstance(module, nn.LayerNorm):
