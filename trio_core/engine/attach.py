@@ -252,8 +252,8 @@ class Attachment:
             tokens = tuple(len(picture.rows) for picture in prompt.pictures)
             self.trace.restart(tokens, self.setup.num_layers, notes, prompt.frame.places)
             self.guarded.pruned = self.guarded.generating and bool(prompt.pictures)
-        asked = inputs.get("logits_to_keep") if "logits_to_keep" in self._parameters else 0
-        return Prefill(self.setup, prompt, self.trace, self.order, asked if isinstance(asked, int) else 0)
+        wanted = inputs.get("logits_to_keep") if "logits_to_keep" in self._parameters else 0
+        return Prefill(self.setup, prompt, self.trace, self.order, wanted if isinstance(wanted, int) else 0)
 
     def _forget_pass(self) -> None:
         self.running = None

@@ -56,12 +56,12 @@ class Combined(TwoParts):
         Raises OptionError for an option of both parts that names no part.
         """
         part, _, own = option.rpartition(".")
-        names = [method_name(one) for one in cls.part_classes]
+        names = [method_name(part_class) for part_class in cls.part_classes]
         if part in names:
             return next((name for name, owner in cls.own_options.items() if owner == (names.index(part), own)), None)
         if option not in cls.option_names() and sum(own == option for _, own in cls.own_options.values()) == 2:
-            ways = " or ".join(f"{name}.{option}" for name in names)
-            raise OptionError(f"option {option!r} of {cls.name}: both parts have it; write {ways}")
+            names_in_full = " or ".join(f"{name}.{option}" for name in names)
+            raise OptionError(f"option {option!r} of {cls.name}: both parts have it; write {names_in_full}")
         return super().field_of(option)
 
     def __post_init__(self) -> None:
@@ -149,7 +149,7 @@ class Combined(TwoParts):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """How to copy or pickle it: its class is made at run time."""
-        return _rebuilt, (*self.part_classes, {one.name: getattr(self, one.name) for one in fields(self)})
+        return _rebuilt, (*self.part_classes, {option.name: getattr(self, option.name) for option in fields(self)})
 
 
 @cache
@@ -166,20 +166,23 @@ def combine(encoder: type[Method], decoder: type[Method]) -> type[Combined]:
     parts, name = (encoder, decoder), f"{method_name(encoder)}+{method_name(decoder)}"
     _check_stages(encoder, decoder, name)
     shared = set(Combined.option_names())
-    own = [[one for one in fields(part) if one.init and one.name not in Method.option_names()] for part in parts]
-    both = {one.name for one in own[0]} & {one.name for one in own[1]} | shared
+    own = [
+        [option for option in fields(part) if option.init and option.name not in Method.option_names()]
+        for part in parts
+    ]
+    both = {option.name for option in own[0]} & {option.name for option in own[1]} | shared
     made: list[tuple[str, Any, Any]] = []
     owners: dict[str, tuple[int, str]] = {}
     for place, part in enumerate(parts):
         hints = get_type_hints(part)
-        for one in own[place]:
-            named = f"{('encoder', 'decoder')[place]}_{one.name}" if one.name in both else one.name
-            same = field(default=one.default, default_factory=one.default_factory, metadata=one.metadata)
-            made.append((named, hints[one.name], same))
-            owners[named] = place, one.name
+        for option in own[place]:
+            named = f"{('encoder', 'decoder')[place]}_{option.name}" if option.name in both else option.name
+            same = field(default=option.default, default_factory=option.default_factory, metadata=option.metadata)
+            made.append((named, hints[option.name], same))
+            owners[named] = place, option.name
     for name_of_all in ("positions", "budget_rule"):
         ours, *theirs = (cls.__dataclass_fields__[name_of_all] for cls in (Method, decoder, encoder))
-        if changed := [one for one in theirs if one.default != ours.default]:
+        if changed := [option for option in theirs if option.default != ours.default]:
             made.append((name_of_all, ours.type, field(default=changed[0].default)))
     label = f"{encoder.__name__}{decoder.__name__}"
     cls = make_dataclass(label, made, bases=(Combined,), frozen=True, kw_only=True)
@@ -200,7 +203,7 @@ def combine(encoder: type[Method], decoder: type[Method]) -> type[Combined]:
 
 
 def method_name(method: type[Method]) -> str:
-    """What a user calls a method: its name, or its path if it has none."""
+    """The name that a user gives to a method: its name, or its path if it has none."""
     return method.name or f"{method.__module__}:{method.__qualname__}"
 
 
@@ -226,7 +229,7 @@ def _reference(encoder: type[Method], decoder: type[Method]) -> Reference:
         return separator.join(text for source in sources.values() if (text := getattr(source, fact)))
 
     def named(fact: str, separator: str) -> str:
-        return separator.join(f"{name}: {text}" for name, one in sources.items() if (text := getattr(one, fact)))
+        return separator.join(f"{name}: {text}" for name, source in sources.items() if (text := getattr(source, fact)))
 
     remarks = ["our combination"]
     remarks += ["a part is from its description"] if "description" in kinds else []

@@ -17,8 +17,6 @@ class Lookahead(Probing):
 
     Everything is as in `Trio` except the score: here the attention weights of the supervised rows, averaged over heads
     and rows.
-
-    The options are those of `Trio` that both have.
     """
 
     name: ClassVar[str] = "lookahead"

@@ -67,7 +67,7 @@ class Reference:
 
     @property
     def remark(self) -> str:
-        """What tables and pages print beside the method: whose rule it is, and whether its code may be used."""
+        """The remark of tables and pages beside the method: whose rule it is, and whether its code may be used."""
         if self.caution:
             return self.caution
         if self.kind == "description":
@@ -129,7 +129,7 @@ class Method(ABC):
     proportion: ClassVar[tuple[int, ...]] = PROPORTION
     """The budgets of several stages stand in this proportion, unless `profile` says otherwise."""
     original_where_compact_is_undefined: ClassVar[bool] = False
-    """What happens with positions `compact` in a family whose positions have several axes. True: the original positions
+    """The rule for positions `compact` in a family whose positions have several axes. True: the original positions
     stay. False: `prune` raises UnsupportedModel."""
     reference: ClassVar[Reference]
 
@@ -185,7 +185,7 @@ class Method(ABC):
 
     @classmethod
     def summary(cls) -> str:
-        """What the method does, in one line: the first line of its docstring. Empty for a class without one."""
+        """The method in one line: the first line of its docstring. Empty for a class without one."""
         first = (cls.__doc__ or "").strip().partition("\n")[0]
         # A dataclass without a docstring gets its signature for one.
         return "" if first.startswith(f"{cls.__name__}(") else first

@@ -1,4 +1,4 @@
-"""What `Trio` and `Lookahead` share: a few supervised rows of one layer score the tokens, and Algorithm 1 selects."""
+"""The base of `Trio` and `Lookahead`: a few supervised rows of one layer score the tokens, and Algorithm 1 selects."""
 
 from abc import abstractmethod
 from dataclasses import dataclass

@@ -46,7 +46,7 @@ class TrioVe(TwoParts, Trio):
             object.__setattr__(self, "reference", replace(type(self).reference, caution=self._remark()))
 
     def _remark(self) -> str:
-        """What tables print beside it: whose rule stands in the encoder, and whether its code may be used."""
+        """The remark of tables beside it: whose rule stands in the encoder, and whether its code may be used."""
         name = self.encoder if len(self.encoder) <= 24 else "a method of yours"
         licence = "; non-commercial code" if "NC" in self.encoder_part.reference.licence else ""
         return f"{name}, then trio as ours{licence}"

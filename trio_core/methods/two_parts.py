@@ -1,4 +1,4 @@
-"""What methods of two parts share: one method acts before the decoder, another one inside it."""
+"""The base of methods of two parts: one method acts before the decoder, another one inside it."""
 
 from abc import abstractmethod
 from typing import ClassVar
@@ -14,7 +14,7 @@ from trio_core.tensors import MaskBS
 
 
 class TwoParts(Method):
-    """What methods of two parts share: each stage is the part's that acts there.
+    """A method of two parts: each stage is the part's that acts there.
 
     A subclass says which methods the parts are. Its own `retention`, `layers` and `budgets` decide the schedule.
     """
@@ -71,7 +71,7 @@ class TwoParts(Method):
         return (0, *self.decoder_part.default_layers(num_layers))
 
     def select(self, view: View) -> Selection:
-        """What the part that acts at this stage selects."""
+        """The selection of the part that acts at this stage."""
         return self._part_at(view.layer).select(view)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:

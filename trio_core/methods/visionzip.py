@@ -103,11 +103,11 @@ def _labels(count: int, dominant: Tensor, rest: Tensor, labels: Tensor | None, f
     first: [1], the index at which the CLS token stands; None without one. The patch itself went into a merged token.
     """
     before = 0 if first is None else 1
-    found = torch.full((count,), -1, device=dominant.device)
-    found[dominant] = torch.arange(len(dominant), device=dominant.device) + before
+    places = torch.full((count,), -1, device=dominant.device)
+    places[dominant] = torch.arange(len(dominant), device=dominant.device) + before
     if labels is not None:
         own = (labels < 0).cumsum(dim=0) - 1  # the targets are ascending, so the i-th of them has the place i
-        found[rest] = labels.where(labels >= 0, own) + len(dominant) + before
+        places[rest] = labels.where(labels >= 0, own) + len(dominant) + before
     if first is not None:
-        found[first] = 0
-    return found
+        places[first] = 0
+    return places

@@ -27,7 +27,7 @@ _TOY_VISION = {
 
 
 class Qwen(Adapter):
-    """What all of Qwen's families share: three-axis positions, and pictures of any size."""
+    """A family of Qwen's: three-axis positions, and pictures of any size."""
 
     multi_axis_positions: ClassVar[bool] = True
     takes_pixels: ClassVar[bool] = True

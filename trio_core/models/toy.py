@@ -69,7 +69,7 @@ FRAMED_PLACEHOLDERS: dict[str, Any] = {
 
 
 class ToyFamily:
-    """What makes a family's toy model and toy inputs. A family overrides what is special about its own."""
+    """The maker of a family's toy model and toy inputs. A family overrides what is special about its own."""
 
     classes: ClassVar[tuple[str, ...]] = ()
     """The family's model classes, by their names in transformers. The toy is of the first one."""

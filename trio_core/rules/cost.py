@@ -1,4 +1,4 @@
-"""What a selection costs: the widths and counts that a method's `overhead` is computed from. No torch."""
+"""The cost of a selection: the widths and counts that a method's `overhead` is computed from. No torch."""
 
 from dataclasses import dataclass
 

@@ -21,7 +21,7 @@ Proportion = Sequence[int | float]
 """The proportion of several budgets: positive numbers, none larger than the one before."""
 
 BudgetRule = Literal["average", "after-prune", "final"]
-"""What a retention is a share of: all layers, the tokens after the first stage, or the tokens in the last layer."""
+"""A retention is a share of all layers, of the tokens after the first stage, or of the tokens in the last layer."""
 
 PROPORTION = (92, 54, 22)
 """TRIO's budgets for LLaVA at an average of 64 tokens (ocy1/TRIO at ec85d99). Its list for 128 is 218, 128, 54."""
