@@ -62,23 +62,18 @@ __all__ = [
     "top_k",
 ]
 
-_PLACES = {
-    "trio_core.pruning": ("prune",),
-    "trio_core.trace": ("StageTrace", "Trace"),
-    "trio_core.methods.trio": ("Trio",),
-    "trio_core.methods.method": ("Method", "Reference", "ScoreMethod", "Stage"),
-    "trio_core.methods.view": ("Picture", "Sample", "Selection", "Signal", "View"),
-    "trio_core.rules.nms": ("nms_select",),
-    "trio_core.rules.selection": ("top_k",),
-}
-_LAZY = {name: place for place, names in _PLACES.items() for name in names}
+_PLACES = (
+    *("trio_core.rules.nms", "trio_core.rules.selection", "trio_core.methods.view", "trio_core.methods.method"),
+    *("trio_core.methods.trio", "trio_core.trace", "trio_core.pruning"),
+)
+"""The modules of the names above. They are imported when a name is first used."""
 
 
 def __getattr__(name: str) -> Any:
     if name == "methods":
         return import_module("trio_core.methods")
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
+    if name in __all__:
+        return next(value for place in _PLACES if (value := getattr(import_module(place), name, None)) is not None)
     if name[:1].isupper():
         for cls in import_module("trio_core.methods.method").registry.values():
             if cls.__name__ == name and cls.__module__.startswith("trio_core.methods."):

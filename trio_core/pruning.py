@@ -121,7 +121,7 @@ def _as_method(method: Method | str, options: dict[str, Any]) -> Method:
 
 
 def _setup(adapter: Adapter, method: Method) -> tuple[Setup, tuple[str, ...]]:
-    """What holds for the context, and notes on what differs from what the method asks for."""
+    """The facts of the context, and notes on what differs from what the method asks for."""
     num_layers, notes = len(adapter.layers), ()
     positions = method.positions_in(adapter.multi_axis_positions)
     if method.layers is not None:

@@ -1,4 +1,4 @@
-"""What pruning did in the latest prefill: Trace and StageTrace."""
+"""The record of the latest prefill: Trace and StageTrace."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from trio_core.rules.schedule import Schedule
 
 @dataclass(frozen=True)
 class StageTrace:
-    """What one stage did. Visual tokens have the picture's own numbers, 0 … V0 − 1.
+    """The record of one stage. Visual tokens have the picture's own numbers, 0 … V0 − 1.
 
     layer: the stage acts after this decoder layer, 1-based; 0 is before the first.
     tokens_before, tokens_after: visual tokens of the longest sample, before and after the stage.
@@ -50,7 +50,7 @@ class StageTrace:
 
 @dataclass
 class Trace:
-    """What pruning did in the latest prefill. Each prefill refills it, stage by stage, as the stages run.
+    """The record of the latest prefill. Each prefill refills it, stage by stage, as the stages run.
 
     stages: the stages that ran.
     visual_tokens[b]: V0, the visual tokens that entered the decoder for sample b; empty for a prompt without pictures.

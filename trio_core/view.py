@@ -1,18 +1,5 @@
-"""The old place of these names. Import them from the module beside each."""
+"""The old place of names that are now in the modules below."""
 
 from trio_core._moved import moved
 
-__getattr__ = moved(
-    __name__,
-    {
-        "View": "trio_core",
-        "Selection": "trio_core",
-        "Signal": "trio_core",
-        "Picture": "trio_core",
-        "Embeddings": "trio_core.methods.view",
-        "Probe": "trio_core.methods.view",
-        "Rows": "trio_core.methods.view",
-        "last_rows": "trio_core.methods.view",
-        "Encoder": "trio_core.models.encoder",
-    },
-)
+__getattr__ = moved(__name__, "trio_core", "trio_core.models.encoder", "trio_core.methods.view")

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trio_core.rules import equations
 from trio_core.rules.nms import nms_select
-from trio_core.rules.selection import _cover, _cover_by_few, cosine, dpp_map, facility_location, farthest_point
+from trio_core.rules.selection import cosine, dpp_map, facility_location, farthest_point
 
 KINDS = ("random", "clustered", "duplicates")
 
@@ -61,23 +61,6 @@ def test_nms_of_a_stage(benchmark, interleaved, kind: str):
 @pytest.mark.parametrize("budget", [22, 92, 218, 560])
 def test_nms_of_a_small_stage(benchmark, interleaved, kind: str, budget: int):
     nms_over_the_loop(benchmark, interleaved, kind, count=576, width=128, budget=budget, rounds=21)
-
-
-@pytest.mark.benchmark(group="selection, SCOPE's picks from a few gains at a time over all gains")
-@pytest.mark.parametrize("threads", [1, 2])
-def test_few_gains_over_all(benchmark, interleaved, threads: int):
-    """With two threads, an operator on 32,768 elements or more is shared, which takes longer than it saves."""
-    weights, features = drawn("clustered", 576, 128)
-    similarity, before = cosine(features), torch.get_num_threads()
-    assert torch.equal(_cover(similarity, weights, 192), _cover_by_few(similarity, weights, 192))
-    torch.set_num_threads(threads)
-    try:
-        ratio = interleaved(
-            lambda: _cover(similarity, weights, 192), lambda: _cover_by_few(similarity, weights, 192), 11
-        )
-    finally:
-        torch.set_num_threads(before)
-    benchmark.extra_info.update(few_over_all=ratio, threads=threads)
 
 
 @pytest.mark.benchmark(group="selection, 192 picks beside the N² D product")

@@ -6,7 +6,7 @@ from torch.nn.functional import kl_div
 
 from tests.core import hidden_keys, tiny
 from tests.core.hidden_keys import Stage
-from trio_core import OptionError, prune
+from trio_core import OptionError
 from trio_core.calibration import divergence, vtw_layer
 
 PROMPTS = [tiny.sample("llava", "small", seed=1), tiny.sample("llava", seed=2), tiny.sample("llava", seed=3)]
@@ -69,11 +69,3 @@ def test_a_search_without_a_result_is_refused_in_one_line(prompts, options, mess
     with pytest.raises(OptionError, match=message) as caught:
         vtw_layer(tiny.model("llava"), prompts, **options)
     assert "\n" not in str(caught.value)
-
-
-def test_its_layer_is_an_option_of_vtw():
-    model = tiny.model("llava")
-    layer = vtw_layer(model, PROMPTS, threshold=10.0)
-    with prune(model, "vtw", retention=0.5, layers=(layer,)) as trace, torch.no_grad():
-        model(**PROMPTS[0])
-    assert [(stage.layer, stage.tokens_after) for stage in trace.stages] == [(5, 0)]

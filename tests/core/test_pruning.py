@@ -16,7 +16,6 @@ from trio_core import (
     TrioError,
     prune,
 )
-from trio_core.methods.grid import Grid
 from trio_core.methods.method import Method
 from trio_core.trace import Trace
 
@@ -156,17 +155,6 @@ def test_hidden_states_are_those_of_a_sequence_that_was_physically_built_shorter
 
 
 @every_kernel
-def test_a_right_padded_prefill(family, attention):
-    model, samples = tiny.model(family, attention), batches(family)["unequal spans with padding"][:2]
-    with torch.no_grad(), prune(model, METHOD) as trace, layer_outputs(model) as calls:
-        model(**tiny.batch(samples, side="right"))
-    for b, one in enumerate(samples):
-        expected = reference.run(model, one, stages_of(trace, one, b))
-        for layer, wanted in enumerate(expected.prefill):
-            assert holds_in_order(calls[0][layer][b], wanted), f"sample {b}, layer {layer + 1}"
-
-
-@every_kernel
 def test_a_padded_second_turn(family, attention):
     check_second_turn(tiny.model(family, attention), family)
 
@@ -188,18 +176,6 @@ def test_compact_positions_without_position_ids():
 
 
 @every_kernel
-def test_generate_at_retention_1_is_the_dense_model_to_the_last_bit(family, attention):
-    model = tiny.model(family, attention)
-    inputs = tiny.batch([tiny.sample(family, "large"), tiny.sample(family, "small", before=5, seed=1)])
-    written = generate(model, inputs)
-    with prune(model, "trio", retention=1.0) as trace:
-        rewritten = generate(model, inputs)
-    assert torch.equal(written.sequences, rewritten.sequences)
-    assert all(torch.equal(a, b) for a, b in zip(written.logits, rewritten.logits, strict=True))
-    assert trace.realised_retention == 1.0
-
-
-@every_kernel
 def test_the_cache_is_as_long_as_the_schedules_longest_sample(family, attention):
     model, samples = tiny.model(family, attention), [tiny.sample(family, "small", seed=1), tiny.sample(family, "large")]
     text = [one["input_ids"].shape[1] - len(tiny.visual_rows(one)) for one in samples]
@@ -210,86 +186,6 @@ def test_the_cache_is_as_long_as_the_schedules_longest_sample(family, attention)
     assert [layer.keys.shape[-2] for layer in cache.layers] == [length + STEPS for length in longest]
     for schedule in trace.schedules:
         assert sum(schedule.tokens_by_layer) == round(NUM_LAYERS * 0.5 * schedule.visual_tokens)
-
-
-@every_kernel
-def test_without_a_cache_each_step_is_a_prefill(family, attention):
-    """The grid knows nothing of the text, so that choosing anew at each step changes nothing."""
-    model, method = tiny.model(family, attention), Grid(retention=0.5, layers=LAYERS)
-    inputs = tiny.batch([tiny.sample(family, "small", seed=1), tiny.sample(family, "large")])
-    with prune(model, method):
-        cached, uncached = generate(model, inputs), generate(model, inputs, use_cache=False)
-    assert torch.equal(cached.sequences, uncached.sequences)
-    assert all(close(a, b) for a, b in zip(cached.logits, uncached.logits, strict=True))
-
-
-@pytest.mark.parametrize("family", BY_HAND)
-def test_all_gradient_modes_agree(family):
-    model, one = tiny.model(family), tiny.sample(family)
-    logits = []
-    for mode in (torch.no_grad, torch.inference_mode, torch.enable_grad):
-        with mode(), prune(model, Trio(retention=0.5, layers=LAYERS)):
-            logits.append(model(**one).logits.detach().clone())
-    assert tiny.same(logits[0], logits[1]) and tiny.same(logits[0], logits[2])
-    assert all(weights.grad is None for weights in model.parameters())
-
-
-@pytest.mark.parametrize("positions", ["original", "compact"])
-@pytest.mark.parametrize("attention", ATTENTION)
-def test_two_caches_used_in_turn_stay_apart(attention, positions):
-    model = tiny.model("llava", attention)
-    method = Trio(retention=0.5, layers=LAYERS, positions=positions)
-    batches = [
-        tiny.batch([tiny.sample("llava", "small", seed=1), tiny.sample("llava", "large")]),
-        tiny.batch([tiny.sample("llava", "large", seed=2), tiny.sample("llava", "small", before=8, seed=3)]),
-    ]
-    tokens = torch.randint(1, tiny.WORDS, (2, 4, 2, 1))
-
-    def steps(which: int) -> Iterator[Tensor]:
-        inputs = batches[which]
-        mask = inputs["attention_mask"]
-        output = model(**inputs, use_cache=True)
-        yield output.logits[:, -1]
-        for step in tokens[which]:
-            mask = torch.cat([mask, mask.new_ones(2, 1)], dim=1)
-            position_ids = mask.sum(dim=1, keepdim=True) - 1
-            cache = output.past_key_values
-            output = model(input_ids=step, past_key_values=cache, attention_mask=mask, position_ids=position_ids)
-            yield output.logits[:, -1]
-
-    with torch.no_grad(), prune(model, method):
-        apart = [list(steps(0)), list(steps(1))]
-        in_turn = list(zip(steps(0), steps(1), strict=True))
-    for step, both in enumerate(in_turn):
-        assert torch.equal(both[0], apart[0][step])
-        assert torch.equal(both[1], apart[1][step])
-
-
-@pytest.mark.parametrize("family", BY_HAND)
-def test_a_placeholder_that_the_model_writes_is_a_word_like_any(family):
-    model, one = tiny.model(family), tiny.sample(family)
-    with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)) as trace, layer_outputs(model) as calls:
-        cache = model(**one).past_key_values
-        after = reference.position_ids(one).max().view(1, 1) + 1
-        position_ids = after.expand(3, 1, 1) if family == "qwen2_5_vl" else after
-        model(input_ids=torch.tensor([[tiny.IMAGE]]), past_key_values=cache, position_ids=position_ids)
-    expected = reference.run(model, one, stages_of(trace, one, 0), [tiny.IMAGE])
-    assert all(close(output[0, 0], wanted) for output, wanted in zip(calls[1], expected.decode[0], strict=True))
-
-
-@pytest.mark.parametrize("family", BY_HAND)
-def test_attentions_are_one_a_layer_and_not_the_probes(family):
-    model, one = tiny.model(family, "eager"), tiny.sample(family)
-    text = one["input_ids"].shape[1] - len(tiny.visual_rows(one))
-
-    def computed(rows: Tensor) -> int:
-        return int((~rows.isnan().any(dim=-1)).sum())
-
-    with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)) as trace:
-        output = model(**one, output_attentions=True, output_hidden_states=True)
-    lengths = [text + v for v in trace.schedules[0].tokens_by_layer]
-    assert [computed(attention[0, 0]) for attention in output.attentions] == lengths
-    assert [computed(hidden[0]) for hidden in output.hidden_states[1:]] == lengths
 
 
 # --- the trace -------------------------------------------------------------------------------------------------------
@@ -317,14 +213,6 @@ def test_the_trace_speaks_of_the_pictures_own_tokens():
     assert trace.realised_retention == due / (NUM_LAYERS * (16 + 32))
 
 
-def test_a_stage_where_one_sample_has_nothing_to_drop():
-    model, samples = tiny.model("llava"), [tiny.sample("llava", "small"), tiny.sample("llava", "large", seed=1)]
-    trace = check_against_reference(model, samples, Trio(budgets=(20, 16, 10), layers=LAYERS))
-    assert [len(kept) for kept in trace.stages[0].kept] == [16, 20]
-    assert [len(kept) for kept in trace.stages[1].kept] == [16, 16]
-    assert [len(kept) for kept in trace.stages[2].kept] == [10, 10]
-
-
 def test_the_trace_is_of_the_latest_prefill_and_a_decode_step_leaves_it():
     model = tiny.model("llava")
     with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)) as trace:
@@ -335,12 +223,3 @@ def test_the_trace_is_of_the_latest_prefill_and_a_decode_step_leaves_it():
         generate(model, tiny.sample("llava", "small"))
         assert trace.schedules[0].visual_tokens == 16
         assert len(trace.stages) == len(LAYERS)
-
-
-def test_stages_that_drop_nothing_are_recorded_without_scores():
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    with torch.no_grad(), prune(model, Trio(retention=1.0)) as trace:
-        model(**one)
-    assert [stage.tokens_after for stage in trace.stages] == [32] * len(trace.stages)
-    assert all(stage.scores is None for stage in trace.stages)
-    assert trace.stages[0].kept[0].tolist() == list(range(32))

@@ -20,26 +20,6 @@ def test_nested_spans_are_heard_in_order():
     assert ear == [("outer", True), ("inner", True), ("inner", False), ("outer", False)]
 
 
-def test_nothing_is_heard_before_or_after():
-    ear = Ear()
-    with span("before"), listening(ear):
-        pass
-    with span("after"):
-        pass
-    assert ear == []
-
-
-def test_two_listeners_close_in_reverse():
-    heard: list[str] = []
-    with (
-        listening(lambda _, entering: heard.append(f"first {entering}")),
-        listening(lambda _, entering: heard.append(f"second {entering}")),
-        span("x"),
-    ):
-        pass
-    assert heard == ["first True", "second True", "second False", "first False"]
-
-
 def test_a_listener_leaves_with_an_exception_and_the_span_is_closed():
     ear = Ear()
     with pytest.raises(RuntimeError, match="inside"), listening(ear), span("x"):

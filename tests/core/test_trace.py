@@ -8,7 +8,6 @@ import torch
 
 from tests.core import tiny
 from trio_core import methods, prune
-from trio_core.methods.downsample import grid_cells
 from trio_core.methods.method import Method
 from trio_core.methods.view import Selection, View
 from trio_core.trace import Trace
@@ -58,12 +57,6 @@ def test_a_trace_by_hand():
     assert second.merged_into[0].tolist() == [-1] * 12 + [15, -1, 14, 15]
 
 
-def test_nothing_merged_where_nothing_was_dropped_and_where_a_method_only_drops():
-    for method in (Pairs(layers=(1,), budgets=(16,)), methods.find("grid")(layers=(1,), budgets=(4,))):
-        (stage,) = trace_of(method).stages
-        assert not stage.merges and stage.merged_into is None
-
-
 @pytest.mark.parametrize("family", ["llava", "llava_next"])
 @pytest.mark.parametrize("name", sorted(KNOWN))
 def test_a_kept_token_is_part_of_itself_and_others_go_into_kept_tokens(name, family):
@@ -87,14 +80,3 @@ def test_the_methods_that_merge_are_these():
             found[name] = all(stage.merged_into is not None for stage in stages if stage.merges)
     assert {name for name, known in found.items() if known} == KNOWN
     assert {name for name, known in found.items() if not known} == UNKNOWN
-
-
-def test_downsampling_merges_each_cell_into_its_first_patch():
-    (stage,) = trace_of(methods.find("downsample")(layers=(0,), budgets=(5,))).stages
-    cells = grid_cells(4, 4, 5)
-    assert stage.merged_into[0].tolist() == [cells.index(cell) for cell in cells]
-
-
-def test_compact_positions_leave_no_place_to_what_merged():
-    (stage,) = trace_of(methods.find("visionzip")(retention=0.4, positions="compact")).stages
-    assert stage.merges and stage.merged_into is None

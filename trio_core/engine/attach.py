@@ -28,6 +28,7 @@ from trio_core.engine.places import HeadAtPlaces, restore
 from trio_core.engine.prefill import Prefill
 from trio_core.engine.prompt import check_run, read_prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
+from trio_core.models.layer import Replacement
 from trio_core.models.split import check_whole
 from trio_core.rules.cost import PromptSizes
 from trio_core.rules.schedule import Schedule
@@ -54,37 +55,22 @@ class Wrappers:
     compiled: tuple[nn.Module, ...] = ()
 
 
-class _Interruptible:
-    """A model's `forward`, which ends the pass also after a KeyboardInterrupt or a SystemExit.
+def _interruptible(model: nn.Module, end_pass: Callable[[], None]) -> Replacement:
+    """Make a model's `forward` end the pass also after a KeyboardInterrupt or a SystemExit.
 
     torch calls hooks after an `Exception` only, and in compiled code not even then.
-
-    end_pass: forgets the pass.
     """
+    forward = model.forward
 
-    def __init__(self, model: nn.Module, end_pass: Callable[[], None]):
-        self.model = model
-        self.own = vars(model).get("forward")
-        forward = model.forward
+    @wraps(forward)
+    def interruptible(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return forward(*args, **kwargs)
+        except BaseException:
+            end_pass()
+            raise
 
-        @wraps(forward)
-        def interruptible(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return forward(*args, **kwargs)
-            except BaseException:
-                end_pass()
-                raise
-
-        self.forward = vars(model)["forward"] = interruptible
-
-    def remove(self) -> None:
-        """Take it back, unless somebody put another forward in its place."""
-        if vars(self.model).get("forward") is not self.forward:
-            return
-        if self.own is None:
-            del vars(self.model)["forward"]
-        else:
-            vars(self.model)["forward"] = self.own
+    return Replacement(model, "forward", interruptible)
 
 
 class Attachment:
@@ -124,9 +110,8 @@ class Attachment:
             self._handles.extend(self.setup.tower.listen())
         for index, layer in enumerate(adapter.layers):
             self._handles.append(layer.register_forward_pre_hook(partial(self.before_layer, index), with_kwargs=True))
-        self.guarded.install()
-        self._handles.append(self.guarded)
-        self._handles.append(_Interruptible(self.model, self.end_pass))
+        self._handles.extend(self.guarded.install())
+        self._handles.append(_interruptible(self.model, self.end_pass))
 
     def close(self) -> None:
         """Take all hooks back. Pruned caches raise from now on."""
@@ -155,7 +140,6 @@ class Attachment:
         """Decide whether this forward is a prefill; if it is, find the pictures and the budgets."""
         self._claim_thread()
         self._forget_pass()
-        self.order.begin_pass()
         if (tower := self.setup.tower) is not None:
             if not self.guarded.generating:
                 tower.forget()  # pictures that were encoded before this forward
@@ -214,7 +198,6 @@ class Attachment:
             return
         self.running.check_complete()
         self.head.check_ran()
-        self.order.end_pass()
 
     @_eager
     def after_model(self, _called: nn.Module, _args: Any, _output: Any) -> None:
@@ -269,8 +252,8 @@ class Attachment:
             tokens = tuple(len(picture.rows) for picture in prompt.pictures)
             self.trace.restart(tokens, self.setup.num_layers, notes, prompt.frame.places)
             self.guarded.pruned = self.guarded.generating and bool(prompt.pictures)
-        asked = inputs.get("logits_to_keep") if "logits_to_keep" in self._parameters else 0
-        return Prefill(self.setup, prompt, self.trace, self.order, asked if isinstance(asked, int) else 0)
+        wanted = inputs.get("logits_to_keep") if "logits_to_keep" in self._parameters else 0
+        return Prefill(self.setup, prompt, self.trace, self.order, wanted if isinstance(wanted, int) else 0)
 
     def _forget_pass(self) -> None:
         self.running = None

@@ -64,7 +64,7 @@ def check_as_left(cache: Any, frames: dict[int, Frame], num_layers: int) -> int:
 
 
 class Filled:
-    """What a prefill left in a cache. The cache and its layers share it.
+    """The tokens that a prefill left in a cache. The cache and its layers share it.
 
     frames: by decoder layer. closed: whether the context has closed.
     """

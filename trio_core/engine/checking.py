@@ -33,15 +33,15 @@ DECODER_ARGUMENTS = {
     *("output_attentions", "output_hidden_states", "output_router_logits", "return_dict", "args", "kwargs"),
     *DEEPSTACK,
 }
-"""What a decoder may take: what every decoder has, and DeepStack's features."""
+"""Arguments that a decoder may take: those of every decoder, and DeepStack's features."""
 
 _checks: WeakKeyDictionary[PreTrainedModel, dict[str, "Check"]] = WeakKeyDictionary()
-"""What was seen of a model, by its attention."""
+"""The results for a model, by its attention."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """What the trial found; None for a question that could not be asked.
+    """The result of a trial; None for a question that could not be asked.
 
     identical: whether at retention 1 the logits are the dense model's, bit by bit.
     difference: the largest difference of tail saliency from autograd's, relative to the largest score.
@@ -157,7 +157,7 @@ class _Trial:
             self.model(**self.inputs(self._prompt(visual_tokens)))
 
     def untried_arguments(self) -> list[str]:
-        """What the decoder takes that only a picture brings, as far as we do not know it."""
+        """The decoder's arguments that we do not know, and that only a picture could bring."""
         return [name for name in signature(self.adapter.decoder.forward).parameters if name not in DECODER_ARGUMENTS]
 
     @contextmanager
@@ -228,12 +228,13 @@ class _Trial:
         return worst, True
 
     def generate(self) -> float:
-        asked = {"max_new_tokens": STEPS, "min_new_tokens": STEPS, "do_sample": False, "return_dict_in_generate": True}
+        steps = {"max_new_tokens": STEPS, "min_new_tokens": STEPS, "do_sample": False}
         with self.prune(self.model, "random", **self.stages):
             # A placeholder among the new tokens would count as a part of the picture below.
             made = cast(Any, self.model).generate(
                 **self.inputs(self.prompt),
-                **asked,
+                **steps,
+                return_dict_in_generate=True,
                 output_logits=True,
                 suppress_tokens=[*self.adapter.placeholder_ids()],
             )

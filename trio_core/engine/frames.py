@@ -5,7 +5,7 @@ samples keep different numbers stays rectangular: shorter samples carry *fillers
 mask hides.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -35,10 +35,7 @@ class Frame:
 
     def on(self, device: torch.device) -> "Frame":
         """The same frame on a device. A model spread over several devices runs its layers on different ones."""
-        if self.index.device == device:
-            return self
-        index, valid, dropped = (part.to(device) for part in (self.index, self.valid, self.dropped))
-        return replace(self, index=index, valid=valid, dropped=dropped)
+        return self if self.index.device == device else self._moved(lambda part: part.to(device))
 
     def places(self) -> tuple[Tensor, ...]:
         """For each sample [T], the places in the full sequence of the valid tokens that are left, ascending."""
@@ -47,8 +44,10 @@ class Frame:
     def of_samples(self, samples: Tensor) -> "Frame":
         """The frame of some samples, in the given order. samples: [B'], indices into the batch."""
         samples = samples.to(self.index.device)
-        index, valid, dropped = (part.index_select(0, samples) for part in (self.index, self.valid, self.dropped))
-        return replace(self, index=index, valid=valid, dropped=dropped)
+        return self._moved(lambda part: part.index_select(0, samples))
+
+    def _moved(self, move: Callable[[Tensor], Tensor]) -> "Frame":
+        return replace(self, index=move(self.index), valid=move(self.valid), dropped=move(self.dropped))
 
     def repeated(self, times: int) -> "Frame":
         """The frame of a batch in which each sample stands `times` times in a row."""

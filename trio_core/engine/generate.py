@@ -1,6 +1,5 @@
 """`model.generate` inside a context. Ways to generate that cannot prune, or would prune wrongly, are refused."""
 
-from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, NoReturn
 
@@ -8,6 +7,7 @@ from torch import nn
 
 from trio_core.errors import UnsupportedInput
 from trio_core.models.encoder import Tower
+from trio_core.models.layer import Replacement
 
 _ASSISTED = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "use_mtp")
 """The options of generate() that make a draft."""
@@ -32,18 +32,14 @@ class GuardedGenerate:
         self.pruned = False
         self.copies = 1
         self.generate = getattr(model, "generate", None)
-        self.before: dict[str, Any] = {}
 
-    def install(self) -> None:
-        """Stand in for the model's methods."""
-        if self.generate is not None:
-            update_wrapper(self, self.generate)
-            self._replace("generate", self)
-            self._replace("init_continuous_batching", _refuse_continuous_batching)
-
-    def _replace(self, name: str, stand_in: Callable[..., Any]) -> None:
-        self.before[name] = vars(self.model).get(name)
-        vars(self.model)[name] = stand_in
+    def install(self) -> list[Replacement]:
+        """Stand in for the model's methods. Returns the handles."""
+        if self.generate is None:
+            return []
+        update_wrapper(self, self.generate)
+        refusal = Replacement(self.model, "init_continuous_batching", _refuse_continuous_batching)
+        return [Replacement(self.model, "generate", self), refusal]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Generate as the model does. Raises UnsupportedInput for assisted decoding and continuous batching."""
@@ -65,14 +61,6 @@ class GuardedGenerate:
             return self.generate(*args, **kwargs)
         finally:
             self.generating = self.pruned = False
-
-    def remove(self) -> None:
-        """Take the guards back."""
-        for name, before in self.before.items():
-            if before is None:
-                vars(self.model).pop(name, None)
-            else:
-                vars(self.model)[name] = before
 
 
 def _refuse_continuous_batching(*_args: Any, **_kwargs: Any) -> NoReturn:

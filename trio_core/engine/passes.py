@@ -1,4 +1,4 @@
-"""What a prefill and a decode step have in common: at each layer they cut masks and positions to the tokens left."""
+"""The base of a prefill and a decode step: at each layer they cut masks and positions to the tokens left."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ _OF_THE_SEQUENCE = TransformersKwargs.__annotations__.keys() - _KNOWN
 
 @dataclass(frozen=True)
 class Setup:
-    """What holds for the whole context.
+    """The facts that hold for the whole context.
 
     adapter: the model's family.
     method: the method that prunes.
@@ -128,7 +128,7 @@ class Pass(ABC):
             )
 
     def add(self, index: int, hidden: HiddenBSD, frame: Frame | None) -> HiddenBSD:
-        """What the model adds to the input of layer `index`, added to the tokens that are left."""
+        """The input of layer `index`, with what the model adds to it at the tokens that are left."""
         if (addition := self.additions.get(index)) is None:
             return hidden
         return hidden + (addition if frame is None else take_rows(addition, frame.index)).to(hidden.device)
@@ -165,7 +165,7 @@ class Pass(ABC):
         return cut
 
     def _once(self, frame: Frame, source: Any, make: Callable[[], Any], limit: int | None = None) -> Any:
-        """What `make` returns. Layers in one frame, with one window, share one cut of one source."""
+        """Return what `make` returns. Layers in one frame, with one window, share one cut of one source."""
         key = id(frame), id(source), limit
         if key not in self._cuts:
             self._cuts[key] = source, make()

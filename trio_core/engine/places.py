@@ -1,4 +1,4 @@
-"""What a pruned pass returns, put back at the places of the full sequence, so that no caller can misread it.
+"""The output of a pruned pass, put back at the places of the full sequence, so that no caller can misread it.
 
 Rows of tokens that were dropped, and of padding, are NaN. B batch, S the full sequence, T what is left of it.
 """

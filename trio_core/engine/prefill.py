@@ -131,7 +131,7 @@ class Prefill(Pass):
         pictures: tuple[Picture, ...],
         kwargs: Kwargs,
     ) -> View:
-        """What the method sees at the stage after layer `boundary`."""
+        """The view of the method at the stage after layer `boundary`."""
         adapter, needs, tower = self.setup.adapter, self.setup.method.needs, self.setup.tower
         signals: dict[Signal, Any] = {}
         if Signal.LAYERS in needs:
@@ -162,7 +162,7 @@ class Prefill(Pass):
         return cast(Tensor, _NoGradient.apply(merged, hidden, message))
 
     def _embeddings(self, hidden: HiddenBSD, frame: Frame) -> tuple[Embeddings, ...]:
-        """What enters the decoder, picture and the text after it apart, for each sample. frame: of `hidden`."""
+        """The embeddings that enter the decoder, for each sample. frame: of `hidden`."""
         padded, frame = bool(min(self.lengths) < hidden.shape[1]), frame.on(hidden.device)
         return tuple(
             Embeddings(
@@ -255,16 +255,16 @@ def _scores_on_picture(scores: Sequence[Tensor], pictures: Sequence[Picture]) ->
 
 
 def _on_picture(merged: Callable[[], tuple[Tensor, ...]], pictures: Sequence[Picture]) -> tuple[Tensor, ...]:
-    """What `Selection.merged` returns, on the picture's own numbering: for each sample [V0], −1 for a token in none.
+    """The result of `Selection.merged`, on the picture's own numbering: for each sample [V0], −1 for a token in none.
 
     pictures: those that the selection saw.
     """
-    found = []
+    destinations = []
     for indices, picture in zip(merged(), pictures, strict=True):
         number = picture.number.to(indices.device)
         numbers = number[indices.clamp_min(0)].where(indices >= 0, -1)
-        found.append(number.new_full((picture.schedule.visual_tokens,), -1).index_copy(0, number, numbers))
-    return tuple(found)
+        destinations.append(number.new_full((picture.schedule.visual_tokens,), -1).index_copy(0, number, numbers))
+    return tuple(destinations)
 
 
 def _run(layer: nn.Module, kwargs: Kwargs, hidden: HiddenBSD) -> HiddenBSD:

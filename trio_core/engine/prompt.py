@@ -24,7 +24,7 @@ NOT_LABELLED = -100
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a prefill is given.
+    """The prompt of a prefill.
 
     pictures: one for each sample; empty for a prompt without visual tokens.
     lengths[b]: tokens of sample b, padding left out.

@@ -87,8 +87,6 @@ class CDPruner(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.relevance not in ("embeddings", "clip"):
-            raise OptionError(f"relevance {self.relevance!r}: choose embeddings or clip")
         if self.relevance == "embeddings" and (self.clip or self.question):
             raise OptionError("clip and question belong to relevance 'clip': ask for it, or leave them out")
         if self.relevance == "clip" and not (self.question and self.clip and Path(self.clip).is_dir()):
@@ -109,8 +107,8 @@ class CDPruner(Method):
             return all_tokens(sample), torch.ones(len(features), device=features.device)
         crops = crops_of(sample)
         tokens = torch.cat([crop.tokens for crop in crops])
-        found = scale_relevance(self._question_scores(sample, tokens))
-        relevances = found.new_zeros(len(features)).index_copy(0, tokens, found)
+        of_patches = scale_relevance(self._question_scores(sample, tokens))
+        relevances = of_patches.new_zeros(len(features)).index_copy(0, tokens, of_patches)
         kept = crop_by_crop(crops, lambda crop: cdpruner(features[crop.tokens], relevances[crop.tokens], crop.budget))
         return kept, relevances
 

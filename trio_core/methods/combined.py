@@ -4,14 +4,14 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass, replace
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from functools import cache
 from itertools import pairwise
 from math import gcd, sqrt
 from typing import Any, ClassVar, get_type_hints
 
 from trio_core.errors import OptionError, RetentionError
-from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.method import Method, Reference, Stage, within
 from trio_core.methods.two_parts import TwoParts
 from trio_core.rules.schedule import Schedule
 
@@ -41,7 +41,7 @@ class Combined(TwoParts):
     budget_rule `after-prune` counts the tokens after the first stage inside the decoder.
     """
 
-    encoder_retention: float | None = None
+    encoder_retention: float | None = within("(0, 1]", None)
 
     name: ClassVar[str] = ""
     part_classes: ClassVar[tuple[type[Method], type[Method]]]
@@ -56,21 +56,18 @@ class Combined(TwoParts):
         Raises OptionError for an option of both parts that names no part.
         """
         part, _, own = option.rpartition(".")
-        names = [method_name(one) for one in cls.part_classes]
+        names = [method_name(part_class) for part_class in cls.part_classes]
         if part in names:
             return next((name for name, owner in cls.own_options.items() if owner == (names.index(part), own)), None)
         if option not in cls.option_names() and sum(own == option for _, own in cls.own_options.values()) == 2:
-            ways = " or ".join(f"{name}.{option}" for name in names)
-            raise OptionError(f"option {option!r} of {cls.name}: both parts have it; write {ways}")
+            names_in_full = " or ".join(f"{name}.{option}" for name in names)
+            raise OptionError(f"option {option!r} of {cls.name}: both parts have it; write {names_in_full}")
         return super().field_of(option)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.encoder_retention is not None:
-            if self.budgets is not None:
-                raise OptionError(f"{self.name}: give either encoder_retention or budgets, not both")
-            if not 0 < self.encoder_retention <= 1:
-                raise RetentionError(f"encoder_retention {self.encoder_retention} is outside (0, 1]")
+        if self.encoder_retention is not None and self.budgets is not None:
+            raise OptionError(f"{self.name}: give either encoder_retention or budgets, not both")
 
     def _check_places(self) -> None:
         if self.layers is None:
@@ -117,19 +114,19 @@ class Combined(TwoParts):
                 "raise it"
             )
         first = replace(self.encoder_part, retention=share).schedule(visual_tokens, num_layers).budgets[-1]
-        found = self._with_encoder_budget(first, visual_tokens, num_layers)
+        nearest = self._with_encoder_budget(first, visual_tokens, num_layers)
         if self.encoder_retention is not None or self.budget_rule != "average":
-            return found
+            return nearest
         total = round(num_layers * self.retention * visual_tokens)
-        step = gcd(*(later - layer for layer, later in pairwise((*found.layers, num_layers))))  # of every cost
+        step = gcd(*(later - layer for layer, later in pairwise((*nearest.layers, num_layers))))  # of every cost
         for shift in range(1, visual_tokens // FREEDOM + 1):
             for left in (first - shift, first + shift):
-                if _distance(found, total) <= min(total % step, -total % step):
-                    return found
+                if _distance(nearest, total) <= min(total % step, -total % step):
+                    return nearest
                 if 1 <= left <= visual_tokens:
                     tried = self._with_encoder_budget(left, visual_tokens, num_layers)
-                    found = min(found, tried, key=lambda schedule: _distance(schedule, total))
-        return found
+                    nearest = min(nearest, tried, key=lambda schedule: _distance(schedule, total))
+        return nearest
 
     def _with_encoder_budget(self, left: int, visual_tokens: int, num_layers: int) -> Schedule:
         """The schedule where the first part keeps `left` tokens, and both together keep `retention`.
@@ -152,7 +149,7 @@ class Combined(TwoParts):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """How to copy or pickle it: its class is made at run time."""
-        return _rebuilt, (*self.part_classes, {one.name: getattr(self, one.name) for one in fields(self)})
+        return _rebuilt, (*self.part_classes, {option.name: getattr(self, option.name) for option in fields(self)})
 
 
 @cache
@@ -169,20 +166,24 @@ def combine(encoder: type[Method], decoder: type[Method]) -> type[Combined]:
     parts, name = (encoder, decoder), f"{method_name(encoder)}+{method_name(decoder)}"
     _check_stages(encoder, decoder, name)
     shared = set(Combined.option_names())
-    own = [[one for one in fields(part) if one.init and one.name not in Method.option_names()] for part in parts]
-    both = {one.name for one in own[0]} & {one.name for one in own[1]} | shared
+    own = [
+        [option for option in fields(part) if option.init and option.name not in Method.option_names()]
+        for part in parts
+    ]
+    both = {option.name for option in own[0]} & {option.name for option in own[1]} | shared
     made: list[tuple[str, Any, Any]] = []
     owners: dict[str, tuple[int, str]] = {}
     for place, part in enumerate(parts):
         hints = get_type_hints(part)
-        for one in own[place]:
-            named = f"{('encoder', 'decoder')[place]}_{one.name}" if one.name in both else one.name
-            made.append((named, hints[one.name], _same_default(one)))
-            owners[named] = place, one.name
-    for one in fields(Method):
-        changed = [part for part in (decoder, encoder) if _default(part, one.name) != one.default]
-        if one.name in ("positions", "budget_rule") and changed:
-            made.append((one.name, get_type_hints(Method)[one.name], field(default=_default(changed[0], one.name))))
+        for option in own[place]:
+            named = f"{('encoder', 'decoder')[place]}_{option.name}" if option.name in both else option.name
+            same = field(default=option.default, default_factory=option.default_factory, metadata=option.metadata)
+            made.append((named, hints[option.name], same))
+            owners[named] = place, option.name
+    for name_of_all in ("positions", "budget_rule"):
+        ours, *theirs = (cls.__dataclass_fields__[name_of_all] for cls in (Method, decoder, encoder))
+        if changed := [option for option in theirs if option.default != ours.default]:
+            made.append((name_of_all, ours.type, field(default=changed[0].default)))
     label = f"{encoder.__name__}{decoder.__name__}"
     cls = make_dataclass(label, made, bases=(Combined,), frozen=True, kw_only=True)
     facts: dict[str, Any] = {
@@ -202,65 +203,48 @@ def combine(encoder: type[Method], decoder: type[Method]) -> type[Combined]:
 
 
 def method_name(method: type[Method]) -> str:
-    """What a user calls a method: its name, or its path if it has none."""
+    """The name that a user gives to a method: its name, or its path if it has none."""
     return method.name or f"{method.__module__}:{method.__qualname__}"
 
 
 def _check_stages(encoder: type[Method], decoder: type[Method], name: str) -> None:
     """Raise OptionError unless the first method acts before the decoder only, and the second inside it only."""
-    if encoder.stage is Stage.DECODER and decoder.stage is Stage.ENCODER:
-        way_out = f"the one that acts before the decoder comes first: {method_name(decoder)}+{method_name(encoder)}"
-        raise OptionError(f"method {name!r}: {method_name(encoder)!r} acts inside the decoder; {way_out}")
     for part, stage, place, example in (
-        (encoder, Stage.ENCODER, "before", "before the decoder only, such as visionzip"),
-        (decoder, Stage.DECODER, "after", "inside the decoder only, such as trio"),
+        (encoder, Stage.ENCODER, "before", "before the decoder alone, such as visionzip"),
+        (decoder, Stage.DECODER, "after", "inside the decoder alone, such as trio"),
     ):
         if part.stage is not stage:
-            where = {
-                Stage.ENCODER: "before the decoder",
-                Stage.DECODER: "inside the decoder",
-                Stage.BOTH: "at both places",
-            }
-            alone = ", or use it alone" if part.stage is Stage.BOTH else ""
             raise OptionError(
-                f"method {name!r}: {method_name(part)!r} acts {where[part.stage]}; {place} the + name a method that "
-                f"acts {example}{alone}"
+                f"method {name!r}: {method_name(part)!r} acts at {part.stage.value}; {place} the + name a method that "
+                f"acts {example}"
             )
 
 
 def _reference(encoder: type[Method], decoder: type[Method]) -> Reference:
     """Both sources side by side. No paper proposes the combination, so it is ours."""
-    names = [method_name(part) for part in (encoder, decoder)]
-    sources = [part.reference for part in (encoder, decoder)]
-    kinds = [source.kind for source in sources]
+    sources = {method_name(part): part.reference for part in (encoder, decoder)}
+    kinds = {source.kind for source in sources.values()}
+
+    def both(fact: str, separator: str = ", ") -> str:
+        return separator.join(text for source in sources.values() if (text := getattr(source, fact)))
+
+    def named(fact: str, separator: str) -> str:
+        return separator.join(f"{name}: {text}" for name, source in sources.items() if (text := getattr(source, fact)))
+
     remarks = ["our combination"]
     remarks += ["a part is from its description"] if "description" in kinds else []
-    remarks += ["non-commercial code"] if any("NC" in source.licence for source in sources) else []
-    both = {
-        name: ", ".join(text for source in sources if (text := getattr(source, name)))
-        for name in ("arxiv", "repository", "commit")
-    }
+    remarks += ["non-commercial code"] if "NC" in both("licence") else []
     return Reference(
-        title="; then ".join(source.title for source in sources),
-        **both,
+        title=both("title", "; then "),
+        arxiv=both("arxiv"),
+        repository=both("repository"),
+        commit=both("commit"),
         kind="control" if "control" in kinds else "description" if "description" in kinds else "paper",
-        licence="; ".join(f"{n}: {source.licence}" for n, source in zip(names, sources, strict=True) if source.licence),
+        licence=named("licence", "; "),
         note="No paper proposes this combination. Each part gets √retention of the budget, unless encoder_retention "
-        "says otherwise. "
-        + " ".join(f"{n}: {source.note}" for n, source in zip(names, sources, strict=True) if source.note),
+        f"says otherwise. {named('note', ' ')}",
         caution="control" if "control" in kinds else "; ".join(remarks),
     )
-
-
-def _same_default(one: "Field[Any]") -> Any:
-    """A field with the same default."""
-    if one.default_factory is not MISSING:
-        return field(default_factory=one.default_factory)
-    return field() if one.default is MISSING else field(default=one.default)
-
-
-def _default(part: type[Method], name: str) -> Any:
-    return next(one.default for one in fields(part) if one.name == name)
 
 
 def _rebuilt(encoder: type[Method], decoder: type[Method], options: dict[str, Any]) -> Combined:

@@ -1,4 +1,4 @@
-"""What the encoder methods share: each crop of a picture keeps its share of the budget.
+"""Crops, which the encoder methods share: each crop of a picture keeps its share of the budget.
 
 A picture is one crop in LLaVA-1.5 and Qwen. In LLaVA-NeXT it is a base crop and several tiles, with newline tokens
 between the rows of the tiles.
@@ -66,7 +66,7 @@ class Crop:
 
 @dataclass(frozen=True)
 class MergedCrop:
-    """What a merging rule makes of one crop.
+    """The result of a merging rule for one crop.
 
     indices: [K], into the crop's n tokens, in any order.
     features: [K, D], of the tower, that stand there from now on.
@@ -107,7 +107,7 @@ def crops_of(sample: Sample) -> list[Crop]:
 
 
 def crop_by_crop(crops: Sequence[Crop], rule: Callable[[Crop], KeptK]) -> KeptK:
-    """What `rule` keeps of each crop, together: ascending indices into the sample's visual tokens.
+    """The tokens that `rule` keeps of all crops: ascending indices into the sample's visual tokens.
 
     crops: of one sample. Those with a budget of 0 are skipped.
     rule: returns the [K] indices that it keeps of a crop's n tokens.
@@ -116,7 +116,7 @@ def crop_by_crop(crops: Sequence[Crop], rule: Callable[[Crop], KeptK]) -> KeptK:
 
 
 def select_by_crop(view: View, rule: Callable[[Crop], KeptK]) -> Selection:
-    """What `rule` keeps of each crop of each sample. A sample that keeps all keeps its newlines too.
+    """The selection of `rule` in each crop of each sample. A sample that keeps all keeps its newlines too.
 
     rule: as in `crop_by_crop`.
 
@@ -130,7 +130,7 @@ def select_by_crop(view: View, rule: Callable[[Crop], KeptK]) -> Selection:
 
 
 def merge_by_crop(view: View, rule: CropRule) -> Selection:
-    """What `rule` makes of each crop of each sample, projected. A sample that keeps all stays as it is.
+    """The selection and the projected tokens by `rule` in each crop. A sample that keeps all stays as it is.
 
     Raises OptionError for a budget larger than the number of patches.
     """
@@ -142,12 +142,14 @@ def merge_by_crop(view: View, rule: CropRule) -> Selection:
             parts.append(())
             continue
         crops = [crop for crop in crops_of(sample) if crop.budget]
-        made = [rule(crop) for crop in crops]
-        tokens = [crop.tokens[one.indices] for crop, one in zip(crops, made, strict=True)]
+        outcomes = [rule(crop) for crop in crops]
+        tokens = [crop.tokens[merged.indices] for crop, merged in zip(crops, outcomes, strict=True)]
         indices, order = torch.cat(tokens).sort()
         kept.append(indices)
-        features.append(view.encoder.project(torch.cat([one.features for one in made]))[order])
-        parts.append(tuple((crop.tokens, one.indices, one.labels) for crop, one in zip(crops, made, strict=True)))
+        features.append(view.encoder.project(torch.cat([merged.features for merged in outcomes]))[order])
+        parts.append(
+            tuple((crop.tokens, merged.indices, merged.labels) for crop, merged in zip(crops, outcomes, strict=True))
+        )
     known = all(labels is not None for sample in parts for _, _, labels in sample)
     counts = tuple(len(picture.rows) for picture in view.pictures)
     destinations = partial(_destinations, counts, tuple(parts)) if known else None
@@ -160,16 +162,16 @@ def _destinations(counts: Sequence[int], parts: Sequence[Sequence[_Part]]) -> tu
     counts: N of each sample.
     parts: of each sample, its crops. A sample without crops kept all of its tokens.
     """
-    found = []
+    destinations = []
     for count, crops in zip(counts, parts, strict=True):
         if not crops:
-            found.append(torch.arange(count))
+            destinations.append(torch.arange(count))
             continue
         into = crops[0][0].new_full((count,), -1)
         for tokens, indices, labels in crops:
             into[tokens] = joined(tokens[indices], labels())
-        found.append(into)
-    return tuple(found)
+        destinations.append(into)
+    return tuple(destinations)
 
 
 def all_tokens(sample: Sample) -> KeptK:

@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trio_core.errors import OptionError
-from trio_core.methods.method import Method, Reference
+from trio_core.methods.method import Method, Reference, within
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.attention import rotate, rotate_back
+from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import Layers
 from trio_core.rules.selection import top_k
@@ -45,8 +45,7 @@ def least_duplicated(
     The host waits for the device only to check the inputs. Raises OptionError for a budget out of range, and for keys
     or hidden states that are not finite. Source: ZichenWen1/EPIC at b2ed9cd.
     """
-    if not 1 <= budget <= len(keys):
-        raise OptionError(f"budget {budget}: can keep 1 … {len(keys)} of {len(keys)} tokens")
+    check_budget(budget, len(keys))
     wide = torch.promote_types(hidden.dtype, torch.float32)
     strength, text_strength = (torch.linalg.vector_norm(part.to(wide), 1, dim=-1) for part in (keys, text_keys))
     pivots = top_k(strength, min(pivots_visual, budget))
@@ -55,8 +54,7 @@ def least_duplicated(
     probes = top_k(text_strength, min(pivots_text, len(text_keys)))
     unit = F.normalize(hidden.to(wide), dim=-1)
     likeness = torch.cat([unit[pivots], F.normalize(text_hidden[probes].to(wide), dim=-1)]) @ unit.T
-    if not likeness.isfinite().all():
-        raise OptionError("hidden states hold NaN or infinity: those that entered the stage are broken")
+    check_finite("hidden states", likeness)
     likeness.index_fill_(1, pivots, torch.inf)
     each, more = divmod(budget - len(pivots), len(likeness))
     kept = [pivots]
@@ -76,8 +74,8 @@ class Dart(Method):
     pivots_text: how many tokens of the text after the picture are pivots.
     """
 
-    pivots_visual: int = 4
-    pivots_text: int = 4
+    pivots_visual: int = within("[1, inf)", 4)
+    pivots_text: int = within("[1, inf)", 4)
 
     name: ClassVar[str] = "dart"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS, Signal.NORM})
@@ -93,12 +91,6 @@ class Dart(Method):
         "budget_rule='after-prune' does so. Keys are rotated from the first token of the sample, so that padding "
         "changes nothing.",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for option in ("pivots_visual", "pivots_text"):
-            if getattr(self, option) < 1:
-                raise OptionError(f"{option} {getattr(self, option)}: at least one token must be a pivot")
 
     def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
         """After layer 2, whatever the depth."""

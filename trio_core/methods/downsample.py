@@ -48,9 +48,7 @@ class Downsample(Method):
             return 0
         crops = shape.crops(sizes.visual)
         pairs = sum(patches * share for patches, share in zip(crops, shares(sizes.budget, crops), strict=True))
-        if shape.merged:
-            return pairs * shape.hidden
-        return pairs * shape.vision_hidden + sizes.budget * (shape.vision_hidden + shape.hidden) * shape.hidden
+        return pairs * shape.patch_width + shape.projection_macs(sizes.budget)
 
 
 def _crop(crop: Crop) -> MergedCrop:

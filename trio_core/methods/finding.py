@@ -41,12 +41,10 @@ def parts_of(name: str) -> tuple[str, ...]:
     Raises OptionError unless one part or two are named.
     """
     parts = tuple(name.split("+"))
-    example = "combine two, as in visionzip+trio: one acts before the decoder, then one inside it"
-    if len(parts) > 1 and "" in parts:
-        place = "before" if parts[0] == "" else "after"
-        raise OptionError(f"method {name!r}: the part {place} the + is empty; {example}")
-    if len(parts) > 2:
-        raise OptionError(f"method {name!r} has {len(parts)} parts, and {parts[2]!r} is one too many; {example}")
+    if len(parts) > 2 or (len(parts) == 2 and not all(parts)):
+        raise OptionError(
+            f"method {name!r}: combine two, as in visionzip+trio: one that acts before the decoder, then one inside it"
+        )
     return parts
 
 
@@ -54,10 +52,10 @@ def _load(path: str) -> type[Method]:
     """The method class at `package.module:ClassName`. Raises OptionError where there is none."""
     module, _, attribute = path.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        method = getattr(importlib.import_module(module), attribute)
     except (Exception, SystemExit) as error:  # importing runs the user's own code, which may fail in any way
         why = first_line(error)
         raise OptionError(f"method {path!r} cannot be imported ({why}); name it as package.module:ClassName") from error
-    if not (isinstance(found, type) and issubclass(found, Method)) or isabstract(found):
+    if not (isinstance(method, type) and issubclass(method, Method)) or isabstract(method):
         raise OptionError(f"method {path!r} is not a subclass of trio_core.Method that defines `select`")
-    return found
+    return method

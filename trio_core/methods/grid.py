@@ -6,7 +6,6 @@ from typing import ClassVar, Literal
 
 import torch
 
-from trio_core.errors import OptionError
 from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Picture, Selection, View
 from trio_core.rules.checks import check_budget
@@ -32,11 +31,6 @@ class Grid(Method):
         kind="control",
         note="At a later stage the stride runs over the tokens that the earlier stage kept.",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.shape not in ("stride", "square"):
-            raise OptionError(f"shape {self.shape!r}: choose stride or square")
 
     def select(self, view: View) -> Selection:
         """Samples of the same length keep the same indices."""

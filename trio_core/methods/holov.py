@@ -1,15 +1,13 @@
 """HoloV: retention of the holistic visual context (arXiv 2510.02912)."""
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from trio_core.errors import OptionError
 from trio_core.methods.crops import GAPS, TILES, all_tokens, crops_of
-from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.method import Method, Reference, Stage, within
 from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
@@ -114,8 +112,8 @@ class HoloV(Method):
         the released code it has no effect.
     """
 
-    chunks: int = 16
-    diversity: float = 0.0
+    chunks: int = within("[1, inf)", 16)
+    diversity: float = within("[0, inf)", 0.0)
 
     name: ClassVar[str] = "holov"
     stage: ClassVar[Stage] = Stage.ENCODER
@@ -133,13 +131,6 @@ class HoloV(Method):
         "scores the wrong tokens. Here there are `chunks` strips in every family, and the attention is in raster "
         "order.",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.chunks < 1:
-            raise OptionError(f"chunks {self.chunks}: the picture needs at least 1")
-        if not (isfinite(self.diversity) and self.diversity >= 0):
-            raise OptionError(f"diversity {self.diversity}: the variance's weight must be finite and at least 0")
 
     def select(self, view: View) -> Selection:
         """Divide each sample's budget once, over all its crops."""

@@ -5,10 +5,11 @@ Importing a subclass of `Method` that has a `name` registers it. Every file in `
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
+from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args, get_origin
 
 from torch import Tensor
 
@@ -27,8 +28,6 @@ from trio_core.rules.schedule import (
 )
 from trio_core.rules.selection import top_k
 from trio_core.tensors import MaskBS, ScoresBS, ScoresN
-
-__all__ = ["BudgetRule", "Method", "Positions", "Reference", "ScoreMethod", "Stage", "registry"]
 
 Positions = Literal["original", "compact"]
 
@@ -68,7 +67,7 @@ class Reference:
 
     @property
     def remark(self) -> str:
-        """What tables and pages print beside the method: whose rule it is, and whether its code may be used."""
+        """The remark of tables and pages beside the method: whose rule it is, and whether its code may be used."""
         if self.caution:
             return self.caution
         if self.kind == "description":
@@ -80,6 +79,26 @@ class Reference:
 
 registry: dict[str, type["Method"]] = {}
 """Every method class that has been imported, by name."""
+
+
+def within(interval: str, default: float | None) -> Any:
+    """A field for a number that lies in an interval. Making the method raises OptionError for any other number.
+
+    interval: such as `(0, 1]`, where a round bracket leaves its end out, or `[1, inf)`.
+    """
+    return field(default=default, metadata={"interval": interval})
+
+
+def _check_option(option: "Field[Any]", value: Any) -> None:
+    """Raise OptionError for a value that is none of the field's Literal, or outside the interval of `within`."""
+    if get_origin(option.type) is Literal and value not in get_args(option.type):
+        raise OptionError(f"{option.name} {value!r}: choose {' or '.join(get_args(option.type))}")
+    if interval := option.metadata.get("interval"):
+        low, high = map(float, interval[1:-1].split(","))
+        above = value >= low if interval[0] == "[" else value > low
+        below = value <= high if interval[-1] == "]" else value < high
+        if not (above and below):
+            raise OptionError(f"{option.name} {value} is outside {interval}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +129,7 @@ class Method(ABC):
     proportion: ClassVar[tuple[int, ...]] = PROPORTION
     """The budgets of several stages stand in this proportion, unless `profile` says otherwise."""
     original_where_compact_is_undefined: ClassVar[bool] = False
-    """What happens with positions `compact` in a family whose positions have several axes. True: the original positions
+    """The rule for positions `compact` in a family whose positions have several axes. True: the original positions
     stay. False: `prune` raises UnsupportedModel."""
     reference: ClassVar[Reference]
 
@@ -133,21 +152,21 @@ class Method(ABC):
         if self.budgets is not None and self.layers is None:
             raise OptionError(f"{self.name}: budgets {self.budgets} need the layers they belong to")
         self._check_places()
-        if self.budget_rule not in get_args(BudgetRule):
-            raise OptionError(f"budget_rule {self.budget_rule!r}: choose {', '.join(get_args(BudgetRule))}")
-        if self.positions not in ("original", "compact"):
-            raise OptionError(f"positions {self.positions!r}: choose original or compact")
+        for option in fields(self):
+            if (value := getattr(self, option.name)) is not None:
+                _check_option(option, value)
 
     def _check_places(self) -> None:
         """Raise OptionError for `layers` at which a method of this stage cannot act."""
-        if self.layers is not None and 0 in self.layers and self.stage is Stage.DECODER:
-            raise OptionError(
-                f"{self.name}: layers {self.layers} are 1-based; the first place to prune is after layer 1"
-            )
-        if self.layers is not None and self.layers != (0,) and self.stage is Stage.ENCODER:
-            raise OptionError(f"{self.name}: layers {self.layers}: it acts before the decoder, which is layers (0,)")
-        if self.layers is not None and self.layers[:1] != (0,) and self.stage is Stage.BOTH:
-            raise OptionError(f"{self.name}: layers {self.layers}: it begins before the decoder, which is layer 0")
+        if self.layers is None:
+            return
+        fits, way_out = {
+            Stage.ENCODER: (self.layers == (0,), "it acts before the decoder, which is layers (0,)"),
+            Stage.DECODER: (0 not in self.layers, "they are 1-based; the first place to prune is after layer 1"),
+            Stage.BOTH: (self.layers[:1] == (0,), "it begins before the decoder, which is layer 0"),
+        }[self.stage]
+        if not fits:
+            raise OptionError(f"{self.name}: layers {self.layers}: {way_out}")
 
     @property
     def prunes_text(self) -> bool:
@@ -166,7 +185,7 @@ class Method(ABC):
 
     @classmethod
     def summary(cls) -> str:
-        """What the method does, in one line: the first line of its docstring. Empty for a class without one."""
+        """The method in one line: the first line of its docstring. Empty for a class without one."""
         first = (cls.__doc__ or "").strip().partition("\n")[0]
         # A dataclass without a docstring gets its signature for one.
         return "" if first.startswith(f"{cls.__name__}(") else first
@@ -225,8 +244,9 @@ class Method(ABC):
             assert self.retention is not None
             layers = self.default_layers(num_layers) if self.layers is None else self.layers
             check_layers(layers, num_layers)
-            return Schedule.by_rule(
-                self.budget_rule,
+            keeping = partial(Schedule.keeping, stage=0 if self.budget_rule == "after-prune" else -1)
+            solve = Schedule.average if self.budget_rule == "average" else keeping
+            return solve(
                 retention=self.retention,
                 visual_tokens=visual_tokens,
                 num_layers=num_layers,
@@ -295,6 +315,6 @@ class ScoreMethod(Method):
 
     def select(self, view: View) -> Selection:
         """The `budget` visual tokens with the highest scores, for each sample."""
-        found = self.score(view)
-        scores = tuple(found[s.index, s.rows] if isinstance(found, Tensor) else found[s.index] for s in view.samples)
+        rated = self.score(view)
+        scores = tuple(rated[s.index, s.rows] if isinstance(rated, Tensor) else rated[s.index] for s in view.samples)
         return Selection(tuple(top_k(scores[s.index], s.budget) for s in view.samples), scores)

@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trio_core.errors import OptionError
-from trio_core.methods.method import Method, Reference
+from trio_core.methods.method import Method, Reference, within
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.attention import rotate
+from trio_core.rules.checks import check_budget
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.merging import cluster_means, joined_all
+from trio_core.rules.merging import cluster_means, joined_all, nearest_centre, to_denser
 from trio_core.rules.schedule import Layers, default_layers
 from trio_core.rules.selection import cosine, top_k
 from trio_core.tensors import KeptK, KeysNE
@@ -63,20 +63,15 @@ def dbdpc(keys: KeysNE, survivors: Tensor, budget: int) -> tuple[KeptK, Tensor]:
     The host never waits for the device. Raises OptionError for a budget out of range. Source: orailix/PACT at cf9a0c9.
     """
     count, left = len(keys), len(survivors)
-    if not 1 <= budget <= left:
-        raise OptionError(f"budget {budget}: can make centres of 1 … {left} of {left} surviving tokens")
+    check_budget(budget, left)
     distance = cosine(keys[survivors]).neg_().add_(1).clamp_min_(0).fill_diagonal_(0)
-    order = (distance / 2).square().neg().exp().sum(dim=1).argsort(descending=True, stable=True)
-    not_denser = torch.ones_like(distance, dtype=torch.bool).triu()
-    by_density = distance[order][:, order].masked_fill(not_denser, torch.inf).amin(dim=1)
-    to_denser = torch.empty_like(by_density).index_copy_(0, order, by_density)
-    ranked = to_denser.argsort(descending=True, stable=True)
+    apart = to_denser(distance, (distance / 2).square().neg().exp().sum(dim=1))
+    ranked = apart.argsort(descending=True, stable=True)
     centres = ranked[:budget].sort().values
-    cutoff = to_denser[ranked[budget : budget + 1]] if budget < left else to_denser.new_zeros(1)
+    cutoff = apart[ranked[budget : budget + 1]] if budget < left else apart.new_zeros(1)
 
-    number = torch.arange(budget, device=keys.device)
     labels = torch.empty(count, dtype=torch.long, device=keys.device)
-    labels[survivors] = distance[:, centres].argmin(dim=1).index_copy_(0, centres, number)
+    labels[survivors] = nearest_centre(distance, centres)
     dropped = torch.ones_like(labels).index_fill_(0, survivors, 0).argsort(descending=True, stable=True)[: count - left]
     unit = F.normalize(keys.to(distance.dtype), dim=-1)
     nearest = (1 - unit[dropped] @ unit[survivors[centres]].T).clamp_min_(0).min(dim=1)
@@ -95,7 +90,7 @@ class Pact(Method):
     merge: whether a kept token becomes the mean of its cluster. False leaves it as it is.
     """
 
-    share: float = 0.55
+    share: float = within("(0, 1]", 0.55)
     merge: bool = True
 
     name: ClassVar[str] = "pact"
@@ -112,11 +107,6 @@ class Pact(Method):
         "log of a cluster's size to the scores of its key (proportional attention). That needs an attention kernel "
         "with a bias. You cannot have it here, because the model keeps its own kernel.",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.share <= 1:
-            raise OptionError(f"share {self.share} is outside (0, 1]")
 
     def default_layers(self, num_layers: int) -> Layers:
         """After layer 4 of 32; scaled to other depths."""

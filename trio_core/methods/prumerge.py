@@ -7,11 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trio_core.errors import OptionError, UnsupportedModel
+from trio_core.errors import UnsupportedModel
 from trio_core.methods.crops import GAPS, Crop, MergedCrop, merge_by_crop
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Selection, Signal, View
-from trio_core.rules.checks import check_finite
+from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import shares
 from trio_core.rules.selection import stride
@@ -90,8 +90,7 @@ class PruMerge(Method):
             return 0
         crop_budgets = shares(sizes.budget, shape.crops(sizes.visual))
         merging = sum((2 * budget - 1) * shape.patches * shape.vision_hidden for budget in crop_budgets if budget)
-        projecting = sizes.budget * (shape.vision_hidden + shape.hidden) * shape.hidden
-        return shape.encoder_attention_macs(sizes.visual) + merging + projecting
+        return shape.encoder_attention_macs(sizes.visual) + merging + shape.projection_macs(sizes.budget)
 
 
 def select_centres(attention: ScoresN, count: int, *, plus: bool) -> KeptK:
@@ -107,8 +106,7 @@ def select_centres(attention: ScoresN, count: int, *, plus: bool) -> KeptK:
     Source: 42Shawn/LLaVA-PruMerge at 097c041, its fixed mode.
     """
     total = len(attention)
-    if not 0 <= count <= total:
-        raise OptionError(f"budget {count + 1}: can keep 1 … {total} of {total} tokens")
+    check_budget(count + 1, total + 1)
     samples = count // 2 if plus else 0
     index = torch.arange(total, device=attention.device)
     rank = torch.empty_like(index).index_copy_(0, attention.argsort(descending=True, stable=True), index)

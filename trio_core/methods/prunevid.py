@@ -7,12 +7,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trio_core.errors import OptionError
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Selection, Signal, View
-from trio_core.rules.checks import check_finite
+from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.merging import cluster_means, joined_all
+from trio_core.rules.merging import cluster_means, joined_all, nearest_centre, to_denser
 from trio_core.rules.schedule import Layers, default_layers
 from trio_core.rules.selection import top_k
 from trio_core.tensors import FeaturesND, KeptK, ScoresN
@@ -40,8 +39,7 @@ def dpc_knn(features: FeaturesND, count: int, neighbours: int = NEIGHBOURS) -> t
     counts as denser. The released code adds noise.
     """
     tokens, width = features.shape
-    if not 1 <= count <= tokens:
-        raise OptionError(f"count {count}: can make clusters of 1 … {tokens} of {tokens} tokens")
+    check_budget(count, tokens)
     check_finite("features", features)
     wide = features.to(torch.promote_types(features.dtype, torch.float32))
     centred = wide - wide.mean(dim=0)  # products of differences from the mean lose fewer digits
@@ -50,16 +48,11 @@ def dpc_knn(features: FeaturesND, count: int, neighbours: int = NEIGHBOURS) -> t
     squared = (squares[:, None] + squares - torch.maximum(product, product.T) * 2).clamp_min_(0).div_(width)
     sparsity = squared.topk(min(neighbours, tokens), dim=1, largest=False).values.mean(dim=1)
 
-    order = sparsity.argsort(stable=True)  # densest first
-    not_denser = torch.ones_like(squared, dtype=torch.bool).triu()
     distance = squared.sqrt()
-    to_denser = distance[order][:, order].masked_fill(not_denser, torch.inf).amin(dim=1)
-    peak = torch.empty_like(to_denser).index_copy_(0, order, to_denser)
     # The logarithm of density · peak ranks as the product does, and does not underflow.
-    ranked = (peak.log() - sparsity).argsort(descending=True, stable=True)
+    ranked = (to_denser(distance, -sparsity).log() - sparsity).argsort(descending=True, stable=True)
     centres = ranked[:count].sort().values
-    number = torch.arange(count, device=features.device)
-    return centres, distance[:, centres].argmin(dim=1).index_copy_(0, centres, number)
+    return centres, nearest_centre(distance, centres)
 
 
 def text_attention(query: Tensor, keys: Tensor, valid: Tensor) -> ScoresN:

@@ -1,12 +1,10 @@
 """SCOPE: saliency-coverage oriented token pruning (arXiv 2510.24214)."""
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import ClassVar
 
-from trio_core.errors import OptionError
 from trio_core.methods.crops import GAPS, TILES, select_by_crop
-from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.method import Method, Reference, Stage, within
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.selection import cosine, facility_location
@@ -39,7 +37,7 @@ class Scope(Method):
     Each crop keeps an equal share.
     """
 
-    alpha: float = 1.0
+    alpha: float = within("[0, inf)", 1.0)
 
     name: ClassVar[str] = "scope"
     stage: ClassVar[Stage] = Stage.ENCODER
@@ -54,11 +52,6 @@ class Scope(Method):
         "in float32, not in half precision. "
         f"{GAPS} The budget is met exactly: what int(K / crops) leaves over goes to the first crops. {TILES}",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not (isfinite(self.alpha) and self.alpha >= 0):
-            raise OptionError(f"alpha {self.alpha}: the power of the attention must be finite and at least 0")
 
     def select(self, view: View) -> Selection:
         """Select crop by crop, in the tower's features."""

@@ -6,11 +6,12 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from trio_core.errors import OptionError
 from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Selection, Signal, View, last_rows
 from trio_core.rules.attention import LayerCall, attend, rotate
+from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.merging import nearest_centre, to_denser
 from trio_core.rules.schedule import Layers, Proportion, Schedule, default_layers, retention_of
 from trio_core.rules.selection import top_k
 from trio_core.tensors import FeaturesND, KeptK, MergedKD, ScoresN
@@ -64,11 +65,6 @@ class SparseVLM(Method):
         "scores then. As in the code, v2's divisor is negative at some distances, from 1707 tokens on and with heads "
         "of width 128.",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.version not in ("v1", "v2"):
-            raise OptionError(f"version {self.version!r}: choose v1 or v2")
 
     @property
     def merges(self) -> bool:
@@ -197,8 +193,7 @@ def kept_and_merged(count: int, total: int) -> tuple[int, int]:
 
     Raises OptionError for a total out of range.
     """
-    if not 1 <= total <= count:
-        raise OptionError(f"budget {total}: can leave 1 … {count} of {count} tokens")
+    check_budget(total, count)
     kept = total
     while kept > 1 and kept + _clusters(count - kept) > total:
         kept -= 1
@@ -254,19 +249,14 @@ def cluster(features: FeaturesND, count: int) -> tuple[KeptK, MergedKD]:
     Raises OptionError for a count out of range and for features that are not finite. Source: Gumpest/SparseVLMs at
     26a5f48.
     """
-    if not 1 <= count <= len(features):
-        raise OptionError(f"clusters {count}: can merge {len(features)} tokens into 1 … {len(features)}")
-    if not features.isfinite().all():
-        raise OptionError("features hold NaN or infinity: the hidden states that entered the stage are broken")
+    check_budget(count, len(features))
+    check_finite("features", features)
     wide = features.to(torch.promote_types(features.dtype, torch.float32))
     # By differences and not by a matrix product, so that equal distances are equal to the last bit.
     distance = torch.cdist(wide, wide, compute_mode="donot_use_mm_for_euclid_dist") / wide.shape[1] ** 0.5
     density = (-distance.topk(count, dim=1, largest=False).values.square().mean(dim=1)).exp()
-    index = torch.arange(len(wide), device=wide.device)
-    denser = (density > density[:, None]) | ((density == density[:, None]) & (index < index[:, None]))
-    to_denser = distance.where(denser, distance.max()).amin(dim=1)
-    centres = (to_denser * density).argsort(descending=True, stable=True)[:count]
-    nearest = distance[:, centres].argmin(dim=1).index_copy(0, centres, index[:count])
+    peak = to_denser(distance, density).minimum(distance.max())
+    centres = (peak * density).argsort(descending=True, stable=True)[:count]
     # A product with zeros and ones. Scattered sums would add in another order from run to run on a GPU.
-    assigned = (nearest == index[:count, None]).to(wide.dtype)
+    assigned = (nearest_centre(distance, centres) == torch.arange(count, device=wide.device)[:, None]).to(wide.dtype)
     return centres, (assigned @ wide / assigned.sum(dim=1, keepdim=True)).to(features.dtype)

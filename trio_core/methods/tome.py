@@ -58,7 +58,7 @@ class ToMe(Method):
         """
         if not shape.vision_hidden:  # a family whose tower is not read
             return 0
-        crops, width = shape.crops(sizes.visual), shape.hidden if shape.merged else shape.vision_hidden
+        crops, width = shape.crops(sizes.visual), shape.patch_width
         key_width, merging = shape.vision_hidden // shape.vision_heads, 0
         for patches, share in zip(crops, shares(sizes.budget, crops), strict=True):
             left = patches
@@ -66,7 +66,7 @@ class ToMe(Method):
                 merging += (left - left // 2) * (left // 2) * key_width
                 left = max(share, left - left // 2)
                 merging += left * patches * (key_width if left > share else width)
-        return merging + (0 if shape.merged else sizes.budget * (shape.vision_hidden + shape.hidden) * shape.hidden)
+        return merging + shape.projection_macs(sizes.budget)
 
 
 def _crop(crop: Crop) -> MergedCrop:

@@ -8,8 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trio_core.errors import OptionError
-from trio_core.methods.method import Method, Reference
+from trio_core.methods.method import Method, Reference, within
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import Layers
@@ -34,12 +33,12 @@ class TopV(Method):
     recovered: share of the budget that goes to the other tokens at even steps, in [0, 1).
     """
 
-    features: float = 1.0
-    places: float = 1.0
-    centre: float = 1.0
-    temperature: float = 0.1
-    iterations: int = 3
-    recovered: float = 0.1
+    features: float = within("[0, inf)", 1.0)
+    places: float = within("[0, inf)", 1.0)
+    centre: float = within("[0, inf)", 1.0)
+    temperature: float = within("(0, inf)", 0.1)
+    iterations: int = within("[1, inf)", 3)
+    recovered: float = within("[0, 1)", 0.1)
 
     name: ClassVar[str] = "topv"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS})
@@ -52,18 +51,6 @@ class TopV(Method):
         "The distance of features is 1 − cosine. A target is the layer's output after the norm that follows it. If "
         "the number of tokens is a square, their places are a square raster. Otherwise their places are their order.",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for option in ("features", "places", "centre"):
-            if not 0 <= getattr(self, option) < float("inf"):
-                raise OptionError(f"{option} {getattr(self, option)}: a weight must be finite and at least 0")
-        if not 0 < self.temperature < float("inf"):
-            raise OptionError(f"temperature {self.temperature}: it must be above 0")
-        if self.iterations < 1:
-            raise OptionError(f"iterations {self.iterations}: at least one is needed")
-        if not 0 <= self.recovered < 1:
-            raise OptionError(f"recovered {self.recovered} is outside [0, 1)")
 
     def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
         """After layer 2, whatever the depth."""

@@ -16,21 +16,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
 
-from torch import Tensor
-
 from trio_core.errors import OptionError
-from trio_core.methods.method import Method, Positions, Reference
-from trio_core.methods.view import Probe, Rows, Selection, Signal, View, supervised_count
+from trio_core.methods.method import Positions, Reference
+from trio_core.methods.probing import Probing
+from trio_core.methods.view import Probe, Rows, Signal, View
 from trio_core.rules import equations
 from trio_core.rules.attention import LayerCall, Readout
 from trio_core.rules.compiled import NotCompiled, compiled_saliency
 from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
-from trio_core.rules.nms import nms_select
 from trio_core.rules.paying import paying_schedule
 from trio_core.rules.saliency import tail_saliency
 from trio_core.rules.schedule import Schedule
-from trio_core.rules.selection import top_k
-from trio_core.spans import span
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, Places, ScoresBN, differentiable, rows_at
 
 _SHARED = (
@@ -41,23 +37,17 @@ _SHARED = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trio(Method):
+class Trio(Probing):
     """Keep the tokens that the model's prediction depends on most, without near-duplicates.
 
     The score of a token is the norm of the gradient of a proxy loss, taken through one layer (Eq. 2 to 5). Algorithm 1
     selects by score and suppresses duplicates.
 
-    k_pos: number of supervised rows, K_pos in the paper and |P| in Eq. 2. If less text follows the picture, as when the
-        question stands before it, fewer rows are supervised, and the trace has a note.
-    threshold: cosine from which a token counts as a duplicate, τ of Algorithm 1, in (−1, 1].
-    nms: whether duplicates are suppressed. False keeps the highest scores.
     saliency: how the scores are computed. All ways give the same scores up to rounding. `autograd` is the paper's
         procedure: forward and backward of the whole probed layer. `tail` computes the layer for the supervised rows
         only. `compiled` lets torch.compile make the code of `tail`. If torch.compile cannot, `tail` itself runs; if
         hooks inside the layer may change it, `autograd` runs. The trace's notes say why. Operators are always counted
         in `tail`.
-    probe: the layer that is probed. `next` is layer l + 1, which has not run yet; `current` is layer l.
-    rows: the supervised rows. `last` are the last k_pos tokens; `shifted` are the k_pos tokens before the last one.
     tokens: which tokens compete. `all` adds the text tokens, except the first token, the supervised rows and the last
         token; retention and the trace's numbering then count text tokens too.
     schedule_rule: which of the paper's stages act; `schedule` is short for it. `printed`: all of them. `paying`: those
@@ -65,12 +55,7 @@ class Trio(Method):
         proportion. It goes with neither `layers` nor `budgets`.
     """
 
-    k_pos: int = 4
-    threshold: float = 0.8
-    nms: bool = True
     saliency: Literal["tail", "autograd", "compiled"] = "tail"
-    probe: Probe = "next"
-    rows: Rows = "last"
     tokens: Literal["visual", "all"] = "visual"
     schedule_rule: Literal["printed", "paying"] = "printed"
 
@@ -90,19 +75,6 @@ class Trio(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.k_pos < 1:
-            raise OptionError(f"k_pos {self.k_pos}: at least one row must be supervised")
-        if not -1 < self.threshold <= 1:
-            raise OptionError(f"threshold {self.threshold} is outside (-1, 1]")
-        for option, known in (
-            ("saliency", ("tail", "autograd", "compiled")),
-            ("probe", ("next", "current")),
-            ("rows", ("last", "shifted")),
-            ("tokens", ("visual", "all")),
-            ("schedule_rule", ("printed", "paying")),
-        ):
-            if getattr(self, option) not in known:
-                raise OptionError(f"{option} {getattr(self, option)!r}: choose {' or '.join(known)}")
         if self.needs_widths:
             self._check_paying()
 
@@ -159,7 +131,7 @@ class Trio(Method):
             layers=layers,
             proportion=self.profile(layers, num_layers),
             shape=shape,
-            selection_macs=lambda found: self.selection_macs(shape, found, prompt.text_tokens, prompt.text_after),
+            selection_macs=lambda schedule: self.selection_macs(shape, schedule, prompt.text_tokens, prompt.text_after),
         )
 
     @property
@@ -184,29 +156,7 @@ class Trio(Method):
         last_free = count[:, -1:] - self.k_pos - (1 if self.rows == "shifted" else 0)
         return visual | (valid & (count > 1) & (count <= last_free))
 
-    def select(self, view: View) -> Selection:
-        """Score the tokens of the whole batch at once, then run Algorithm 1 on each sample.
-
-        The features of Algorithm 1 are X, the input of the probed layer.
-        """
-        probed = view.probed(self.probe)
-        by_sample: dict[int, Tensor] = {}
-        notes: tuple[str, ...] = ()
-        for group in view.supervised_groups(self.k_pos, self.rows):
-            scores_BN, said = self._saliency(view, probed, group.rows)
-            by_sample |= {b: scores_BN[b, : len(view.pictures[b].rows)] for b in group.samples}
-            notes += (*group.notes, *said)
-        scores = tuple(by_sample[b] for b in range(len(view.pictures)))
-        with span("nms"):
-            kept = tuple(
-                nms_select(scores[s.index], s.picture.of(probed.hidden[s.index]), s.budget, self.threshold)
-                if self.nms
-                else top_k(scores[s.index], s.budget)
-                for s in view.samples
-            )
-        return Selection(kept, scores, notes=notes)
-
-    def _saliency(self, view: View, probed: LayerCall, rows: Places) -> tuple[ScoresBN, tuple[str, ...]]:
+    def rate(self, view: View, probed: LayerCall, rows: Places) -> tuple[ScoresBN, tuple[str, ...]]:
         """[B, N], the saliency of the visual tokens: s_i of Eq. 5. Also notes for the trace."""
         notes: tuple[str, ...] = ()
         extra = None if self.saliency == "autograd" else probed.extra()
@@ -233,11 +183,8 @@ class Trio(Method):
             its query, output, FFN and head, and one whole value projection for each head.
         autograd: the whole layer. Attention multiplies two matrices forward and four backward.
         """
-        d, tokens, visual = shape.hidden, sizes.tokens, sizes.visual
-        # Where little text follows the picture, fewer rows are supervised. Old records do not say how much follows.
-        rows = max(supervised_count(self.k_pos, self.rows, sizes.text_after), 1) if sizes.text_after else self.k_pos
-        feed_forward = shape.ffn_matrices * d * shape.intermediate
-        suppression = visual * visual * d if self.nms else 0
+        d, tokens, visual, rows = shape.hidden, sizes.tokens, sizes.visual, self.supervised(sizes)
+        feed_forward, suppression = shape.ffn_matrices * d * shape.intermediate, self.suppression_macs(shape, sizes)
         if self.saliency != "autograd":
             scores, sums = rows * shape.query_width, rows * shape.heads * d
             each_token = 2 * (d * shape.kv_width + scores + sums)

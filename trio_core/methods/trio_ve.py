@@ -46,11 +46,10 @@ class TrioVe(TwoParts, Trio):
             object.__setattr__(self, "reference", replace(type(self).reference, caution=self._remark()))
 
     def _remark(self) -> str:
-        """What tables print beside it: whose rule stands in the encoder, and whether its code may be used."""
+        """The remark of tables beside it: whose rule stands in the encoder, and whether its code may be used."""
         name = self.encoder if len(self.encoder) <= 24 else "a method of yours"
-        if "NC" in self.encoder_part.reference.licence:
-            return f"{name}, then trio as ours; non-commercial code"
-        return f"{name} before the decoder, then trio as ours"
+        licence = "; non-commercial code" if "NC" in self.encoder_part.reference.licence else ""
+        return f"{name}, then trio as ours{licence}"
 
     def parts(self) -> tuple[Method, Method]:
         """The method in the encoder, and TRIO with our options. They read their budgets from the view."""

@@ -1,4 +1,4 @@
-"""What methods of two parts share: one method acts before the decoder, another one inside it."""
+"""The base of methods of two parts: one method acts before the decoder, another one inside it."""
 
 from abc import abstractmethod
 from typing import ClassVar
@@ -14,7 +14,7 @@ from trio_core.tensors import MaskBS
 
 
 class TwoParts(Method):
-    """What methods of two parts share: each stage is the part's that acts there.
+    """A method of two parts: each stage is the part's that acts there.
 
     A subclass says which methods the parts are. Its own `retention`, `layers` and `budgets` decide the schedule.
     """
@@ -45,12 +45,7 @@ class TwoParts(Method):
                     f"tokens 'all': {self.name} begins in the encoder, which has no text; use {part.name} alone"
                 )
         # What a part needs may depend on the options, so it is a fact about the object.
-        for name, value in (
-            ("encoder_part", encoder),
-            ("decoder_part", decoder),
-            ("needs", encoder.needs | decoder.needs),
-        ):
-            object.__setattr__(self, name, value)
+        vars(self).update(encoder_part=encoder, decoder_part=decoder, needs=encoder.needs | decoder.needs)
 
     @property
     def needs_layer_parts(self) -> bool:
@@ -66,8 +61,8 @@ class TwoParts(Method):
         Raises OptionError for a part that would prune other tokens too.
         """
         for part in (self.encoder_part, self.decoder_part):
-            found = part.candidates(visual, valid)
-            if found is not visual and not equal(found, visual):
+            candidates = part.candidates(visual, valid)
+            if candidates is not visual and not equal(candidates, visual):
                 raise OptionError(f"method {part.name!r} of {self.name!r} prunes other tokens too: use it alone")
         return visual
 
@@ -76,7 +71,7 @@ class TwoParts(Method):
         return (0, *self.decoder_part.default_layers(num_layers))
 
     def select(self, view: View) -> Selection:
-        """What the part that acts at this stage selects."""
+        """The selection of the part that acts at this stage."""
         return self._part_at(view.layer).select(view)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:
@@ -88,9 +83,8 @@ class TwoParts(Method):
 
         The arguments are those of `Method.selection_macs`.
         """
-        first, second = split(schedule)
-        found = self.encoder_part.selection_macs(shape, first, text_tokens, text_after)
-        return found + self.decoder_part.selection_macs(shape, second, text_tokens, text_after)
+        parts = zip((self.encoder_part, self.decoder_part), split(schedule), strict=True)
+        return sum(part.selection_macs(shape, own, text_tokens, text_after) for part, own in parts)
 
     def _part_at(self, layer: int) -> Method:
         return self.encoder_part if layer == 0 else self.decoder_part

@@ -1,4 +1,4 @@
-"""What a method sees at a stage (`View`, `Sample`, `Picture`) and what it returns (`Selection`)."""
+"""A stage as a method sees it (`View`, `Sample`, `Picture`), and its answer (`Selection`)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ Rows = Literal["last", "shifted"]
 
 
 class Signal(StrEnum):
-    """What a method reads besides the hidden states. A method declares its signals in `Method.needs`."""
+    """A signal that a method reads besides the hidden states. A method declares its signals in `Method.needs`."""
 
     LAYERS = "layers"
     """The layer that has just run and the next one, which a method may run again, whole or in parts (`View.probed`)."""
@@ -29,7 +29,7 @@ class Signal(StrEnum):
     ENCODER = "encoder"
     """The vision tower's patches, as the projector reads them, and their attention (`View.encoder`)."""
     EMBEDDINGS = "embeddings"
-    """What entered the decoder: the picture and the text after it (`View.embeddings`)."""
+    """The embeddings that entered the decoder: the picture and the text after it (`View.embeddings`)."""
     NORM = "norm"
     """The decoder's final norm (`View.norm`)."""
 
@@ -63,7 +63,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Embeddings:
-    """What entered the decoder for one sample. For a later stage that is what a stage before the first layer left.
+    """The embeddings that entered the decoder for one sample. For a later stage: those that a stage at layer 0 left.
 
     visual: [V0, D], the picture.
     text: [T, D], the text after the picture.
@@ -308,7 +308,7 @@ def last_rows(valid: MaskBS, count: int, *, padded: bool) -> RowsBP:
 
 @dataclass(frozen=True)
 class Selection:
-    """What a method keeps at a stage.
+    """The tokens that a method keeps at a stage.
 
     kept[b]: [K], indices into sample b's N visual tokens, ascending. K is the budget.
     scores[b]: [N], the scores behind the selection. None if the method does not score.

@@ -7,9 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trio_core.errors import OptionError
 from trio_core.methods.crops import GAPS, TILES, Crop, MergedCrop, merge_by_crop
-from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.method import Method, Reference, Stage, within
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.checks import check_finite
 from trio_core.rules.cost import LayerShape, Sizes
@@ -30,7 +29,7 @@ class VisionZip(Method):
     In a tower without a CLS token, a patch is dominant by the attention that it receives from all patches.
     """
 
-    contextual_share: float = 10 / 64
+    contextual_share: float = within("[0, 1)", 10 / 64)
 
     name: ClassVar[str] = "visionzip"
     stage: ClassVar[Stage] = Stage.ENCODER
@@ -49,11 +48,6 @@ class VisionZip(Method):
         "before their rotation. Both are averaged over the patches that the tower joins into one token. Tokens merge "
         "behind the projector.",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.contextual_share < 1:
-            raise OptionError(f"contextual_share {self.contextual_share} is outside [0, 1)")
 
     def select(self, view: View) -> Selection:
         """Select and merge crop by crop in the tower's features, then project what is left."""
@@ -92,15 +86,13 @@ class VisionZip(Method):
         if not shape.vision_hidden:  # a family whose tower is not read
             return 0
         budget, crops = sizes.budget, list(shape.crops(sizes.visual))
-        width, has_cls = (shape.hidden, 0) if shape.merged else (shape.vision_hidden, 1)
-        merging = 0
+        merging, has_cls = 0, 0 if shape.merged else 1
         for patches, share in zip(crops, shares(budget, crops), strict=True):
             if share:
                 merges = self._merges(share)
                 rest = patches - (share - merges - has_cls)
-                merging += rest * merges * (shape.vision_hidden // shape.vision_heads + width)
-        projecting = 0 if shape.merged else budget * (shape.vision_hidden + shape.hidden) * shape.hidden
-        return shape.encoder_attention_macs(sizes.visual) + merging + projecting
+                merging += rest * merges * (shape.vision_hidden // shape.vision_heads + shape.patch_width)
+        return shape.encoder_attention_macs(sizes.visual) + merging + shape.projection_macs(budget)
 
 
 def _labels(count: int, dominant: Tensor, rest: Tensor, labels: Tensor | None, first: Tensor | None) -> Tensor:
@@ -111,11 +103,11 @@ def _labels(count: int, dominant: Tensor, rest: Tensor, labels: Tensor | None, f
     first: [1], the index at which the CLS token stands; None without one. The patch itself went into a merged token.
     """
     before = 0 if first is None else 1
-    found = torch.full((count,), -1, device=dominant.device)
-    found[dominant] = torch.arange(len(dominant), device=dominant.device) + before
+    places = torch.full((count,), -1, device=dominant.device)
+    places[dominant] = torch.arange(len(dominant), device=dominant.device) + before
     if labels is not None:
         own = (labels < 0).cumsum(dim=0) - 1  # the targets are ascending, so the i-th of them has the place i
-        found[rest] = labels.where(labels >= 0, own) + len(dominant) + before
+        places[rest] = labels.where(labels >= 0, own) + len(dominant) + before
     if first is not None:
-        found[first] = 0
-    return found
+        places[first] = 0
+    return places

@@ -5,9 +5,8 @@ from typing import ClassVar
 
 import torch
 
-from trio_core.errors import OptionError
 from trio_core.methods.crops import GAPS, select_by_crop
-from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.method import Method, Reference, Stage, within
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
@@ -59,7 +58,7 @@ class VisPruner(Method):
     Each crop keeps an equal share.
     """
 
-    important: float = 0.5
+    important: float = within("[0, 1]", 0.5)
 
     name: ClassVar[str] = "vispruner"
     stage: ClassVar[Stage] = Stage.ENCODER
@@ -74,11 +73,6 @@ class VisPruner(Method):
         "divided over the crops. The released code keeps the same number in each. On LLaVA-NeXT newline tokens are "
         "dropped, and padding is cut off the tiles first.",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.important <= 1:
-            raise OptionError(f"important {self.important} is outside [0, 1]: it is a share of the budget")
 
     def select(self, view: View) -> Selection:
         """Select crop by crop, in the tower's features."""

@@ -1,4 +1,4 @@
-"""What pruning needs to know of a model family: who it is, where its parts are, and how it differs from most."""
+"""A model family as pruning knows it: who it is, where its parts are, and how it differs from most."""
 
 from collections.abc import Sequence
 from functools import cached_property, partial
@@ -131,7 +131,7 @@ class Adapter(ToyFamily):
         return take_apart(layer, partial(self.finish, layer), known=self.known)
 
     def extra_behaviour(self, layer: nn.Module, hidden: HiddenBSD) -> str | None:
-        """What a decoder layer does beside its parts, such as a hook inside it, in words. None for a plain layer.
+        """The first thing that a decoder layer does beside its parts, such as a hook, in words. None for a plain layer.
 
         hidden: [B, S, D], the layer's input.
         """
@@ -185,7 +185,7 @@ class Adapter(ToyFamily):
     # --- its processor -----------------------------------------------------------------------------------------------
 
     sizing: ClassVar[str] = "resizes every picture to the size that its processor names"
-    """What the family's processor does with the size of a picture. An error message says it after the family's name."""
+    """How the family's processor treats the size of a picture. An error message says it after the family's name."""
     takes_pixels: ClassVar[bool] = False
     """Whether a picture keeps its shape and has any number of pixels between a least and a most number.
 
@@ -199,8 +199,8 @@ class Adapter(ToyFamily):
         pictures: the placeholder of each picture.
         prompt: the question.
         """
-        shown = "".join(f"{placeholder}\n" for placeholder in pictures)
-        return f"USER: {shown}{prompt} ASSISTANT:"
+        placeholders = "".join(f"{placeholder}\n" for placeholder in pictures)
+        return f"USER: {placeholders}{prompt} ASSISTANT:"
 
     # --- how it differs ----------------------------------------------------------------------------------------------
 

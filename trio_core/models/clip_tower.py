@@ -4,7 +4,6 @@ Shapes: C crops, S tokens of a crop with CLS first, M = S − 1 patches, H heads
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import isqrt
 from typing import Any, cast
 
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from trio_core.errors import UnsupportedInput
 from trio_core.models.encoder import Encoder, Tower
+from trio_core.models.layer import Replacement
 from trio_core.tensors import to_device, wide_type
 
 
@@ -130,16 +130,8 @@ class PackedTower(ClipTower):
             self.packed = torch.cat(packed).squeeze(-1).long()
             return pack(features, *args, **kwargs)
 
-        cast(Any, self.owner).pack_image_features = pack_and_record
-        return [*super().listen(), _Handle(lambda: delattr(self.owner, "pack_image_features"))]
+        return [*super().listen(), Replacement(self.owner, "pack_image_features", pack_and_record)]
 
     def places(self, crops: int, patches: int) -> Tensor:  # noqa: ARG002
         """[V]: the patch of each visual token of the batch in the packed order; −1 for a newline token."""
         return self.packed
-
-
-@dataclass(frozen=True)
-class _Handle:
-    """Like the handle of a hook. remove: undoes the replacement."""
-
-    remove: Callable[[], None]

@@ -1,4 +1,4 @@
-"""What methods may see of a vision tower (`Encoder`), and how it is recorded while the tower runs (`Tower`).
+"""A vision tower as methods see it (`Encoder`), and its record while it runs (`Tower`).
 
 The tower runs its own attention kernel. Forward hooks record the queries and keys that its modules make. The rows of
 attention that a method asks for are computed from these, so the tower never has to return an attention map.
@@ -87,9 +87,9 @@ class Tower(ABC):
 
     def __init__(self) -> None:
         self.recorded: dict[str, Any] = {}
-        """What the tower's modules put out in this forward of the model, by a name of ours."""
+        """The outputs of the tower's modules in this forward of the model, by a name of ours."""
         self.names: set[str] = set()
-        """What the hooks of a whole tower record."""
+        """The names that the hooks of a whole tower record."""
         self.copies = 1
         """How often generate() repeats each sample behind the tower: for beams, or for several answers."""
 

@@ -4,13 +4,12 @@ Their norms multiply by 1 + weight. From Gemma 2 on, a layer also has norms behi
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import transformers
 from packaging.version import Version
 from torch import Tensor, nn
-from transformers import PreTrainedConfig
 
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
@@ -42,31 +41,25 @@ class Gemma3(Gemma):
     family: ClassVar[str] = "Gemma 3"
     classes: ClassVar[tuple[str, ...]] = ("Gemma3ForConditionalGeneration",)
     decoders: ClassVar[tuple[str, ...]] = ("gemma3_text",)
+    toy_vision: ClassVar[dict[str, Any]] = toy.SIGLIP
+    # Two layers with a sliding window, then one without. The window is wider than any toy sample.
+    toy_text: ClassVar[dict[str, Any]] = {
+        **toy.TEXT,
+        "head_dim": 8,
+        "query_pre_attn_scalar": 8,
+        "sliding_window": 256,
+        "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
+    }
+    toy_options: ClassVar[dict[str, Any]] = {
+        "image_token_index": toy.IMAGE,
+        "mm_tokens_per_image": 16,
+        "tie_word_embeddings": False,
+    }
 
     def rotary(self, hidden: HiddenBSD, position_ids: Tensor, index: int = 0) -> tuple[Tensor, Tensor]:
         """Cosines and sines for the kind of layer that `index` is. The arguments are Adapter's."""
         kind = self.model.config.get_text_config().layer_types[index]
         return self.decoder.get_submodule("rotary_emb")(hidden, position_ids, kind)
-
-    @classmethod
-    def toy_config(cls) -> PreTrainedConfig:
-        """Two layers with a sliding window, then one without. The window is wider than any toy sample."""
-        from transformers import Gemma3Config, Gemma3TextConfig, SiglipVisionConfig
-
-        text = Gemma3TextConfig(
-            **toy.TEXT,
-            head_dim=8,
-            query_pre_attn_scalar=8,
-            sliding_window=256,
-            layer_types=["sliding_attention", "sliding_attention", "full_attention"] * 2,
-        )
-        return Gemma3Config(
-            vision_config=SiglipVisionConfig(**toy.VISION, vision_use_head=False),  # pyright: ignore[reportCallIssue]
-            text_config=text,
-            image_token_index=toy.IMAGE,
-            mm_tokens_per_image=16,
-            tie_word_embeddings=False,
-        )
 
     @classmethod
     def toy_token_types(cls, ids: Tensor) -> dict[str, Tensor]:
@@ -85,6 +78,15 @@ class PaliGemma(Gemma):
     classes: ClassVar[tuple[str, ...]] = ("PaliGemmaForConditionalGeneration",)
     decoders: ClassVar[tuple[str, ...]] = ("gemma", "gemma2")
     processors: ClassVar[tuple[str, ...]] = ("PaliGemmaProcessor",)
+    toy_vision: ClassVar[dict[str, Any]] = toy.SIGLIP
+    toy_text: ClassVar[dict[str, Any]] = {**toy.TEXT, "model_type": "gemma", "head_dim": 8}
+    toy_options: ClassVar[dict[str, Any]] = {
+        "image_token_index": toy.IMAGE,
+        "vocab_size": toy.VOCABULARY,
+        "tie_word_embeddings": False,
+        "projection_dim": toy.TEXT["hidden_size"],
+        "hidden_size": toy.TEXT["hidden_size"],
+    }
 
     def extra_inputs(self, ids: Tensor, prompt_length: int) -> dict[str, Tensor]:
         """`token_type_ids`: 0 for the prompt, 1 for generated tokens. The arguments are Adapter's."""
@@ -104,28 +106,6 @@ class PaliGemma(Gemma):
         return "".join(pictures) + prompt
 
     @classmethod
-    def toy_text(cls) -> PreTrainedConfig:
-        """The configuration of the text model: Gemma 1."""
-        from transformers import GemmaConfig
-
-        return GemmaConfig(**toy.TEXT, head_dim=8)
-
-    @classmethod
-    def toy_config(cls) -> PreTrainedConfig:
-        """A picture of 16 tokens."""
-        from transformers import PaliGemmaConfig, SiglipVisionConfig
-
-        return PaliGemmaConfig(
-            vision_config=SiglipVisionConfig(**toy.VISION, vision_use_head=False),  # pyright: ignore[reportCallIssue]
-            text_config=cls.toy_text(),
-            image_token_index=toy.IMAGE,
-            projection_dim=toy.TEXT["hidden_size"],
-            hidden_size=toy.TEXT["hidden_size"],
-            vocab_size=toy.VOCABULARY,
-            tie_word_embeddings=False,
-        )
-
-    @classmethod
     def toy_prompt(cls, before: list[int], picture: list[int], after: list[int]) -> list[int]:
         """The picture stands before all words."""
         return picture + before + after
@@ -141,17 +121,13 @@ class PaliGemma2(PaliGemma):
 
     family: ClassVar[str] = "PaliGemma 2"
     toy_attention: ClassVar[tuple[str, ...]] = ("eager",)  # transformers refuses sdpa, which cannot limit scores
-
-    @classmethod
-    def toy_text(cls) -> PreTrainedConfig:
-        """Limits near the toy's own scores and logits, and a window wider than any toy sample."""
-        from transformers import Gemma2Config
-
-        return Gemma2Config(
-            **toy.TEXT,
-            head_dim=8,
-            query_pre_attn_scalar=8,
-            sliding_window=256,
-            attn_logit_softcapping=5.0,
-            final_logit_softcapping=10.0,
-        )
+    # Limits near the toy's own scores and logits, and a window wider than any toy sample.
+    toy_text: ClassVar[dict[str, Any]] = {
+        **toy.TEXT,
+        "model_type": "gemma2",
+        "head_dim": 8,
+        "query_pre_attn_scalar": 8,
+        "sliding_window": 256,
+        "attn_logit_softcapping": 5.0,
+        "final_logit_softcapping": 10.0,
+    }

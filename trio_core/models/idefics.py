@@ -1,9 +1,7 @@
 """Idefics3 and SmolVLM: a picture in tiles, few tokens a tile, and a decoder that is called `text_model`."""
 
 from dataclasses import replace
-from typing import ClassVar
-
-from transformers import PreTrainedConfig
+from typing import Any, ClassVar
 
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
@@ -17,18 +15,9 @@ class Idefics3(Adapter):
     toy_image_size: ClassVar[int] = 32
     decoder_path: ClassVar[str] = "model.text_model"
     sizing: ClassVar[str] = "resizes a picture to the longest edge that its processor names, and cuts it into tiles"
-
-    @classmethod
-    def toy_config(cls) -> PreTrainedConfig:
-        """Tiles of 32 × 32 pixels and patches of 4 × 4, of which 2 × 2 become one of a tile's 16 tokens."""
-        from transformers import Idefics3Config, LlamaConfig
-
-        return Idefics3Config(
-            vision_config={**toy.VISION, "image_size": 32},
-            text_config=LlamaConfig(**toy.TEXT),
-            image_token_id=toy.IMAGE,
-            scale_factor=2,
-        )
+    # Tiles of 32 × 32 pixels and patches of 4 × 4, of which 2 × 2 become one of a tile's 16 tokens.
+    toy_vision: ClassVar[dict[str, Any]] = {**toy.VISION, "image_size": 32}
+    toy_options: ClassVar[dict[str, Any]] = {"image_token_id": toy.IMAGE, "scale_factor": 2}
 
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
@@ -42,15 +31,3 @@ class SmolVlm(Idefics3):
 
     family: ClassVar[str] = "SmolVLM"
     classes: ClassVar[tuple[str, ...]] = ("SmolVLMForConditionalGeneration",)
-
-    @classmethod
-    def toy_config(cls) -> PreTrainedConfig:
-        """The same sizes as Idefics3's."""
-        from transformers import LlamaConfig, SmolVLMConfig
-
-        return SmolVLMConfig(
-            vision_config={**toy.VISION, "image_size": 32},
-            text_config=LlamaConfig(**toy.TEXT),
-            image_token_id=toy.IMAGE,
-            scale_factor=2,
-        )

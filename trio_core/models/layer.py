@@ -69,12 +69,14 @@ def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor], *, 
         finish=finish,
         scaling=attention.scaling,
         softcap=getattr(attention, "attn_logit_softcapping", None),
-        row_by_row=not any(_change_on(one) or _change_inside(one) for one in (query, query_norm) if one is not None),
+        row_by_row=not any(
+            _change_on(module) or _change_inside(module) for module in (query, query_norm) if module is not None
+        ),
     )
 
 
 def extra_behaviour(layer: nn.Module, hidden: Tensor, *, known: bool = True) -> str | None:
-    """What happens in a layer beside its modules' own forward, in words; None for a plain layer.
+    """The first thing that happens in a layer beside its modules' own forward, in words; None for a plain layer.
 
     Hooks on the layer itself do not count: they run before and after it. Those that only listen do not count either.
     A value projection that is not affine counts, because sums of its input are no sums of its output then.
@@ -118,6 +120,24 @@ def gradients_checked(layer: nn.Module) -> Iterator[None]:
             handle.remove()
 
 
+class Replacement:
+    """An attribute of a module that is replaced on the instance until `remove`, like the handle of a hook.
+
+    owner: the module. name: of the attribute. stand_in: what stands there now.
+    """
+
+    def __init__(self, owner: nn.Module, name: str, stand_in: Any):
+        self.owner, self.name, self.stand_in = vars(owner), name, stand_in
+        self.before = {name: self.owner[name]} if name in self.owner else {}
+        self.owner[name] = stand_in
+
+    def remove(self) -> None:
+        """Put back what stood there before, unless somebody put another thing in its place."""
+        if self.owner.get(self.name) is self.stand_in:
+            del self.owner[self.name]
+            self.owner.update(self.before)
+
+
 def rms_norm(module: nn.Module) -> RmsNorm:
     """A norm module with the eps that it adds. Raises UnsupportedModel where it names no eps or is another norm."""
     if isinstance(module, nn.LayerNorm):
@@ -131,12 +151,12 @@ def rms_norm(module: nn.Module) -> RmsNorm:
 
 def part(module: nn.Module, name: str) -> Any:
     """An attribute of a module. Raises UnsupportedModel where it is missing."""
-    found = getattr(module, name, None)
-    if found is None:
+    value = getattr(module, name, None)
+    if value is None:
         raise UnsupportedModel(
             f"{type(module).__name__} has no {name!r}: the layer cannot be taken apart; use saliency 'autograd'"
         )
-    return found
+    return value
 
 
 def _heads(project: nn.Module, width: int, norm: nn.Module | None, count: int | None) -> Callable[[Tensor], Tensor]:
@@ -240,6 +260,6 @@ def _calls_its_own(module: Any) -> bool:
     original = getattr(module.forward, "_torchdynamo_orig_callable", None)
     if (hook := getattr(module, "_hf_hook", None)) is not None:
         hooks = getattr(hook, "hooks", (hook,))
-        if all(type(one).__module__ == "accelerate.hooks" for one in hooks):
+        if all(type(part).__module__ == "accelerate.hooks" for part in hooks):
             original = getattr(module, "_old_forward", None)
     return getattr(original, "__func__", None) is type(module).forward

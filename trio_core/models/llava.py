@@ -10,7 +10,6 @@ from typing import Any, ClassVar, cast
 
 import torch
 from torch import nn
-from transformers import PreTrainedConfig
 
 from trio_core.errors import UnsupportedModel
 from trio_core.models import toy
@@ -74,13 +73,8 @@ class Llava(Clip):
     family: ClassVar[str] = "LLaVA-1.5"
     classes: ClassVar[tuple[str, ...]] = ("LlavaForConditionalGeneration",)
 
-    @classmethod
-    def toy_config(cls) -> PreTrainedConfig:
-        """As many keys as queries."""
-        from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig
-
-        text = LlamaConfig(**{**toy.TEXT, "num_key_value_heads": 4})
-        return LlavaConfig(vision_config=CLIPVisionConfig(**toy.VISION), text_config=text, image_token_index=toy.IMAGE)
+    toy_vision: ClassVar[dict[str, Any]] = toy.CLIP
+    toy_text: ClassVar[dict[str, Any]] = {**Clip.toy_text, "num_key_value_heads": 4}  # as many keys as queries
 
 
 class LlavaNext(Clip):
@@ -89,22 +83,12 @@ class LlavaNext(Clip):
     family: ClassVar[str] = "LLaVA-NeXT"
     classes: ClassVar[tuple[str, ...]] = ("LlavaNextForConditionalGeneration",)
     sizing: ClassVar[str] = _TILES
+    toy_vision: ClassVar[dict[str, Any]] = toy.CLIP
+    toy_options: ClassVar[dict[str, Any]] = {"image_token_index": toy.IMAGE, "image_grid_pinpoints": toy.PINPOINTS}
 
     def clip_tower(self, layer: nn.Module, last: nn.Module, project: nn.Module) -> ClipTower:
         """A tower whose crops the model packs into one picture. The arguments are ClipTower's."""
         return PackedTower(layer, last, project, self.model.get_submodule("model"))
-
-    @classmethod
-    def toy_config(cls) -> PreTrainedConfig:
-        """Grouped keys. Tiles of 16 × 16 pixels."""
-        from transformers import CLIPVisionConfig, LlamaConfig, LlavaNextConfig
-
-        return LlavaNextConfig(
-            vision_config=CLIPVisionConfig(**toy.VISION),
-            text_config=LlamaConfig(**toy.TEXT),
-            image_token_index=toy.IMAGE,
-            image_grid_pinpoints=toy.PINPOINTS,
-        )
 
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
@@ -118,18 +102,8 @@ class LlavaNextVideo(Adapter):
     family: ClassVar[str] = "LLaVA-NeXT-Video"
     classes: ClassVar[tuple[str, ...]] = ("LlavaNextVideoForConditionalGeneration",)
     sizing: ClassVar[str] = _TILES
-
-    @classmethod
-    def toy_config(cls) -> PreTrainedConfig:
-        """Four tokens a frame."""
-        from transformers import CLIPVisionConfig, LlamaConfig, LlavaNextVideoConfig
-
-        return LlavaNextVideoConfig(
-            vision_config=CLIPVisionConfig(**toy.VISION),
-            text_config=LlamaConfig(**toy.TEXT),
-            image_grid_pinpoints=toy.PINPOINTS,
-            **toy.PLACEHOLDERS,
-        )
+    toy_vision: ClassVar[dict[str, Any]] = toy.CLIP
+    toy_options: ClassVar[dict[str, Any]] = {"image_grid_pinpoints": toy.PINPOINTS, **toy.PLACEHOLDERS}
 
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
@@ -144,18 +118,9 @@ class LlavaOnevision(Adapter):
     family: ClassVar[str] = "LLaVA-OneVision"
     classes: ClassVar[tuple[str, ...]] = ("LlavaOnevisionForConditionalGeneration",)
     sizing: ClassVar[str] = _TILES
-
-    @classmethod
-    def toy_config(cls) -> PreTrainedConfig:
-        """Four tokens a frame, and a newline token behind the video."""
-        from transformers import LlavaOnevisionConfig, Qwen2Config, SiglipVisionConfig
-
-        return LlavaOnevisionConfig(
-            vision_config=SiglipVisionConfig(**toy.VISION, vision_use_head=False),  # pyright: ignore[reportCallIssue]
-            text_config=Qwen2Config(**toy.TEXT),
-            image_grid_pinpoints=toy.PINPOINTS,
-            **toy.PLACEHOLDERS,
-        )
+    toy_vision: ClassVar[dict[str, Any]] = toy.SIGLIP
+    toy_text: ClassVar[dict[str, Any]] = {**toy.TEXT, "model_type": "qwen2"}
+    toy_options: ClassVar[dict[str, Any]] = {"image_grid_pinpoints": toy.PINPOINTS, **toy.PLACEHOLDERS}
 
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
@@ -169,15 +134,8 @@ class VideoLlava(Adapter):
 
     family: ClassVar[str] = "Video-LLaVA"
     classes: ClassVar[tuple[str, ...]] = ("VideoLlavaForConditionalGeneration",)
-
-    @classmethod
-    def toy_config(cls) -> PreTrainedConfig:
-        """17 tokens a frame."""
-        from transformers import CLIPVisionConfig, LlamaConfig, VideoLlavaConfig
-
-        return VideoLlavaConfig(
-            vision_config=CLIPVisionConfig(**toy.VISION), text_config=LlamaConfig(**toy.TEXT), **toy.PLACEHOLDERS
-        )
+    toy_vision: ClassVar[dict[str, Any]] = toy.CLIP
+    toy_options: ClassVar[dict[str, Any]] = toy.PLACEHOLDERS
 
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:

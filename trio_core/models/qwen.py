@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedConfig
 
 from trio_core.errors import UnsupportedModel
 from trio_core.models import toy
@@ -17,12 +16,23 @@ from trio_core.models.encoder import Tower
 from trio_core.models.qwen_tower import QwenTower
 from trio_core.rules.cost import LayerShape
 
+_TOY_VISION = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_heads": 2,
+    "patch_size": 4,
+    "out_hidden_size": toy.TEXT["hidden_size"],
+}
+"""A tower with patches of 4 × 4 pixels, of which 2 × 2 become one token."""
+
 
 class Qwen(Adapter):
-    """What all of Qwen's families share: three-axis positions, and pictures of any size."""
+    """A family of Qwen's: three-axis positions, and pictures of any size."""
 
     multi_axis_positions: ClassVar[bool] = True
     takes_pixels: ClassVar[bool] = True
+    toy_text: ClassVar[dict[str, Any]] = {**toy.TEXT, "rope_parameters": toy.MROPE}
+    toy_options: ClassVar[dict[str, Any]] = toy.FRAMED_PLACEHOLDERS
 
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
@@ -74,15 +84,14 @@ class Qwen2VL(QwenWithTower):
     family: ClassVar[str] = "Qwen2-VL"
     classes: ClassVar[tuple[str, ...]] = ("Qwen2VLForConditionalGeneration",)
     decoders: ClassVar[tuple[str, ...]] = ("qwen2_vl_text",)
-
-    @classmethod
-    def toy_config(cls) -> PreTrainedConfig:
-        """Patches of 4 × 4 pixels, of which 2 × 2 become one token."""
-        from transformers import Qwen2VLConfig
-
-        vision = {"depth": 2, "embed_dim": 32, "hidden_size": toy.TEXT["hidden_size"], "num_heads": 2, "patch_size": 4}
-        text = {**toy.TEXT, "rope_parameters": toy.MROPE}
-        return Qwen2VLConfig(text_config=text, vision_config=vision, **toy.FRAMED_PLACEHOLDERS)
+    # Patches of 4 × 4 pixels, of which 2 × 2 become one token.
+    toy_vision: ClassVar[dict[str, Any]] = {
+        "depth": 2,
+        "embed_dim": 32,
+        "hidden_size": toy.TEXT["hidden_size"],
+        "num_heads": 2,
+        "patch_size": 4,
+    }
 
 
 class Qwen25VL(QwenWithTower):
@@ -91,6 +100,8 @@ class Qwen25VL(QwenWithTower):
     family: ClassVar[str] = "Qwen2.5-VL"
     classes: ClassVar[tuple[str, ...]] = ("Qwen2_5_VLForConditionalGeneration",)
     decoders: ClassVar[tuple[str, ...]] = ("qwen2_5_vl_text",)
+    # Windows of 16 × 16 pixels in the first block.
+    toy_vision: ClassVar[dict[str, Any]] = {**_TOY_VISION, "depth": 2, "window_size": 16, "fullatt_block_indexes": [1]}
 
     def tower(self) -> Tower:
         """The tower, read at its last block that attends over whole pictures. Raises UnsupportedModel without one."""
@@ -101,24 +112,6 @@ class Qwen25VL(QwenWithTower):
                 "tower need a block that attends over whole pictures"
             )
         return QwenTower(visual, whole[-1], visual.window_size // visual.spatial_merge_size // visual.patch_size)
-
-    @classmethod
-    def toy_config(cls) -> PreTrainedConfig:
-        """Patches of 4 × 4 pixels, of which 2 × 2 become one token. Windows of 16 × 16 pixels in the first block."""
-        from transformers import Qwen2_5_VLConfig
-
-        vision = {
-            "depth": 2,
-            "hidden_size": 32,
-            "intermediate_size": 48,
-            "num_heads": 2,
-            "patch_size": 4,
-            "out_hidden_size": toy.TEXT["hidden_size"],
-            "window_size": 16,
-            "fullatt_block_indexes": [1],
-        }
-        text = {**toy.TEXT, "rope_parameters": toy.MROPE}
-        return Qwen2_5_VLConfig(text_config=text, vision_config=vision, **toy.FRAMED_PLACEHOLDERS)
 
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
@@ -135,24 +128,14 @@ class Qwen3VL(Qwen):
     family: ClassVar[str] = "Qwen3-VL"
     classes: ClassVar[tuple[str, ...]] = ("Qwen3VLForConditionalGeneration",)
     decoders: ClassVar[tuple[str, ...]] = ("qwen3_vl_text",)
-
-    @classmethod
-    def toy_config(cls) -> PreTrainedConfig:
-        """Each of the tower's three layers gives features to DeepStack."""
-        from transformers import Qwen3VLConfig
-
-        vision = {
-            "depth": 3,
-            "hidden_size": 32,
-            "intermediate_size": 48,
-            "num_heads": 2,
-            "patch_size": 4,
-            "out_hidden_size": toy.TEXT["hidden_size"],
-            "num_position_embeddings": 16,
-            "deepstack_visual_indexes": [0, 1, 2],
-        }
-        text = {**toy.TEXT, "head_dim": 8, "rope_parameters": toy.MROPE}
-        return Qwen3VLConfig(text_config=text, vision_config=vision, **toy.FRAMED_PLACEHOLDERS)
+    # Each of the tower's three layers gives features to DeepStack.
+    toy_vision: ClassVar[dict[str, Any]] = {
+        **_TOY_VISION,
+        "depth": 3,
+        "num_position_embeddings": 16,
+        "deepstack_visual_indexes": [0, 1, 2],
+    }
+    toy_text: ClassVar[dict[str, Any]] = {**Qwen.toy_text, "head_dim": 8}
 
 
 _PATCH_PIXELS = 3 * 2 * 4 * 4

@@ -39,7 +39,7 @@ class QwenTower(Tower):
         self.layout = self._layout()
 
     def _layout(self) -> dict[str, Any]:
-        """What the tower is told about its patches. `block` and `window` follow from it."""
+        """The tower's own sizes. `block` and `window` follow from it."""
         names = ("window_size", "patch_size", "spatial_merge_size", "fullatt_block_indexes")
         return {name: copy(getattr(self.visual, name, None)) for name in names}
 

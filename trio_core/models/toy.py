@@ -47,6 +47,9 @@ VISION: dict[str, Any] = {
 }
 """A tower that makes 4 × 4 patches of a picture or a tile."""
 
+CLIP: dict[str, Any] = {**VISION, "model_type": "clip_vision_model"}
+SIGLIP: dict[str, Any] = {**VISION, "model_type": "siglip_vision_model", "vision_use_head": False}
+
 PINPOINTS = [[16, 32], [32, 16], [32, 32]]
 """The sizes, height and width in pixels, to which a picture is resized before it is cut into tiles."""
 
@@ -66,19 +69,26 @@ FRAMED_PLACEHOLDERS: dict[str, Any] = {
 
 
 class ToyFamily:
-    """What makes a family's toy model and toy inputs. A family overrides what is special about its own."""
+    """The maker of a family's toy model and toy inputs. A family overrides what is special about its own."""
 
     classes: ClassVar[tuple[str, ...]] = ()
     """The family's model classes, by their names in transformers. The toy is of the first one."""
     toy_attention: ClassVar[tuple[str, ...]] = ("eager", "sdpa")
     """The attention implementations that the family's decoder has on any machine."""
+    toy_vision: ClassVar[dict[str, Any]] = VISION
+    """The configuration of the toy's tower."""
+    toy_text: ClassVar[dict[str, Any]] = {**TEXT, "model_type": "llama"}
+    """The configuration of the toy's decoder."""
+    toy_options: ClassVar[dict[str, Any]] = {"image_token_index": IMAGE}
+    """The rest of the toy's configuration."""
     toy_image_size: ClassVar[int] = 16
     """Pixels along the side of a picture of which the toy's tower makes 16 visual tokens."""
 
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:
         """The smallest configuration of the family's class that shows what is special about it."""
-        raise NotImplementedError(f"{cls.__name__} has no toy")
+        config: Any = getattr(transformers, cls.classes[0]).config_class
+        return config(vision_config={**cls.toy_vision}, text_config={**cls.toy_text}, **cls.toy_options)
 
     @classmethod
     def toy(cls, attention: str = "sdpa", seed: int = 0) -> PreTrainedModel:

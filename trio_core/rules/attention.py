@@ -181,20 +181,20 @@ def rotate_back(slope: Tensor, cos_BSE: Tensor, sin_BSE: Tensor) -> Tensor:
     return _turned(slope, cos_BSE.unsqueeze(2), (second, first), -1)
 
 
-def _turned(values: Tensor, cos: Tensor, sin: tuple[Tensor, ...], way: int) -> Tensor:
-    """[a · cos_a − way · b · sin_0, b · cos_b + way · a · sin_1]: a and b are the two halves of the last axis.
+def _turned(values: Tensor, cos: Tensor, sin: tuple[Tensor, ...], sign: int) -> Tensor:
+    """[a · cos_a − sign · b · sin_0, b · cos_b + sign · a · sin_1]: a and b are the two halves of the last axis.
 
     values: [B, S, heads, E].
     cos: [B, S, 1, E]. sin: two tensors [B, S, 1, E / 2].
-    way: 1 to rotate, −1 to rotate back.
+    sign: 1 to rotate, −1 to rotate back.
     """
     # Contiguous, even if `values` is a transposed view.
     turned = torch.empty(values.shape, dtype=torch.result_type(values, cos), device=values.device)
     torch.mul(values, cos, out=turned)
     first, second = values.chunk(2, dim=-1)
     to_first, to_second = turned.chunk(2, dim=-1)
-    to_first.addcmul_(second, sin[0], value=-way)
-    to_second.addcmul_(first, sin[1], value=way)
+    to_first.addcmul_(second, sin[0], value=-sign)
+    to_second.addcmul_(first, sin[1], value=sign)
     return turned
 
 

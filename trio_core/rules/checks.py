@@ -1,7 +1,6 @@
 """Checks of a rule's inputs. Several rules share them."""
 
 import math
-from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -19,19 +18,16 @@ def check_finite(what: str, *inputs: Tensor) -> None:
     """Raise OptionError if an input holds NaN or infinity. The host waits for the device once.
 
     what: what the inputs are, in the plural.
-    inputs: floating-point tensors of any shape, computed from the encoder's output.
-    """
-    if not _all_finite(inputs):
-        raise OptionError(f"{what} hold NaN or infinity: the encoder's output is broken")
-
-
-def check_finite_stage(*inputs: Tensor) -> None:
-    """Raise OptionError if an input of a stage in the decoder holds NaN or infinity. The host waits once.
-
     inputs: floating-point tensors of any shape.
     """
-    if not _all_finite(inputs):
-        raise broken_stage()
+    # An extreme is NaN if any value is, and infinite if any value is. So one number answers for all inputs.
+    if not math.isfinite(sum(low.double() + high for low, high in map(torch.aminmax, inputs))):
+        raise not_finite(what)
+
+
+def not_finite(what: str) -> OptionError:
+    """The error for inputs that are not finite. what: what they are, in the plural."""
+    return OptionError(f"{what} hold NaN or infinity: the hidden states that entered the stage are broken")
 
 
 def check_gradient(what: str, given: Tensor, made: Tensor) -> Tensor:
@@ -59,13 +55,3 @@ def _has_backward(given: Tensor, made: Tensor) -> bool:
             seen.add(node)
             nodes += [before for before, _ in node.next_functions]
     return True
-
-
-def broken_stage() -> OptionError:
-    """The error for a stage whose inputs are not finite."""
-    return OptionError("scores or features hold NaN or infinity: the hidden states that entered the stage are broken")
-
-
-def _all_finite(inputs: Iterable[Tensor]) -> bool:
-    # An extreme is NaN if any value is, and infinite if any value is. So one number answers for all inputs.
-    return math.isfinite(sum(low.double() + high for low, high in map(torch.aminmax, inputs)))

@@ -91,7 +91,7 @@ class _Compiler:
         except NotCompiled:
             raise
         except Exception as error:  # a compiler may fail in any way, and without it the same scores are computed
-            if any(isinstance(one, torch.OutOfMemoryError | MemoryError) for one in _with_causes(error)):
+            if any(isinstance(cause, torch.OutOfMemoryError | MemoryError) for cause in _with_causes(error)):
                 raise
             message = f"torch.compile failed with {type(error).__name__}: {' '.join(str(error).split())}"
             reason = message[:_MESSAGE_LENGTH]
@@ -131,11 +131,11 @@ _compiler = cache(_Compiler)
 
 def _with_causes(error: BaseException | None) -> list[BaseException]:
     """An error and those that it came from."""
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
+    errors: list[BaseException] = []
+    while error is not None and error not in errors:
+        errors.append(error)
         error = error.__cause__ or error.__context__
-    return found
+    return errors
 
 
 def _scores(

@@ -1,4 +1,4 @@
-"""What a selection costs: the widths and counts that a method's `overhead` is computed from. No torch."""
+"""The cost of a selection: the widths and counts that a method's `overhead` is computed from. No torch."""
 
 from dataclasses import dataclass
 
@@ -63,6 +63,18 @@ class LayerShape:
             return sum((patches * self.merged) ** 2 for patches in self.crops(visual)) * self.vision_hidden
         return sum(patches + 1 for patches in self.crops(visual)) * self.vision_hidden
 
+    def projection_macs(self, tokens: int) -> int:
+        """MACs of projecting some of the tower's patches. 0 for a tower that projects them itself.
+
+        tokens: how many patches.
+        """
+        return 0 if self.merged else tokens * (self.vision_hidden + self.hidden) * self.hidden
+
+    @property
+    def patch_width(self) -> int:
+        """Width of the patches that a method reads: the tower's, or the decoder's if the tower projects them itself."""
+        return self.hidden if self.merged else self.vision_hidden
+
     def similarity_macs(self, visual: int, budget: int) -> int:
         """MACs of the cosine of every pair of patches within each crop that keeps any.
 
@@ -71,7 +83,7 @@ class LayerShape:
         """
         crops = self.crops(visual)
         pairs = sum(n * n for n, share in zip(crops, shares(budget, crops), strict=True) if share)
-        return pairs * (self.hidden if self.merged else self.vision_hidden)
+        return pairs * self.patch_width
 
     def attention_row_macs(self, tokens: int, rows: int = 1) -> int:
         """MACs of some rows of a layer's attention: the keys of all tokens, and each row's query and scores.

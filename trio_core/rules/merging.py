@@ -6,9 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trio_core.errors import OptionError
-from trio_core.rules.checks import check_finite
-from trio_core.tensors import FeaturesND, KeptK, KeysNE, MergedKD
+from trio_core.rules.checks import check_budget, check_finite
+from trio_core.tensors import FeaturesND, KeptK, KeysNE, MergedKD, ScoresN, SimilarityNN
 
 
 def contextual(keys: KeysNE, hidden: FeaturesND, count: int) -> tuple[KeptK, MergedKD, Tensor]:
@@ -28,8 +27,7 @@ def contextual(keys: KeysNE, hidden: FeaturesND, count: int) -> tuple[KeptK, Mer
     Source: CVPR 2025, dvlab-research/VisionZip at 3151f6d. Its merged token is a sum too, not an average.
     """
     remaining = len(keys)
-    if not 1 <= count <= remaining:
-        raise OptionError(f"contextual {count}: can merge into 1 … {remaining} of {remaining} remaining tokens")
+    check_budget(count, remaining)
     check_finite("keys or hidden states", keys, hidden)
     targets = torch.arange(count, device=keys.device) * (remaining // count)
     unit = F.normalize(keys.to(torch.promote_types(keys.dtype, torch.float32)), dim=-1)
@@ -38,6 +36,30 @@ def contextual(keys: KeysNE, hidden: FeaturesND, count: int) -> tuple[KeptK, Mer
     labels = nearest.index_fill(0, targets, -1)
     mean = cluster_means(wide, labels, count)
     return targets, (wide[targets] + mean).to(hidden.dtype), labels
+
+
+def to_denser(distance: SimilarityNN, density: ScoresN) -> ScoresN:
+    """[N], how far each token is from the nearest denser one; infinity for the densest.
+
+    Of equal densities the lower index counts as denser.
+
+    distance: [N, N], of each pair of tokens.
+    density: [N].
+    """
+    order = density.argsort(descending=True, stable=True)
+    not_denser = torch.ones_like(distance, dtype=torch.bool).triu()
+    nearest = distance[order][:, order].masked_fill(not_denser, torch.inf).amin(dim=1)
+    return torch.empty_like(nearest).index_copy_(0, order, nearest)
+
+
+def nearest_centre(distance: SimilarityNN, centres: KeptK) -> Tensor:
+    """[N], the number of the centre that each token is nearest to, 0 … K − 1; a centre's own number for a centre.
+
+    distance: [N, N], of each pair of tokens.
+    centres: [K] indices. Ties go to the lower number.
+    """
+    number = torch.arange(len(centres), device=distance.device)
+    return distance[:, centres].argmin(dim=1).index_copy_(0, centres, number)
 
 
 def joined(kept: KeptK, labels: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.rules.checks import broken_stage, check_budget, check_finite_stage
+from trio_core.rules.checks import check_budget, check_finite, not_finite
 from trio_core.tensors import FeaturesND, KeptK, ScoresN, to_device, wide_type
 
 _LEAST_BLOCK, _MOST_BLOCK = 64, 256
@@ -44,7 +44,7 @@ def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: fl
     if not -1 < threshold <= 1:
         raise OptionError(f"threshold {threshold} is outside (-1, 1]")
     if budget == count:
-        check_finite_stage(scores, features)
+        check_finite("scores or features", scores, features)
         return torch.arange(count, device=scores.device)
     ranked, order = scores.to(wide_type(scores)).sort(descending=True, stable=True)
     spread = ranked[:1] - ranked[-1:]  # finite only if all scores are
@@ -101,7 +101,7 @@ def _read(answers: Tensor, finite: Tensor) -> BoolBX:
     """
     read = torch.cat([answers.flatten(), finite.flatten()]).numpy(force=True)
     if not read[answers.numel() :].all():
-        raise broken_stage()
+        raise not_finite("scores or features")
     return read[: answers.numel()].reshape(answers.shape)
 
 

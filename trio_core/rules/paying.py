@@ -57,15 +57,15 @@ def paying_schedule(
         return prefill_macs(shape, schedule, prompt.text_tokens) + selection_macs(schedule) + missed * price
 
     everything = tuple(range(len(layers)))
-    found = [solve(everything)]  # no subset reaches a lower retention
+    schedules = [solve(everything)]  # no subset reaches a lower retention
     for count in everything:
         for places in combinations(everything, count):
             if places:
                 try:
-                    found.append(solve(places))
+                    schedules.append(solve(places))
                 except RetentionError:
                     continue
-    return min(found, key=lambda schedule: (cost(schedule), len(schedule.layers), schedule.layers))
+    return min(schedules, key=lambda schedule: (cost(schedule), len(schedule.layers), schedule.layers))
 
 
 def prefill_macs(shape: LayerShape, schedule: Schedule, text_tokens: int) -> int:

@@ -7,7 +7,6 @@ Python: nothing here imports torch.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from math import ceil
 from typing import Literal
@@ -22,7 +21,7 @@ Proportion = Sequence[int | float]
 """The proportion of several budgets: positive numbers, none larger than the one before."""
 
 BudgetRule = Literal["average", "after-prune", "final"]
-"""What a retention is a share of: all layers, the tokens after the first stage, or the tokens in the last layer."""
+"""A retention is a share of all layers, of the tokens after the first stage, or of the tokens in the last layer."""
 
 PROPORTION = (92, 54, 22)
 """TRIO's budgets for LLaVA at an average of 64 tokens (ocy1/TRIO at ec85d99). Its list for 128 is 218, 128, 54."""
@@ -154,31 +153,6 @@ class Schedule:
         fixed = max(1, round(retention * visual_tokens))
         budgets = [min(visual_tokens, max(1, round(fixed * share / profile[stage]))) for share in profile]
         return cls(places, tuple(budgets), visual_tokens, num_layers)
-
-    @classmethod
-    def by_rule(
-        cls,
-        budget_rule: BudgetRule,
-        *,
-        retention: float,
-        visual_tokens: int,
-        num_layers: int,
-        layers: Sequence[int],
-        proportion: Proportion,
-    ) -> "Schedule":
-        """The schedule with a retention that is a share of what `budget_rule` says.
-
-        The arguments and errors are those of `average` and `keeping`.
-        """
-        stage = 0 if budget_rule == "after-prune" else -1
-        solve = cls.average if budget_rule == "average" else partial(cls.keeping, stage=stage)
-        return solve(
-            retention=retention,
-            visual_tokens=visual_tokens,
-            num_layers=num_layers,
-            layers=layers,
-            proportion=proportion,
-        )
 
     def budget_after(self, layer: int) -> int:
         """How many tokens are left behind `layer`, also where no stage stands after it.

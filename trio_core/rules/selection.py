@@ -8,16 +8,9 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
-from trio_core.rules.checks import check_budget, check_finite_stage
+from trio_core.rules.checks import check_budget, check_finite
 from trio_core.tensors import FeaturesND, KeptK, ScoresN, SimilarityNN, wide_type
-
-_FEW = 64
-"""The most tokens that `_cover_by_few` looks at instead of all. The least is a quarter of it."""
-_SHARED = 32768
-"""torch runs an operator on several threads from this many elements on. For so few, sharing takes longer than the work.
-From 2048 tokens on, operators are shared all the same."""
 
 
 def top_k(scores: ScoresN, budget: int) -> KeptK:
@@ -29,7 +22,7 @@ def top_k(scores: ScoresN, budget: int) -> KeptK:
     Raises OptionError for a budget out of range and for scores that are not finite.
     """
     check_budget(budget, len(scores))
-    check_finite_stage(scores)
+    check_finite("scores", scores)
     return scores.argsort(descending=True, stable=True)[:budget].sort().values
 
 
@@ -71,7 +64,7 @@ def farthest_point(features: FeaturesND, budget: int) -> KeptK:
     are not finite. Source: vbdi/divprune at 799e2d9.
     """
     check_budget(budget, len(features))
-    check_finite_stage(features)
+    check_finite("features", features)
     distance = cosine(features).neg_().add_(1)
     nearest = distance.fill_diagonal_(math.inf).amin(dim=0, keepdim=True)
     distance.fill_diagonal_(-math.inf)
@@ -102,7 +95,7 @@ def dpp_map(kernel: SimilarityNN, budget: int) -> KeptK:
     """
     count = len(kernel)
     check_budget(budget, count)
-    check_finite_stage(kernel)
+    check_finite("similarities or relevances", kernel)
     kernel = kernel.to(wide_type(kernel))
     residual = kernel.diagonal()[None].clone()
     # A token counts with its residual if that is above `rounding`, else with the value in `otherwise`.
@@ -137,62 +130,12 @@ def facility_location(similarity: SimilarityNN, weights: ScoresN, budget: int) -
     similarity or weights that are not finite. Source: kinredon/SCOPE at 6bf7306, its mode "multi".
     """
     check_budget(budget, len(weights))
-    check_finite_stage(similarity, weights)
+    check_finite("features or weights", similarity, weights)
     similarity = similarity.to(wide_type(similarity))
-    cover = _cover_by_few if similarity.is_cpu and len(weights) > 2 * _FEW else _cover
-    return cover(similarity, weights, budget).sort().values
-
-
-def _cover(similarity: SimilarityNN, weights: ScoresN, budget: int) -> KeptK:
-    """[K], the picks of `facility_location` in their order. The host does not wait."""
-    cover = similarity.new_zeros(len(weights), 1)
+    cover, uncovered = similarity.new_zeros(len(weights), 1), torch.empty_like(similarity)
     picks = torch.zeros(budget, dtype=torch.long, device=weights.device)
-    uncovered = torch.empty_like(similarity)
     for k in range(budget):
-        gain = _gains(similarity, cover, weights, uncovered).index_fill_(0, picks[:k], -math.inf)
-        pick = picks[k : k + 1] = gain.argmax(dim=0, keepdim=True)
+        gain = torch.sub(similarity, cover, out=uncovered).clamp_min_(0).sum(dim=0) * weights
+        pick = picks[k : k + 1] = gain.index_fill_(0, picks[:k], -math.inf).argmax(dim=0, keepdim=True)
         cover = torch.maximum(cover, similarity[:, pick])
-    return picks
-
-
-def _cover_by_few(similarity: SimilarityNN, weights: ScoresN, budget: int) -> KeptK:
-    """[K], the picks of `_cover`, faster on a CPU. There the host need not wait for a number, and sums take long.
-
-    Gains only fall. So the best of a few tokens is the best of all if it gains more than each other token did when all
-    gains were last computed. If the difference may be rounding, as it is at a tie, all gains are computed again.
-
-    similarity: [N, N] with N ≥ 2 · _FEW.
-    """
-    count, numbers = len(weights), torch.finfo(similarity.dtype)
-    size = min(_FEW, max((_SHARED - 1) // count, _FEW // 4))
-    surely = 1 - 2 * count * numbers.eps
-    cover, picks = similarity.new_zeros(count, 1), torch.zeros(budget, dtype=torch.long)
-    uncovered = torch.empty_like(similarity)
-    # The few use the same memory, which is free until all gains are computed again.
-    columns, uncovered_few = uncovered.as_strided((2, count, size), (count * size, size, 1))
-    few, weights_few, limit, misses, pause = picks[:0], weights[:0], 0.0, 0, 0
-    for k in range(budget):
-        pick = None
-        if len(few):
-            gains, places = _gains(columns, cover, weights_few, uncovered_few).topk(2)
-            best, second = gains.tolist()
-            if best * surely > max(second, limit, numbers.tiny):  # a token that was picked gains 0
-                pick, misses = few[places[0]], 0
-            else:
-                pause, misses = 2**misses - 1, misses + 1  # if ties are many, the few are tried less and less often
-        if pick is None:
-            gain = _gains(similarity, cover, weights, uncovered).index_fill_(0, picks[:k], -math.inf)
-            pick, few = gain.argmax(), few[:0]
-            if pause == 0:
-                gains, few = gain.topk(size + 1)
-                few, weights_few, limit = few[:-1], weights[few[:-1]], gains.tolist()[-1]
-                torch.index_select(similarity, 1, few, out=columns)
-            pause = max(pause - 1, 0)
-        picks[k] = pick
-        torch.maximum(cover, similarity[:, picks[k : k + 1]], out=cover)
-    return picks
-
-
-def _gains(similarity: Tensor, cover: Tensor, weights: Tensor, uncovered: Tensor) -> Tensor:
-    """[M], how much more each token would cover, times its weight. uncovered: [N, M], memory to compute in."""
-    return torch.sub(similarity, cover, out=uncovered).clamp_min_(0).sum(dim=0) * weights
+    return picks.sort().values

@@ -22,7 +22,6 @@ from tests.core import reference, tiny
 from tests.core.models.test_families import TOKENS, check, windowed
 from tests.core.test_pruning import LAYERS, batches, check_against_reference, check_second_turn
 from trio_core import Trio, UnsupportedInput, prune
-from trio_core.methods.grid import Grid
 
 NAME = "flash_on_cpu"
 METHOD = Trio(retention=0.5, layers=LAYERS)
@@ -117,11 +116,6 @@ class TestWindow:
         one = tiny.sample("gemma3")
         check("gemma3", self.model(one["input_ids"].shape[1] + TOKENS - 1), [one])
 
-    def test_the_kernel_has_one(self):
-        one = tiny.sample("gemma3")
-        narrow, wide = (self.model(window)(**one).logits for window in (8, 256))
-        assert not torch.equal(narrow, wide)
-
     @pytest.mark.parametrize("outgrown_by", ["the prompt", "a new token"])
     def test_that_is_outgrown_is_refused_with_the_way_out(self, outgrown_by):
         one = tiny.sample("gemma3")
@@ -143,22 +137,6 @@ class TestPacked:
         first = one["input_ids"].shape[1] - 6
         return one | {"position_ids": torch.cat([torch.arange(first), torch.arange(6)])[None]}
 
-    def test_the_library_would_take_them_for_packed(self):
-        with pytest.raises(AssertionError, match="packed"):
-            tiny.model("llava", NAME)(**self.inputs(), use_cache=False)
-
-    @pytest.mark.parametrize("name", ["trio", "visionzip"])
-    def test_are_refused_where_tokens_are_dropped(self, name):
-        model = tiny.model("llava", NAME)
-        says = rf"^position_ids that begin anew at place 39: {NAME} tells packed .* load the model with sdpa or eager$"
-        with pytest.raises(UnsupportedInput, match=says), prune(model, name, retention=0.5):
-            model(**self.inputs(), use_cache=False)
-
-    def test_are_the_librarys_own_matter_at_full_retention(self):
-        model = tiny.model("llava", NAME)
-        with pytest.raises(AssertionError, match="packed"), prune(model, "random", retention=1.0):
-            model(**self.inputs(), use_cache=False)
-
     @pytest.mark.parametrize("axes", [3, 4])
     def test_only_the_texts_axis_counts(self, axes):
         """Of four axes the first one is the text's. Without it, a layer gets no position ids."""
@@ -169,22 +147,6 @@ class TestPacked:
             model(**one, position_ids=torch.cat([text, positions]) if axes == 4 else positions)
         assert len(trace.stages) == len(LAYERS)
 
-    def test_offsets_are_refused_by_name(self):
-        one, offsets = tiny.sample("llava"), torch.tensor([0, 39, 45], dtype=torch.int32)
-        model, lengths = tiny.model("llava", NAME), {"max_length_q": 39, "max_length_k": 39}
-        with pytest.raises(UnsupportedInput, match=r"^cu_seq_lens_q: .* leave it out$"), prune(model, METHOD):
-            model(**one, cu_seq_lens_q=offsets, cu_seq_lens_k=offsets, **lengths, use_cache=False)
-
-
-def test_a_window_counts_also_where_flash_is_set_inside_the_context():
-    one = tiny.sample("gemma3")
-    model = windowed("gemma3", "sdpa", one["input_ids"].shape[1] - 1)
-    with torch.no_grad(), prune(model, METHOD):
-        model(**one)
-        model.config.get_text_config()._attn_implementation = NAME
-        with pytest.raises(UnsupportedInput, match=r"^a sliding window of \d+ tokens in a sequence of \d+: "):
-            model(**one)
-
 
 @tiny.by_hand
 def test_every_batch_is_the_reference(family):
@@ -192,11 +154,3 @@ def test_every_batch_is_the_reference(family):
     for samples in batches(family).values():
         check_against_reference(model, samples, METHOD)
     check_second_turn(model, family)
-
-
-@tiny.by_hand
-def test_a_first_token_that_goes_makes_no_packed_sequence(family):
-    """Its position ids begin past 0, and have gaps."""
-    method = Grid(budgets=(5, 3, 2), layers=LAYERS)
-    trace = check_against_reference(tiny.model(family, NAME), [tiny.sample(family, before=0)], method)
-    assert trace.stages[0].kept[0][0] > 0

@@ -15,7 +15,6 @@ from transformers import PreTrainedModel
 from tests.core import hidden_keys, tiny
 from tests.core.hidden_keys import Inputs
 from tests.core.methods.test_methods import BUILT_IN
-from tests.core.models.test_families import windowed
 from trio_core import methods
 from trio_core.methods.method import Method
 from trio_core.methods.view import Signal
@@ -87,33 +86,6 @@ FAST = [(family, name) for family, name in PAIRS if family == "llava" or (family
 @pytest.mark.parametrize(("family", "name"), tiny.fast_first(PAIRS, *FAST))
 def test_as_if_dropped_tokens_were_hidden(family, name):
     check_family(family, METHODS[name])
-
-
-@pytest.mark.parametrize(
-    ("family", "name"),
-    tiny.fast_first([p for p in PAIRS if p[1] in (*KINDS, "prunevid") and not is_multi_axis(p[0])], "llava"),
-)
-def test_renumbered_positions(family, name):
-    check_family(family, replace(METHODS[name], positions="compact"))
-
-
-@pytest.mark.parametrize("name", ["grid", "trio"])
-@tiny.every_family
-def test_unequal_pictures_in_samples_of_one_length(family, name):
-    """Without padding, dropped tokens fill up the sample that keeps fewer."""
-    if family == "video_llava":
-        tiny.needs(5, 21, "generate refuses Video-LLaVA's pictures")
-    inputs = tiny.batch(tiny.unequal_spans(family))
-    assert inputs["attention_mask"].all()
-    check(METHODS[name], inputs, tiny.model(family), tiny.model(family, "eager"), False)
-
-
-@pytest.mark.parametrize("name", ["fastv", "grid", "pact", "trio"])
-@pytest.mark.parametrize("window", tiny.fast_first([8, 24, 47], 24))
-def test_a_window_that_slides(window, name):
-    """8 tokens lie within the words, 24 reach over the picture, 47 are outgrown while the model writes."""
-    one = tiny.sample("gemma3", after=WORDS)
-    check(METHODS[name], one, windowed("gemma3", "sdpa", window), windowed("gemma3", "eager", window), False)
 
 
 def test_one_wrong_token_is_noticed():

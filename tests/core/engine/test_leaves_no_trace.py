@@ -5,19 +5,16 @@ Refusals name the thing, its value and the way out, in one line.
 
 import copy
 import gc
-import pickle
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from inspect import signature
-from multiprocessing.reduction import ForkingPickler
 from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import Tensor
-from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from tests.core import tiny
 from tests.core.methods.test_methods import BUILT_IN
@@ -25,13 +22,11 @@ from tests.core.tiny import BY_HAND
 from trio_core import (
     OptionError,
     Trio,
-    TrioError,
     UnsupportedInput,
     UnsupportedModel,
     methods,
     prune,
 )
-from trio_core.methods.grid import Grid
 from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Selection, View
 
@@ -97,12 +92,6 @@ def test_nothing_stays_after_generate(untouched):
         model.generate(**one, max_new_tokens=4)
 
 
-def test_nothing_stays_after_a_forward_with_gradients(untouched):
-    model, one = untouched
-    with prune(model, Trio(retention=0.5, layers=LAYERS, probe="current")):
-        model(**one)
-
-
 def test_nothing_stays_after_an_exception_in_a_layer(untouched):
     model, one = untouched
     layer = model.get_submodule("model.language_model.layers.4")
@@ -151,44 +140,6 @@ def test_nothing_stays_after_an_interruption(method, error):
     assert same(before, snapshot(model))
 
 
-def test_the_models_own_forward_comes_back_unless_another_took_its_place():
-    model, one = copy.deepcopy(tiny.model("llava")), tiny.sample("llava")
-    own = model.forward
-    model.forward = mine = lambda *args, **kwargs: own(*args, **kwargs)
-    model.forward.__signature__ = signature(own)
-    with prune(model, "grid", retention=0.5):
-        model(**one)
-    assert model.forward is mine
-    with prune(model, "grid", retention=0.5):
-        model.forward = other = lambda *args, **kwargs: own(*args, **kwargs)
-        model(**one)
-    assert model.forward is other
-
-
-def test_nothing_stays_after_an_exception_in_the_block(untouched):
-    model, _ = untouched
-    with pytest.raises(KeyError), prune(model, "grid", retention=0.5):
-        raise KeyError("in the block")
-
-
-def test_a_model_is_pruned_once_at_a_time(untouched):
-    model, one = untouched
-    method = Grid(retention=0.5, layers=LAYERS)
-    with torch.no_grad(), prune(model, method):
-        once = model(**one).logits
-        with (
-            pytest.raises(OptionError, match="is being pruned already: leave that context first"),
-            prune(model, method),
-        ):
-            pass
-        assert tiny.same(model(**one).logits, once)
-        other = tiny.model("llava" if "Next" in type(model).__name__ else "llava_next")
-        with prune(other, method):
-            pass
-    with prune(model, method):
-        pass
-
-
 def test_a_context_does_not_keep_caches_alive():
     model = tiny.model("llava")
     with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)):
@@ -198,65 +149,6 @@ def test_a_context_does_not_keep_caches_alive():
 
 
 # --- bad input -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"retention": 0.1}, "retention 0.1 cannot be reached"),
-        ({"layers": (1, 6)}, "layers (1, 6)"),
-        ({"retention": None, "budgets": (5, 6, 7)}, "budgets (5, 6, 7)"),
-        ({"keep": 3}, "method 'trio' has no option 'keep'"),
-        ({"method": "tiro"}, "unknown method 'tiro'"),
-        ({"method": Trio(retention=0.5)}, "options ['layers', 'retention']"),
-    ],
-)
-def test_options_that_this_model_does_not_allow_are_refused(untouched, options, words):
-    model, one = untouched
-    asked = {"method": "trio", "retention": 0.5, "layers": LAYERS} | options
-    with pytest.raises(TrioError, match=r"^[^\n]+$") as caught, torch.no_grad(), prune(model, **asked):
-        model(**one)
-    assert words in str(caught.value)
-
-
-def test_one_broken_number_of_one_token_is_refused(untouched):
-    """What a broken picture does to each method is in `methods/test_registry.py`."""
-    model, one = untouched
-
-    def break_one(_layer: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        hidden = (args[0] if args else kwargs["hidden_states"]).clone()
-        hidden[0, tiny.visual_rows(one)[0], 0] = broken[-1]
-        return ((hidden, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": hidden})
-
-    broken: list[float] = []
-    looking = [methods.find(name)(retention=0.5) for name in ("trio", "fastv", "pyramiddrop", "divprune")]
-    looking += [
-        Trio(retention=0.5, **option) for option in ({"nms": False}, {"saliency": "autograd"}, {"tokens": "all"})
-    ]
-    first = model.get_submodule("model.language_model.layers.0")
-    handle = first.register_forward_pre_hook(break_one, with_kwargs=True)
-    try:
-        for number in (float("nan"), float("inf"), -float("inf")):
-            broken.append(number)
-            for method in looking:
-                with torch.no_grad(), prune(model, method), pytest.raises(OptionError, match="NaN or infinity"):
-                    model(**one)
-    finally:
-        handle.remove()
-
-
-def test_an_unknown_model_class_is_refused():
-    config = LlamaConfig(
-        hidden_size=8, intermediate_size=8, num_hidden_layers=2, num_attention_heads=1, vocab_size=8, pad_token_id=0
-    )
-    model = LlamaForCausalLM(config)
-    before = snapshot(model)
-    with (
-        pytest.raises(UnsupportedModel, match="model class LlamaForCausalLM is not known"),
-        prune(model, "grid", retention=0.5),
-    ):
-        pass
-    assert same(before, snapshot(model))
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -269,16 +161,6 @@ def test_a_prompt_of_text_alone_runs_dense_and_the_trace_says_so(name):
             assert torch.equal(model(**text).logits, dense)
     assert trace.notes == ("no visual tokens in the prompt: it ran dense",)
     assert trace.stages == [] and trace.schedules == () and trace.realised_retention == 1.0
-
-
-def test_a_second_picture_in_a_later_chunk_is_refused():
-    tiny.needs(5, 23, "chunks after the first go without their pictures")
-    model, one = tiny.model("llava"), tiny.sample("llava")  # a word stands between its two pictures, in place 19
-    with (
-        prune(model, "grid", retention=0.5),
-        pytest.raises(UnsupportedInput, match="mm_encoder_outputs behind a prompt that is cached"),
-    ):
-        model.generate(**one, max_new_tokens=3, prefill_chunk_size=20)
 
 
 def test_an_attention_we_do_not_know_is_refused():
@@ -322,28 +204,6 @@ def test_what_no_method_can_prune_is_refused_by_each(untouched, name):
 # --- caches that are not what they were ------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def pruned_cache() -> Iterator[tuple[PreTrainedModel, DynamicCache]]:
-    """In an open context: the model and the cache of a prefill."""
-    model = tiny.model("llava")
-    with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)):
-        yield model, model(**tiny.sample("llava")).past_key_values
-
-
-WORD = torch.tensor([[5]])
-
-
-def test_a_copied_cache_is_refused(pruned_cache):
-    model, cache = pruned_cache
-    for copied in (copy.copy, copy.deepcopy, pickle.dumps, ForkingPickler.dumps, list, tuple, DynamicCache):
-        with pytest.raises(UnsupportedInput, match=r"^a copy of a cache .*: decode with the cache itself") as caught:
-            copied(cache)
-        assert "\n" not in str(caught.value)
-    with pytest.raises(UnsupportedInput, match="a copy of a cache"):
-        copy.deepcopy(cache.layers)
-    model(input_ids=WORD, past_key_values=cache)
-
-
 def test_a_cache_goes_when_its_last_user_does():
     """Without the collector, which is off while times are taken."""
     model, one = tiny.model("llava"), tiny.sample("llava")
@@ -357,29 +217,7 @@ def test_a_cache_goes_when_its_last_user_does():
         gc.enable()
 
 
-def test_a_cache_that_was_reset_takes_a_prompt_without_a_picture():
-    tiny.needs(5, 18, "a cache that was reset keeps its length")
-    model, cache, words = tiny.model("llava"), DynamicCache(), torch.arange(1, 20)[None]
-    with torch.no_grad():
-        expected = model(input_ids=WORD, past_key_values=model(input_ids=words).past_key_values).logits
-        with prune(model, "divprune", retention=0.5):
-            model(**tiny.sample("llava"), past_key_values=cache)
-            cache.reset()
-            model(input_ids=words, past_key_values=cache)
-            assert torch.equal(model(input_ids=WORD, past_key_values=cache).logits, expected)
-        assert type(cache) is DynamicCache
-
-
 # --- a method of the user's own, in the model ------------------------------------------------------------------------
-
-
-def test_methods_are_known_by_name_and_by_instance():
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    with torch.no_grad():
-        with prune(model, "grid", retention=0.5, layers=LAYERS):
-            by_name = model(**one).logits
-        with prune(model, methods.find("grid")(retention=0.5, layers=LAYERS)):
-            assert tiny.same(model(**one).logits, by_name)
 
 
 def test_an_exception_in_a_method_leaves_nothing(untouched):

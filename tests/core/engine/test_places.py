@@ -46,20 +46,6 @@ def test_hidden_states_of_a_method_before_the_decoder_have_all_places(method: st
         assert state.shape[1] == length and left.tolist() == places.tolist()
 
 
-def test_hidden_states_of_some_layers_stand_at_their_places():
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    tiny.needs(5, 23, "hidden states are returned all or none")
-    with torch.no_grad(), prune(model, METHOD):
-        every, some = (model(**one, output_hidden_states=asked).hidden_states for asked in (True, [2, 5]))
-    known = [(number, state) for number, state in enumerate(some) if state is not None]
-    assert 0 < len(known) < len(every) and all(tiny.same(state, every[number]) for number, state in known)
-
-
-def test_fewer_rows_are_the_last_ones():
-    full = at_places(torch.tensor([[[2.0], [3.0]]]), frame([[0, 2, 4]], [[True] * 3]))
-    assert tiny.same(full, torch.tensor([[[NAN], [NAN], [2.0], [NAN], [3.0]]]))
-
-
 @tiny.every_family
 def test_every_familys_outputs_are_as_long_as_the_prompt(family):
     model, one = tiny.model(family, "eager"), tiny.sample(family)
@@ -78,18 +64,6 @@ def test_every_familys_outputs_are_as_long_as_the_prompt(family):
     assert all(weights.shape[2:] == (length, length) for weights in output.attentions)
     computed = output.hidden_states[-1][0].isnan().any(dim=-1).logical_not()
     assert torch.equal(computed.nonzero().squeeze(1), left)
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("asked", [0, 1, 5, 30, 1000])
-def test_last_logits_of_a_padded_batch_are_those_of_the_last_places(side, asked):
-    samples = [tiny.sample("llava", "small", seed=1), tiny.sample("llava")]
-    model, inputs = tiny.model("llava"), tiny.batch(samples, side)
-    with torch.no_grad(), prune(model, METHOD) as trace:
-        whole, some = model(**inputs).logits, model(**inputs, logits_to_keep=asked).logits
-    for row, one in enumerate(samples):
-        bench.rows_left(trace, one, whole[row], row, side)
-    assert bench.near(some, whole[:, -asked:] if asked else whole)
 
 
 def test_a_steps_attention_is_zero_at_dropped_tokens():
@@ -125,11 +99,3 @@ def test_logits_that_come_past_the_head_are_refused(monkeypatch):
         model(**one, logits_to_keep=1)
         with pytest.raises(UnsupportedModel, match=r"past its head.*: pass logits_to_keep=1 and no labels$"):
             model(**one)
-
-
-def test_a_prompt_without_pictures_keeps_all_its_places():
-    model = tiny.model("llava")
-    with torch.no_grad(), prune(model, METHOD) as trace:
-        assert trace.places == ()
-        logits = model(input_ids=torch.arange(1, 9)[None]).logits
-    assert logits.isfinite().all() and trace.places[0].tolist() == list(range(8))

@@ -7,7 +7,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.core import tiny
-from tests.core.models.test_families import LAYERS, check, listening
+from tests.core.models.test_families import LAYERS, listening
 from trio_core import prune
 
 ON_CPU = SDPBackend.MATH, SDPBackend.FLASH_ATTENTION
@@ -33,10 +33,6 @@ def check_full_retention(family: str, kernel: SDPBackend, device: str, dtype: to
 class TestKernel:
     def test_at_full_retention_it_is_the_model_bit_by_bit(self, family, kernel):
         check_full_retention(family, kernel, "cpu", torch.float32)
-
-    def test_a_padded_batch_is_its_layers_on_a_shorter_sequence(self, family, kernel):
-        with sdpa_kernel(kernel):
-            check(family, tiny.model(family), [tiny.sample(family, "small", seed=1), tiny.sample(family, after=12)])
 
 
 @pytest.mark.gpu

@@ -13,13 +13,11 @@ from torch import Tensor
 
 from tests.core import tiny
 from tests.core.methods.test_methods import BUILT_IN
-from trio_core import OptionError, Selection, Trio, TrioError, UnsupportedModel, View, methods, prune
-from trio_core.methods.combined import Combined, combine
+from trio_core import OptionError, Selection, Trio, TrioError, View, methods, prune
+from trio_core.methods.combined import combine
 from trio_core.methods.method import Method, Reference, Stage
-from trio_core.methods.trio_ve import TrioVe
 from trio_core.methods.two_parts import split
 from trio_core.models import adapter_for
-from trio_core.rules.schedule import Schedule
 
 ENCODER = [name for name in BUILT_IN if methods.find(name).stage is Stage.ENCODER]
 DECODER = [name for name in BUILT_IN if methods.find(name).stage is Stage.DECODER]
@@ -88,23 +86,6 @@ def test_each_decoder_method_runs_behind_divprune_and_is_dense_at_retention_1(de
             assert torch.equal(model(**inputs).logits, dense)
 
 
-def test_the_trace_has_the_merged_tokens_of_one_part_and_the_scores_of_the_other():
-    method = methods.find("tome+trio")(layers=(0, 2), budgets=(12, 5))
-    merging, scoring = tiny.prefill(tiny.model("llava"), [tiny.sample("llava")], method).stages
-    assert merging.merges and set(merging.merged_into[0].tolist()) == set(merging.kept[0].tolist())
-    assert not scoring.merges and int(scoring.scores[0].isfinite().sum()) == 12
-
-
-@pytest.mark.parametrize("encoder", ENCODER)
-def test_a_family_whose_tower_is_not_read_refuses_it_in_one_line(encoder):
-    model, method = tiny.model("gemma3"), methods.find(f"{encoder}+fastv")(retention=0.5)
-    if encoder == "divprune":  # reads what entered the decoder, so it runs everywhere
-        assert len(tiny.prefill(model, [tiny.sample("gemma3")], method).stages) == 2
-        return
-    with pytest.raises(UnsupportedModel, match=r"^[^\n]+$"):
-        tiny.prefill(model, [tiny.sample("gemma3")], method)
-
-
 # --- budgets ---------------------------------------------------------------------------------------------------------
 
 
@@ -128,23 +109,6 @@ def test_encoder_retention_sets_the_share_of_the_first_part():
     assert schedule.budgets[0] == 216 and sum(schedule.tokens_by_layer) == 32 * 144
     equal = methods.find("visionzip+trio")(retention=0.25, encoder_retention=0.25).schedule(576, 32)
     assert set(equal.budgets) == {144}
-
-
-def test_layers_and_budgets_by_hand():
-    cls = methods.find("visionzip+trio")
-    by_hand = cls(layers=(0, 2, 9), budgets=(200, 100, 50))
-    assert by_hand.schedule(576, 32) == Schedule((0, 2, 9), (200, 100, 50), 576, 32)
-    assert by_hand.schedule(150, 32).budgets == (150, 100, 50)
-    assert cls(retention=0.3, layers=(2, 9)).schedule(576, 32) == cls(retention=0.3, layers=(0, 2, 9)).schedule(576, 32)
-    assert cls(retention=0.3, layers=(2, 9)).schedule(576, 32).layers == (0, 2, 9)
-    assert cls(retention=0.3).default_layers(32) == (0, 1, 10, 15)
-
-
-def test_the_other_budget_rules():
-    cls = methods.find("divprune+trio")
-    assert cls(retention=0.25, budget_rule="after-prune").schedule(576, 32).budgets[:2] == (288, 144)
-    final = cls(retention=0.04, budget_rule="final").schedule(576, 32).budgets
-    assert final[0] == round(0.2 * 576) and final[-1] == round(0.04 * 576)
 
 
 # --- names and options -----------------------------------------------------------------------------------------------
@@ -231,36 +195,4 @@ def test_a_part_that_prunes_other_tokens_is_refused():
 # --- what it costs ---------------------------------------------------------------------------------------------------
 
 
-def test_the_second_part_finds_its_raters_once():
-    """SparseVLM pays for them at its first stage, whatever the first part dropped."""
-    method = methods.find("divprune+sparsevlm")(layers=(0, 3, 7), budgets=(300, 200, 100))
-    shape = adapter_for(tiny.model("llava")).layer_shape
-    schedule = method.schedule(576, 32)
-    parts = zip((method.encoder_part, method.decoder_part), split(schedule), strict=True)
-    assert method.selection_macs(shape, schedule, 60, 25) == sum(p.selection_macs(shape, s, 60, 25) for p, s in parts)
-
-
 # --- trio-ve ---------------------------------------------------------------------------------------------------------
-
-
-def test_trio_ve_takes_another_encoder_and_keeps_its_budgets():
-    method = TrioVe(retention=128 / 576, encoder="visionzip")
-    schedule = method.schedule(576, 32)
-    assert schedule == Schedule((0, 16), (192, 64), 576, 32) == TrioVe(retention=128 / 576).schedule(576, 32)
-    same = methods.find("visionzip+trio")(retention=128 / 576, encoder_retention=192 / 576, layers=(16,))
-    assert same.schedule(576, 32) == schedule
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    seen = tiny.prefill(model, [one], TrioVe(layers=(0, 3), budgets=(12, 5), encoder="visionzip"))
-    other = tiny.prefill(model, [one], type(same)(layers=(0, 3), budgets=(12, 5)))
-    assert seen.stages[0].merges
-    for a, b in zip(seen.stages, other.stages, strict=True):
-        assert torch.equal(a.kept[0], b.kept[0])
-    shape = adapter_for(model).layer_shape
-    assert method.selection_macs(shape, schedule, 60, 25) == same.selection_macs(shape, schedule, 60, 25)
-    assert TrioVe(retention=0.3, encoder="divprune").needs == Trio.needs
-    assert method.reference.remark == "visionzip before the decoder, then trio as ours"
-    assert "non-commercial" in TrioVe(retention=0.3, encoder="divprune").reference.remark
-
-
-def test_a_combination_is_a_subclass_of_the_shared_contract():
-    assert issubclass(methods.find("visionzip+trio"), Combined) and not issubclass(TrioVe, Combined)

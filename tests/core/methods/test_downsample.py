@@ -32,12 +32,6 @@ def test_cells_by_hand(rows, columns, budget, expected):
     assert grid_cells(rows, columns, budget) == expected
 
 
-def test_squares_of_llavas_grid():
-    """64 of 24 × 24 are 8 × 8 cells of 3 × 3."""
-    expected = [(row // 3) * 8 + column // 3 for row in range(24) for column in range(24)]
-    assert grid_cells(24, 24, 64) == expected
-
-
 @given(st.integers(1, 9), st.integers(1, 9), st.data())
 def test_every_patch_is_in_one_cell_and_every_cell_is_a_rectangle(rows, columns, data):
     budget = data.draw(st.integers(1, rows * columns))

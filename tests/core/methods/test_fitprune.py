@@ -3,7 +3,7 @@
 The oracle is the library's own eager attention map, whole; the method runs in blocks of rows beside any kernel.
 """
 
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 import pytest
 import torch
@@ -14,7 +14,6 @@ from torch import Tensor
 from tests.core import tiny
 from tests.core.models.test_families import stages_of, walk
 from trio_core import RetentionError
-from trio_core.methods import fitprune
 from trio_core.methods.fitprune import DELETED, FitPrune, rating, received
 from trio_core.rules.schedule import Schedule
 from trio_core.rules.selection import top_k
@@ -95,17 +94,6 @@ def test_each_table_comes_out_at_its_average(percent):
     assert final.budgets == left[:31]
 
 
-def test_the_cards_table():
-    assert remaining(60)[0] == 562 and remaining(60)[31] == 127
-    assert FitPrune(retention=0.5).default_layers(28) == tuple(range(1, 28))
-
-
-def test_every_layer_of_a_sparser_table_has_fewer():
-    """So that between two of them there is one curve for each average, and for what is left first and last."""
-    tables = pairwise(remaining(percent) for percent in DELETED)
-    assert all(more >= less for a, b in tables for more, less in zip(a, b, strict=True))
-
-
 @pytest.mark.parametrize(("visual", "depth"), [(576, 32), (2880, 32), (1336, 28), (64, 6), (7, 40), (5, 2)])
 @pytest.mark.parametrize("retention", [1.0, 0.97, 0.75, 0.6, 0.5, 0.25, 1 / 9])
 def test_other_averages_and_depths_are_met_exactly(visual, depth, retention):
@@ -122,30 +110,6 @@ def test_other_averages_and_depths_are_met_exactly(visual, depth, retention):
         budgets = FitPrune(retention=retention, budget_rule=rule).schedule(visual, depth).budgets
         assert budgets[stage] == max(1, round(retention * visual))
         assert retention < 1 or set(budgets) == {visual}
-
-
-def test_half_the_depth_reads_every_other_layer_of_a_table():
-    """16 layers: after l of them is after 2 l of 32."""
-    left = remaining(60)[1:31:2]
-    schedule = FitPrune(retention=(576 + sum(left)) / 16 / 576).schedule(576, 16)
-    assert schedule.budgets == left
-    between = [(a + b) / 2 for a, b in zip((576, *remaining(70)), remaining(70), strict=False)]
-    wide = [share for pair in zip(between, remaining(70), strict=True) for share in pair][:63]
-    schedule = FitPrune(retention=(576 + sum(wide)) / 64 / 576).schedule(576, 64)
-    assert all(abs(ours - share) <= 0.5 for ours, share in zip(schedule.budgets, wide, strict=True))
-
-
-def test_chosen_layers_and_budgets_are_taken():
-    schedule = FitPrune(retention=0.5, layers=(2, 8, 20)).schedule(576, 32)
-    assert schedule.layers == (2, 8, 20)
-    assert schedule.layer_average == pytest.approx(0.5, abs=1e-3)
-    given_budgets = FitPrune(budgets=(400, 100), layers=(3, 9))
-    assert given_budgets.schedule(576, 32) == Schedule((3, 9), (400, 100), 576, 32)
-    assert given_budgets.schedule(200, 32).budgets == (200, 100)
-    # By a table again: what it leaves after 2, 8 and 20 layers.
-    left = tuple(remaining(60)[layer - 1] for layer in (2, 8, 20))
-    average = (2 * 576 + 6 * left[0] + 12 * left[1] + 12 * left[2]) / 32
-    assert FitPrune(retention=average / 576, layers=(2, 8, 20)).schedule(576, 32).budgets == left
 
 
 # --- inside every family ---------------------------------------------------------------------------------------------
@@ -183,22 +147,3 @@ def test_the_models_own_maps_rank_after_every_layer(family):
 
 
 # --- what it costs ---------------------------------------------------------------------------------------------------
-
-
-def test_no_more_than_a_block_of_rows_is_held(monkeypatch):
-    """And the selection does not depend on the blocks."""
-    model, samples = tiny.model("llava_next"), unequal("llava_next")
-    whole = tiny.prefill(model, samples, FitPrune(retention=0.5))
-    widths, attend = [], fitprune.attend_each
-
-    def each(call, blocks, valid):
-        for attended in attend(call, blocks, valid):
-            widths.append(attended.by_query_head().shape[2])
-            yield attended
-
-    monkeypatch.setattr(fitprune, "attend_each", each)
-    monkeypatch.setattr(fitprune, "BLOCK", 5)
-    parts = tiny.prefill(model, samples, FitPrune(retention=0.5))
-    assert max(widths) == 5 and len(widths) > 5 * (80 // 5) / 2
-    for stage, other in zip(whole.stages, parts.stages, strict=True):
-        assert all(torch.equal(a, b) for a, b in zip(stage.kept, other.kept, strict=True))

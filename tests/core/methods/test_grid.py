@@ -5,7 +5,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core import tiny
 from tests.core.methods.test_overhead import of_size
 from trio_core import prune
 from trio_core.methods.grid import Grid, centres
@@ -19,12 +18,6 @@ def test_the_cards_squares(side):
     lines = range(step // 2, 24, step)
     assert centres(24, 24, side * side).tolist() == [row * 24 + column for row in lines for column in lines]
     assert list(lines)[-1] == (22 if side == 8 else 23)
-
-
-@pytest.mark.parametrize(("count", "budget", "places"), [(9, 3, [1, 4, 7]), (8, 3, [1, 4, 6]), (10, 4, [1, 3, 6, 8])])
-def test_the_cards_strides(count, budget, places):
-    assert stride(count, budget).tolist() == places
-    assert centres(1, count, budget).tolist() == places
 
 
 @pytest.mark.parametrize(
@@ -56,10 +49,3 @@ def test_the_first_stage_of_a_square_is_square_and_the_next_a_stride():
     with torch.no_grad(), prune(model, Grid(budgets=(16,), layers=(1,))) as trace:
         model(**one)
     assert trace.stages[0].kept[0].tolist() == stride(64, 16).tolist()
-
-
-def test_a_picture_that_is_no_square_has_a_stride():
-    view = tiny.toy_view()
-    square, plain = (Grid(retention=0.5, shape=shape).select(view).kept for shape in ("square", "stride"))
-    assert [torch.equal(*pair) for pair in zip(square, plain, strict=True)] == [True, False, True]  # 12, 9, 12 tokens
-    assert square[1].tolist() == centres(3, 3, 4).tolist()

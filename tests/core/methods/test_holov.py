@@ -26,35 +26,6 @@ def test_the_cards_examples():
     assert holov(STEEP, STEEP, 4, 3).tolist() == [0, 1, 2, 3]  # the released code: 0, 1 and two vectors of zeros
 
 
-def test_what_a_full_chunk_passes_on_goes_to_the_most_attended():
-    attention = torch.tensor([0.9, 0.05, 0.01, 0.01, 0.01, 0.02])
-    assert chunk_budgets(attention, 4, [2, 2, 2]).tolist() == [4, 0, 0]
-    assert holov(attention, attention, 4, 3).tolist() == [0, 1, 2, 5]
-    assert holov(attention, attention, 3, 3).tolist() == [0, 1, 5]
-    assert holov(attention, attention, 1, 3).tolist() == [0]
-    assert holov(attention, attention, 6, 3).tolist() == [0, 1, 2, 3, 4, 5]
-
-
-def test_ties_go_to_the_lower_index():
-    even = torch.full((6,), 0.1)
-    assert chunk_budgets(even, 4, [2, 2, 2]).tolist() == [2, 1, 1]
-    assert holov(even, even, 4, 3).tolist() == [0, 1, 2, 4]
-    nothing = torch.zeros(6)
-    assert chunk_budgets(nothing, 4, [2, 2, 2]).tolist() == [2, 1, 1]
-
-
-def test_chunks():
-    assert chunk_sizes(576, 16) == [36] * 16
-    assert chunk_sizes(10, 4) == [3, 3, 2, 2]
-    assert chunk_sizes(3, 16) == [1, 1, 1]
-
-
-def test_a_longer_chunk_is_weighed_by_its_mean():
-    """Means .2 and .3, sums .6 and .6: the shares of 5 are 2 and 3."""
-    attention = torch.tensor([0.3, 0.2, 0.1, 0.4, 0.2])
-    assert chunk_budgets(attention, 5, [3, 2]).tolist() == [2, 3]
-
-
 def test_diversity_by_hand():
     """Of two chunks attended to alike, the one whose tokens differ from each other in different degrees counts more.
 
@@ -86,12 +57,6 @@ def test_on_the_released_scale_diversity_cancels_out(weight):
     assert chunk_budgets(torch.cat(alone), 23, sizes).tolist() == chunk_budgets(attention, 23, sizes).tolist()
     together = add_diversity(attention, features, weight, sizes)
     assert chunk_budgets(together, 640, sizes).tolist() != chunk_budgets(attention, 640, sizes).tolist()
-
-
-def test_alike_or_alone_there_is_no_variance():
-    attention = torch.rand(4, dtype=torch.float64)
-    assert torch.equal(add_diversity(attention, torch.ones(4, 3), 0.5, [2, 2]), attention)
-    assert torch.equal(add_diversity(attention, torch.randn(4, 3), 0.5, [1, 1, 1, 1]), attention)
 
 
 # --- the plain form --------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.core import tiny
-from trio_core import Trio, prune
+from trio_core import prune
 from trio_core.methods.fastv import FastV
 from trio_core.methods.lookahead import Lookahead
 from trio_core.rules import equations
@@ -36,10 +36,3 @@ def test_with_one_row_looking_back_and_no_suppression_it_is_fastv():
             model(**one)
         kept.append(trace.stages[0].kept[0])
     assert torch.equal(*kept)
-
-
-def test_it_differs_from_trio_in_the_scores_alone():
-    shared = {"k_pos", "threshold", "nms", "probe", "rows", "layers", "budgets", "retention"}
-    trio, other = Trio(retention=0.3), Lookahead(retention=0.3)
-    assert all(getattr(trio, option) == getattr(other, option) for option in shared)
-    assert trio.schedule(visual_tokens=576, num_layers=32) == other.schedule(visual_tokens=576, num_layers=32)

@@ -1,7 +1,7 @@
 """Laws over the whole registry, TRIO against its equations inside real models, and methods of the user's own."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from tests.core import reference, tiny
-from trio_core import OptionError, Trio, TrioError, UnknownName, methods, prune
+from trio_core import OptionError, Trio, TrioError, methods, prune
 from trio_core.methods.method import Method, Reference
 from trio_core.methods.method import registry as all_methods
 from trio_core.methods.view import Selection, Signal, View
@@ -111,34 +111,6 @@ def test_a_method_says_what_it_is(method):
     assert isinstance(declared, int) and declared >= 0
 
 
-def test_a_share_means_what_the_budget_rule_says():
-    budgets = {
-        rule: Trio(retention=128 / 576, budget_rule=rule).schedule(576, 32).budgets
-        for rule in ("average", "after-prune", "final")
-    }
-    assert budgets["after-prune"][0] == budgets["final"][-1] == 128
-    assert sum(Trio(retention=128 / 576).schedule(576, 32).tokens_by_layer) == 32 * 128
-    assert budgets["average"][0] > 128 > budgets["average"][-1]
-
-
-def test_random_draws_differ_by_seed_and_layer():
-    view = tiny.toy_view(spans=(200,), budgets=(50,))
-    draws = {
-        tuple(methods.find("random")(retention=0.5, seed=seed).select(at).kept[0].tolist())
-        for seed in (0, 1)
-        for at in (view, replace(view, layer=4))
-    }
-    assert len(draws) == 4
-
-
-def test_random_draws_are_uniform():
-    times, view, draw = torch.zeros(12), tiny.toy_view(samples=[0]), methods.find("random")
-    for seed in range(600):
-        times[draw(retention=0.5, seed=seed).select(view).kept[0]] += 1
-    assert times.sum() == 600 * 5
-    assert (times - 250).abs().max() < 60  # 250 ± 12 expected
-
-
 # --- TRIO inside real models -----------------------------------------------------------------------------------------
 
 
@@ -186,23 +158,6 @@ def test_trio_follows_its_equations_at_every_stage(family, saliency, probe, rows
             kept = kept[equations.nms_select(scores, features, budget, method.threshold)]
             assert torch.equal(stage.kept[b], kept)
             earlier[stage.layer] = reference.kept_rows(one, kept)
-
-
-@pytest.mark.parametrize("attention", tiny.fast_first(tiny.ATTENTION, "sdpa"))
-def test_trio_without_nms_keeps_the_highest_scores(attention):
-    model, one = tiny.model("llava", attention), tiny.sample("llava")
-    with torch.no_grad(), prune(model, Trio(retention=0.5, layers=(2,), nms=False)) as trace:
-        model(**one)
-    (stage,) = trace.stages
-    best = stage.scores[0].topk(stage.tokens_after).indices.sort().values
-    assert torch.equal(stage.kept[0], best)
-
-
-def test_trio_at_threshold_below_all_similarities_keeps_one_and_completes():
-    one_winner = Trio(retention=0.5, threshold=-0.99)
-    view = tiny.toy_view(samples=[0])
-    selection = one_winner.select(view)
-    assert torch.equal(selection.kept[0], selection.scores[0].topk(5).indices.sort().values)
 
 
 # --- methods of the user's own ---------------------------------------------------------------------------------------
@@ -262,19 +217,6 @@ def test_a_method_of_ones_own_by_entry_point(own, monkeypatch):
     assert methods.find("trio") is Trio
 
 
-def test_an_entry_point_does_not_take_the_name_of_a_built_in_method(own, monkeypatch):
-    entry = EntryPoint("trio", f"{own}:First", "trio_core.methods")
-    monkeypatch.setattr(methods.finding, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
-    assert methods.find("trio") is Trio
-
-
-def test_an_unknown_name_is_refused_with_the_known_ones():
-    with pytest.raises(
-        UnknownName, match=r"unknown method 'tiro'; known: .*grid.*random.*trio.*package.module:ClassName"
-    ):
-        methods.find("tiro")
-
-
 @pytest.mark.parametrize(
     ("path", "message"),
     [
@@ -297,40 +239,6 @@ def test_a_path_that_leads_to_no_method_is_refused(own, path, message):
         methods.find(path)
     assert path in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_method_that_keeps_the_wrong_number_is_refused(own):
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    for extra in (-1, 1):
-        with (
-            torch.no_grad(),
-            prune(model, f"{own}:First", retention=0.5, layers=(2,), extra=extra),
-            pytest.raises(
-                TrioError, match=r"method 'first' kept \d+ of 32 tokens in sample 0, after layer 2; its budget is"
-            ),
-        ):
-            model(**one)
-
-
-@pytest.mark.parametrize(
-    "broken", [lambda kept: kept.flip(0), lambda kept: kept * 0, lambda kept: kept - 1, lambda kept: kept + 99]
-)
-def test_a_method_that_breaks_the_order_is_refused(broken):
-    @dataclass(frozen=True, kw_only=True)
-    class Broken(Method):
-        name: ClassVar[str] = "broken"
-        reference: ClassVar[Reference] = Reference(title="none")
-
-        def select(self, view: View) -> Selection:
-            return Selection(tuple(broken(torch.arange(picture.budget)) for picture in view.pictures))
-
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    with (
-        torch.no_grad(),
-        prune(model, Broken(retention=0.5, layers=(2,))),
-        pytest.raises(TrioError, match="method 'broken' kept indices that do not ascend from 0 to 31 in sample 0"),
-    ):
-        model(**one)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,6 @@ from tests.core.models.test_families import CLOSE, apart, listening, stages_of
 from trio_core import prune
 from trio_core.methods.pact import Pact, dbdpc, importance
 from trio_core.models import adapter_for
-from trio_core.rules.merging import cluster_means
 
 AFTER = 4
 CACHED = (*tiny.BY_HAND, "qwen3_vl", "internvl")
@@ -31,26 +30,6 @@ def test_importance_by_hand():
     scores = importance(keys, keys, hidden, torch.ones(3, dtype=torch.bool))
     assert scores.tolist() == pytest.approx([0.2776, 3 * 0.2776, 0.4448], abs=1e-4)
     assert int(0.55 * 3) == 1 and scores.argmax() == 1
-
-
-def test_the_mean_query_and_the_softmax_take_in_the_system_tokens_but_nothing_behind_the_picture():
-    """A first token whose key lies along the mean query takes most of the weight; a last one, not seen, takes none."""
-    query = torch.tensor([(4.0, 0), (0, 0), (0, 0), (50, 50)])[:, None]
-    keys = torch.tensor([(3.0, 0), (1, 9), (0, -9), (50, 50)])[:, None]
-    seen = torch.tensor([True, True, True, False])
-    scores = importance(query, keys, torch.ones(4, 1), seen)
-    # The mean query is (4/3, 0); over √2, the logits are 2√2, 2√2/3 and 0.
-    powers = [math.exp(2 * 2**0.5), math.exp(2 * 2**0.5 / 3), 1.0]
-    assert scores.tolist() == pytest.approx([*(power / sum(powers) for power in powers), 0])
-
-
-def test_each_group_of_query_heads_reads_its_own_key_head():
-    """Heads 0 and 1 read the first key head, 2 and 3 the second; scores are means over all four."""
-    generator = torch.Generator().manual_seed(0)
-    query, keys, hidden = (torch.randn(5, *shape, generator=generator) for shape in ((4, 3), (2, 3), (6,)))
-    seen = torch.ones(5, dtype=torch.bool)
-    alone = [importance(query[:, [h]], keys[:, [h // 2]], hidden, seen) for h in range(4)]
-    assert torch.allclose(importance(query, keys, hidden, seen), torch.stack(alone).mean(dim=0))
 
 
 # --- clustering, by hand ---------------------------------------------------------------------------------------------
@@ -73,11 +52,6 @@ def test_centres_by_hand(budget, centres, labels):
     assert (found.tolist(), joined.tolist()) == (centres, labels)
 
 
-def test_the_density_is_of_half_the_distance():
-    """3.910, 2.984, 4.332, 4.351, 4.344: of 2/3 or a third of the distances, 300° or 260° would be densest."""
-    assert dbdpc(at(0, 150, 260, 280, 300), torch.arange(5), 1)[0].tolist() == [3]
-
-
 def test_dropped_tokens_are_recovered_within_one_and_a_half_cutoffs():
     """Of the survivors at 0°, 90°, −30° and −90° all but −30° are centres: the cutoff is 1 − cos 30° = .134, and half
     as much again is 1 − cos 36.96°."""
@@ -85,36 +59,6 @@ def test_dropped_tokens_are_recovered_within_one_and_a_half_cutoffs():
     centres, labels = dbdpc(keys, torch.tensor([0, 4, 5, 9]), 3)
     assert centres.tolist() == [0, 4, 9]
     assert labels.tolist() == [0, 0, 0, -1, 1, 0, -1, 1, 1, 2]
-
-
-def test_with_as_many_centres_as_survivors_nothing_is_recovered_but_what_is_the_same():
-    keys = at(0, 90, 1, 90)
-    centres, labels = dbdpc(keys, torch.tensor([0, 1]), 2)
-    assert centres.tolist() == [0, 1]
-    assert labels.tolist() == [0, 1, -1, 1]
-
-
-def test_ties_go_to_the_lower_index():
-    """Of equal keys the first is the densest; the others' distances are all 0."""
-    for budget in range(1, 6):
-        centres, labels = dbdpc(torch.ones(7, 4), torch.tensor([1, 2, 4, 5, 6]), budget)
-        assert centres.tolist() == [1, 2, 4, 5, 6][:budget]
-        expected = [0] * 7
-        for number, centre in enumerate(centres.tolist()):
-            expected[centre] = number
-        assert labels.tolist() == expected
-
-
-def test_one_of_one():
-    assert [part.tolist() for part in dbdpc(torch.ones(1, 2), torch.tensor([0]), 1)] == [[0], [0]]
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
-def test_means_are_plain(dtype):
-    hidden = torch.tensor([(1.0, 2), (3, 4), (7, 8), (5, 0)], dtype=dtype)
-    means = cluster_means(hidden, torch.tensor([1, 0, -1, 1]), 2)
-    assert means.dtype == dtype
-    assert means.tolist() == [[3, 4], [3, 1]]
 
 
 # --- against loops ---------------------------------------------------------------------------------------------------
@@ -227,7 +171,7 @@ def expected(
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("family", tiny.fast_first(CACHED, "llava", "qwen3_vl"))
 def test_it_is_the_card_in_a_padded_batch_and_the_next_layer_receives_the_means(family, side):
-    """Under the default kernel, against the eager model; alone it keeps the same."""
+    """Under the default kernel, against the eager model."""
     model, samples, method = tiny.model(family), tiny.pair(family), Pact(retention=0.8, layers=(AFTER,))
     inputs = tiny.batch(samples, side)
     with torch.inference_mode(), prune(model, method) as trace, listening(model) as calls:
@@ -247,14 +191,3 @@ def test_it_is_the_card_in_a_padded_batch_and_the_next_layer_receives_the_means(
         wanted = wanted[stages_of(trace, one, b, len(wanted))[AFTER].sort().values]
         ours = entered[b, -len(wanted) :] if inputs["attention_mask"][b, -1] else entered[b, : len(wanted)]
         assert apart(ours, wanted) < CLOSE
-        with torch.inference_mode(), prune(model, method) as alone:
-            model(**one, use_cache=False)
-        assert torch.equal(alone.stages[0].kept[0], stage.kept[b])
-
-
-def test_more_survive_than_the_share_where_the_budget_asks():
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    for share in (0.1, 0.55, 1.0):
-        with torch.no_grad(), prune(model, Pact(budgets=(12,), layers=(AFTER,), share=share)) as trace:
-            model(**one)
-        assert trace.stages[0].kept[0].tolist() == expected(tiny.model("llava", "eager"), one, 12, share)[0]

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from tests.core import tiny
 from tests.core.methods import towers
-from tests.core.methods.test_overhead import of_size
 from trio_core import UnsupportedModel
 from trio_core.methods.prumerge import PruMerge, merge_neighbours, select_centres
 from trio_core.methods.view import Picture, Signal, View
@@ -37,18 +36,6 @@ ATTENTION = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3, 0.05, 0.15, 0.25])
 )
 def test_centres_by_hand(count, plus, centres):
     assert select_centres(ATTENTION, count, plus=plus).tolist() == centres
-
-
-def test_the_released_fixed_ratio():
-    """An eighth of 576: 72 by attention and 72 samples, 4, 12, 20 …, which stand behind them in raster order."""
-    attention = torch.zeros(576).index_fill(0, torch.arange(0, 576, 8), 1)
-    centres = select_centres(attention, 144, plus=True).tolist()
-    assert centres == [*range(0, 576, 8), *range(4, 576, 8)]
-
-
-def test_ties_go_to_the_lower_index():
-    assert select_centres(torch.ones(6), 3, plus=False).tolist() == [0, 1, 2]
-    assert select_centres(torch.ones(6), 4, plus=True).tolist() == [0, 1, 4, 2]
 
 
 def centres_by_loop(attention: list[float], count: int, plus: bool) -> list[int]:
@@ -143,19 +130,6 @@ def test_every_place_holds_its_own_patch_and_the_last_free_one_the_sum(plus):
     assert not rest[centres].any() and rest.count_nonzero() == 40 - len(centres)
 
 
-@pytest.mark.parametrize("plus", [True, False])
-def test_compact_positions_have_the_released_order(plus):
-    """The same features; the centres patches come in the order of their attention, then the samples, then the sum."""
-    view = picture_of_forty()
-    original = PruMerge(retention=0.5, plus=plus).select(view)
-    compact = PruMerge(retention=0.5, plus=plus, positions="compact").select(view)
-    assert torch.equal(compact.kept[0], original.kept[0])
-    centres = centres_by_loop(view.encoder.last[0][0].tolist(), 8, plus)
-    assert compact.features[0][range(8), centres].tolist() == [1] * 8
-    order = [original.kept[0].tolist().index(place) for place in centres]
-    assert torch.equal(compact.features[0][:8], original.features[0][order])
-
-
 # --- inside the model ------------------------------------------------------------------------------------------------
 
 
@@ -179,16 +153,6 @@ def rule(plus: bool, positions: str = "original") -> towers.Rule:
 @towers.with_cls
 def test_the_decoder_receives_what_merged(family, retention, plus):
     towers.check_merging(tiny.model(family), tiny.pair(family), PruMerge(retention=retention, plus=plus), rule(plus))
-
-
-@pytest.mark.parametrize("one", [towers.wide(), towers.two_pictures()])
-def test_tiles_that_padding_is_cut_off_and_several_pictures(one):
-    towers.check_merging(tiny.model("llava_next"), [one], PruMerge(retention=0.4), rule(plus=True))
-
-
-def test_a_picture_of_more_than_32_patches():
-    model, one = of_size(8)
-    towers.check_merging(model, [one], PruMerge(retention=0.25), rule(plus=True))
 
 
 def test_a_tower_without_a_cls_token_is_refused_by_name():

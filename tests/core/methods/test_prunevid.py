@@ -1,7 +1,6 @@
 """PruneVid: its rules by hand and against loops over the card, and inside real models, before and in the decoder."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -19,7 +18,6 @@ from trio_core.methods.prunevid import (
     text_attention,
 )
 from trio_core.models import adapter_for
-from trio_core.rules.merging import cluster_means
 
 LAYERS = (0, 2)
 """Of the toys' six: 11 of 32 in proportion."""
@@ -44,14 +42,6 @@ def test_centres_by_hand(count, centres, labels):
     assert [part.tolist() for part in dpc_knn(places, count, 3)] == [centres, labels]
 
 
-@pytest.mark.parametrize("width", [1, 4])
-def test_distances_are_by_the_width(width):
-    """Of features repeated, the mean squares are the same; twice as far apart, what is alone is no centre any more."""
-    places = torch.tensor([0.0, 0.1, 0.3, 3, 3.2, -2])[:, None].expand(-1, width)
-    assert dpc_knn(places, 3, 3)[0].tolist() == [1, 2, 3]
-    assert dpc_knn(2 * places, 3, 3)[0].tolist() == [0, 1, 2]
-
-
 def test_densities_that_vanish_still_rank():
     """A thousand times as far apart all of them are 0 in floats, and their order is not."""
     places = torch.tensor([-2, 3.2, 3, 0.3, 0.1, 0.0])[:, None] * 1000
@@ -64,13 +54,6 @@ def test_ties_go_to_the_lower_index():
         centres, labels = dpc_knn(torch.full((5, 3), 0.7), count)
         assert centres.tolist() == list(range(count))
         assert labels.tolist() == [*range(count), *[0] * (5 - count)]
-
-
-def test_all_are_centres_of_themselves():
-    features = torch.randn(20, 4)
-    centres, labels = dpc_knn(features, 20)
-    assert centres.tolist() == labels.tolist() == list(range(20))
-    assert torch.equal(cluster_means(features, labels, 20), features)
 
 
 def by_the_card(features: Tensor, count: int, neighbours: int = 7) -> tuple[list[int], list[int]]:
@@ -203,13 +186,3 @@ def asked(model: PreTrainedModel, one: dict[str, Tensor], method: PruneVid) -> l
     scores = most_asked(query[-behind:], keys)
     ranked = sorted(range(len(visual)), key=lambda i: -scores[visual[i]])[:budget]
     return [first[i] for i in sorted(ranked)]
-
-
-def test_at_layer_0_a_sample_is_judged_without_its_neighbours_and_a_full_budget_changes_nothing():
-    method, view = PruneVid(retention=0.5), replace(tiny.toy_view(), layer=0)
-    together = method.select(view)
-    for b in range(3):
-        alone = method.select(replace(tiny.toy_view(samples=[b]), layer=0))
-        assert torch.equal(together.kept[b], alone.kept[0])
-        assert torch.equal(together.features[b], alone.features[0])
-    assert torch.equal(together.features[2], view.features(2))  # whose budget is all it has

@@ -1,7 +1,5 @@
 """What holds for every method of the registry inside a real model, whatever its rule; and what each says of itself."""
 
-from dataclasses import dataclass
-
 import pytest
 import torch
 from torch import Tensor
@@ -184,21 +182,3 @@ def test_a_method_says_where_it_is_from(name):
     assert summary.endswith(".") and summary.count(". ") == 0 and len(summary) <= 100
     _, *rest = (cls.__doc__ or "").splitlines()
     assert not rest or not rest[0].strip()
-
-
-def test_a_class_without_a_docstring_has_no_summary():
-    @dataclass(frozen=True, kw_only=True)
-    class Silent(methods.find("random")):
-        name = ""
-
-    assert Silent.summary() == ""
-
-
-@pytest.mark.parametrize(
-    ("code", "why"), [("raise ValueError('\\n\\n  the reason\\nmore')", "the reason"), ("raise SystemExit(1)", "1")]
-)
-def test_a_module_that_fails_to_import_is_refused_in_one_line(tmp_path, monkeypatch, code, why):
-    (tmp_path / "fails_to_import.py").write_text(code)
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(OptionError, match=rf"cannot be imported \({why}\)"):
-        methods.find("fails_to_import:Mine")

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from tests.core.methods import towers
 from trio_core.methods.scope import Scope, scope
-from trio_core.rules.schedule import shares
 
 FEATURES = torch.tensor([(1, 0), (0.9, 0.1), (0, 1), (0.1, 0.9), (0.7, 0.7), (-1, 0)])
 ATTENTION = torch.tensor([0.30, 0.10, 0.10, 0.05, 0.25, 0.20])
@@ -56,12 +55,6 @@ def test_it_is_the_plain_loop(seed, count, alpha, data):
     # tokens that cover only each other gain the same.
     budget = data.draw(st.integers(1, max(1, count // 2)))
     assert scope(features, attention, budget, alpha).tolist() == sorted(plain(features, attention, budget, alpha))
-
-
-def test_a_share_is_never_more_than_there_is():
-    assert shares(9, [4, 2]) == [4, 2]
-    assert shares(5, [4, 2]) == [3, 2]
-    assert shares(3, []) == []
 
 
 @pytest.mark.parametrize(("retention", "alpha"), [(0.17, 1.0), (0.3, 1.0), (0.5, 0.5), (0.7, 2.0)])

@@ -37,20 +37,6 @@ LAYERS = (1, 3, 4)
 # --- raters ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_cards_raters():
-    visual, text = torch.tensor([(1.0, 0), (1, 1)]), torch.tensor([(2.0, 0), (0, 0), (0, 1)])
-    likeness = (visual @ text.T).softmax(dim=1).mean(dim=0)
-    assert likeness.tolist() == pytest.approx([0.726, 0.098, 0.176], abs=5e-4)
-    assert raters(visual, text).tolist() == [True, False, False]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("words", [1, 2, 4])
-def test_where_no_word_tells_more_than_another_all_do(words, dtype):
-    visual, text = torch.ones(3, 2, dtype=dtype), torch.ones(words, 2, dtype=dtype)
-    assert raters(visual, text).all()
-
-
 def raters_in_a_loop(visual: list, text: list) -> list[bool]:
     shares = [0.0] * len(text)
     for token in visual:
@@ -67,34 +53,6 @@ def test_raters_are_their_loop(count, words, seed):
 
 
 # --- rating ----------------------------------------------------------------------------------------------------------
-
-ATTENTION = torch.tensor(
-    [  # two heads, three words, two tokens
-        [[0.5, 0.25], [0.1, 0.1], [0.25, 0.0]],
-        [[0.0, 0.5], [0.9, 0.9], [0.0, 0.5]],
-    ]
-)
-
-
-@pytest.mark.parametrize(
-    ("telling", "heads", "expected"),
-    [
-        ([True, False, True], None, [0.75 / 4, 1.25 / 4]),
-        ([True, False, False], None, [0.25, 0.375]),
-        ([True, False, True], 2, [0.75 / 4, 1.25 / 4]),
-        ([True, False, True], 14, [0.75 / 4, 1.25 / 4]),  # no more than there are
-        ([True, False, True], 1, [0.375, 0.125]),  # both heads have a mass of 1: the lower one
-        ([True, True, True], 1, [0.3, 1.9 / 3]),
-    ],
-)
-def test_rating_by_hand(telling, heads, expected):
-    assert rating(ATTENTION, torch.tensor(telling), heads).tolist() == pytest.approx(expected)
-
-
-def test_a_word_that_does_not_tell_may_be_broken():
-    """A sample with fewer words than another in its batch has rows without any token to look at."""
-    attention = ATTENTION.index_fill(1, torch.tensor([1]), torch.nan)
-    assert rating(attention, torch.tensor([True, False, True]), 1).tolist() == [0.375, 0.125]
 
 
 def rating_in_a_loop(attention: list, telling: list[bool], heads: int | None) -> list[float]:
@@ -140,14 +98,6 @@ def test_the_rotary_bias_is_what_the_distance_alone_gives():
     assert rotary_bias(near, 0, torch.tensor([0]), torch.arange(1707)).min() > 0
 
 
-def test_the_rotary_bias_reads_the_samples_own_positions():
-    parts = zip(rope([0, 1], 8), rope([0, 7], 8), strict=True)
-    call = replace(tiny.toy_view().probed("next"), rotary=tuple(torch.cat(pair) for pair in parts))
-    for sample, far in ((0, 1), (1, 7)):
-        found = rotary_bias(call, sample, torch.tensor([1]), torch.tensor([0]))
-        assert found.item() == pytest.approx(2 * sum(cos(far * 1e4 ** (-i / 4)) for i in range(4)) / sqrt(8))
-
-
 # --- recycling -------------------------------------------------------------------------------------------------------
 
 
@@ -186,31 +136,6 @@ def test_a_total_is_met_by_the_rule_unless_it_is_too_small():
             assert merged <= pool_size(count - kept) or not merged
 
 
-def test_clusters_by_hand():
-    """0, 1, 2 and 50, 51: all densities are the same, and lower indices count as denser."""
-    features = torch.tensor([[0.0], [1], [2], [50], [51]])
-    centres, means = cluster(features / 10, 2)
-    assert centres.tolist() == [0, 3]
-    assert means.flatten().tolist() == pytest.approx([0.1, 5.05])
-
-
-@pytest.mark.parametrize(
-    ("features", "count", "centres", "means"),
-    [
-        ([3.0], 1, [0], [3]),
-        ([1.0, 2, 6], 1, [0], [3]),  # one's own distance alone makes the densities 1
-        ([1.0, 3], 1, [0], [2]),  # two scores of 2: the lower index
-        ([4.0, 4, 4], 2, [0, 1], [4, 4]),  # nothing apart, all scores zero
-        # One that lies alone is no centre, so little dense; what lies halfway goes to the centre of the higher score.
-        ([0.0, 0.5, 0.25, 9], 2, [0, 1], [0.125, 4.75]),
-        ([0.0, 4, 2], 3, [2, 0, 1], [2, 0, 4]),  # the middle is densest; all are centres
-    ],
-)
-def test_few_clusters_by_hand(features, count, centres, means):
-    found, merged = cluster(torch.tensor(features)[:, None], count)
-    assert (found.tolist(), merged.flatten().tolist()) == (centres, pytest.approx(means))
-
-
 def cluster_in_a_loop(features: list, count: int) -> tuple[list[int], list[list[float]]]:
     size, root = len(features), sqrt(len(features[0]))
     apart = [[dist(a, b) / root for b in features] for a in features]
@@ -242,24 +167,6 @@ def test_clusters_are_their_loop(sizes, seed, coarse):
     assert centres.tolist() == expected_centres
     torch.testing.assert_close(means, torch.tensor(expected, dtype=torch.float64))
     assert torch.equal(features, before)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
-def test_recycling_by_hand(dtype):
-    """Of six tokens four places: 5 and 2 are the best; two of the four dropped are pooled, 0 and 4, into one."""
-    scores = torch.tensor([0.2, 0.1, 0.5, 0.05, 0.3, 0.9], dtype=dtype)
-    features = torch.arange(6, dtype=dtype)[:, None] * torch.ones(2, dtype=dtype)
-    assert kept_and_merged(6, 3) == (2, 1)
-    places, left = recycled(scores, features, 3)
-    assert places.tolist() == [0, 2, 5] and left.dtype == dtype
-    assert left[:, 0].tolist() == [2, 2, 5]  # the mean of 0 and 4 stands at their centre, 0
-
-
-def test_recycling_at_the_ends():
-    scores, features = torch.tensor([0.3, 0.3, 0.1]), torch.tensor([[1.0], [2], [4]])
-    assert [part.tolist() for part in recycled(scores, features, 1)] == [[0], [[1.0]]]  # the best alone
-    assert [part.tolist() for part in recycled(scores, features, 2)] == [[0, 1], [[1.0], [2.0]]]
-    assert [part.tolist() for part in recycled(scores, features, 3)] == [[0, 1, 2], [[1.0], [2.0], [4.0]]]
 
 
 def recycled_in_a_loop(scores: list[float], features: list, total: int) -> tuple[list[int], list[list[float]]]:
@@ -304,19 +211,6 @@ def test_at_the_average_of_a_published_list_the_budgets_are_that_list(version, l
     assert SparseVLM(retention=first, version=version, budget_rule="after-prune").schedule(576, 32) == listed
     named = SparseVLM(layers=listed.layers, budgets=listed.budgets, version=version)
     assert named.schedule(576, 32) == listed
-
-
-@pytest.mark.parametrize(
-    ("average", "proportion"),
-    [(300, (309, 204, 113)), (176, (309, 204, 113)), (175, (312, 117, 39)), (120, (249, 55, 27)), (70, (82, 32, 18))],
-)
-def test_between_the_lists_the_nearest_gives_the_proportion(average, proportion):
-    """For many tokens, so that rounding hides nothing."""
-    schedule = SparseVLM(retention=average / 576).schedule(57_600, 32)
-    assert sum(schedule.tokens_by_layer) == round(32 * average / 576 * 57_600)
-    first = schedule.budgets[0]
-    for budget, share in zip(schedule.budgets, proportion, strict=True):
-        assert budget / first == pytest.approx(share / proportion[0], rel=0.01)
 
 
 # --- inside every family ---------------------------------------------------------------------------------------------
@@ -408,9 +302,3 @@ def test_v2_is_its_loops_at_every_stage(family, monkeypatch):
 @pytest.mark.parametrize("family", tiny.fast_first(["llava", "llava_next"], "llava"))
 def test_other_options(family, options):
     check(family, SparseVLM(**({"retention": 0.5, "layers": LAYERS} | options)))
-
-
-def test_one_token_of_many():
-    """The best alone, then nothing that it could be merged with."""
-    trace, _ = chosen(tiny.model("llava"), [tiny.sample("llava")], SparseVLM(layers=(1, 3), budgets=(2, 1)))
-    assert [len(stage.kept[0]) for stage in trace.stages] == [2, 1]

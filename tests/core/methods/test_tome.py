@@ -10,7 +10,6 @@ from torch import Tensor
 
 from tests.core import tiny
 from tests.core.methods import towers
-from tests.core.methods.test_overhead import of_size
 from trio_core.methods.tome import ToMe, bipartite_matching, merge_to
 
 # --- worked by hand --------------------------------------------------------------------------------------------------
@@ -45,24 +44,6 @@ def test_what_the_cards_rounds_leave():
         assert kept.tolist() == places
         assert groups[kept].tolist() == list(range(budget))
         assert made[:, 0].tolist() == pytest.approx(values)
-
-
-def test_a_second_round_weighs_by_size():
-    """Of three left, the first and the last are even: both are nearest to the one between, the stronger link merges."""
-    keys = torch.tensor([(1.0, 0), (1, 0.1), (0, 1), (0.9, 0.1), (0.5, 0.5), (0.2, 1)])
-    kept, made, groups = merge_to(keys, torch.arange(6.0)[:, None], 2)
-    # Groups {0, 1}, {3}, {2, 4, 5}: the first joins 3, and its two patches count twice.
-    assert kept.tolist() == [3, 5]
-    assert made[:, 0].tolist() == pytest.approx([(0 + 1 + 3) / 3, 11 / 3])
-    assert groups.tolist() == [0, 0, 1, 0, 1, 1]
-    kept, made, _ = merge_to(keys, torch.arange(6.0)[:, None], 1)
-    assert kept.tolist() == [5] and made.tolist() == [[2.5]]
-
-
-def test_ties_go_to_the_lower_index():
-    same = torch.ones(6, 2)
-    assert bipartite_matching(same, 2).tolist() == [1, 1, 1, 3, 4, 5]
-    assert merge_to(same, torch.eye(6), 3)[0].tolist() == [1, 3, 5]
 
 
 # --- a loop over tokens ----------------------------------------------------------------------------------------------
@@ -114,13 +95,3 @@ def plain(crop: towers.Crop, there: list[int], budget: int) -> dict[int, Tensor]
 @towers.families
 def test_the_decoder_receives_what_merged(family, retention):
     towers.check_merging(tiny.model(family), tiny.pair(family), ToMe(retention=retention), plain)
-
-
-@pytest.mark.parametrize("one", [towers.wide(), towers.two_pictures()])
-def test_tiles_that_padding_is_cut_off_and_several_pictures(one):
-    towers.check_merging(tiny.model("llava_next"), [one], ToMe(retention=0.4), plain)
-
-
-def test_a_picture_of_64_patches():
-    model, one = of_size(8)
-    towers.check_merging(model, [one], ToMe(retention=0.15), plain)

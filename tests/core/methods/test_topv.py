@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.core import tiny
-from tests.core.models.test_families import listening, shortened, stages_of
+from tests.core.models.test_families import listening
 from trio_core.methods.topv import TopV, contribution, costs, raster, recover
 from trio_core.models import adapter_for
 
@@ -45,31 +45,6 @@ def test_contributions_by_hand():
     # Rows of [[1/2, 3/4], [1/2, 1/4]] to one: [[2/5, 3/5], [2/3, 1/3]]; its columns hold 16/15 and 14/15.
     assert contribution(cost, 1.0, 2).tolist() == pytest.approx([3 / 8 + 9 / 14, 5 / 8 + 5 / 14])
     assert contribution(2 * cost, 2.0, 1).tolist() == pytest.approx([5 / 4, 3 / 4])
-
-
-def test_at_convergence_nothing_is_ranked():
-    """Why few iterations are meant: a plan that meets both marginals has the same sum in each row."""
-    cost = torch.rand(9, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert contribution(cost, 0.5, 200).sub(1).abs().max() < 1e-12 < contribution(cost, 0.5, 3).sub(1).abs().max()
-
-
-@pytest.mark.parametrize(
-    ("budget", "share", "kept"),
-    [
-        (3, 0.0, [1, 3, 4]),
-        (1, 0.9, [1]),  # the best one stays by its score
-        (4, 0.25, [1, 2, 3, 4]),  # three by score; of 0, 2 and 5 the middle one
-        (4, 0.5, [1, 2, 3, 5]),  # two by score; of 0, 2, 4 and 5 the second and the last
-        (6, 0.5, [0, 1, 2, 3, 4, 5]),
-    ],
-)
-def test_recovered_by_hand(budget, share, kept):
-    scores = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3, 0.05])
-    assert recover(scores, budget, share).tolist() == kept
-
-
-def test_ties_go_to_the_lower_index():
-    assert recover(torch.ones(6), 3, 0.0).tolist() == [0, 1, 2]
 
 
 # --- plain arithmetic ------------------------------------------------------------------------------------------------
@@ -151,20 +126,3 @@ def test_what_enters_a_layer_is_moved_to_what_leaves_it(family):
         everything = list(range(len(visual)))
         expected = by_loop(source, target, everything, len(visual), method)
         agrees(stage, b, expected, everything, trace.schedules[b].budgets[0], method)
-
-
-@tiny.by_hand
-def test_a_later_stage_looks_at_what_is_left(family):
-    model, samples = tiny.model(family), tiny.pair(family)
-    method = TopV(retention=0.6, layers=(2, 4), temperature=0.5, iterations=1)
-    trace = tiny.prefill(model, samples, method)
-    first, second = trace.stages
-    for b, one in enumerate(samples):
-        left = stages_of(trace, one, b, one["input_ids"].shape[1])
-        outputs, places, _ = shortened(model, one, {2: left[2]})
-        visual, here = tiny.visual_rows(one), first.kept[b]
-        rows = torch.searchsorted(places[3], visual[here])
-        norm = adapter_for(model).layers[4].get_submodule("input_layernorm")
-        with torch.no_grad():
-            expected = by_loop(outputs[2][rows], norm(outputs[3][rows]), here.tolist(), len(visual), method)
-        agrees(second, b, expected, here.tolist(), trace.schedules[b].budgets[1], method)

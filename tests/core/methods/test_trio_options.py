@@ -6,7 +6,7 @@ from torch import Tensor
 
 from tests.core import tiny
 from tests.core.methods.test_methods import scores_and_features
-from tests.core.models.test_families import check, listening
+from tests.core.models.test_families import check
 from trio_core import Trio, methods, prune
 from trio_core.rules import equations
 from trio_core.trace import Trace
@@ -48,38 +48,6 @@ def test_with_text_among_them_it_is_its_layers_on_a_shorter_sequence(family, all
     )
     all_compete(method)
     check(family, tiny.model(family), tiny.pair(family), method)
-
-
-@pytest.mark.parametrize("rows", ["last", "shifted"])
-@pytest.mark.parametrize("side", ["left", "right"])
-@tiny.every_family
-def test_what_must_stay_stays_and_the_trace_counts_all(family, side, rows):
-    method = Trio(retention=0.5, layers=LAYERS, tokens="all", rows=rows, nms=False)
-    model, samples = tiny.model(family), tiny.pair(family)
-    with listening(model) as calls:
-        trace = tiny.prefill(model, samples, method, side)
-    kept_text = 0
-    for b, one in enumerate(samples):
-        rivals, words = (
-            competitors(one, method),
-            ~torch.isin(one["input_ids"][0], torch.tensor([tiny.IMAGE, tiny.VIDEO])),
-        )
-        schedule = trace.schedules[b]
-        assert schedule.visual_tokens == len(rivals)
-        assert sum(schedule.tokens_by_layer) == pytest.approx(6 * 0.5 * len(rivals), abs=1.5)
-        for stage, budget in zip(trace.stages, schedule.budgets, strict=True):
-            assert len(stage.kept[b]) == budget
-            assert stage.scores[b].shape == (len(rivals),)
-        assert not set(trace.stages[-1].kept[b].tolist()) - set(trace.stages[0].kept[b].tolist())
-        kept_text += int(words[rivals[trace.stages[-1].kept[b]]].sum())
-    assert trace.realised_retention == pytest.approx(0.5, abs=0.02)
-    # Some words stay and some go: they do compete.
-    assert 0 < kept_text < sum(len(competitors(one, method)) - len(tiny.visual_rows(one)) for one in samples)
-    last = calls[0][-1][2].shape[1]
-    assert last == max(
-        one["input_ids"].shape[1] - len(competitors(one, method)) + schedule.budgets[-1]
-        for one, schedule in zip(samples, trace.schedules, strict=True)
-    )
 
 
 @pytest.mark.parametrize("saliency", ["tail", "autograd"])

@@ -103,16 +103,6 @@ def test_samples_of_a_batch_may_have_stages_after_different_layers():
     assert [kept.tolist() for kept in stages[-1]] == [kept.tolist() for _, kept in alone]
 
 
-def test_a_method_without_several_stages_refuses_it():
-    with pytest.raises(OptionError, match="one stage only in a decoder of 2 layers"):
-        paying().schedule_for(LLAVA, 2, PROMPT)
-    with (
-        pytest.raises(OptionError, match="'fastv' has no option 'schedule'"),
-        prune(tiny.model("llava"), "fastv", retention=0.5, schedule="paying"),
-    ):
-        pass
-
-
 def test_a_paying_schedule_needs_the_model_and_the_text():
     with pytest.raises(OptionError, match="call schedule_for"):
         paying().schedule(576, 32)

@@ -66,12 +66,6 @@ def test_each_keeps_what_the_equations_say_of_its_layer_and_rows(family, name):
             assert torch.equal(stage.kept[b], kept), f"sample {b}, layer {stage.layer}"
 
 
-@tiny.every_family
-def test_the_three_differ_from_each_other(family):
-    kept = [[part.tolist() for stage in traced(family, name).stages for part in stage.kept] for name in VARIANTS]
-    assert all(kept[i] != kept[j] for i in range(3) for j in range(i))
-
-
 @pytest.mark.parametrize("family", [family for family in tiny.FAMILIES if multi_axis(family)])
 def test_where_compact_is_undefined_the_released_one_keeps_the_original_positions(family):
     model, inputs = tiny.model(family), tiny.batch(tiny.pair(family))
@@ -86,25 +80,3 @@ def test_where_compact_is_undefined_the_released_one_keeps_the_original_position
             prune(model, "trio", positions="compact", **kept),
         ):
             pass
-
-
-def test_the_variants_change_defaults_and_nothing_else():
-    found = {name: methods.find(name)(retention=0.5) for name in VARIANTS}
-    assert len({cls.option_names() for cls in map(methods.find, VARIANTS)}) == 1
-    defaults = {name: {option: getattr(one, option) for option in one.option_names()} for name, one in found.items()}
-    own = ("probe", "rows", "positions")
-    assert {name: tuple(one.pop(option) for option in own) for name, one in defaults.items()} == {
-        "trio": ("next", "last", "original"),
-        "trio-printed": ("current", "last", "original"),
-        "trio-released": ("next", "shifted", "compact"),
-    }
-    assert defaults["trio"] == defaults["trio-printed"] == defaults["trio-released"]
-
-
-@every_variant
-def test_each_says_which_trio_it_is(name):
-    reference = methods.find(name).reference
-    assert reference.arxiv == "2602.04657" and reference.licence == "none stated"
-    assert reference.remark == reference.caution and len(reference.caution) <= 70
-    for part in ("note", "caution"):
-        assert len({getattr(methods.find(other).reference, part) for other in VARIANTS}) == 3

@@ -1,38 +1,16 @@
 """SCOPE before the decoder and TRIO within it: each stage against the method that it is, inside the models."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
 from tests.core import reference, tiny
 from tests.core.methods import towers
 from tests.core.methods.test_methods import scores_and_features
-from trio_core import OptionError, Trio
-from trio_core.methods.method import Stage
 from trio_core.methods.scope import Scope
 from trio_core.methods.trio_ve import TrioVe
 from trio_core.rules import equations
-from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Schedule
 
 # --- where and how much ----------------------------------------------------------------------------------------------
-
-
-def test_layers_in_proportion_and_of_ones_own():
-    assert TrioVe(retention=0.5).default_layers(28) == (0, 14)
-    assert TrioVe(retention=0.5).default_layers(6) == (0, 3)
-    assert TrioVe(retention=0.5).default_layers(2) == (0, 1)
-    assert TrioVe.stage is Stage.BOTH
-    own = TrioVe(budgets=(20, 10, 5), layers=(0, 2, 4)).schedule(visual_tokens=30, num_layers=6)
-    assert own == Schedule((0, 2, 4), (20, 10, 5), 30, 6)
-    with pytest.raises(OptionError, match=r"layers \(3, 5\): it begins before the decoder, which is layer 0"):
-        TrioVe(retention=0.5, layers=(3, 5))
-
-
-def test_all_other_options_are_trios():
-    assert set(TrioVe.option_names()) == {*Trio.option_names(), "alpha", "encoder"}
-    assert "VScan" in TrioVe.reference.note and "VisionZip" in TrioVe.reference.note
 
 
 # --- what it keeps ---------------------------------------------------------------------------------------------------
@@ -60,40 +38,4 @@ def test_before_the_decoder_it_is_scope_and_within_it_trio(family, layers):
             earlier[stage.layer] = reference.kept_rows(one, kept)
 
 
-@pytest.mark.parametrize("probe", ["next", "current"])
-@pytest.mark.parametrize("saliency", ["tail", "autograd"])
-def test_trios_options_reach_trio(probe, saliency):
-    """Probing the layer that has run sees it on what SCOPE left, also right behind it."""
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    method = TrioVe(retention=0.4, layers=(0, 1), probe=probe, saliency=saliency, nms=False, rows="shifted")
-    trace = tiny.prefill(model, [one], method)
-    earlier = {0: reference.kept_rows(one, trace.stages[0].kept[0])}
-    scores, _ = scores_and_features(model, one, method, 1, earlier)
-    kept = trace.stages[0].kept[0]
-    best = scores.topk(trace.schedules[0].budgets[1]).indices.sort().values
-    assert torch.equal(trace.stages[1].kept[0], kept[best])
-
-
-def test_a_stage_that_drops_nothing_asks_nothing():
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    only_trio = tiny.prefill(model, [one], TrioVe(budgets=(32, 9), layers=(0, 3)))
-    trio = tiny.prefill(model, [one], Trio(budgets=(9,), layers=(3,)))
-    assert torch.equal(only_trio.stages[1].kept[0], trio.stages[0].kept[0])
-    only_scope = tiny.prefill(model, [one], TrioVe(budgets=(9, 9), layers=(0, 3)))
-    scope = tiny.prefill(model, [one], Scope(budgets=(9,), layers=(0,)))
-    assert [stage.kept[0].tolist() for stage in only_scope.stages] == [scope.stages[0].kept[0].tolist()] * 2
-
-
 # --- what it costs ---------------------------------------------------------------------------------------------------
-
-
-def test_its_cost_is_scopes_and_then_trios():
-    shape = LayerShape(8, 16, 8, 4, 2, 32, 3, vision_hidden=6, vision_heads=2, patches=10)
-    sizes = Sizes(tokens=30, visual=20, budget=8, text_after=5)
-    method = TrioVe(retention=0.5, k_pos=2)
-    assert method.overhead(shape, 0, sizes) == Scope(retention=0.5).overhead(shape, 0, sizes) > 0
-    assert method.overhead(shape, 16, sizes) == Trio(retention=0.5, k_pos=2).overhead(shape, 16, sizes) > 0
-    schedule = replace(Schedule((0, 16), (8, 3), 20, 32))
-    assert method.selection_macs(shape, schedule, 10, 5) == method.overhead(shape, 0, sizes) + method.overhead(
-        shape, 16, Sizes(18, 8, 3, 5)
-    )

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.core import tiny
-from trio_core import OptionError, Reference, ScoreMethod, Signal, Stage, prune
+from trio_core import OptionError, Reference, ScoreMethod, Signal
 from trio_core.methods.view import Picture, View
 from trio_core.rules.schedule import Schedule
 
@@ -60,38 +60,7 @@ def test_samples_with_little_text_after_the_picture_form_groups_with_fewer_rows(
         list(view_of(["xxxxx"], span=(2, 4)).supervised_groups(4, "shifted"))
 
 
-@pytest.mark.parametrize("k_pos", [0, -3])
-def test_no_rows_are_refused(k_pos):
-    with pytest.raises(OptionError, match=f"k_pos {k_pos}"):
-        view_of(["xxxx"]).supervised_rows(k_pos, "last")
-
-
-def test_features_are_the_pictures_rows():
-    view = tiny.toy_view(side="right")
-    for b, picture in enumerate(view.pictures):
-        assert torch.equal(view.features(b), view.hidden[b, 2 : 2 + len(picture.rows)])
-
-
-def test_the_probes_are_two_layers():
-    view = tiny.toy_view()
-    assert torch.equal(view.probed("next").hidden, view.hidden)
-    assert not torch.equal(view.probed("current").hidden, view.hidden)
-
-
 # --- samples ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_samples_are_the_batch_in_order(side):
-    view = tiny.toy_view(side=side, budgets=(5, 4, 12))
-    samples = list(view.samples)
-    assert [sample.index for sample in samples] == [0, 1, 2]
-    assert list(view.samples) == samples, "it can be iterated again"
-    for sample, picture in zip(samples, view.pictures, strict=True):
-        assert sample.picture is picture and sample.rows is picture.rows
-        assert sample.budget == picture.budget
-        assert torch.equal(sample.features, view.hidden[sample.index, picture.rows])
-    assert [sample.keeps_all for sample in samples] == [False, False, True]
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -123,44 +92,6 @@ def test_a_signal_that_is_not_declared_says_which_to_declare(signal):
     assert "\n" not in str(caught.value)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Undeclared(ScoreMethod):
-    """Reads a signal without declaring it."""
-
-    signal: Signal = Signal.NORM
-    stage: ClassVar[Stage] = Stage.ENCODER
-    reference: ClassVar[Reference] = Reference(title="none")
-
-    def score(self, view: View) -> torch.Tensor:
-        READS[self.signal](view)
-        return view.hidden.norm(dim=-1)
-
-
-@pytest.mark.parametrize("signal", Signal)
-def test_inside_a_model_too(signal):
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    with (
-        torch.no_grad(),
-        prune(model, Undeclared(retention=0.5, signal=signal)),
-        pytest.raises(OptionError, match=rf"declare Signal\.{signal.name} "),
-    ):
-        model(**one)
-
-
-def test_after_the_first_layer_there_is_no_encoder_to_declare():
-    with pytest.raises(
-        OptionError, match=r"view.encoder after layer 3: the tower's patches can be read before the first"
-    ):
-        _ = replace(tiny.toy_view(), signals={}).encoder
-
-
-def test_before_the_first_layer_no_layer_has_run():
-    view = tiny.toy_view()
-    calls = {"next": view.probed("next")}
-    with pytest.raises(OptionError, match="probe 'current' after layer 0: no layer has run there; probe the next one"):
-        replace(view, layer=0, signals={Signal.LAYERS: calls}).probed("current")
-
-
 # --- a method that scores --------------------------------------------------------------------------------------------
 
 
@@ -188,19 +119,3 @@ def test_a_scorer_keeps_the_highest_scores_of_each_sample(together, side):
         assert torch.equal(selection.scores[sample.index], norms)
         best = norms.topk(sample.budget).indices.sort().values
         assert torch.equal(selection.kept[sample.index], best)
-
-
-def test_a_scorer_gives_ties_to_the_lower_index():
-    view = tiny.toy_view(samples=[0], budgets=(5, 4, 12))
-    selection = ByNorm(retention=0.5).select(replace(view, hidden=torch.ones_like(view.hidden)))
-    assert selection.kept[0].tolist() == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("together", [True, False])
-def test_a_scorer_runs_in_a_model(together):
-    model, inputs = tiny.model("llava"), tiny.batch(tiny.unequal_spans("llava"))
-    with torch.no_grad(), prune(model, ByNorm(retention=0.5, together=together, layers=(2,))) as trace:
-        model(**inputs)
-    (stage,) = trace.stages
-    for kept, scores in zip(stage.kept, stage.scores, strict=True):
-        assert torch.equal(kept, scores.topk(len(kept)).indices.sort().values)

@@ -1,6 +1,5 @@
 """VisionZip against a plain form over the tower's own eager maps, and what the decoder then really receives."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,9 +10,9 @@ from transformers import PreTrainedModel
 from tests.core import tiny
 from tests.core.engine.test_leaves_no_trace import same, snapshot
 from tests.core.methods import towers
-from trio_core import OptionError, UnsupportedInput, UnsupportedModel, prune
+from trio_core import UnsupportedModel, prune
 from trio_core.methods.view import Picture, Signal, View
-from trio_core.methods.visionzip import VisionZip, _labels
+from trio_core.methods.visionzip import VisionZip
 from trio_core.models import adapter_for, toy
 from trio_core.models.adapter import families
 from trio_core.models.encoder import Encoder
@@ -62,24 +61,6 @@ def test_compact_positions_have_the_released_order():
     selection = method.select(crop_of_eight(5))
     assert selection.kept[0].tolist() == [0, 1, 2, 3, 5]
     assert selection.features[0][:, 0].tolist() == [100, 1, 3, 4, 10.5]
-
-
-@pytest.mark.parametrize("budget", range(1, 8))
-@pytest.mark.parametrize("share", [0.0, 10 / 64, 0.4, 0.9])
-def test_every_place_holds_its_own_patch_or_what_merged_into_it(budget, share):
-    """Patch i has a one in column i alone, so that a feature shows what is in it. The CLS token has column 8."""
-    view = crop_of_eight(budget)
-    encoder = replace(
-        view.encoder, hidden=torch.eye(9)[None, :8], cls=torch.eye(9)[None, 8], project=lambda patches: patches
-    )
-    view = replace(view, hidden=torch.zeros(1, 12, 9), signals={Signal.ENCODER: encoder})
-    selection = VisionZip(retention=0.5, contextual_share=share).select(view)
-    kept, features = selection.kept[0].tolist(), selection.features[0]
-    (cls,) = [place for place, feature in zip(kept, features, strict=True) if feature[8] == 1]
-    assert features[kept.index(cls)].sum() == 1  # nothing is merged into the CLS token
-    for place, feature in zip(kept, features, strict=True):
-        assert place == cls or feature[place] == 1
-        assert not feature[[other for other in kept if other not in (place, cls)]].any()
 
 
 @pytest.mark.parametrize(
@@ -151,13 +132,6 @@ def test_where_tiles_are_packed(one):
     assert expected.count(-1) == (len(expected) - 16) // (columns + 1) > 1
 
 
-def test_tiles_of_which_little_is_left():
-    """Two rows of each of two tiles: they take less than their share, and the base crop the rest."""
-    model, one = tiny.model("llava_next"), towers.wide()
-    (kept,) = check(model, [one], retention=0.9)
-    assert torch.bincount(torch.tensor(towers.places(model, one))[kept] // 16).tolist() == [15, 8, 8]
-
-
 @pytest.mark.parametrize("retention", [0.1, 0.4])
 def test_several_pictures_in_a_sample_and_others_beside_it(retention):
     check(tiny.model("llava_next"), [towers.two_pictures()], retention=retention)
@@ -174,19 +148,6 @@ def test_the_tower_is_read_where_the_projector_reads_it(family, layer):
     config.vision_feature_layer, config.vision_config.num_hidden_layers = layer, 3
     model = toy.build(type(tiny.model(family)), config, "sdpa", seed=0)
     check(model, tiny.pair(family), retention=0.4)
-
-
-def test_the_towers_kernel_is_its_own():
-    """Under sdpa the tower makes no map, and the selection is the same."""
-    model = families["LLaVA-1.5"].toy("sdpa", seed=5)
-    model.get_submodule("model.vision_tower").set_attn_implementation("sdpa")
-    kept = {}
-    for kernel in ("sdpa", "eager"):
-        model.get_submodule("model.vision_tower").set_attn_implementation(kernel)
-        with torch.no_grad(), prune(model, "visionzip", retention=0.4) as trace:
-            model(**tiny.sample("llava"))
-        kept[kernel] = trace.stages[0].kept[0]
-    assert torch.equal(kept["sdpa"], kept["eager"])
 
 
 # --- what it refuses, and what it leaves -----------------------------------------------------------------------------
@@ -223,71 +184,4 @@ def test_a_projector_that_reads_more_or_other_than_a_layers_patches_is_refused(f
     assert "\n" not in str(caught.value)
 
 
-def test_another_tower_in_llava_has_its_widths_without_a_cls_token():
-    """SigLIP in LLaVA-1.5's class: other methods prune it, and this one says why it does not."""
-    from transformers import LlavaConfig, SiglipVisionConfig
-
-    ours = families["LLaVA-1.5"].toy_config()
-    vision = SiglipVisionConfig(**toy.VISION, vision_use_head=False)
-    config = LlavaConfig(
-        vision_config=vision,
-        text_config=ours.text_config,
-        image_token_index=tiny.IMAGE,
-        vision_feature_select_strategy="full",
-    )
-    model = toy.build(type(tiny.model("llava")), config, "sdpa", seed=0)
-    assert adapter_for(model).layer_shape.patches == 0
-    with torch.no_grad(), prune(model, "divprune", retention=0.5) as trace:
-        model(**tiny.sample("llava"))
-    assert len(trace.stages) == 1
-    with pytest.raises(UnsupportedModel, match="no CLS token"), prune(model, "visionzip", retention=0.5):
-        pass
-
-
-@towers.with_cls
-def test_nothing_stays_behind(family):
-    """After success, an exception on the way and a prompt without its picture; the packing is the model's own again."""
-    model, one = tiny.model(family), tiny.sample(family)
-    without = {name: value for name, value in one.items() if name != "pixel_values"}
-    broken = {**one, "pixel_values": one["pixel_values"] * torch.nan}
-    with torch.no_grad():
-        dense = model(**one, output_hidden_states=True).logits  # installs transformers' own hooks
-        before = snapshot(model)
-        with prune(model, VisionZip(retention=0.4)):
-            pruned = model(**one).logits
-            with pytest.raises(OptionError, match="hold NaN or infinity") as caught:
-                model(**broken)
-            assert "\n" not in str(caught.value)
-            with pytest.raises(UnsupportedInput, match="pass pixel_values with the prompt") as caught:
-                model(**without)
-            assert "\n" not in str(caught.value)
-            assert tiny.same(model(**one).logits, pruned)
-        assert same(before, snapshot(model))
-        assert torch.equal(model(**one).logits, dense)
-
-
-@towers.with_cls
-def test_a_picture_of_an_earlier_forward_is_not_taken_for_this_one(family):
-    """The earlier forward failed after the tower, or selected nothing because all tokens stay."""
-    model, one = tiny.model(family), tiny.sample(family)
-    without = {name: value for name, value in one.items() if name != "pixel_values"}
-    fewer = {**one, "input_ids": one["input_ids"].where(one["input_ids"].cumsum(1) > 3 * tiny.IMAGE, 1)}
-    with torch.no_grad(), prune(model, VisionZip(budgets=(7,), layers=(0,))):
-        with pytest.raises(ValueError, match=r"[Ii]mage features"):
-            model(**fewer)
-        with pytest.raises(UnsupportedInput, match="pass pixel_values"):
-            model(**without)
-
-
 # --- where each patch goes -------------------------------------------------------------------------------------------
-
-
-def test_the_card_s_patches_go_into_their_targets():
-    """methods.md, card 6: 1 and 3 are dominant, 0 and 5 are targets. The CLS token takes the place of patch 2."""
-    dominant, rest = torch.tensor([1, 3]), torch.tensor([0, 2, 4, 5, 6, 7])
-    labels = torch.tensor([-1, 0, 1, -1, 0, 1])
-    places = torch.tensor([2, 1, 3, 0, 5])
-    found = _labels(8, dominant, rest, labels, torch.tensor([2]))
-    assert places[found].tolist() == [0, 1, 2, 3, 5, 5, 0, 5]
-    assert places[1:][_labels(8, dominant, rest, labels, None)].tolist() == [0, 1, 0, 3, 5, 5, 0, 5]
-    assert _labels(8, dominant, rest, None, None).tolist() == [-1, 0, -1, 1, -1, -1, -1, -1]

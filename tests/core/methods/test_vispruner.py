@@ -26,13 +26,6 @@ def test_what_is_not_sure_by_hand():
     assert vispruner(features, attention, 6).tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_round_deals_what_the_last_one_left_the_most_alike_first():
-    """None sure, one to stay of three: 0 and 2 against 1; both drop at once. Of five, two rounds: 0, 2 and 4 first."""
-    attention = torch.arange(5, 0, -1).float()
-    assert vispruner(torch.ones(3, 1), attention[:3], 1, important=0.0).tolist() == [1]
-    assert vispruner(torch.ones(5, 1), attention, 1, important=0.0).tolist() == [3]  # 1 and 3 are left, and 1 drops
-
-
 def plain(features: torch.Tensor, attention: torch.Tensor, budget: int, important: float) -> list[int]:
     """The rule, a token at a time."""
     ranked = sorted(range(len(attention)), key=lambda i: (-float(attention[i]), i))

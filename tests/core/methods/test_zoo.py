@@ -12,7 +12,6 @@ from torch import Tensor
 
 from tests.core import tiny
 from tests.core.models.test_families import listening, stages_of, walk
-from trio_core import methods
 from trio_core.methods.divprune import DivPrune
 from trio_core.methods.fastv import FastV
 from trio_core.methods.pyramiddrop import PyramidDrop
@@ -150,20 +149,3 @@ def test_divprune_spreads_what_enters_the_decoder(family):
         expected = torch.tensor(farthest(features, trace.schedules[b].budgets[0]))
         # LLaVA-NeXT's newlines are all the same: whichever is taken, its features are.
         assert torch.equal(*(features[kept][features[kept][:, 0].argsort()] for kept in (stage.kept[b], expected)))
-
-
-@pytest.mark.parametrize("name", ["fastv", "pyramiddrop", "divprune"])
-def test_the_kernel_is_the_models_own(name, monkeypatch):
-    """No attention map is asked for: the library's eager function is never called under sdpa."""
-    from transformers.models.llama import modeling_llama
-
-    def refuse(*_args: object, **_kwargs: object) -> None:
-        raise AssertionError("eager attention ran")
-
-    monkeypatch.setattr(modeling_llama, "eager_attention_forward", refuse)
-    model = tiny.model("llava", "sdpa")
-    before = model.config.get_text_config()._attn_implementation
-    tiny.prefill(model, [tiny.sample("llava")], methods.find(name)(retention=0.5))
-    assert model.config.get_text_config()._attn_implementation == before
-    with pytest.raises(AssertionError, match="eager attention ran"):
-        tiny.prefill(tiny.model("llava", "eager"), [tiny.sample("llava")], methods.find(name)(retention=0.5))

@@ -1,13 +1,8 @@
 """What a tower shows, on a case worked by hand; and a tower's record."""
 
-from typing import Any
-
-import pytest
 import torch
-from torch import Tensor, nn
 
-from trio_core import UnsupportedInput
-from trio_core.models.encoder import Encoder, Tower
+from trio_core.models.encoder import Encoder
 
 
 def two_crops() -> Encoder:
@@ -40,36 +35,3 @@ def test_by_token_gives_zero_at_a_newline():
 def test_a_tower_without_a_cls_token_has_no_last_row():
     assert two_crops().last is None
     assert two_crops().patches == 4
-
-
-class CountingTower(Tower):
-    """Records the output of a linear layer and makes the same Encoder of whatever it is."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(1, 1)
-        self.given: list[Tensor] = []
-
-    def listen(self) -> list[Any]:
-        return [self.linear.register_forward_hook(self.recorder("linear"))]
-
-    def make_encoder(self, recorded: dict[str, Any], visual_tokens: list[int]) -> Encoder:  # noqa: ARG002
-        self.given.append(recorded["linear"])
-        return two_crops()
-
-
-def test_collect_makes_the_encoder_once_and_empties_the_record():
-    tower = CountingTower()
-    (handle,) = tower.listen()
-    output = tower.linear(torch.ones(1, 1))
-    tower.collect([5, 1])
-    assert tower.given[0] is output
-    with pytest.raises(
-        UnsupportedInput, match="no picture went through the vision tower in this forward: pass pixel_values"
-    ):
-        tower.collect([5, 1])
-    tower.linear(torch.ones(1, 1))
-    tower.forget()
-    handle.remove()
-    with pytest.raises(UnsupportedInput, match="no picture"):
-        tower.collect([5, 1])

@@ -12,9 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 FILE = '''"""ViP-LLaVA: LLaVA-1.5 whose projector reads several layers of the tower."""
 
-from typing import ClassVar
-
-from transformers import PreTrainedConfig
+from typing import Any, ClassVar
 
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
@@ -25,18 +23,8 @@ class VipLlava(Adapter):
 
     family: ClassVar[str] = "ViP-LLaVA"
     classes: ClassVar[tuple[str, ...]] = ("VipLlavaForConditionalGeneration",)
-
-    @classmethod
-    def toy_config(cls) -> PreTrainedConfig:
-        """The projector reads two layers."""
-        from transformers import CLIPVisionConfig, LlamaConfig, VipLlavaConfig
-
-        return VipLlavaConfig(
-            vision_config=CLIPVisionConfig(**toy.VISION),
-            text_config=LlamaConfig(**toy.TEXT),
-            image_token_index=toy.IMAGE,
-            vision_feature_layers=[-1, -2],
-        )
+    toy_vision: ClassVar[dict[str, Any]] = toy.CLIP
+    toy_options: ClassVar[dict[str, Any]] = {"image_token_index": toy.IMAGE, "vision_feature_layers": [-1, -2]}
 '''
 
 CHECK = """
@@ -53,17 +41,17 @@ main(["models", "--check"])
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of trio_core and of its tests, with one more file."""
     folder = tmp_path_factory.mktemp("source")
-    for name in ("core", "tests/core"):
+    for name in ("trio_core", "tests/core"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("tests/__init__.py", "tests/conftest.py", "tests/places.py", "pyproject.toml"):
         shutil.copy(ROOT / name, folder / name)
-    (folder / "core" / "trio_core" / "models" / "vip_llava.py").write_text(FILE)
+    (folder / "trio_core" / "models" / "vip_llava.py").write_text(FILE)
     return folder
 
 
 def run(source: Path, *arguments: str) -> str:
     """The output of Python in the copy, which must succeed."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(source / "core"), str(ROOT)])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(source), str(ROOT)])}
     found = subprocess.run(
         [sys.executable, *arguments], cwd=source, env=environment, capture_output=True, text=True, check=False
     )

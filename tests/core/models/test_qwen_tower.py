@@ -5,7 +5,6 @@ The order of the windows is undone here by the places that the loops walk, not b
 """
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import PreTrainedModel
 from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl
 from transformers.models.qwen2_vl import modeling_qwen2_vl
@@ -22,15 +20,12 @@ from transformers.vision_utils import get_vision_window_index
 from tests.core import tiny
 from tests.core.methods.test_overhead import declared_is_counted
 from tests.core.methods.test_visionzip import check
-from tests.core.methods.test_visionzip import crop_of_eight as cards_crop
 from tests.core.methods.towers import embedded, look
 from trio_core import UnsupportedInput, UnsupportedModel, prune
-from trio_core.methods.view import Signal, View
 from trio_core.methods.visionzip import VisionZip
 from trio_core.models import adapter_for, toy
 from trio_core.models.adapter import families
-from trio_core.models.qwen_tower import received_attention, window_order
-from trio_core.rules.cost import LayerShape
+from trio_core.models.qwen_tower import window_order
 
 FAMILIES = ("qwen2_vl", "qwen2_5_vl")
 MODULES = {"qwen2_vl": modeling_qwen2_vl, "qwen2_5_vl": modeling_qwen2_5_vl}
@@ -151,46 +146,6 @@ def test_attention_equals_the_column_means_of_the_librarys_own_map(family, dtype
         assert torch.allclose(ours.sum(dim=0), torch.tensor(1 / UNIT), rtol=1e-5)  # all rows' weights, shared out
 
 
-@pytest.mark.parametrize("grid", [(6, 8), (10, 6)])
-@every_family
-def test_attention_and_keys_equal_a_loop_over_patches_in_float64(family, grid):
-    """From what enters the block: positions, rotation, softmax, all written out."""
-    model, one = tiny.model(family), pictures(grid)
-    entered, _ = recorded(model, one, "blocks.1.attn.qkv")
-    linear: Any = model.get_submodule("model.visual.blocks.1.attn.qkv")
-    heads, width = 2, 16
-    qkv = entered.double() @ linear.weight.double().T + linear.bias.double()
-    query, key, _ = qkv.unflatten(-1, (3, heads, width)).unbind(1)
-    merged = walk(grid[0] // SIDE, grid[1] // SIDE, window_of(family))
-    where = [(SIDE * row + r, SIDE * column + c) for row, column in merged for r in range(SIDE) for c in range(SIDE)]
-
-    def turned(vector: Tensor, place: tuple[int, int]) -> list[float]:
-        # A quarter of the angles by the row, a quarter by the column, and both again for the second half.
-        angles = [axis / 10000 ** (2 * i / (width // 2)) for axis in place for i in range(width // 4)]
-        first, second = vector[: width // 2].tolist(), vector[width // 2 :].tolist()
-        return [
-            *(a * math.cos(t) - b * math.sin(t) for a, b, t in zip(first, second, angles, strict=True)),
-            *(b * math.cos(t) + a * math.sin(t) for a, b, t in zip(first, second, angles, strict=True)),
-        ]
-
-    encoder = look(model, one)
-    columns = grid[1] // SIDE
-    for head in range(heads):
-        queries, keys = (
-            torch.tensor([turned(part[i, head], place) for i, place in enumerate(where)], dtype=torch.float64)
-            for part in (query, key)
-        )
-        total = [0.0] * len(merged)
-        for row in queries:
-            weights = (keys @ row / math.sqrt(width)).softmax(dim=0).tolist()
-            for patch, weight in enumerate(weights):
-                total[patch // UNIT] += weight / UNIT / len(where)
-        for index, (row, column) in enumerate(merged):
-            assert encoder.attention[0, head, row * columns + column].item() == pytest.approx(total[index], rel=1e-4)
-            plain = key[index * UNIT : (index + 1) * UNIT, head].mean(dim=0)  # not rotated
-            assert torch.allclose(encoder.keys[0, row * columns + column, head].double(), plain, rtol=1e-4, atol=1e-6)
-
-
 @every_grid
 @every_family
 def test_hidden_states_in_raster_order_equal_the_decoders_input(family, grids):
@@ -210,39 +165,6 @@ def test_hidden_states_in_raster_order_equal_the_decoders_input(family, grids):
     assert encoder.places[0].tolist() == wanted
     counts = [height * width // UNIT for height, width in grids]
     assert [(crop, len(tokens)) for crop, tokens in encoder.crops(0)] == list(enumerate(counts))
-
-
-@every_family
-def test_a_picture_gives_the_same_values_in_a_batch_with_larger_ones(family):
-    """On a common grid, with nothing where a smaller one ends."""
-    model = tiny.model(family)
-    samples = [pictures((4, 10)), pictures((12, 4), (6, 6), seed=1), pictures((8, 8), seed=2, after=14)]
-    together = look(model, *samples)
-    assert together.grid == (6, 5)
-    empty = torch.ones(4 * 30, dtype=torch.bool).index_fill(0, torch.cat(together.places), False)
-    assert empty.sum() == 4 * 30 - 10 - 12 - 9 - 16
-    for b, one in enumerate(samples):
-        alone = look(model, one)
-        for name in ("hidden", "keys"):
-            ours, its_own = (e.by_token(at, getattr(e, name)) for e, at in ((together, b), (alone, 0)))
-            assert torch.allclose(ours, its_own, rtol=1e-4, atol=1e-5)
-            assert not getattr(together, name).flatten(0, 1)[empty].any()
-        ours, its_own = (s.by_token(at, s.attention.transpose(1, 2)) for s, at in ((together, b), (alone, 0)))
-        assert torch.allclose(ours, its_own, rtol=1e-4)
-    assert not together.attention.transpose(1, 2).flatten(0, 1)[empty].any()
-
-
-@every_family
-def test_each_frame_of_a_video_is_a_crop(family, monkeypatch):
-    """Attention is within a frame: of three equal ones each is what it is alone."""
-    model, film = tiny.model(family), pictures((6, 8), (6, 8), (6, 8), video=True)
-    encoder = look(model, film)
-    assert encoder.attention.shape == (3, 2, 12)
-    assert encoder.places[0].tolist() == list(range(36))
-    for frame, pixels in enumerate(film["pixel_values_videos"].split(48)):
-        alone = look(model, {**pictures((6, 8)), "pixel_values": pixels})
-        assert torch.allclose(encoder.attention[frame], alone.attention[0], rtol=1e-4)
-        assert torch.allclose(encoder.hidden[frame], alone.hidden[0], rtol=1e-4, atol=1e-5)
 
 
 def test_the_tower_is_read_at_its_last_block_over_whole_pictures(monkeypatch):
@@ -273,77 +195,7 @@ def test_window_order_equals_the_librarys_index(height, width, window):
     assert window_order(height, width, None).tolist() == list(range(height * width))
 
 
-class Largest(TorchDispatchMode):
-    """The most elements of a tensor that is made."""
-
-    def __init__(self):
-        super().__init__()
-        self.elements = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        output = func(*args, **(kwargs or {}))
-        if isinstance(output, Tensor):
-            self.elements = max(self.elements, output.numel())
-        return output
-
-
-@pytest.mark.parametrize("patches", [1, 255, 256, 257, 700])
-def test_received_attention_never_holds_a_whole_map(patches):
-    query, key = torch.randn(2, patches, 3, 4)
-    with Largest() as largest:
-        ours = received_attention(query, key, 0.5)
-    assert largest.elements <= 3 * 256 * patches
-    whole = (query.transpose(0, 1) @ key.permute(1, 2, 0) * 0.5).softmax(dim=-1)
-    assert torch.allclose(ours, whole.mean(dim=1).T, rtol=1e-5)
-    assert torch.allclose(received_attention(query.double(), key.double(), 0.5).float(), ours, rtol=1e-4)
-
-
-def test_received_attention_on_a_case_worked_by_hand():
-    """Two patches that look the same way share what is given; the keys 0 and log 3 divide it 1 to 3."""
-    query, key = torch.ones(2, 1, 1), torch.tensor([[[0.0]], [[math.log(3)]]])
-    assert received_attention(query, key, 1.0)[:, 0].tolist() == pytest.approx([0.25, 0.75])
-    # Now the second row looks the other way: 3 to 1.
-    query[1] = -1
-    assert received_attention(query, key, 1.0)[:, 0].tolist() == pytest.approx([0.5, 0.5])
-
-
-def test_layer_shape_has_the_towers_widths_and_the_macs_of_its_attention():
-    shape = adapter_for(tiny.model("qwen2_5_vl")).layer_shape
-    assert (shape.vision_hidden, shape.vision_heads, shape.patches, shape.merged) == (32, 2, 0, 4)
-    assert shape.crops(12) == (12,)
-    assert shape.encoder_attention_macs(12) == 48 * 48 * 32
-    clip = LayerShape(8, 16, 8, 4, 2, 32, 3, vision_hidden=10, vision_heads=2, patches=6)
-    assert clip.crops(3) == (6,)
-    assert clip.crops(20) == (6, 6, 6)
-    assert clip.encoder_attention_macs(20) == 3 * 7 * 10
-    assert adapter_for(tiny.model("gemma3")).layer_shape.encoder_attention_macs(20) == 0
-
-
 # --- VisionZip without a CLS token -----------------------------------------------------------------------------------
-
-
-def crop_of_eight(budget: int) -> View:
-    """The card's example with attention that is received: no CLS token is there. Features are the patches' numbers."""
-    view = cards_crop(budget)
-    encoder = replace(view.encoder, cls=None, project=lambda patches: patches)
-    return replace(view, hidden=torch.arange(12.0)[None, :, None], signals={Signal.ENCODER: encoder})
-
-
-@pytest.mark.parametrize(
-    ("budget", "share", "kept", "features"),
-    [
-        (4, 2 / 4, [0, 1, 3, 5], [4, 1, 3, 10.5]),
-        (2, 0.0, [1, 3], [1, 3]),
-        (1, 0.9, [1], [1]),
-        (2, 0.9, [0, 1], [0 + (2 + 3 + 4 + 5 + 6 + 7) / 6, 1]),
-        (7, 2 / 7, [0, 1, 2, 3, 4, 5, 7], [0 + 6, 1, 2, 3, 4, 5, 7]),
-        (8, 0.5, [*range(8)], [*range(2, 10)]),  # nothing to choose: what stands in the decoder stays
-    ],
-)
-def test_the_rule_by_hand(budget, share, kept, features):
-    selection = VisionZip(retention=0.5, contextual_share=share).select(crop_of_eight(budget))
-    assert selection.kept[0].tolist() == kept
-    assert selection.features[0][:, 0].tolist() == pytest.approx(features)
 
 
 @every_family

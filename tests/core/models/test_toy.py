@@ -1,12 +1,9 @@
 """Toy models and toy samples: what the seed and the sizes decide, and that the placeholders fit the features."""
 
-from pathlib import Path
-
 import torch
-from transformers import PreTrainedModel
 
 from tests.core import tiny
-from trio_core.models import families, toy
+from trio_core.models import families
 
 
 def equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
@@ -30,44 +27,3 @@ def test_the_large_sample_has_more_visual_tokens_and_no_more_words_around_them(f
         last = int(tiny.visual_rows(one)[-1])
         assert one["attention_mask"].all()
         assert one["input_ids"].shape[1] - last > 9
-
-
-@tiny.every_family
-def test_words_are_ids_that_stand_for_nothing_else(family):
-    ids = tiny.sample(family)["input_ids"][0]
-    special = torch.tensor([tiny.IMAGE, tiny.VIDEO, tiny.VISION_START, tiny.VISION_END])
-    words = ids[~torch.isin(ids, special)]
-    assert words.min() >= 1
-    assert words.max() < tiny.WORDS
-
-
-@tiny.every_family
-def test_the_toy_takes_both_sizes(family):
-    model: PreTrainedModel = tiny.model(family)
-    for size in ("small", "large"):
-        one = tiny.sample(family, size)
-        with torch.no_grad():
-            logits = model(**one).logits
-        assert logits.shape == (1, one["input_ids"].shape[1], logits.shape[-1])
-        assert logits.isfinite().all()
-
-
-def test_weights_depend_on_the_seed_and_not_on_the_attention():
-    family = families["LLaVA-1.5"]
-    sdpa, eager, other = family.toy("sdpa", 1).state_dict(), family.toy("eager", 1).state_dict(), family.toy("sdpa", 2)
-    assert equal(sdpa, eager)
-    assert not equal(sdpa, other.state_dict())
-
-
-def test_two_pictures_in_one_prompt():
-    first = toy.ToyPicture({"pixel_values": torch.zeros(1)}, [toy.IMAGE])
-    later = toy.ToyPicture({"pixel_values_videos": torch.ones(1)}, [5, toy.VIDEO])
-    both = first + later
-    assert both.ids == [toy.IMAGE, 5, toy.VIDEO]
-    assert list(both.inputs) == ["pixel_values", "pixel_values_videos"]
-
-
-def test_toy_py_names_no_family():
-    assert toy.__file__ is not None
-    text = Path(toy.__file__).read_text(encoding="utf-8").lower()
-    assert not [name for name in ("llava", "qwen", "gemma", "intern", "idefics", "smolvlm", "fastvlm") if name in text]

@@ -10,7 +10,7 @@ import torch
 
 from tests.core import tiny
 from tests.core.rules.test_saliency import LAYERS, widest_difference
-from trio_core import Trio, UnsupportedModel, prune
+from trio_core import Trio, prune
 from trio_core.rules import compiled
 
 COMPILED = {"saliency": "compiled"}
@@ -82,36 +82,6 @@ def test_prompts_of_other_lengths_and_equal_batches_need_few_graphs():
     assert graphs() <= 4
 
 
-@pytest.mark.slow
-def test_more_graphs_than_torch_allows_by_default_are_made():
-    model, inputs = tiny.model("llava_next", "sdpa"), tiny.sample("llava_next")
-    for k_pos in range(1, 10):
-        assert was_compiled(model, inputs, k_pos=k_pos)
-    assert was_compiled(model, inputs, k_pos=2)
-    assert graphs() > 8
-
-
-@pytest.mark.slow
-def test_inference_mode_and_gradients_change_nothing():
-    model, inputs = tiny.model("llava_next", "sdpa"), tiny.sample("llava_next")
-    expected = notes(model, inputs)
-    with prune(model, Trio(retention=0.5, layers=LAYERS, saliency="compiled")) as trace:
-        with torch.inference_mode():
-            model(**inputs)
-        assert " | ".join(trace.notes) == expected[0]
-        model(**inputs)
-        assert " | ".join(trace.notes) == expected[0]
-    assert graphs() == 1
-    assert all(weight.grad is None for weight in model.parameters())
-
-
-@pytest.mark.slow
-def test_the_notes_say_how_long_the_compiler_took():
-    first, second = notes(tiny.model("llava_next", "sdpa"), tiny.sample("llava_next"), tiny.sample("llava_next"))
-    assert first == second
-    assert first.startswith("saliency 'compiled': torch.compile took ")
-
-
 @pytest.mark.parametrize(
     ("family", "attention", "inputs", "reason"),
     [
@@ -125,25 +95,6 @@ def test_the_notes_say_how_long_the_compiler_took():
 def test_where_it_cannot_be_compiled_a_note_says_why(family, attention, inputs, reason):
     model = tiny.model(family, attention)
     assert f"saliency 'compiled': {reason}; 'tail' ran instead" in notes(model, inputs)[0]
-
-
-@pytest.mark.slow
-def test_float16_is_not_compiled():
-    model = own_model().half()
-    inputs = {k: v.half() if v.is_floating_point() else v for k, v in tiny.sample("llava_next").items()}
-    assert "float16 has too narrow a range" in notes(model, inputs)[0]
-
-
-@pytest.mark.slow
-def test_a_key_projection_without_a_gradient_is_refused_as_by_the_tail():
-    class ForInference(torch.nn.Linear):
-        forward = torch.no_grad()(torch.nn.Linear.forward)
-
-    model, inputs = own_model(), tiny.sample("llava_next")
-    for layer in model.model.language_model.layers:
-        layer.self_attn.k_proj.__class__ = ForInference
-    with pytest.raises(UnsupportedModel, match="the key projection of the probed layer gives no gradient"):
-        notes(model, inputs)
 
 
 @pytest.mark.slow
@@ -192,20 +143,3 @@ def test_a_second_model_of_one_shape_runs_the_code_of_the_first():
     assert widest_difference(other, inputs, **COMPILED) < 1e-5
     with torch.compiler.set_stance("force_eager"):
         assert "torch.compile is switched off in this process" in notes(own_model(), inputs)[0]
-
-
-@pytest.mark.slow
-def test_out_of_memory_is_no_failure_of_the_compiler(monkeypatch):
-    def full(graph, inputs):
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr(torch._dynamo, "lookup_backend", lambda _name: full)
-    with pytest.raises(Exception, match="out of memory"):
-        notes(own_model(), tiny.sample("llava_next"))
-
-
-@pytest.mark.slow
-def test_where_torch_compile_is_switched_off_the_tail_runs():
-    with torch.compiler.set_stance("force_eager"):
-        (told,) = notes(tiny.model("llava_next", "sdpa"), tiny.sample("llava_next"))
-    assert "torch.compile is switched off in this process; 'tail' ran instead" in told

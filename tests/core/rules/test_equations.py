@@ -21,21 +21,6 @@ def test_proxy_loss_is_the_mean_of_minus_log_of_the_likeliest():
     assert torch.allclose(equations.proxy_loss(logits), -likeliest.log().mean(), rtol=0, atol=1e-12)
 
 
-def test_proxy_loss_of_certain_rows_is_zero_and_of_undecided_ones_log_v():
-    certain = torch.full((1, 2, 5), -1e4)
-    certain[..., 3] = 0
-    assert equations.proxy_loss(certain) == 0
-    assert torch.allclose(equations.proxy_loss(torch.zeros(1, 2, 5)), torch.tensor(5.0).log())
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_proxy_loss_of_half_precision_is_taken_in_float32(dtype):
-    logits = torch.randn(1, 4, 50).to(dtype)
-    loss = equations.proxy_loss(logits)
-    assert loss.dtype == torch.float32
-    assert torch.equal(loss, equations.proxy_loss(logits.float()))
-
-
 # --- saliency --------------------------------------------------------------------------------------------------------
 
 
@@ -88,28 +73,7 @@ def test_saliency_leaves_no_gradients_and_works_in_any_mode(mode):
     assert torch.equal(hidden, before)
 
 
-def test_saliency_of_half_precision_is_float32():
-    head = torch.randn(5, 9, dtype=torch.bfloat16)
-    scores = equations.saliency(lambda probed: probed @ head, torch.randn(1, 7, 5, dtype=torch.bfloat16))
-    assert scores.dtype == torch.float32
-
-
 # --- which rows are supervised ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize(("rows", "silent"), [("last", 0), ("shifted", 1)])
-def test_rows_after_the_supervised_ones_have_no_gradient_at_all(rows, silent, side):
-    view = tiny.toy_view(side=side)
-    supervised = view.supervised_rows(4, rows)
-    probed = view.probed("next")
-    samples = torch.arange(len(supervised))[:, None]
-    scores = equations.saliency(lambda hidden: view.readout(probed.run(hidden)[samples, supervised]), probed.hidden)
-    for valid, row in zip(view.valid, scores, strict=True):
-        values = row[valid]
-        assert (values[len(values) - silent :] == 0).all()
-        assert (values[: len(values) - silent] > 0).all()
-        assert (row[~valid] == 0).all()
 
 
 # --- selection -------------------------------------------------------------------------------------------------------

@@ -59,18 +59,6 @@ def test_equal_cosines_go_to_the_lower_target_and_a_lonely_target_stays_itself()
     assert merged.flatten().tolist() == [1 + (10 + 1000) / 2, 100]
 
 
-def test_as_many_as_there_are_stay_as_they_are():
-    hidden = torch.randn(5, 3)
-    targets, merged, _ = contextual(torch.randn(5, 2), hidden, 5)
-    assert targets.tolist() == [0, 1, 2, 3, 4] and torch.equal(merged, hidden)
-
-
-@pytest.mark.parametrize("count", [0, -1, 6])
-def test_more_than_remain_or_none_is_refused(count):
-    with pytest.raises(OptionError, match=f"contextual {count}: can merge into 1 … 5 of 5 remaining tokens"):
-        contextual(torch.rand(5, 2), torch.rand(5, 3), count)
-
-
 @pytest.mark.parametrize("broken", [float("nan"), float("inf"), -float("inf")])
 def test_broken_keys_or_hidden_states_are_refused(broken):
     good, bad = torch.rand(5, 2), torch.rand(5, 2).index_fill(0, torch.tensor([3]), broken)

@@ -54,26 +54,6 @@ def test_a_chain_longer_than_a_block_is_settled_exactly():
     assert kept.tolist() == list(range(0, 2 * (count // 2), 2))
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_other_precisions_select_by_the_same_rule(dtype):
-    generator = torch.Generator().manual_seed(0)
-    features, scores = cloud("clustered", 100, generator).to(dtype), torch.rand(100, generator=generator)
-    assert torch.equal(nms_select(scores, features, 30), equations.nms_select(scores, features, 30))
-
-
-def test_features_that_ask_for_gradients_are_chosen_from_without_them():
-    features, scores = torch.randn(50, 4, requires_grad=True), torch.rand(50, requires_grad=True)
-    assert torch.equal(nms_select(scores, features, 10), nms_select(scores.detach(), features.detach(), 10))
-
-
-@pytest.mark.parametrize("kind", ["random", "clustered", "duplicates", "axes"])
-def test_the_same_inputs_give_the_same_selection(kind):
-    generator = torch.Generator().manual_seed(0)
-    features, scores = cloud(kind, 700, generator), ranks(700, True, generator)
-    first = nms_select(scores, features, 300)
-    assert all(torch.equal(first, nms_select(scores.clone(), features.clone(), 300)) for _ in range(3))
-
-
 @pytest.mark.parametrize("kind", ["random", "clustered", "duplicates", "axes"])
 @pytest.mark.parametrize("budget", [1, 60, 300, 699])
 def test_an_accelerator_waits_once_and_selects_the_same(as_on_an_accelerator, kind, budget):
@@ -81,33 +61,6 @@ def test_an_accelerator_waits_once_and_selects_the_same(as_on_an_accelerator, ki
     features, scores = cloud(kind, 700, generator), ranks(700, True, generator)
     assert torch.equal(nms_select(scores, features, budget), equations.nms_select(scores, features, budget))
     assert waits(lambda: nms_select(scores, features, budget)) == 1
-
-
-@pytest.mark.parametrize("count", [100, 1000, 4000])
-def test_the_host_waits_once_where_one_block_of_strangers_is_enough(count):
-    scores, features = torch.rand(count), torch.randn(count, 64)
-    assert waits(lambda: nms_select(scores, features, 60)) == 1
-
-
-@pytest.mark.parametrize("budget", [60, 300])
-def test_the_host_waits_once_for_each_block_of_duplicates(budget):
-    """The first block keeps the one direction there is. In a later one, four times as long as those before, none."""
-    count = min(max(budget, _LEAST_BLOCK), _MOST_BLOCK) * 5**2
-    assert waits(lambda: nms_select(torch.rand(count), torch.ones(count, 4), budget)) == 3
-
-
-def test_a_long_chain_costs_no_further_wait():
-    """Each candidate is near the one before it and no other, so that every second one stays."""
-    axes = torch.eye(61)
-    scores, features = torch.arange(60.0).flip(0), axes[:-1] + axes[1:]
-    assert nms_select(scores, features, 30, threshold=0.4).tolist() == list(range(0, 60, 2))
-    assert waits(lambda: nms_select(scores, features, 30, 0.4)) == 1
-
-
-@pytest.mark.parametrize("budget", [0, -1, 6])
-def test_a_budget_outside_1_to_n_is_refused(budget):
-    with pytest.raises(OptionError, match=f"budget {budget}: can keep 1 … 5 of 5 tokens"):
-        nms_select(torch.rand(5), torch.rand(5, 2), budget)
 
 
 @pytest.mark.parametrize("threshold", [-1.0, -2.0, 1.01, float("nan")])
@@ -135,16 +88,3 @@ def test_a_token_of_zeros_is_near_nothing_but_at_a_threshold_of_zero():
     scores, features = torch.tensor([3.0, 2.0, 1.0]), torch.tensor([[1.0, 0], [0, 0], [1, 0]])
     assert nms_select(scores, features, 2, 0.5).tolist() == [0, 1]
     assert nms_select(scores, features, 2, 0.0).tolist() == equations.nms_select(scores, features, 2, 0.0).tolist()
-
-
-def test_scores_far_apart_in_half_precision_are_finite():
-    scores = torch.tensor([60_000.0, -60_000, 0], dtype=torch.float16)
-    assert nms_select(scores, torch.eye(3), 2).tolist() == [0, 2]
-
-
-def test_the_inputs_stay_as_they_are():
-    generator = torch.Generator().manual_seed(0)
-    features, scores = cloud("random", 50, generator), torch.rand(50, generator=generator)
-    before = features.clone(), scores.clone()
-    nms_select(scores, features, 10)
-    assert all(map(torch.equal, (features, scores), before))

@@ -43,14 +43,10 @@ def steps_are_right(cache: Any = None, model: PreTrainedModel | None = None, sha
     return f"{bench.dropped(trace)}; the logits of {len(WORDS)} steps are those of the physically shortened sequence"
 
 
-@GROUP.works("`DynamicCache`, made by the model")
-def dynamic() -> str:
-    return f"{steps_are_right()}."
+GROUP.works("`DynamicCache`, made by the model", lambda: f"{steps_are_right()}.")
 
 
-@GROUP.works("`DynamicCache()`, made by the caller")
-def dynamic_of_caller() -> str:
-    return f"{steps_are_right(DynamicCache())}."
+GROUP.works("`DynamicCache()`, made by the caller", lambda: f"{steps_are_right(DynamicCache())}.")
 
 
 @GROUP.refused('`generate(cache_implementation="static")`')
@@ -221,9 +217,7 @@ def rebuilt_outside() -> str:
     return decoded(lambda cache: DynamicCache(list(cache)), inside=False)
 
 
-@GROUP.refused("`torch.save(cache)`, and `torch.load` of it decodes")
-def saved() -> str:
-    return decoded(as_saved, inside=True)
+GROUP.refused("`torch.save(cache)`, and `torch.load` of it decodes", lambda: decoded(as_saved, inside=True))
 
 
 @GROUP.refused("Another `DynamicCache` gets the layers of a cache that was filled inside, and decodes inside")

@@ -124,14 +124,10 @@ def chosen_logits() -> str:
     return f"{bench.dropped(trace)}; the logits are those of the token at that place."
 
 
-@GROUP.refused("`model.forward(...)` called directly")
-def forward_directly(model, one):
-    bench.forward(model.forward, one)
+GROUP.refused("`model.forward(...)` called directly", lambda model, one: bench.forward(model.forward, one))
 
 
-@GROUP.refused("`model.model(...)` called directly")
-def inner_directly(model, one):
-    bench.forward(model.model, one)
+GROUP.refused("`model.model(...)` called directly", lambda model, one: bench.forward(model.model, one))
 
 
 @GROUP.refused("`KeyboardInterrupt` in the vision tower; then `model.model(...)` is called with another prompt")

@@ -100,9 +100,7 @@ def tower(model: PreTrainedModel) -> tuple[Any, Any]:
     return model, model
 
 
-@GROUP.refused("`model.compile()`, run before the context")
-def whole_before() -> str:
-    return compiled(whole, inside=False)
+GROUP.refused("`model.compile()`, run before the context", lambda: compiled(whole, inside=False))
 
 
 @GROUP.refused("`torch.compile(model)`, run before the context; the wrapper is passed to `prune` and called")
@@ -120,14 +118,10 @@ def forward_before() -> str:
     return compiled(own_forward, inside=False)
 
 
-@GROUP.refused("`model.model.language_model.compile()`, run before the context")
-def decoder_before() -> str:
-    return compiled(decoder, inside=False)
+GROUP.refused("`model.model.language_model.compile()`, run before the context", lambda: compiled(decoder, inside=False))
 
 
-@GROUP.works("`layer.compile()` of each decoder layer, run before the context")
-def layers_before() -> str:
-    return compiled(layers, inside=False)
+GROUP.works("`layer.compile()` of each decoder layer, run before the context", lambda: compiled(layers, inside=False))
 
 
 @GROUP.works("`model.model.vision_tower.compile()`, run before the context; the decoder is not compiled")
@@ -135,14 +129,10 @@ def tower_before() -> str:
     return compiled(tower, inside=False)
 
 
-@GROUP.works("`model.compile()` inside the context")
-def whole_inside() -> str:
-    return compiled(whole, inside=True)
+GROUP.works("`model.compile()` inside the context", lambda: compiled(whole, inside=True))
 
 
-@GROUP.works("`torch.compile(model)` inside the context; the wrapper is called")
-def wrapper_inside() -> str:
-    return compiled(wrapper, inside=True)
+GROUP.works("`torch.compile(model)` inside the context; the wrapper is called", lambda: compiled(wrapper, inside=True))
 
 
 @GROUP.works("`model.forward = torch.compile(model.forward)` inside the context")
@@ -150,9 +140,7 @@ def forward_inside() -> str:
     return compiled(own_forward, inside=True)
 
 
-@GROUP.works("`layer.compile()` of each decoder layer inside the context")
-def layers_inside() -> str:
-    return compiled(layers, inside=True)
+GROUP.works("`layer.compile()` of each decoder layer inside the context", lambda: compiled(layers, inside=True))
 
 
 def tower_layers_compiled(*, inside: bool) -> str:

@@ -25,14 +25,10 @@ def generated(**options: Any) -> str:
     return bench.text_is_right(trace, one, output)
 
 
-@GROUP.works("Greedy decoding")
-def greedy() -> str:
-    return generated()
+GROUP.works("Greedy decoding", lambda: generated())
 
 
-@GROUP.works("Sampling")
-def sampling() -> str:
-    return generated(do_sample=True, temperature=1.5, top_k=20)
+GROUP.works("Sampling", lambda: generated(do_sample=True, temperature=1.5, top_k=20))
 
 
 @GROUP.works("Sampling with `num_return_sequences=3`")
@@ -148,9 +144,7 @@ def as_greedy(**options: Any) -> str:
     return f"{bench.dropped(trace)}; the 20 new tokens are those of greedy decoding."
 
 
-@GROUP.refused("Assisted decoding, `assistant_model=`")
-def assisted() -> str:
-    return as_greedy(assistant_model=assistant())
+GROUP.refused("Assisted decoding, `assistant_model=`", lambda: as_greedy(assistant_model=assistant()))
 
 
 @GROUP.refused("Prompt lookup, set in `model.generation_config`; the caller passes a `generation_config` without it")
@@ -161,9 +155,7 @@ def lookup_of_the_model() -> str:
         model.generate(**one, generation_config=GenerationConfig(max_new_tokens=3))
 
 
-@GROUP.refused("Prompt lookup, `prompt_lookup_num_tokens=3`")
-def prompt_lookup() -> str:
-    return as_greedy(prompt_lookup_num_tokens=3)
+GROUP.refused("Prompt lookup, `prompt_lookup_num_tokens=3`", lambda: as_greedy(prompt_lookup_num_tokens=3))
 
 
 class Words:

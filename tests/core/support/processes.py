@@ -42,12 +42,9 @@ def used_elsewhere(model, one):
 
 
 @GROUP.refused("Two threads in one context, one after the other")
-def two_threads() -> str:
-    model, one = bench.model(), bench.sample()
-    with prune(model, bench.METHOD) as trace:
-        in_thread("first", lambda: bench.forward(model, one))
-        logits = in_thread("second", lambda: bench.forward(model, one)).logits
-    return bench.prefill_is_right(trace, one, logits)
+def two_threads(model, one):
+    in_thread("first", lambda: bench.forward(model, one))
+    return in_thread("second", lambda: bench.forward(model, one)).logits
 
 
 @GROUP.refused("Two threads in one context, at the same time")
@@ -145,19 +142,13 @@ def forked(*, used: bool) -> str:
     return f"In the parent: {bench.prefill_is_right(trace, one, ours)} In the child: the same tokens and logits."
 
 
-@GROUP.works("A child that is forked inside the context, before the first forward")
-def fork() -> str:
-    return forked(used=False)
+GROUP.works("A child that is forked inside the context, before the first forward", lambda: forked(used=False))
 
 
-@GROUP.works("A child that is forked inside the context, after a forward")
-def fork_after_a_forward() -> str:
-    return forked(used=True)
+GROUP.works("A child that is forked inside the context, after a forward", lambda: forked(used=True))
 
 
-@GROUP.refused("`pickle.dumps(model)` inside the context")
-def pickled_model(model, one):
-    pickle.dumps(model)
+GROUP.refused("`pickle.dumps(model)` inside the context", lambda model, one: pickle.dumps((model, one)))
 
 
 @GROUP.refused("`copy.deepcopy(model)` inside the context")

@@ -43,9 +43,7 @@ def one_picture() -> str:
     return bench.prefill_is_right(trace, one, logits, same=False)
 
 
-@GROUP.works("Several pictures in one prompt")
-def several_pictures() -> str:
-    return with_changed()
+GROUP.works("Several pictures in one prompt", lambda: with_changed())
 
 
 @GROUP.works("A batch with padding on the left")
@@ -171,14 +169,10 @@ def four_dimensions() -> str:
     return with_changed(attention_mask=torch.ones(1, 1, tokens, tokens, dtype=torch.bool).tril())
 
 
-@GROUP.works("No attention mask")
-def no_mask() -> str:
-    return with_changed(attention_mask=None)
+GROUP.works("No attention mask", lambda: with_changed(attention_mask=None))
 
 
-@GROUP.works("A boolean attention mask")
-def boolean_mask() -> str:
-    return with_changed(attention_mask=bench.sample()["attention_mask"].bool())
+GROUP.works("A boolean attention mask", lambda: with_changed(attention_mask=bench.sample()["attention_mask"].bool()))
 
 
 @GROUP.works("`position_ids` from the caller")
@@ -253,9 +247,7 @@ def keyword_without_tokens() -> str:
     return with_changed(strength=torch.ones(3), name="own")
 
 
-@GROUP.refused("`is_causal=False`")
-def not_causal() -> str:
-    return with_changed(is_causal=False)
+GROUP.refused("`is_causal=False`", lambda: with_changed(is_causal=False))
 
 
 def tower_changed(family: str, change: Callable[[Any], None], **options: Any) -> str:

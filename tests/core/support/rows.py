@@ -87,19 +87,21 @@ class Group:
     title: str
     rows: list[Row] = field(default_factory=list)
 
-    def works(self, title: str) -> Callable[[Setup], Setup]:
-        """Register a setup that must prune and be right."""
-        return self._register(title, "works")
+    def works(self, title: str, setup: Setup | None = None) -> Callable[[Setup], Setup]:
+        """Register a setup that must prune and be right: `setup`, or the function that this decorates."""
+        return self._register(title, "works", setup)
 
-    def refused(self, title: str) -> Callable[[Setup], Setup]:
-        """Register a setup that must raise a TrioError."""
-        return self._register(title, "refused")
+    def refused(self, title: str, setup: Setup | None = None) -> Callable[[Setup], Setup]:
+        """Register a setup that must raise a TrioError: `setup`, or the function that this decorates."""
+        return self._register(title, "refused", setup)
 
-    def _register(self, title: str, expected: Outcome) -> Callable[[Setup], Setup]:
+    def _register(self, title: str, expected: Outcome, setup: Setup | None) -> Callable[[Setup], Setup]:
         def register(setup: Setup) -> Setup:
             self.rows.append(Row(self.title, title, expected, setup))
             return setup
 
+        if setup is not None:
+            register(setup)
         return register
 
 

@@ -56,9 +56,7 @@ def gradients_are_right(model: PreTrainedModel) -> str:
     )
 
 
-@GROUP.works("`model.train()`, forward and backward")
-def forward_and_backward() -> str:
-    return gradients_are_right(bench.model().train())
+GROUP.works("`model.train()`, forward and backward", lambda: gradients_are_right(bench.model().train()))
 
 
 @GROUP.works("`gradient_checkpointing_enable()`, not reentrant")

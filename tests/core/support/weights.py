@@ -220,9 +220,7 @@ for _saliency in ("tail", "autograd", "compiled"):
         return without_gradient("self_attn.v_proj", saliency=saliency)
 
 
-@GROUP.refused("A linear for inference only at `gate_proj` alone: `trio`")
-def inferring_gate() -> str:
-    return without_gradient("mlp.gate_proj")
+GROUP.refused("A linear for inference only at `gate_proj` alone: `trio`", lambda: without_gradient("mlp.gate_proj"))
 
 
 @GROUP.works("`torch.ao.quantization.quantize_dynamic`: methods that need no gradient")
@@ -282,14 +280,10 @@ def in_half(dtype: torch.dtype, share: float) -> str:
     return f"{said[:-1]} in float32, up to rounding."
 
 
-@GROUP.works("`model.half()`")
-def half() -> str:
-    return in_half(torch.float16, 0.02)
+GROUP.works("`model.half()`", lambda: in_half(torch.float16, 0.02))
 
 
-@GROUP.works("`model.bfloat16()`")
-def bfloat16() -> str:
-    return in_half(torch.bfloat16, 0.1)
+GROUP.works("`model.bfloat16()`", lambda: in_half(torch.bfloat16, 0.1))
 
 
 @GROUP.works('`torch.autocast("cpu", torch.bfloat16)`')
