@@ -118,15 +118,14 @@ def test_coverage_with_the_rule_that_ends_timing(benchmark, model: str):
 def test_certain_gain_and_certain_loss_hold_together(benchmark, model: str):
     """For all retentions at once: a wrong step anywhere makes the whole study wrong."""
     retentions, found = np.linspace(0.1, 1.0, CELLS), {}
-    for name, line in (("crossing", 0.85 + 0.3 * retentions), ("flat", np.ones(CELLS))):
-        below, above = retentions[line < 1], retentions[line > 1]
+    lines = (("crossing", 0.85 + 0.3 * retentions, 0.5, 0.5), ("flat", np.ones(CELLS), 0.0, 2.0))
+    for name, line, gain_ends, loss_begins in lines:
         for kind, spread in SPREADS.items():
             draw, right = np.random.default_rng(5), 0
             for _ in range(STUDIES):
                 ratios: list[Centre] = centres(study(draw, model, 6, spread(draw, 10), line.tolist()))
                 ends = measured_break_even(retentions.tolist(), ratios)
-                too_far = (ends.certain_gain or 0.0) > max(below, default=0.0)
-                right += not too_far and (ends.certain_loss or 2.0) >= min(above, default=2.0)
+                right += (ends.certain_gain or 0.0) <= gain_ends and (ends.certain_loss or 2.0) >= loss_begins
             found[f"{name}, {kind}"] = (100 * right / STUDIES, 0.0)
     _report(benchmark, f"break-even, {model}", found, LEAST - 1)  # 400 studies know 95 % to ±2.1 %
 

@@ -116,7 +116,7 @@ OPTIONS: dict[str, Option] = {
         INPUT,
         int,
         "How many questions both models answer, pruned and dense. Without questions: how many drawn pictures.",
-        "all questions of a file; 32 for pocket; otherwise 8 drawn pictures (sweep: none)",
+        "all questions of a file; 24 for pocket; otherwise 8 drawn pictures (sweep: none)",
         minimum=1,
     ),
     "text_tokens": Option(

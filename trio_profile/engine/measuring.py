@@ -26,15 +26,13 @@ from trio_profile.records.schema import Dense, Measurement, Picture, Round, Sess
 from trio_profile.records.study import PROCESSES
 from trio_profile.records.timing import Phase
 
-LEAST_ROUNDS = 3
-"""A process measures so many rounds, if its time allows: the median of fewer is a mean."""
 MOST_ROUNDS = 200
 """A process measures at most so many rounds."""
 GENERATION_SHARE = 0.15
 """The share of the time for rounds of generations. Their ratio varies less than that of prefills, and matters less."""
-USUAL_RATIO = 12.0
-"""The variance of a round / the variance of a process, before a study knows its own. Of `pocket` on two shared cores:
-(0.137 / 0.04)²."""
+USUAL_RATIO = 2.0
+"""The variance of a round / the variance of a process, before a study knows its own. In four sweeps of `pocket` on two
+shared cores it was 0.5 to 1.6, which `analysis/times.py` counts as 2."""
 SLOWED_PAUSES = 0.05, 1.5, 5.0
 """After rounds that were discarded, the GPU gets time to cool: the first pause in seconds, its growth, the longest
 one."""
@@ -216,7 +214,7 @@ class Allowance:
         """
         if self.processes is not None:
             return max(self.whole / self.processes - overhead, 0.0)
-        best = round_seconds * max(sqrt(overhead / round_seconds * self.ratio), LEAST_ROUNDS)
+        best = round_seconds * max(sqrt(overhead / round_seconds * self.ratio), 1.0)
         share = self.whole / PROCESSES - overhead
         if share >= round_seconds:
             best = min(best, share)

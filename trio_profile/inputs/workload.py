@@ -27,7 +27,7 @@ from trio_profile.records.schema import Shape, Study
 
 DEFAULT_PROMPT = "Describe this picture."
 DEFAULT_TEXT_TOKENS = 60
-OWN_QUESTIONS = 32
+OWN_QUESTIONS = 24
 """The default number of questions for a model with questions of its own."""
 ASKED_TOGETHER = 8
 """The most questions in a batch; all have one length."""

@@ -23,7 +23,7 @@ from trio_profile.profilers.gpu import Gpu, NotAvailable, gpu_for
 from trio_profile.records.schema import Disturbance, Round, Timed
 from trio_profile.records.timing import LEAST_CLOCK, Phase
 
-PAIRS = 6
+PAIRS = 3
 """How often a new picture and the repeated one are compared."""
 
 

@@ -47,7 +47,7 @@ class Study(Record):
     picture: whether the study keeps a small copy of the picture, the scores of its tokens, and which of them merged
         into which. Kept tokens are always recorded.
     fidelity_inputs: how many questions or pictures the pruned model and the dense model both answer. None: all
-        questions of a file; 32 of the model's own questions; otherwise no drawn pictures. Of several files: so many
+        questions of a file; 24 of the model's own questions; otherwise no drawn pictures. Of several files: so many
         questions of each.
 
     device, dtype, attention: where and how the model runs.

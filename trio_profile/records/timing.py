@@ -1,11 +1,12 @@
 """The times of a study: rounds, in which every cell of a block runs once and the dense model runs several times."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import exp, log
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from trio_profile.records.drift import drift_of
 from trio_profile.records.record import Record, ZeroOrMore
 
 Stopped = Literal["converged", "budget"]
@@ -108,22 +109,18 @@ class Round(Record):
         """The ids of its cells."""
         return tuple(run.cell for run in self.runs if run.cell)
 
-    def pair(self, cell: str) -> "Pair":
-        """Return a cell's run beside the dense runs of this round."""
-        pruned = next(run for run in self.runs if run.cell == cell)
-        dense = [run for run in self.runs if not run.cell]
-        middle: dict[str, Any] = {name: _mean([getattr(run, name) for run in dense]) for name in TIMES}
-        return Pair(dense=Timed(**middle), pruned=pruned, clock_mhz=self.clock_mhz)
-
 
 TIMES = tuple(name for name in Timed.model_fields if name.endswith("_ms"))
 """The times of a run."""
+WHOLE_TIMES = ("prefill_ms", "total_ms", "ttft_ms", "cpu_ms")
+"""The times of a run whose drift is known. The other times are parts, which may be 0."""
 
 
 class Pair(Record):
-    """A cell's run beside the dense model, in one round. It is derived from the round.
+    """A cell's run beside the dense model. It is derived from the rounds of a process.
 
-    dense: the geometric mean of each time of the round's dense runs.
+    dense: the geometric mean of the round's dense runs. Each is moved to the moment of the cell's run by the
+        drift of the machine (records/drift.py). The parts of a prefill are not moved.
     pruned: the cell's run.
     clock_mhz: the GPU's clock.
     """
@@ -159,28 +156,66 @@ class Timing(Record):
 
 def timings_of(rounds: Sequence[Round]) -> dict[str, tuple[Timing, ...]]:
     """Return the times of each cell by session, by the cell's id. rounds: in the order of measurement."""
-    by_cell: dict[str, dict[str, list[Round]]] = {}
+    sessions: dict[str, list[Round]] = {}
     for measured in rounds:
         if measured.phase != "warm-up":
-            for cell in measured.cells:
-                by_cell.setdefault(cell, {}).setdefault(measured.session, []).append(measured)
-    return {
-        cell: tuple(_timing(cell, session, measured) for session, measured in sessions.items())
-        for cell, sessions in by_cell.items()
-    }
-
-
-def _timing(cell: str, session: str, rounds: Sequence[Round]) -> Timing:
-    counted = [measured for measured in rounds if not measured.discarded]
-    generations = tuple(measured.pair(cell) for measured in counted if measured.phase == "generation")
-    return Timing(
-        session=session,
-        pairs=tuple(measured.pair(cell) for measured in counted if measured.phase == "prefill") or generations,
-        generations=generations,
-        discarded=len(rounds) - len(counted),
-        slowed_by=tuple(sorted({reason for measured in rounds for reason in measured.slowed_by})),
-        strangers=max((measured.strangers for measured in rounds), default=0),
+            sessions.setdefault(measured.session, []).append(measured)
+    counted = {name: [one for one in measured if not one.discarded] for name, measured in sessions.items()}
+    prefills, generations = (
+        pairs_of([[one for one in measured if one.phase == phase] for measured in counted.values()])
+        for phase in ("prefill", "generation")
     )
+    timings: dict[str, list[Timing]] = {}
+    for (session, measured), short, whole in zip(sessions.items(), prefills, generations, strict=True):
+        for cell in dict.fromkeys(cell for one in measured for cell in one.cells):
+            own = [one for one in measured if cell in one.cells]
+            timing = Timing(
+                session=session,
+                pairs=tuple(short.get(cell) or whole.get(cell, ())),
+                generations=tuple(whole.get(cell, ())),
+                discarded=sum(one.discarded for one in own),
+                slowed_by=tuple(sorted({reason for one in own for reason in one.slowed_by})),
+                strangers=max(one.strangers for one in own),
+            )
+            timings.setdefault(cell, []).append(timing)
+    return {cell: tuple(of_cell) for cell, of_cell in timings.items()}
+
+
+def pairs_of(processes: Sequence[Sequence[Round]]) -> list[dict[str, list[Pair]]]:
+    """Return for each process the pairs of each cell, by its id.
+
+    processes: the rounds of each process, all of one phase, in the order of measurement.
+    """
+    runs = [[run for measured in rounds for run in measured.runs] for rounds in processes]
+    drifts: dict[str, list[list[float]]] = {}
+    for name in WHOLE_TIMES:
+        times = [[getattr(run, name) for run in of_process] for of_process in runs]
+        if any(times) and not any(None in of_process for of_process in times):
+            drifts[name] = drift_of([[run.cell for run in of_process] for of_process in runs], times)
+    pairs: list[dict[str, list[Pair]]] = []
+    for number, rounds in enumerate(processes):
+        pairs.append({})
+        first = 0
+        for measured in rounds:
+            moments = {name: drift[number][first : first + len(measured.runs)] for name, drift in drifts.items()}
+            first += len(measured.runs)
+            for cell, pair in _pairs(measured, moments):
+                pairs[-1].setdefault(cell, []).append(pair)
+    return pairs
+
+
+def _pairs(measured: Round, drifts: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, Pair]]:
+    """Yield each cell of a round with its pair. drifts: of each time, at each run."""
+    dense = [(place, run) for place, run in enumerate(measured.runs) if not run.cell]
+    beside: dict[str, Any] = {name: _mean([getattr(run, name) for _, run in dense]) for name in TIMES}
+    levels = {
+        name: _mean([getattr(run, name) / drift[place] for place, run in dense]) or 0.0
+        for name, drift in drifts.items()
+    }
+    for place, run in enumerate(measured.runs):
+        if run.cell:
+            moved: dict[str, Any] = {name: level * drifts[name][place] for name, level in levels.items()}
+            yield run.cell, Pair(dense=Timed(**beside | moved), pruned=run, clock_mhz=measured.clock_mhz)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

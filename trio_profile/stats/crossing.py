@@ -44,7 +44,8 @@ def measured_break_even(retentions: Sequence[float], ratios: Sequence[Centre]) -
     Keeping more tokens never costs less. So the retentions are tested in a fixed order, from the lowest one up for a
     gain, and from the highest one down for a loss. Each test is at 97.5 %, and the first that fails ends its sequence.
     Then one wrong step is as unlikely as one wrong test, however many retentions there are [Maurer, Hothorn & Lehmacher
-    1995]. The crossing is that of the sequence that never falls and is nearest to the ratios, joined by straight lines.
+    1995]. Between two retentions that were measured, the ratio and the limits of its interval follow straight lines.
+    The crossing is that of the sequence that never falls and is nearest to the ratios.
 
     ratios: pruned over dense, of each retention.
     """
@@ -53,16 +54,14 @@ def measured_break_even(retentions: Sequence[float], ratios: Sequence[Centre]) -
     order = [int(i) for i in np.argsort(retentions, kind="stable")]
     x = np.asarray(retentions, dtype=float)[order]
     intervals = [ratios[i].interval() for i in order]
-    gains = _until_the_first_failure([high < 1 for _, high in intervals])
-    losses = _until_the_first_failure([low > 1 for low, _ in reversed(intervals)])
     measured = float(x[0]), float(x[-1])
-    gain = float(x[gains - 1]) if gains else None
-    loss = float(x[-losses]) if losses else None
+    gain = _last_certain(x, [1 - high for _, high in intervals])
+    loss = _last_certain(x[::-1], [low - 1 for low, _ in reversed(intervals)])
     line = _fit([ratios[i].value for i in order]) - 1
     crossing = first_crossing(x, line)
-    certain = gains == len(x) or losses == len(x)
+    certain = gain == measured[1] or loss == measured[0]
     return BreakEven(
-        status=_status(gains, losses, len(x)),
+        status=_status(gain, loss, measured),
         retention=None if certain or not np.isfinite(crossing) else float(crossing),
         ci95=None if certain else (measured[0] if gain is None else gain, measured[1] if loss is None else loss),
         certain_gain=gain,
@@ -71,19 +70,28 @@ def measured_break_even(retentions: Sequence[float], ratios: Sequence[Centre]) -
     )
 
 
-def _until_the_first_failure(tests: Sequence[bool]) -> int:
-    """Return how many tests succeed before the first one fails."""
-    return next((number for number, succeeds in enumerate(tests) if not succeeds), len(tests))
+def _last_certain(x: Line, margins: Sequence[float]) -> float | None:
+    """Return how far a test succeeds without a failure before; None if the first one fails.
+
+    x: the retentions in the order of the tests. margins: of each test; it succeeds above 0.
+    """
+    if margins[0] <= 0:
+        return None
+    failure = next((number for number, margin in enumerate(margins) if margin <= 0), None)
+    if failure is None:
+        return float(x[-1])
+    before, after = margins[failure - 1], margins[failure]
+    return float(x[failure - 1] + (x[failure] - x[failure - 1]) * before / (before - after))
 
 
-def _status(gains: int, losses: int, cells: int) -> Status:
-    if gains == cells:
+def _status(gain: float | None, loss: float | None, measured: tuple[float, float]) -> Status:
+    if gain == measured[1]:
         return "always"
-    if losses == cells:
+    if loss == measured[0]:
         return "never"
-    if gains and losses:
+    if gain is not None and loss is not None:
         return "crossing"
-    return "gain" if gains else "loss" if losses else "inconclusive"
+    return "gain" if gain is not None else "loss" if loss is not None else "inconclusive"
 
 
 def exact_break_even(retentions: Sequence[float], costs: Sequence[float], dense: float) -> BreakEven:

@@ -21,6 +21,7 @@ from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.files import TRACE
 from trio_profile.records.schema import Study
+from trio_profile.records.timing import pairs_of
 from trio_profile.records.writing import write_whole
 from trio_profile.studies.chrome_trace import chrome_trace
 from trio_profile.studies.layer_samples import Round, Samples
@@ -112,8 +113,9 @@ def _sample(
         count = len(found[0].rounds)
         if count % GENERATION_EVERY == 1 or len(found[0].pairs) < LEAST_ROUNDS <= count:
             generated = rounds.measure(workload, names, "generation", draw, clock)
+            [pairs] = pairs_of([[generated]])
             for name in names:
-                found[int(name)].pairs.append(generated.pair(name))
+                found[int(name)].pairs += pairs[name]
         spent = time.monotonic() - begin
         watch(
             Step(f"round {count}: dense and pruned, with and without marks", min(spent, study.seconds), study.seconds)

@@ -1,6 +1,7 @@
 """Times and speed-ups that are derived from rounds: worked by hand."""
 
 from math import inf, log, sqrt
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -97,10 +98,11 @@ def test_cells_of_the_same_processes_are_pooled():
 
 def test_timing_ends_when_every_interval_is_narrow():
     narrow, wide = in_processes(measurement(retention=0.5)), in_processes(measurement(noise=0.3, retention=0.2), 3)
+    measured = contents_of(narrow).measurements
     reach = widest(contents_of(narrow))
     assert 0 < reach < 0.05 and widest(Contents(study())) == inf
-    assert why_stopped([narrow], study(precision=1.01 * reach)) == "converged"
-    assert why_stopped([narrow], study(precision=0.99 * reach)) == "budget"
+    assert why_stopped(measured, study(precision=1.01 * reach)) == "converged"
+    assert why_stopped(measured, study(precision=0.99 * reach)) == "budget"
     both = contents_of(narrow, wide)
     assert widest(both) > reach and why_stopped(both.measurements, study(precision=1.01 * reach)) == "budget"
     # On a CPU the state of the machine is part of the interval.
@@ -122,14 +124,16 @@ def test_the_variance_of_a_round_over_that_of_a_process_is_found():
         centres = np.exp(between * draw.standard_normal(processes))
         return with_pairs(
             measurement(retention=retention),
-            *([pair(100 * c * draw.lognormal(0, within), 50) for _ in range(20)] for c in centres),
+            *([pair(100, 50 * c * draw.lognormal(0, within)) for _ in range(20)] for c in centres),
         )
 
-    found = round_over_process(contents_of(*(cell(r, 0.06, 0.02) for r in (0.2, 0.4, 0.6))))
-    assert found == pytest.approx(9, rel=0.35)
-    assert round_over_process(contents_of(cell(0.2, 0.05, 0.0))) == 60  # at most
-    assert round_over_process(contents_of(cell(0.2, 0.01, 0.1))) == 2  # at least
-    assert round_over_process(contents_of(cell(0.2, 0.06, 0.02, processes=3))) is None
+    def found(*cells: Measurement) -> float | None:
+        return round_over_process(SimpleNamespace(measurements=cells))  # pyright: ignore[reportArgumentType]
+
+    assert found(*(cell(r, 0.06, 0.02) for r in (0.2, 0.4, 0.6))) == pytest.approx(9, rel=0.35)
+    assert found(cell(0.2, 0.05, 0.0)) == 60  # at most
+    assert found(cell(0.2, 0.01, 0.1)) == 2  # at least
+    assert found(cell(0.2, 0.06, 0.02, processes=3)) is None
 
 
 def test_each_time_of_both_sides_has_a_median():

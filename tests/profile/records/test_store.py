@@ -11,15 +11,9 @@ import pytest
 from tests.profile.examples import counted, dense, environment, failed, measurement, rounds_of, session, study
 from trio_profile.errors import StoreError
 from trio_profile.records.record import VERSION
-from trio_profile.records.schema import Measurement, Study, Timing
+from trio_profile.records.schema import Measurement, Study
 from trio_profile.records.store import Store, to_toml
 from trio_profile.records.timing import timings_of
-
-
-def timings(retention: float) -> tuple[Timing, ...]:
-    """The times of a cell as a store holds them."""
-    name = cell(retention).cell.id
-    return timings_of(rounds_of(cell(retention)))[name]
 
 
 def cell(retention: float) -> Measurement:
@@ -49,8 +43,8 @@ def test_what_was_written_is_read(filled):
     assert contents.environment == environment()
     assert contents.dense == dense()
     assert contents.rounds == rounds_of(cell(0.11), cell(0.22), cell(0.33))
-    # The rounds have the id of the cell, and its pairs have it too.
-    assert [one.timings for one in contents.measurements] == [timings(r) for r in (0.11, 0.22, 0.33)]
+    timings = timings_of(contents.rounds)
+    assert [one.timings for one in contents.measurements] == [timings[one.cell.id] for one in contents.measurements]
     assert [counted(one) for one in contents.measurements] == [counted(cell(r)) for r in (0.11, 0.22, 0.33)]
     assert contents.dropped == []
 
