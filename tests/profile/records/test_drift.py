@@ -46,7 +46,7 @@ def test_without_the_limit_it_is_least_squares_without_the_run_itself(monkeypatc
     cells = order(4, seed=3)
     logs = np.random.default_rng(4).standard_normal(len(cells))
     effects = np.array([[cell == name for name in ("a", "b")] for cell in cells], float)
-    places, walk = np.eye(len(cells)), np.diff(np.eye(len(cells)), axis=0)
+    places, walk = np.eye(len(cells)), np.diff(np.eye(len(cells)), axis=0) / drift.STEP**0.5
 
     def solved(design: np.ndarray, heights: np.ndarray, steps: np.ndarray) -> np.ndarray:
         return np.linalg.lstsq(np.vstack([design, steps]), np.append(heights, np.zeros(len(steps))), rcond=None)[0]
