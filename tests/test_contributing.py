@@ -27,7 +27,7 @@ def code_of(title: str) -> list[str]:
 
 
 def test_every_file_that_is_named_exists():
-    named = set(re.findall(r"`((?:core|trio_profile|tests|scripts|docs|reports)/[\w./-]*)`", PAGE))
+    named = set(re.findall(r"`((?:trio_core|trio_profile|tests|scripts|docs|reports)/[\w./-]*)`", PAGE))
     examples = {"trio_profile/studies/weights.py"}
     assert {name for name in named - examples if not (ROOT / name).exists()} == set()
     assert len(named) > 20

@@ -7,7 +7,8 @@ A file of them is JSON Lines, one question a line, its picture beside the file:
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -19,7 +20,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from trio_profile.errors import StudyError
 from trio_profile.reading import open_regular, parse_json, read_text
-from trio_profile.records.study import MOST_PIXELS
+from trio_profile.records.study import MOST_ASPECT, MOST_PIXELS
 from trio_profile.text import first_line
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
@@ -84,16 +85,34 @@ def read_picture(file: IO[bytes], name: str) -> Image.Image:
     name: of the picture, for the message.
     Raises StudyError as `open_picture` does.
     """
+    with _reading(name):
+        picture = Image.open(file, formats=FORMATS)
+        _require_size(picture)
+        return _eight_bits(ImageOps.exif_transpose(picture)).convert("RGB")
+
+
+def size_of(file: IO[bytes], name: str) -> tuple[int, int]:
+    """Return the width and height of a picture in pixels, from its header. The file stands at its beginning afterwards.
+
+    Raises StudyError as `read_picture` does.
+    """
+    with _reading(name):
+        picture = Image.open(file, formats=FORMATS)
+        _require_size(picture)
+        file.seek(0)
+        return picture.size
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """Name the picture in an error of its reader. A damaged file may fail anywhere, with any error."""
     try:
         with warnings.catch_warnings():
             # Readers warn of odd EXIF data and the like, which do not change the pixels.
             warnings.simplefilter("ignore")
-            picture = Image.open(file, formats=FORMATS)
-            _require_size(picture)
-            return _eight_bits(ImageOps.exif_transpose(picture)).convert("RGB")
+            yield
     except UnidentifiedImageError as error:
         raise StudyError(f"{name} is no picture that can be read; known formats are {', '.join(FORMATS)}") from error
-    # A damaged file may fail anywhere in its format's reader, with any error.
     except Exception as error:
         raise _unreadable(name, error) from error
 
@@ -110,6 +129,8 @@ def _require_size(picture: Image.Image) -> None:
         raise ValueError("it has no pixels")
     if width * height > MOST_PIXELS:
         raise ValueError(f"{width} × {height} pixels; at most {MOST_PIXELS} are read")
+    if max(width, height) > MOST_ASPECT * min(width, height):  # a processor enlarges the shorter side
+        raise ValueError(f"{width} × {height} pixels; one side can be {MOST_ASPECT} times as long as the other at most")
 
 
 def _eight_bits(picture: Image.Image) -> Image.Image:

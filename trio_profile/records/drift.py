@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 STEP = 3.0
 """The variance of a step of the drift over that of the noise. `python -m tests.benchmarks.drift DIR …` prints the
-intervals that follow from other values: in six sweeps of `pocket` on two shared cores, those of 3 were as narrow as any
-of 0.1 to 10, to within a third, and up to 57 % narrower than without moving the dense runs."""
+intervals that follow from 0.1 to 10. In ten sweeps of `pocket` on two shared cores those of 3 were never more than 13 %
+wider than without any drift, and up to 57 % narrower."""
 _HUBER = 1.5
 _ITERATIONS = 8
 _SPREAD_OF_MEDIAN_DEVIATION = 1.4826

@@ -10,6 +10,8 @@ from trio_profile.records.record import Record
 Share = Annotated[float, Field(ge=0, le=1)]
 Options = dict[str, bool | int | float | str | tuple[int, ...]]
 
+MOST_ASPECT = 100
+"""A picture's longer side is at most so many times as long as its shorter one."""
 MOST_PIXELS = 100_000_000
 """The largest picture that is read, or that a model may be given. Its pixels take 300 MB."""
 PROCESSES = 8

@@ -5,17 +5,13 @@ template, streams, and makes the answers in OpenAI's form [transformers 5.23, `t
 the model that we loaded, reads no file and fetches nothing, and reports the tokens that ran.
 """
 
-import base64
-import binascii
 import time
 from dataclasses import dataclass, field
-from io import BytesIO
 from typing import Any, cast
 
 from fastapi import FastAPI, HTTPException
 from jinja2 import TemplateError
 from openai.types.completion_usage import CompletionUsage, PromptTokensDetails
-from PIL import Image
 from transformers import PreTrainedModel
 from transformers.cli.serving.chat_completion import ChatCompletionHandler
 from transformers.cli.serving.model_manager import ModelManager
@@ -24,10 +20,10 @@ from transformers.cli.serving.utils import GenerationState, Modality
 
 from trio_core.errors import TrioError
 from trio_core.methods.method import Method
-from trio_profile.errors import ProfileError, StudyError
-from trio_profile.extras.serve.generation import Generation, Stopped, Turns
-from trio_profile.inputs.questions import read_picture
-from trio_profile.text import first_line, one_line
+from trio_profile.errors import ProfileError
+from trio_profile.extras.serve.generation import Generation, Stopped, Turns, positions_of
+from trio_profile.extras.serve.request import LimitedBodies, Refused, pictures_of, read
+from trio_profile.text import first_line
 
 PATHS = ("/v1/chat/completions", "/v1/models", "/health")
 """The paths that are served. transformers has more, which would run past `prune`."""
@@ -80,6 +76,7 @@ def application(served: Served) -> FastAPI:
 
     app = build_server(cast(ModelManager, served), cast(Any, Chat()), nobody, nobody, nobody, nobody, state)
     app.router.routes[:] = [route for route in app.router.routes if getattr(route, "path", None) in PATHS]
+    app.add_middleware(LimitedBodies)
     return app
 
 
@@ -100,12 +97,14 @@ class ChatRequest(ChatCompletionHandler):
     async def handle_request(self, body: dict[str, Any], request_id: str) -> Any:
         """Answer a request. Raises HTTPException, with one line, for every request that cannot be answered."""
         try:
-            _check(body)
+            checked = read(body, positions_of(self.served.model))
             # transformers would set the seed now, while another request may be running.
-            self.generation.seed = body.pop("seed", None)
-            return await super().handle_request(body, request_id)
+            self.generation.seed = checked.seed
+            return await super().handle_request(checked.passed_on() | {"seed": None}, request_id)
         except HTTPException:
             raise
+        except Refused as error:
+            raise HTTPException(error.status, str(error)) from error
         except Exception as error:
             if isinstance(error, _THEIR_FAULT):
                 raise HTTPException(400, first_line(error)) from error
@@ -126,13 +125,15 @@ class ChatRequest(ChatCompletionHandler):
 
         Raises StudyError for a picture that cannot be read.
         """
-        read = ChatCompletionHandler.get_processor_inputs_from_messages(messages, modality)
-        for message in read:
+        taken = ChatCompletionHandler.get_processor_inputs_from_messages(messages, modality)
+        urls = [part["url"] for message in taken for part in message["content"] if part["type"] == "image"]
+        pictures = iter(pictures_of(urls))
+        for message in taken:
             message["content"] = [
-                {"type": "image", "image": picture_of(part["url"])} if part["type"] == "image" else part
+                {"type": "image", "image": next(pictures)} if part["type"] == "image" else part
                 for part in message["content"]
             ]
-        return read
+        return taken
 
     def _build_completion(self, *arguments: Any, **named: Any) -> dict[str, Any]:
         return super()._build_completion(*arguments, **{**named, "usage": self._usage(named.get("usage"))})
@@ -159,52 +160,3 @@ class ChatRequest(ChatCompletionHandler):
             total_tokens=ran.total + usage.completion_tokens,
             prompt_tokens_details=PromptTokensDetails.model_validate(details),
         )
-
-
-def _check(body: dict[str, Any]) -> None:
-    """Raise HTTPException for a body that transformers would read wrongly, or that it would leave out in part."""
-    found = body.get("messages")
-    if not isinstance(found, list) or not found or not all(isinstance(message, dict) for message in found):
-        raise HTTPException(422, "messages: this is not a list of messages")
-    for message in found:
-        if not isinstance(message.get("role"), str):
-            raise HTTPException(422, "messages: a message without a role")
-        content = message.get("content")
-        parts = content if isinstance(content, list) else []
-        if not isinstance(content, list | str | None) or not all(isinstance(part, dict) for part in parts):
-            raise HTTPException(422, f"content {one_line(repr(content))}: give a text, or a list of parts")
-        for part in parts:
-            _check_part(part)
-    if (seed := body.get("seed")) is not None and type(seed) is not int:
-        raise HTTPException(422, f"seed {seed!r} is no whole number")
-
-
-def _check_part(part: dict[str, Any]) -> None:
-    """Raise HTTPException for a part that is neither text nor a picture."""
-    kind, shown = part.get("type"), part.get("image_url")
-    address = shown.get("url") if isinstance(shown, dict) else shown
-    if kind not in ("text", "image_url"):
-        raise HTTPException(422, f"content of type {kind!r}: give text and image_url")
-    if kind == "text" and not isinstance(part.get("text"), str):
-        raise HTTPException(422, f"text {part.get('text')!r}: give a text")
-    if kind == "image_url" and not isinstance(address, str):
-        raise HTTPException(422, f"image_url {address!r}: give an address")
-
-
-def picture_of(url: str) -> Image.Image:
-    """The picture of a data URL, such as `data:image/png;base64,iVBORw0…`.
-
-    Raises StudyError for any other address, because this server reads no file and fetches nothing; also for data that
-    are no picture.
-    """
-    head, comma, text = url.partition(",")
-    if not (head.startswith("data:image/") and head.endswith(";base64") and comma):
-        raise StudyError(
-            f"image_url {url[:60]!r}: this server reads no file and fetches nothing; give the picture itself, as "
-            "data:image/png;base64,…"
-        )
-    try:
-        data = base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise StudyError(f"image_url {head!r}: the data are not base64 ({error})") from error
-    return read_picture(BytesIO(data), f"image_url {head!r}")

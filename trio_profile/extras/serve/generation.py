@@ -16,6 +16,7 @@ from trio_core.methods.method import Method
 from trio_core.models import adapter_for
 from trio_core.pruning import prune
 from trio_core.trace import Trace
+from trio_profile.errors import StudyError
 from trio_profile.text import first_line
 
 
@@ -75,6 +76,11 @@ class Turns:
             self._lock.release()
 
 
+def positions_of(model: PreTrainedModel) -> int | None:
+    """Return the longest sequence of a model in tokens; None if its configuration does not say."""
+    return getattr(model.config.get_text_config(), "max_position_embeddings", None)
+
+
 class Generation:
     """The served model as one request sees it. Its `generate` prunes. Every other attribute is the model's.
 
@@ -107,6 +113,7 @@ class Generation:
 
         Raises Stopped, and what `prune` and the model raise.
         """
+        self._require_room(inputs["input_ids"].shape[1], inputs.get("generation_config"))
         inputs["tokenizer"] = getattr(tokenizer, "tokenizer", tokenizer)
         inputs["stopping_criteria"] = StoppingCriteriaList([self._criterion])  # pyright: ignore[reportArgumentType]
         if streamer is None:
@@ -119,6 +126,18 @@ class Generation:
             raise RuntimeError(json.dumps(first_line(error))[1:-1]) from error
         streamer.end()
         return made
+
+    def _require_room(self, prompt: int, config: Any) -> None:
+        """Shorten the answer to the positions that the prompt leaves. Raises StudyError if it leaves none."""
+        positions = positions_of(self.model)
+        if positions is None:
+            return
+        if prompt >= positions:
+            raise StudyError(
+                f"the prompt has {prompt} tokens, and the model {positions} positions: shorten the request"
+            )
+        if config is not None:
+            config.max_new_tokens = min(config.max_new_tokens or positions, positions - prompt)
 
     def _pruned(self, inputs: dict[str, Any]) -> Tensor:
         with self.turns.next():

@@ -1,5 +1,6 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
+from resource import RUSAGE_SELF, getrusage
 
 import httpx2
 import openai
@@ -11,7 +12,7 @@ from tests.profile.family_checkpoints import FILES
 from tests.profile.studying import make
 from trio_profile.errors import StudyError
 from trio_profile.extras.serve import listening
-from trio_profile.extras.serve.application import picture_of
+from trio_profile.extras.serve.request import pictures_of
 from trio_profile.inputs.pocket.exam import exam
 from trio_profile.inputs.questions import Question
 
@@ -131,51 +132,92 @@ def with_url(url):
     return with_content({"type": "image_url", "image_url": {"url": url}})
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "says"),
-    [
-        ({}, 422, "messages: this is not a list of messages"),
-        ({"messages": "Hello"}, 422, "messages: this is not a list of messages"),
-        ({"messages": ["Hello"]}, 422, "messages: this is not a list of messages"),
-        ({"messages": [{"content": "Hello"}]}, 422, "message without a role"),
-        ({"messages": [{"role": "user", "content": 5}]}, 422, "content 5: give a text, or a list of parts"),
-        (with_content({"type": "input_audio"}), 422, "content of type 'input_audio': give text and image_url"),
-        (with_content("Hello"), 422, "content ['Hello']: give a text, or a list of parts"),
-        (with_content({"type": "image_url"}), 422, "image_url None: give an address"),
-        (with_content({"type": "text"}), 422, "text None: give a text"),
-        (with_url("https://example.org/cat.png"), 400, "this server reads no file and fetches nothing"),
-        (with_url("/etc/passwd"), 400, "this server reads no file and fetches nothing"),
-        (with_url("file:///etc/passwd"), 400, "this server reads no file and fetches nothing"),
-        (with_url("data:image/png;base64,???"), 400, "the data are not base64"),
-        (with_url("data:image/png;base64,AAAA"), 400, "is no picture that can be read; known formats are PNG"),
-        ({**with_url(data_url(GREY)), "model": "llava"}, 404, "model 'llava' is not served; this server has 'pocket'"),
-        (
-            {**with_url(data_url(GREY)), "pruning_ratio": 0.5},
-            422,
-            "Unexpected fields in the request: {'pruning_r",
-        ),
-        ({**with_url(data_url(GREY)), "max_tokens": "few"}, 400, "invalid literal for int() with base 10: 'few'"),
-        ({**with_url(data_url(GREY)), "logit_bias": "x"}, 400, "'str' object has no attribute 'items'"),
-        ({**with_url(data_url(GREY)), "seed": "x"}, 422, "seed 'x' is no whole number"),
-        (
-            {**with_url(data_url(GREY)), "generation_config": '{"prompt_lookup_num_tokens": 3}'},
-            400,
-            "prompt_lookup_num_tokens: assisted decoding puts a draft behind the prompt",
-        ),
-        (
-            {**with_url(data_url(GREY)), "generation_config": '{"cache_implementation": "static"}'},
-            400,
-            "cache",
-        ),
-    ],
+SEEN = with_url(data_url(GREY))
+LONG = Image.new("L", (100_000, 1))
+REFUSED = (
+    ({}, 422, "field 'messages' is missing"),
+    ({"messages": "Hello"}, 422, "messages 'Hello': input should be a valid list"),
+    ({"messages": []}, 422, "messages []"),
+    ({"messages": ["Hello"]}, 422, "messages.0 'Hello'"),
+    ({"messages": [{"content": "Hello"}]}, 422, "field 'messages.0.role' is missing"),
+    ({"messages": [{"role": "user", "content": 5}]}, 422, "messages.0.content 5"),
+    (with_content({"type": "input_audio"}), 422, "input_audio"),
+    (with_content("Hello"), 422, "messages.0.content"),
+    (with_content({"type": "image_url"}), 422, "image_url' is missing"),
+    (with_content({"type": "text"}), 422, "text' is missing"),
+    (with_url("https://example.org/cat.png"), 400, "this server reads no file and fetches nothing"),
+    (with_url("/etc/passwd"), 400, "this server reads no file and fetches nothing"),
+    (with_url("file:///etc/passwd"), 400, "this server reads no file and fetches nothing"),
+    (with_url("data:image/png;base64,???"), 400, "the data are not base64"),
+    (with_url("data:image/png;base64,AAAA"), 400, "is no picture that can be read; known formats are PNG"),
+    (with_url(data_url(LONG)), 400, "100000 × 1 pixels; one side can be 100 times as long as the other at most"),
+    (with_content(*SEEN["messages"][0]["content"] * 33), 422, "33 pictures: at most 32 in a request"),
+    ({**SEEN, "model": "llava"}, 404, "model 'llava' is not served; this server has 'pocket'"),
+    ({**SEEN, "pruning_ratio": 0.5}, 422, "field 'pruning_ratio' is not supported by this server; leave it out"),
+    ({**SEEN, "stop": "x"}, 422, "field 'stop' is not supported by this server; leave it out"),
+    ({**SEEN, "response_format": {"type": "json_object"}}, 422, "field 'response_format' is not supported"),
+    ({**SEEN, "n": 5}, 422, "n 5: input should be less than or equal to 1"),
+    ({**SEEN, "max_tokens": "few"}, 422, "max_tokens 'few': input should be a valid integer"),
+    ({**SEEN, "max_tokens": 0}, 422, "max_tokens 0: input should be greater than or equal to 1"),
+    ({**SEEN, "temperature": -1}, 422, "temperature -1: input should be greater than or equal to 0"),
+    ({**SEEN, "logit_bias": "x"}, 422, "logit_bias 'x': input should be a valid dictionary"),
+    ({**SEEN, "seed": "x"}, 422, "seed 'x': input should be a valid integer"),
+    ({**SEEN, "generation_config": "{"}, 422, "generation_config '{'"),
+    ({**SEEN, "generation_config": "[]"}, 422, "generation_config '[]': value error, give a json object"),
+    ({"messages": [{"role": "user", "content": "red " * 8000}]}, 400, "tokens, and the model 1024 positions"),
+    (
+        {"messages": [{"role": "user", "content": "red " * 30_000}]},
+        413,
+        "more than the model's 1024 positions can hold",
+    ),
+    ({"messages": [{"role": "user", "content": "x" * (33 << 20)}]}, 413, "the body has more than 33554432 bytes"),
+    (
+        {**SEEN, "generation_config": '{"prompt_lookup_num_tokens": 3}'},
+        400,
+        "prompt_lookup_num_tokens: assisted decoding puts a draft behind the prompt",
+    ),
+    ({**SEEN, "generation_config": '{"cache_implementation": "static"}'}, 400, "cache"),
 )
-def test_a_request_that_cannot_be_answered_gets_one_line(server, body, status, says):
-    found = httpx2.post(f"{server.url}/chat/completions", json=body)
-    assert found.status_code == status
-    assert says in found.json()["detail"]
-    assert "\n" not in found.json()["detail"]
+
+
+def test_a_request_that_cannot_be_answered_gets_one_line(server):
     question = exam(1)[0]
+    for body, status, says in REFUSED:
+        for stream in (False, True):
+            found = httpx2.post(f"{server.url}/chat/completions", json={**body, "stream": stream}, timeout=60)
+            if found.status_code == 200:  # the fault came while the answer was streamed
+                assert stream and says in found.text, (says, found.text)
+                continue
+            assert (found.status_code, says in found.json()["detail"]) == (status, True), (says, found.text)
+            assert "\n" not in found.json()["detail"]
     assert server.ask(question).choices[0].message.content == answer(server.served, question)[0]
+
+
+def test_fields_of_no_effect_are_accepted(server):
+    question = exam(1)[0]
+    given = {"n": 1, "user": "me", "store": False, "metadata": {"a": "b"}, "frequency_penalty": 0.0, "top_p": 1.0}
+    assert server.ask(question, **given).choices[0].message.content == answer(server.served, question)[0]
+    *_, last = server.ask(question, stream=True, stream_options={"include_usage": True})
+    assert last.usage.completion_tokens > 0
+
+
+def test_an_answer_is_no_longer_than_the_positions_that_are_left(server):
+    config = json.dumps({"min_new_tokens": 2000, "max_new_tokens": 4000, "pad_token_id": 0, "do_sample": False})
+    text = "at the red star which digit ? " * 142
+    made = server.chat.create(
+        model="pocket", messages=[{"role": "user", "content": text}], extra_body={"generation_config": config}
+    )
+    assert made.usage.total_tokens == 1024 and made.choices[0].finish_reason == "length"
+
+
+@pytest.mark.slow
+def test_two_hundred_hostile_requests_take_bounded_memory(server):
+    """At most 600 MB more at the peak than before: the longest body several times over, as bytes, text and JSON."""
+    before = getrusage(RUSAGE_SELF).ru_maxrss
+    for number in range(200):
+        body, _, _ = REFUSED[number % len(REFUSED)]
+        httpx2.post(f"{server.url}/chat/completions", json=body, timeout=60)
+    assert (getrusage(RUSAGE_SELF).ru_maxrss - before) * 1024 < 600e6
 
 
 def test_a_fault_in_a_stream_is_one_line_of_json(server):
@@ -212,4 +254,5 @@ def test_paths_that_would_run_past_pruning_do_not_exist(server, path):
 
 def test_a_data_url_gives_the_picture_pixel_by_pixel():
     drawn = exam(1)[0].picture()
-    assert picture_of(data_url(drawn)).tobytes() == drawn.tobytes()
+    [read] = pictures_of([data_url(drawn)])
+    assert read.tobytes() == drawn.tobytes()

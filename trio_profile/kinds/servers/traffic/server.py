@@ -7,6 +7,7 @@ import asyncio
 import errno
 import json
 import os
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -25,6 +26,8 @@ _STREAM = "text/event-stream"
 UNREACHABLE = "it cannot be reached"
 UNSTREAMED = "it does not stream"
 """How two of the reasons begin for which a request has failed."""
+EMPTY = "its answer has no text"
+"""The reason of a request that was answered with nothing, such as a stream of `[DONE]` alone."""
 START = "start it, or correct its address"
 WANTS_KEY = "give its key with --key-variable NAME"
 REDIRECTED = "give the address to which it redirects"
@@ -128,7 +131,9 @@ class Server(AbstractAsyncContextManager["Server"]):
                 stream.read(self._without_key(line), loop.time())
                 if stream.error is not None:
                     return f"it says in its stream: {stream.error}"
-        return None if stream.ended else "it closed the stream before the end of its answer"
+        if not stream.ended:
+            return "it closed the stream before the end of its answer"
+        return None if stream.pieces else EMPTY
 
     def _reason(self, error: BaseException, seen: dict[str, Any] | None = None) -> str:
         """Return why a request failed, in one line."""
@@ -192,6 +197,9 @@ def _cause(error: BaseException) -> BaseException:
 def _innermost(error: BaseException) -> str:
     """Return the message of the error that led to this one, such as `Connection refused`."""
     error = _cause(error)
+    if isinstance(error, ssl.SSLError):  # its number is none of the system's
+        reason = getattr(error, "reason", None) or first_line(error)
+        return f"no TLS connection: {reason.lower().replace('_', ' ')}; try http://"
     if isinstance(error, OSError) and error.errno is not None:
         return os.strerror(error.errno) if error.errno > 0 else str(error.strerror)
     return first_line(error)

@@ -70,8 +70,6 @@ class Stream:
             self.first = now if self.first is None else self.first
         if choice.get("finish_reason") is not None:
             self.ended = True
-            # An answer may have no text: its only token says that it ends.
-            self.first = now if self.first is None else self.first
 
     def _read_usage(self, usage: Any) -> None:
         if not isinstance(usage, dict):

@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
 
 import httpx2
@@ -166,6 +167,20 @@ def test_lines_may_be_sent_in_any_pieces(end):
     answer = httpx2.Response(200, content=parts(), headers={"content-type": "text/event-stream"})
     reply = ask(answers=lambda _: answer)
     assert reply.error is None and reply.stream is not None and reply.stream.pieces == 1
+
+
+def test_an_empty_answer_has_failed():
+    end = json.dumps({"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": {"completion_tokens": 0}})
+    for text in ("data: [DONE]\n\n", f"data: {end}\n\ndata: [DONE]\n\n"):
+        answer = httpx2.Response(200, content=text, headers={"content-type": "text/event-stream"})
+        assert ask(answers=lambda _, answer=answer: answer).error == "its answer has no text"
+
+
+def test_a_plain_port_behind_https_says_so():
+    def fail(_: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("failed") from ssl.SSLError(1, "WRONG_VERSION_NUMBER")
+
+    assert ask(answers=fail).error == ("it cannot be reached (no TLS connection: wrong version number; try http://)")
 
 
 def test_a_server_that_repeats_the_key_in_its_name_does_not_keep_it():

@@ -29,9 +29,9 @@ def test_reasoning_is_text():
     assert read(said(None, reasoning_content="hm"), END).first == 1.0
 
 
-def test_an_answer_without_text_has_its_end_as_its_first_token():
+def test_an_answer_without_text_has_no_first_token():
     found = read(said(""), END, "data: [DONE]")
-    assert (found.first, found.last, found.pieces) == (2.0, None, 0)
+    assert (found.first, found.last, found.pieces) == (None, None, 0)
 
 
 def test_an_answer_that_does_not_say_its_end_has_not_ended():
