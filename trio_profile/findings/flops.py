@@ -9,7 +9,6 @@ from trio_profile.analysis.flops import Factor, FlopsDocument
 from trio_profile.cost.reconciliation import Term
 from trio_profile.findings import printed_claim
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Step, Table, Terms, Waterfall
-from trio_profile.findings.overhead_factor import OF_GAMMA
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,16 @@ FACTORS: dict[Factor, str] = {
 }
 """The overhead factors as a reader calls them."""
 UNITS = {"macs": Unit("MACs", 1), "flops": Unit("FLOPs", 2)}
+OF_GAMMA = (
+    "The paper's appendix has γ = 1 + β, where β is the work of a backward pass. So γ = 1 is a backward pass that "
+    "costs nothing. The paper prints no value. An overhead factor below 1 is no γ of the paper: it is less than one "
+    "forward."
+)
+
+
+def named_factor(value: float) -> str:
+    """A counted factor: `γ = 2.14`, or below 1 `an overhead factor of 0.21`, because the paper's γ is 1 + β."""
+    return f"γ = {units.factor(value)}" if value >= 1 else f"an overhead factor of {units.factor(value)}"
 
 
 def report(document: FlopsDocument, unit: Literal["macs", "flops"] = "macs") -> Report:
@@ -119,7 +128,7 @@ def _summary(document: FlopsDocument, unit: Unit) -> list[str]:
 def _saved(document: FlopsDocument) -> str:
     """What the paper calls Saved: with the claim's γ, and with the overhead factor of the method that ran."""
     saved = document.claimed.fastv_saved or 0.0
-    told = f"Saved by the paper's formula, 1 − F_total / ({document.num_layers or 'L'} · f({document.visual_tokens})): "
+    told = f"Saved by the paper's formula, 1 − F_total / ({document.num_layers} · f({document.visual_tokens})): "
     totals = {total.factor: total for total in document.formula_totals}
     if (ran := totals.get("counted") or totals.get("declared")) is None:
         return f"{told}{units.percent(saved)}."
@@ -263,7 +272,7 @@ def _overhead_blocks(document: FlopsDocument, unit: Unit) -> list[Block]:
             for total in document.formula_totals
         ]
         columns = ("overhead factor", "value", f"F_total, {unit.name}", "Saved")
-        dense = f"{document.num_layers or 'L'} · f({document.visual_tokens})"
+        dense = f"{document.num_layers} · f({document.visual_tokens})"
         blocks += [
             Table(f"The paper's formula with each factor: Saved = 1 − F_total / ({dense})", columns, rows),
             Sentences("", [OF_GAMMA]),

@@ -43,7 +43,7 @@ def _gives(found: Match, document: FlopsDocument) -> str:
     value, other = units.exact(found.value), f"{found.code} with {found.visual_tokens} visual tokens"
     if found.visual_tokens is None:
         return f"{found.code} gives {value}"
-    if document.num_layers and found.convention == DENSE_PAPER:
+    if found.convention == DENSE_PAPER:
         return f"{document.num_layers} · f({found.visual_tokens}) is {value}: {other}"
     return f"{other} gives {value}"
 

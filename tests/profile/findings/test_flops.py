@@ -171,3 +171,7 @@ def test_a_document_that_is_not_ours_is_refused_in_one_line(capsys, tmp_path: Pa
     assert run(["report", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert "flops.json" in error and error.count("\n") == 1
+
+
+def test_a_factor_below_1_is_not_called_gamma():
+    assert pages.named_factor(2.14) == "γ = 2.14" and pages.named_factor(0.21) == "an overhead factor of 0.210"
