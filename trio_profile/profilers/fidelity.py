@@ -17,7 +17,6 @@ from torch import Tensor
 
 from trio_core.methods.method import Method, Stage
 from trio_core.methods.view import Signal
-from trio_core.pruning import prune
 from trio_profile.errors import MeasurementError
 from trio_profile.inputs.builtin import Inputs
 from trio_profile.inputs.workload import Workload, answer_tokens, padding, placed
@@ -290,7 +289,7 @@ def _say(
 @torch.no_grad()
 def _said(workload: Workload, inputs: Inputs, method: Method | None, new_tokens: int) -> Said:
     inputs = placed(inputs, workload.model)
-    with nullcontext() if method is None else prune(workload.model, method):
+    with workload.pruned(method):
         if not new_tokens:
             logits = workload.model(**inputs, use_cache=False, logits_to_keep=1).logits[:, -1]
             return Said(_log_softmax(workload, logits))

@@ -5,7 +5,6 @@ be higher: there trio-core computes large tensors in blocks, and Algorithm 1 com
 operator launches at least one kernel on CUDA. A wait lasts until all work before the value is done.
 """
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,6 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from trio_core.methods.method import Method
-from trio_core.pruning import prune
 from trio_profile.inputs.workload import Workload
 
 _COMPUTES_NOTHING = frozenset({
@@ -46,7 +44,7 @@ def measure(workload: Workload, method: Method | None) -> Launches:
 
     method: None for the dense model.
     """
-    with nullcontext() if method is None else prune(workload.model, method):
+    with workload.pruned(method):
         # In the first prefill the engine also checks the order of the kept tokens, and the host waits for that. It runs
         # under a counter too, so that no saliency is compiled.
         with Counter():

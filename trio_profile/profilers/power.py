@@ -6,12 +6,10 @@ two seconds. The energy that the idle device would use in this time is subtracte
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 
 import torch
 
 from trio_core.methods.method import Method
-from trio_core.pruning import prune
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers.gpu import Gpu, NotAvailable, gpu_for
 from trio_profile.records.schema import Energy
@@ -36,7 +34,7 @@ def measure(
     try:
         gpu = gpu or gpu_for(workload.device)
         idle_w = _idle_watts(workload, gpu, now, sleep)
-        with nullcontext() if method is None else prune(workload.model, method):
+        with workload.pruned(method):
             prefill_j = _joules(workload, workload.prefill, gpu, idle_w, now)
             whole_j = _joules(workload, workload.generate, gpu, idle_w, now)
     except NotAvailable as reason:
