@@ -12,6 +12,9 @@ from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio
 from trio_profile.records.schema import Record, Retention
 
+STAGE_PARTS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
+"""The spans of a stage, whose times are the fields with these names and `_ms`."""
+
 
 class LayerTimes(Record):
     """The times of one decoder layer's forward.

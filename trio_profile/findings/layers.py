@@ -6,7 +6,7 @@ from itertools import groupby
 
 from trio_profile import units
 from trio_profile.analysis.attribution import Step
-from trio_profile.analysis.layers import LayersDocument, LayerTimes, PrefillTimes
+from trio_profile.analysis.layers import STAGE_PARTS, LayersDocument, LayerTimes, PrefillTimes
 from trio_profile.findings import entries
 from trio_profile.findings.blocks import Axis, Chart, Entry, Page, Report, Sentences, Series, Table, Upright, Waterfall
 from trio_profile.findings.blocks import Step as Bar
@@ -16,7 +16,6 @@ from trio_profile.findings.study_page import pixel_facts
 from trio_profile.records.estimate import Measured, Milliseconds
 from trio_profile.text import listed
 
-_SPANS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
 _STEP = ("step", "adds", "speed-up after it")
 _STOPPED = {
     "converged": "the interval is as narrow as asked",
@@ -161,14 +160,14 @@ def stages_page(cell: PrefillTimes) -> Page:
         [
             Entry(str(stage.layer)),
             Entry(f"{stage.tokens_before} → {stage.tokens_after}"),
-            *(entries.milliseconds(getattr(stage, f"{name}_ms")) for name in _SPANS),
+            *(entries.milliseconds(getattr(stage, f"{name}_ms")) for name in STAGE_PARTS),
         ]
         for stage in cell.stages
     ]
     parts = [
         [Entry(part.name), entries.milliseconds(part.dense_ms), entries.milliseconds(part.ms)] for part in cell.parts
     ]
-    columns = ("after layer", "tokens", *(name.replace("_", " ") for name in _SPANS))
+    columns = ("after layer", "tokens", *(name.replace("_", " ") for name in STAGE_PARTS))
     return Page(
         "stages",
         "Stages, other modules, and the whole prefill",

@@ -11,6 +11,7 @@ from trio_core.trace import Trace
 from trio_profile.analysis.attribution import Part, attribute
 from trio_profile.analysis.ladders import clamped_above, idle_stages
 from trio_profile.analysis.layers import (
+    STAGE_PARTS,
     Bounds,
     Efficiency,
     LayersDocument,
@@ -37,8 +38,6 @@ Key = tuple[str, str, int | None]
 """The kind, the name and the layer of a region."""
 Durations = dict[Key, list[float]]
 """Milliseconds of each region, one for each round."""
-STAGE_PARTS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
-"""The spans of a stage."""
 
 
 @dataclass(frozen=True)
