@@ -1,5 +1,6 @@
 """What a GPU reports through NVML: its energy, its clocks, why it is slow, and other processes on it."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -24,13 +25,13 @@ class NotAvailable(ProfileError):
 class Gpu:
     """NVML's readings of one device. A reading takes about a millisecond, so it is taken between samples.
 
-    The device is found by its UUID, because CUDA may number devices differently. Raises NotAvailable if NVML does
-    not know the device.
+    The device is found by its UUID, because CUDA may number devices differently. Raises NotAvailable for
+    another device than CUDA's, and for one that NVML does not know.
     """
 
     def __init__(self, device: torch.device):
-        import os
-
+        if device.type != "cuda":
+            raise NotAvailable(f"device {device.type} has no NVML: energy and clocks are a GPU's")
         import pynvml
 
         self._nvml: Any = pynvml
@@ -80,10 +81,3 @@ class Gpu:
             return question(self._handle, *arguments)
         except self._nvml.NVMLError:
             return otherwise
-
-
-def gpu_for(device: torch.device) -> Gpu:
-    """The readings of a CUDA device. Raises NotAvailable for any other device."""
-    if device.type != "cuda":
-        raise NotAvailable(f"device {device.type} has no NVML: energy and clocks are a GPU's")
-    return Gpu(device)

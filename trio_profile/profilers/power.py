@@ -11,7 +11,7 @@ import torch
 
 from trio_core.methods.method import Method
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers.gpu import Gpu, NotAvailable, gpu_for
+from trio_profile.profilers.gpu import Gpu, NotAvailable
 from trio_profile.records.schema import Energy
 
 SECONDS = 2.0
@@ -32,7 +32,7 @@ def measure(
     gpu, now, sleep: a test may replace the device and the clock.
     """
     try:
-        gpu = gpu or gpu_for(workload.device)
+        gpu = gpu or Gpu(workload.device)
         idle_w = _idle_watts(workload, gpu, now, sleep)
         with workload.pruned(method):
             prefill_j = _joules(workload, workload.prefill, gpu, idle_w, now)

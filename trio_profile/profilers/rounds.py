@@ -18,7 +18,7 @@ from trio_profile.inputs.workload import Workload
 from trio_profile.profilers import disturbance
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.profilers.generation import Times, timed
-from trio_profile.profilers.gpu import Gpu, NotAvailable, gpu_for
+from trio_profile.profilers.gpu import Gpu, NotAvailable
 from trio_profile.records.schema import Round, Timed
 from trio_profile.records.timing import LEAST_CLOCK, Phase
 
@@ -131,7 +131,7 @@ def distinct_ratios(workload: Workload, *, seed: int, clock: Clock | None = None
 def gpu_of(workload: Workload) -> Gpu | None:
     """Return the GPU that a workload runs on; None without one, or if it cannot be asked."""
     try:
-        return gpu_for(workload.device)
+        return Gpu(workload.device)
     except NotAvailable:
         return None
 

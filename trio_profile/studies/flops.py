@@ -1,7 +1,7 @@
 """The kind `flops`: the claimed work of one prefill, the counted work, and the terms between them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trio_core.errors import TrioError
@@ -18,7 +18,7 @@ from trio_profile.analysis.flops import (
 from trio_profile.cost import formula
 from trio_profile.cost.conventions import PAPER, Match, Prefill, figure, find, match
 from trio_profile.cost.reconciliation import CountedWork, Term, reconcile
-from trio_profile.cost.token_counts import OtherCount, explain_counts, prefill_of, with_visual_tokens
+from trio_profile.cost.token_counts import OtherCount, explain_counts, prefill_of
 from trio_profile.engine.plan import PlannedCell, plan_cell, resolve
 from trio_profile.errors import StudyError
 from trio_profile.inputs.digest import input_digests
@@ -222,7 +222,8 @@ def _other_counts(workload: Workload, study: Study, prefill: Prefill, cell: Plan
             except TrioError:
                 continue
             visual, overhead = other.schedule.tokens_by_layer, other.fastv_overhead_macs(shape, study.gamma)
-        found.append(OtherCount(with_visual_tokens(prefill, visual, overhead), "; ".join(sources)))
+        same = replace(prefill, shape=shape, visual_by_layer=visual, overhead_macs=overhead)
+        found.append(OtherCount(same, "; ".join(sources)))
     return found
 
 

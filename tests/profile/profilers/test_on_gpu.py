@@ -196,7 +196,7 @@ def test_a_pruned_prefill_peaks_no_higher_than_dense(device: str):
 
 @only_gpu
 def test_nvml_tells_what_a_study_records():
-    found = gpu.gpu_for(torch.device("cuda"))
+    found = gpu.Gpu(torch.device("cuda"))
     assert 0 < found.clock_mhz() <= found.full_clock_mhz()
     assert isinstance(found.slowed_by(), tuple) and isinstance(found.others(), tuple)
     before = found.energy_j()
