@@ -15,6 +15,7 @@ from trio_profile.findings.cells import realised
 from trio_profile.findings.charts import colour_of
 from trio_profile.judge.audit.claims import Claims
 from trio_profile.judge.audit.facts import Facts, Line
+from trio_profile.judge.audit.measured import NEAR
 from trio_profile.judge.audit.printed import Printed
 from trio_profile.judge.audit.quantities import quantity
 from trio_profile.judge.audit.reader import read
@@ -24,8 +25,6 @@ from trio_profile.text import listed
 What = Literal["prefill", "total", "accuracy"]
 _WORDS: dict[What, str] = {"prefill": "prefill speed-up", "total": "total speed-up", "accuracy": "accuracy kept"}
 """What is printed, in words. The keys are the ids of the charts that show it."""
-_NEAR = 0.006
-"""Retentions that differ by less count as equal. A percentage without decimals may be off by half a percent."""
 _LAST_PAGES = ("doubts", "study", "numbers")
 
 
@@ -164,7 +163,7 @@ def _with_points(chart: Chart, document: SweepDocument | Comparison, figures: Se
             for kept in own
             for speedup in own
             if (speedup.what, kept.what) == ("prefill", "accuracy")
-            and abs(speedup.retention - kept.retention) <= _NEAR
+            and abs(speedup.retention - kept.retention) <= NEAR
             and (y := _height(document, kept)) is not None
         ]
         if points:
@@ -269,9 +268,7 @@ def _row(document: SweepDocument | Comparison, figure: Figure, marked: Mapping[s
 
 def _measured(document: SweepDocument | Comparison, figure: Figure, marked: Mapping[str, str]) -> Entry:
     near = [
-        one
-        for one in _cells(document)
-        if one.method == figure.method and abs(realised(one) - figure.retention) <= _NEAR
+        one for one in _cells(document) if one.method == figure.method and abs(realised(one) - figure.retention) <= NEAR
     ]
     if not near:
         return entries.NOTHING
