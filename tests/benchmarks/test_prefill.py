@@ -18,7 +18,7 @@ from trio_core.methods.trio import Trio
 from trio_profile.cost import formula as cost_model
 from trio_profile.inputs import builtin
 from trio_profile.inputs.workload import Workload, build
-from trio_profile.profilers import flops_counted, kv_cache, launches
+from trio_profile.profilers import flops_counted, launches, memory
 from trio_profile.records.schema import Study
 
 RETENTION = 64 / 576
@@ -67,7 +67,7 @@ def test_pruned_over_dense(benchmark, interleaved, deep: Workload, name: str):
         counted_macs=counted.torch_flops // 2,
         selection_macs=counted.selection_flops // 2,
         dense_macs=dense.torch_flops // 2,
-        kv_bytes=sum(kv_cache.measure(deep, method)[0]),
+        kv_bytes=sum(memory.cache_bytes(deep, method)[0]),
         retention=trace.realised_retention,
     )
     assert counted.torch_flops < dense.torch_flops

@@ -44,6 +44,7 @@ from trio_profile.analysis.layers import (
     LayersDocument,
     LayerTimes,
     PartTimes,
+    PrefillTimes,
     StageTimes,
     Totals,
 )
@@ -98,9 +99,7 @@ def layers_document() -> LayersDocument:
         Part(name="prefill", dense_ms=40, pruned_ms=30),
         Part(name="decode of 7 tokens", dense_ms=70, pruned_ms=69),
     ]
-    return LayersDocument(
-        environment=examples.environment(),
-        study=examples.study(),
+    cell = PrefillTimes(
         method="trio",
         retention=Retention(nominal=0.5, layer_average=0.5, final_layer=0.2, realised=0.5),
         layers=(_layer(1, 636, 10), _layer(2, 636, 10), _layer(3, 124, 3), _layer(4, 124, 3)),
@@ -133,6 +132,7 @@ def layers_document() -> LayersDocument:
         budgets=(64,),
         efficiency=_efficiency(0.21),
     )
+    return LayersDocument(environment=examples.environment(), study=examples.study(), **dict(cell), cells=(cell,))
 
 
 def layers_at(*retentions: float) -> LayersDocument:

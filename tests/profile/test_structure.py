@@ -27,7 +27,7 @@ RUN_A_MODEL = {
         "studies/layer_times",
         "studies/layers",
     ),
-    *("studies/other_counts", "studies/theory"),
+    "studies/theory",
 }
 """Modules of engine/ and studies/ that run a model. They are loaded by name, when a study runs."""
 

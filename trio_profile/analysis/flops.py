@@ -159,7 +159,7 @@ class FlopsDocument(StudyDocument):
     uncounted: every operator of the prefill that ran without one.
     printed: the printed figure that the user gave; None without one.
     conventions: the conventions that give this figure.
-    num_layers: layers of the decoder; None in documents of earlier versions.
+    num_layers: layers of the decoder.
     report: path of report.html.
     """
 
@@ -185,5 +185,5 @@ class FlopsDocument(StudyDocument):
     uncounted: tuple[UncountedOp, ...]
     printed: PrintedClaim | None = None
     conventions: tuple[Match, ...] = ()
-    num_layers: int | None = None
+    num_layers: int
     report: str | None = None

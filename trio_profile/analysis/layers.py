@@ -1,9 +1,8 @@
 """The document of `trio-profile layers`: the time of each part of one prefill, dense and pruned, at each retention."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from trio_profile.analysis.attribution import Step
 from trio_profile.analysis.cells import CellSummary
@@ -12,6 +11,9 @@ from trio_profile.analysis.ladders import IdleStage
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio
 from trio_profile.records.schema import Record, Retention
+
+STAGE_PARTS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
+"""The spans of a stage, whose times are the fields with these names and `_ms`."""
 
 
 class LayerTimes(Record):
@@ -157,10 +159,9 @@ class PrefillTimes(Record):
     attribution: the steps from the claimed ratio to the prefill's speed-up.
     decode: the time after the prefill.
     total_attribution: the steps from the claimed ratio to the speed-up of a whole generation.
-    stage_layers, budgets: the schedule's stages, and the visual tokens kept at each; empty in documents of earlier
-        versions.
+    stage_layers, budgets: the schedule's stages, and the visual tokens kept at each.
     notes: what readers must know of how the prefill ran.
-    efficiency: its row of the paper's efficiency table; None in documents of earlier versions.
+    efficiency: its row of the paper's efficiency table.
     """
 
     method: str
@@ -174,10 +175,10 @@ class PrefillTimes(Record):
     attribution: tuple[Step, ...]
     decode: PartTimes
     total_attribution: tuple[Step, ...]
-    stage_layers: tuple[int, ...] = ()
-    budgets: tuple[int, ...] = ()
+    stage_layers: tuple[int, ...]
+    budgets: tuple[int, ...]
     notes: tuple[str, ...] = ()
-    efficiency: Efficiency | None = None
+    efficiency: Efficiency
 
 
 class LayersDocument(PrefillTimes, StudyDocument):
@@ -193,19 +194,11 @@ class LayersDocument(PrefillTimes, StudyDocument):
     report: path of report.html.
     """
 
-    cells: tuple[PrefillTimes, ...] = ()
+    cells: tuple[PrefillTimes, ...]
     clamped_above: dict[str, float] = Field(default_factory=dict)
     idle_stages: list[IdleStage] = Field(default_factory=list)
     trace: str | None = None
     report: str | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_one_retention(cls, given: Any) -> Any:
-        """Read a document of an earlier version: its only cell is the document itself."""
-        if not isinstance(given, dict) or given.get("cells"):
-            return given
-        return {**given, "cells": ({name: given[name] for name in PrefillTimes.model_fields if name in given},)}
 
 
 def ladders(cells: Sequence[PrefillTimes]) -> list[CellSummary]:

@@ -4,12 +4,12 @@ A convention says what is counted: which layers, which tokens, which parts of th
 is on whole numbers and on the digits of the claim. Nothing here imports torch.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal, InvalidOperation
 from difflib import get_close_matches
 from itertools import product
-from typing import Literal
+from typing import Any, Literal
 
 from trio_profile.cost import formula as cost_model
 from trio_profile.errors import StudyError
@@ -38,6 +38,19 @@ class Prefill:
     overhead_macs: int = 0
 
 
+_WORDS: dict[str, dict[Any, tuple[str, str]]] = {
+    "layers": {"all": ("", "all layers"), "one": ("layer", "one layer")},
+    "tokens": {"visual": ("visual", "visual tokens alone"), "all": ("all", "visual and text tokens")},
+    "ffn": {2: ("ffn2", "FFN of two matrices"), 3: ("ffn3", "gated FFN")},
+    "causal": {"dense": ("", ""), "half": ("half", "causal attention halved")},
+    "head": {"none": ("", ""), "one": ("head", "head for one row"), "all": ("heads", "head for all rows")},
+    "tower": {False: ("", ""), True: ("tower", "tower and projector")},
+    "overhead": {False: ("", ""), True: ("overhead", "F_ov")},
+    "unit": {"macs": ("macs", "MACs"), "flops": ("flops", "FLOPs (2 × MACs)")},
+}
+"""The fields of a convention, each with its values, the simplest first: a value's part of the code, and its words."""
+
+
 class Convention(Record):
     """One way to count a prefill.
 
@@ -63,36 +76,20 @@ class Convention(Record):
     @property
     def code(self) -> str:
         """A short name without spaces: `visual-ffn2-macs`, `all-ffn3-heads-flops`."""
-        parts = (
-            "layer" if self.layers == "one" else "",
-            self.tokens,
-            f"ffn{self.ffn}",
-            "half" if self.causal == "half" else "",
-            {"none": "", "one": "head", "all": "heads"}[self.head],
-            "tower" if self.tower else "",
-            "overhead" if self.overhead else "",
-            self.unit,
-        )
-        return "-".join(part for part in parts if part)
+        return "-".join(self._parts(0))
 
     @property
     def name(self) -> str:
         """The convention in words."""
-        parts = (
-            "all layers" if self.layers == "all" else "one layer",
-            "visual tokens alone" if self.tokens == "visual" else "visual and text tokens",
-            "FFN of two matrices" if self.ffn == 2 else "gated FFN",
-            "causal attention halved" if self.causal == "half" else "",
-            {"none": "", "one": "head for one row", "all": "head for all rows"}[self.head],
-            "tower and projector" if self.tower else "",
-            "F_ov" if self.overhead else "",
-            "MACs" if self.unit == "macs" else "FLOPs (2 × MACs)",
-        )
-        return ", ".join(part for part in parts if part)
+        return ", ".join(self._parts(1))
+
+    def _parts(self, index: int) -> list[str]:
+        parts = (values[getattr(self, field)][index] for field, values in _WORDS.items())
+        return [part for part in parts if part]
 
     def value(self, prefill: Prefill) -> int:
         """The work of a prefill by this convention, in its own unit."""
-        return _Reading.of(self, prefill).value(prefill)
+        return _work(self, _widths(self, prefill.shape), prefill)
 
 
 PAPER = Convention(overhead=True)
@@ -124,105 +121,69 @@ class Match(Record):
     gamma: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """A convention applied to one prefill, in parts that `steps` can correct one by one.
+def _widths(convention: Convention, shape: Shape) -> Shape:
+    """A model's widths and text tokens as a convention takes them."""
+    changes: dict[str, int] = {"ffn_matrices": convention.ffn}
+    if convention.ffn == 2:  # the paper's f(n) has no grouped keys; a count with the gate takes the real widths
+        changes |= {"query_width": shape.hidden, "kv_width": shape.hidden}
+    if convention.tokens == "visual":
+        changes["text_tokens"] = 0
+    return shape.model_copy(update=changes)
 
-    shape: the model's widths and text tokens, as the convention takes them.
-    layers: how many decoder layers it counts.
-    scale: 2 for FLOPs, 1 for MACs.
-    """
 
-    shape: Shape
-    layers: int
-    causal: cost_model.Causal
-    head: Literal["none", "one", "all"]
-    tower: bool
-    overhead: bool
-    scale: int
-
-    @classmethod
-    def of(cls, convention: Convention, prefill: Prefill) -> "_Reading":
-        shape = prefill.shape
-        changes = {"ffn_matrices": convention.ffn}
-        if convention.ffn == 2:  # the paper's f(n) has no grouped keys; a count with the gate takes the real widths
-            changes |= {"query_width": shape.hidden, "kv_width": shape.hidden}
-        if convention.tokens == "visual":
-            changes["text_tokens"] = 0
-        return cls(
-            shape=shape.model_copy(update=changes),
-            layers=shape.num_layers if convention.layers == "all" else 1,
-            causal=convention.causal,
-            head=convention.head,
-            tower=convention.tower,
-            overhead=convention.overhead,
-            scale=2 if convention.unit == "flops" else 1,
-        )
-
-    def with_shape(self, **widths: int) -> "_Reading":
-        return replace(self, shape=self.shape.model_copy(update=widths))
-
-    def value(self, prefill: Prefill) -> int:
-        shape = self.shape
-        tokens = [visual + shape.text_tokens for visual in prefill.visual_by_layer[: self.layers]]
-        rows = {"none": 0, "one": 1, "all": tokens[-1]}[self.head]
-        one = cost_model.decoder_macs(tokens, shape, self.causal) + rows * shape.hidden * shape.vocabulary
-        rest = (prefill.vision_macs if self.tower else 0) + (prefill.overhead_macs if self.overhead else 0)
-        return self.scale * (shape.batch * one + rest)
+def _work(convention: Convention, widths: Shape, prefill: Prefill) -> int:
+    """The work of a prefill with these widths and text tokens, in the convention's unit."""
+    layers = widths.num_layers if convention.layers == "all" else 1
+    tokens = [visual + widths.text_tokens for visual in prefill.visual_by_layer[:layers]]
+    rows = {"none": 0, "one": 1, "all": tokens[-1]}[convention.head]
+    decoder = cost_model.decoder_macs(tokens, widths, convention.causal) + rows * widths.hidden * widths.vocabulary
+    tower = prefill.vision_macs if convention.tower else 0
+    overhead = prefill.overhead_macs if convention.overhead else 0
+    return (2 if convention.unit == "flops" else 1) * (widths.batch * decoder + tower + overhead)
 
 
 def steps(convention: Convention, prefill: Prefill) -> list[Step]:
     """The steps from a convention's figure to the work of the decoder and one row of its head, as they run.
 
-    Each step corrects one part of the convention. A part that needs no correction gives no step. All steps are in MACs;
-    the first one leaves the convention's own unit.
+    Each step corrects one part of the convention, or one width that it takes. A part that needs no correction gives no
+    step. All steps are in MACs; the first one leaves the convention's own unit.
     """
-    shape, now = prefill.shape, _Reading.of(convention, prefill)
-    found: list[Step] = []
-    head = "head, one row" if now.head == "none" else "head: one row of all"
-    corrections: tuple[tuple[str, Callable[[_Reading], _Reading]], ...] = (
-        ("FLOPs are twice the MACs", lambda reading: replace(reading, scale=1)),
-        ("overhead that the claim assumes", lambda reading: replace(reading, overhead=False)),
-        ("the other layers", lambda reading: replace(reading, layers=shape.num_layers)),
-        ("attention: causal, but run whole", lambda reading: replace(reading, causal="dense")),
-        ("FFN: its gate", lambda reading: reading.with_shape(ffn_matrices=shape.ffn_matrices)),
-        ("keys and values: grouped", lambda reading: reading.with_shape(kv_width=shape.kv_width)),
-        ("queries: another width", lambda reading: reading.with_shape(query_width=shape.query_width)),
-        ("text tokens", lambda reading: reading.with_shape(text_tokens=shape.text_tokens)),
-        (head, lambda reading: replace(reading, head="one")),
-        ("tower and projector, by part below", lambda reading: replace(reading, tower=False)),
+    shape, widths = prefill.shape, _widths(convention, prefill.shape)
+    head = "head, one row" if convention.head == "none" else "head: one row of all"
+    corrections: tuple[tuple[str, dict[str, Any], tuple[str, ...]], ...] = (
+        ("FLOPs are twice the MACs", {"unit": "macs"}, ()),
+        ("overhead that the claim assumes", {"overhead": False}, ()),
+        ("the other layers", {"layers": "all"}, ()),
+        ("attention: causal, but run whole", {"causal": "dense"}, ()),
+        ("FFN: its gate", {}, ("ffn_matrices",)),
+        ("keys and values: grouped", {}, ("kv_width",)),
+        ("queries: another width", {}, ("query_width",)),
+        ("text tokens", {}, ("text_tokens",)),
+        (head, {"head": "one"}, ()),
+        ("tower and projector, by part below", {"tower": False}, ()),
     )
-    for name, correct in corrections:
-        corrected = correct(now)
-        if added := corrected.value(prefill) - now.value(prefill):
-            found.append((name, added))
-        now = corrected
-    return found
+    corrected: list[Step] = []
+    before = _work(convention, widths, prefill)
+    for name, part, real in corrections:
+        convention = convention.model_copy(update=part)
+        widths = widths.model_copy(update={width: getattr(shape, width) for width in real})
+        after = _work(convention, widths, prefill)
+        if after != before:
+            corrected.append((name, after - before))
+        before = after
+    return corrected
 
 
 def conventions(*, overhead: bool = False) -> Iterator[Convention]:
-    """All conventions in use.
+    """All conventions in use, the simplest first. The head, the tower and F_ov are not of one layer alone.
 
     overhead: also those that include F_ov. A dense prefill has no F_ov.
     """
-    for layers, tokens, ffn, causal in product(("all", "one"), ("visual", "all"), (2, 3), ("dense", "half")):
-        whole = layers == "all"
-        for head, tower, with_overhead, unit in product(
-            ("none", "one", "all") if whole else ("none",),
-            (False, True) if whole else (False,),
-            (False, True) if whole and overhead else (False,),
-            ("macs", "flops"),
-        ):
-            yield Convention(
-                layers=layers,
-                tokens=tokens,
-                ffn=ffn,
-                causal=causal,
-                head=head,
-                tower=tower,
-                overhead=with_overhead,
-                unit=unit,
-            )
+    for values in product(*_WORDS.values()):
+        fields = dict(zip(_WORDS, values, strict=True))
+        beside_the_layers = fields["head"] != "none" or fields["tower"] or fields["overhead"]
+        if not (fields["layers"] == "one" and beside_the_layers) and (overhead or not fields["overhead"]):
+            yield Convention(**fields)
 
 
 def find(code: str) -> Convention:

@@ -73,12 +73,6 @@ def fastv_overhead(stage_tokens: Sequence[int], d: int, m: int, gamma: float = 1
     return round(Fraction(str(gamma)) * sum(fastv_macs(n, d, m) for n in stage_tokens))
 
 
-def fastv_saved(tokens_by_layer: Sequence[int], stage_tokens: Sequence[int], d: int, m: int, gamma: float = 1) -> float:
-    """Saved = 1 − (F_inf + F_ov) / (L · f(V0)), V0 being the tokens of the first layer."""
-    total = fastv_inference(tokens_by_layer, d, m) + fastv_overhead(stage_tokens, d, m, gamma)
-    return 1 - total / (len(tokens_by_layer) * fastv_macs(tokens_by_layer[0], d, m))
-
-
 # --- a decoder's own products ---------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ Nothing here imports torch.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
 from trio_profile.cost.conventions import PAPER, Match, Prefill, conventions, explain, match
@@ -78,13 +78,3 @@ def _with_gamma(claimed: Decimal, prefill: Prefill, others: Sequence[OtherCount]
         if low > 0 and high < MOST_GAMMA:
             update = {"visual_tokens": tokens, "counted_by": source, "gamma": (low, high)}
             yield found.model_copy(update=update)
-
-
-def with_visual_tokens(prefill: Prefill, visual_by_layer: Sequence[int], overhead_macs: int) -> Prefill:
-    """The prefill with other visual tokens in each layer.
-
-    visual_by_layer: its first number is that of the whole picture.
-    overhead_macs: F_ov with these tokens.
-    """
-    shape = prefill.shape.model_copy(update={"visual_tokens": visual_by_layer[0]})
-    return replace(prefill, shape=shape, visual_by_layer=tuple(visual_by_layer), overhead_macs=overhead_macs)

@@ -9,7 +9,7 @@ from trio_profile.cost import formula
 from trio_profile.engine.plan import PlannedCell
 from trio_profile.inputs.questions import pictures_of
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers import flops_counted, kept_tokens, kv_cache, launches, memory, power, rounds
+from trio_profile.profilers import flops_counted, kept_tokens, launches, memory, power, rounds
 from trio_profile.profilers.clock import Clock
 from trio_profile.records.schema import Cell, Dense, Measurement, Shape, Study
 from trio_profile.text import first_line
@@ -33,8 +33,8 @@ def measure_dense(workload: Workload, seed: int = 0, clock: Clock | None = None)
         shape=shape,
         fastv_macs=formula.fastv_inference(tokens_by_layer, shape.hidden, shape.intermediate) * shape.batch,
         counted=counted,
-        kv_bytes_predicted=kv_cache.predicted_bytes(shape, tokens_by_layer),
-        kv_bytes=sum(kv_cache.measure(workload, None)[0]),
+        kv_bytes_predicted=memory.predicted_bytes(shape, tokens_by_layer),
+        kv_bytes=sum(memory.cache_bytes(workload, None)[0]),
         **_count_memory_and_launches(workload, None),
         energy=power.measure(workload, None),
         distinct_ratios=rounds.distinct_ratios(workload, seed=seed, clock=clock),
@@ -47,7 +47,7 @@ def count(workload: Workload, planned: PlannedCell, study: Study) -> Counts:
     """Return the exact quantities of a cell, and the tokens that it keeps."""
     shape, schedule = workload.shape, planned.schedule
     counted, trace = flops_counted.measure(workload, planned.method)
-    held, plain_trace = kv_cache.measure(workload, planned.method)  # while operators are counted, other code may run
+    held, plain_trace = memory.cache_bytes(workload, planned.method)  # while operators are counted, other code may run
     assert trace is not None
     assert plain_trace is not None
     return {
@@ -62,7 +62,7 @@ def count(workload: Workload, planned: PlannedCell, study: Study) -> Counts:
         "counted": counted,
         "kept": kept_tokens.measure(workload, planned.method, trace, keep_maps=study.picture),
         "kv_bytes": sum(held),
-        "kv_bytes_predicted": kv_cache.predicted_bytes(shape, schedule.tokens_by_layer),
+        "kv_bytes_predicted": memory.predicted_bytes(shape, schedule.tokens_by_layer),
         **_count_memory_and_launches(workload, planned.method),
     }
 

@@ -1,15 +1,15 @@
 """The report of one prefill's work: from the claim to the count, by both counters, and operator by operator."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from trio_profile import units
 from trio_profile.analysis.flops import Factor, FlopsDocument
+from trio_profile.cost.conventions import Convention, Match
 from trio_profile.cost.reconciliation import Term
-from trio_profile.findings import printed_claim
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Step, Table, Terms, Waterfall
-from trio_profile.findings.overhead_factor import OF_GAMMA
+from trio_profile.text import listed
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,16 @@ FACTORS: dict[Factor, str] = {
 }
 """The overhead factors as a reader calls them."""
 UNITS = {"macs": Unit("MACs", 1), "flops": Unit("FLOPs", 2)}
+OF_GAMMA = (
+    "The paper's appendix has γ = 1 + β, where β is the work of a backward pass. So γ = 1 is a backward pass that "
+    "costs nothing. The paper prints no value. An overhead factor below 1 is no γ of the paper: it is less than one "
+    "forward."
+)
+
+
+def named_factor(value: float) -> str:
+    """A counted factor: `γ = 2.14`, or below 1 `an overhead factor of 0.21`, because the paper's γ is 1 + β."""
+    return f"γ = {units.factor(value)}" if value >= 1 else f"an overhead factor of {units.factor(value)}"
 
 
 def report(document: FlopsDocument, unit: Literal["macs", "flops"] = "macs") -> Report:
@@ -119,7 +129,7 @@ def _summary(document: FlopsDocument, unit: Unit) -> list[str]:
 def _saved(document: FlopsDocument) -> str:
     """What the paper calls Saved: with the claim's γ, and with the overhead factor of the method that ran."""
     saved = document.claimed.fastv_saved or 0.0
-    told = f"Saved by the paper's formula, 1 − F_total / ({document.num_layers or 'L'} · f({document.visual_tokens})): "
+    told = f"Saved by the paper's formula, 1 − F_total / ({document.num_layers} · f({document.visual_tokens})): "
     totals = {total.factor: total for total in document.formula_totals}
     if (ran := totals.get("counted") or totals.get("declared")) is None:
         return f"{told}{units.percent(saved)}."
@@ -139,7 +149,7 @@ def print_page(document: FlopsDocument, unit: Unit) -> Page:  # noqa: ARG001
     """A printed figure, and the conventions that give it. The walk starts in the unit of the printed figure."""
     blocks: list[Block] = []
     if (printed := document.printed) is not None:
-        blocks.append(Sentences("", printed_claim.sentences(document)))
+        blocks.append(Sentences("", printed_sentences(document)))
         terms = (*printed.terms, Term(name="residual", macs=printed.residual_macs))
         first = f"printed, as {printed.convention}"
         blocks += _walk(
@@ -152,6 +162,64 @@ def print_page(document: FlopsDocument, unit: Unit) -> Page:  # noqa: ARG001
         "FLOPs. The walk begins at the printed figure. Each step corrects one point of its convention.",
         blocks,
     )
+
+
+def printed_sentences(document: FlopsDocument) -> list[str]:
+    """Each convention, then the γ of the paper's formula, then who counts other numbers of visual tokens."""
+    return [
+        *(_convention(match, document) for match in document.conventions if match.gamma is None),
+        *_gammas([match for match in document.conventions if match.gamma is not None], document),
+        *_counts(document),
+    ]
+
+
+def _convention(match: Match, document: FlopsDocument) -> str:
+    """What one convention gives, beside the printed figure."""
+    if match.printed != "no":
+        how = "Rounded" if match.printed == "rounded" else "Cut off, not rounded"
+        return f"{_gives(match, document)}. {how}, that is the printed figure. It counts {match.name}."
+    if match.text_tokens is not None:
+        low, high = match.text_tokens
+        tokens = units.number_of(low, "text token") if low == high else f"{low} to {high} text tokens"
+        return f"{match.code} would give the printed figure with {tokens}."
+    dense = " If it is the figure of the dense model, leave out --retention." if document.study.retentions else ""
+    return (
+        f"No convention in use gives the printed figure. The nearest is {match.code}: {units.exact(match.value)}, "
+        f"off by {units.percent(match.off, 2)}.{dense}"
+    )
+
+
+def _gives(match: Match, document: FlopsDocument) -> str:
+    """The value of a convention. A dense figure of another number of visual tokens is written as the paper does."""
+    value, other = units.exact(match.value), f"{match.code} with {match.visual_tokens} visual tokens"
+    if match.visual_tokens is None:
+        return f"{match.code} gives {value}"
+    if match.convention == Convention():
+        return f"{document.num_layers} · f({match.visual_tokens}) is {value}: {other}"
+    return f"{other} gives {value}"
+
+
+def _gammas(matches: list[Match], document: FlopsDocument) -> Iterator[str]:
+    """The γ with which the paper's formula gives the figure, by the number of visual tokens."""
+    needed: list[str] = []
+    for match in matches:
+        low, high = (units.factor(end) for end in match.gamma or (0, 0))
+        tokens = match.visual_tokens or document.visual_tokens
+        needed.append(f"{low}{'' if low == high else f' to {high}'} with {tokens} visual tokens")
+    if needed:
+        yield f"The paper's formula F_inf + γ · Σ f(V) gives the printed figure if γ is {listed(needed)}."
+        yield (
+            "One figure does not decide between γ and the conventions above. `trio-profile audit` counts as the dense "
+            "figure of the same table does. It leaves the budgets open too, so its interval of γ is wider."
+        )
+
+
+def _counts(document: FlopsDocument) -> Iterator[str]:
+    """Who counts each other number of visual tokens."""
+    sources = {match.visual_tokens: match.counted_by for match in document.conventions if match.visual_tokens}
+    others = [f"{tokens} are {source}." for tokens, source in sources.items()]
+    if others:
+        yield " ".join([f"This input has {document.visual_tokens} visual tokens.", *others])
 
 
 def counters_page(document: FlopsDocument, unit: Unit) -> Page:
@@ -263,7 +331,7 @@ def _overhead_blocks(document: FlopsDocument, unit: Unit) -> list[Block]:
             for total in document.formula_totals
         ]
         columns = ("overhead factor", "value", f"F_total, {unit.name}", "Saved")
-        dense = f"{document.num_layers or 'L'} · f({document.visual_tokens})"
+        dense = f"{document.num_layers} · f({document.visual_tokens})"
         blocks += [
             Table(f"The paper's formula with each factor: Saved = 1 − F_total / ({dense})", columns, rows),
             Sentences("", [OF_GAMMA]),

@@ -6,17 +6,16 @@ from itertools import groupby
 
 from trio_profile import units
 from trio_profile.analysis.attribution import Step
-from trio_profile.analysis.layers import LayersDocument, LayerTimes, PrefillTimes
+from trio_profile.analysis.layers import STAGE_PARTS, LayersDocument, LayerTimes, PrefillTimes
 from trio_profile.findings import entries
-from trio_profile.findings import layers_charts as charts
-from trio_profile.findings.blocks import Chart, Entry, Page, Report, Sentences, Table, Waterfall
+from trio_profile.findings.blocks import Axis, Chart, Entry, Page, Report, Sentences, Series, Table, Upright, Waterfall
+from trio_profile.findings.blocks import Step as Bar
+from trio_profile.findings.flops import named_factor
 from trio_profile.findings.layers_totals import totals_page
-from trio_profile.findings.overhead_factor import named
 from trio_profile.findings.study_page import pixel_facts
-from trio_profile.records.estimate import Measured
+from trio_profile.records.estimate import Measured, Milliseconds
 from trio_profile.text import listed
 
-_SPANS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
 _STEP = ("step", "adds", "speed-up after it")
 _STOPPED = {
     "converged": "the interval is as narrow as asked",
@@ -29,8 +28,7 @@ def report(document: LayersDocument) -> Report:
     study, cells = document.study, document.cells
     several = len(cells) > 1
     pages = [_at(build(cell), cell) if several else build(cell) for cell in cells for build in PAGES]
-    if any(cell.efficiency is not None for cell in cells):
-        pages.insert(0 if several else len(pages), totals_page(document))
+    pages.insert(0 if several else len(pages), totals_page(document))
     retentions = [units.percent(cell.retention.realised) for cell in cells]
     return Report(
         subject=document.method,
@@ -70,7 +68,7 @@ def walk_page(cell: PrefillTimes) -> Page:
         "median of the whole.",
         [
             Sentences("", _summary(cell)),
-            charts.attribution(steps),
+            _attribution(steps),
             Table("Step by step", _STEP, _steps(steps), detail=True),
             Table("The whole generation", _STEP, _steps((whole[0], whole[-1])), compact=True, detail=True),
         ],
@@ -99,11 +97,11 @@ def _summary(cell: PrefillTimes) -> list[str]:
 def _with_factor(cell: PrefillTimes) -> list[str]:
     """The claim with the overhead factor that was counted, beside its γ."""
     row = cell.efficiency
-    if row is None or row.gammas is None or (counted := row.with_factor("counted")) is None:
+    if row.gammas is None or (counted := row.with_factor("counted")) is None:
         return []
     return [
         f"The claim takes γ = {units.plain(row.gammas.assumed)}. The selection of {cell.method} has "
-        f"{named(counted.value)} by count. With it the formula claims "
+        f"{named_factor(counted.value)} by count. With it the formula claims "
         f"{units.times(row.dense_fastv_macs / counted.fastv_macs)}."
     ]
 
@@ -136,7 +134,7 @@ def layers_page(cell: PrefillTimes) -> Page:
                 [_run(list(run)) for _, run in groupby(cell.layers, key=lambda layer: layer.tokens)],
                 compact=True,
             ),
-            charts.forwards(cell),
+            _forwards(cell),
             Table("Each layer", ("layer", "tokens", "dense", "pruned"), rows, detail=True),
         ],
     )
@@ -162,14 +160,14 @@ def stages_page(cell: PrefillTimes) -> Page:
         [
             Entry(str(stage.layer)),
             Entry(f"{stage.tokens_before} → {stage.tokens_after}"),
-            *(entries.milliseconds(getattr(stage, f"{name}_ms")) for name in _SPANS),
+            *(entries.milliseconds(getattr(stage, f"{name}_ms")) for name in STAGE_PARTS),
         ]
         for stage in cell.stages
     ]
     parts = [
         [Entry(part.name), entries.milliseconds(part.dense_ms), entries.milliseconds(part.ms)] for part in cell.parts
     ]
-    columns = ("after layer", "tokens", *(name.replace("_", " ") for name in _SPANS))
+    columns = ("after layer", "tokens", *(name.replace("_", " ") for name in STAGE_PARTS))
     return Page(
         "stages",
         "Stages, other modules, and the whole prefill",
@@ -222,3 +220,51 @@ def _share(found: Measured) -> Entry:
 
 def _ratio(found: Measured) -> Entry:
     return Entry(units.times_within(found.value, found.ci95))
+
+
+# --- charts ---------------------------------------------------------------------------------------------------------
+
+
+def _forwards(cell: PrefillTimes) -> Chart:
+    """The forward of each decoder layer, dense and pruned, with its interval. Stages are upright lines."""
+    layers = cell.layers
+    dense = [layer.dense_forward_ms for layer in layers]
+    pruned = [layer.forward_ms for layer in layers]
+    top = max(found.ci95[1] for found in (*dense, *pruned))
+    return Chart(
+        id="layers",
+        caption="Forward of each decoder layer",
+        label="Milliseconds of each layer, dense and pruned. The table of all layers has the same numbers.",
+        x=Axis("Decoder layer", 0, len(layers) + 1, digits=0),
+        y=Axis("Milliseconds", 0, 1.05 * top),
+        series=[_by_layer("dense", None, layers, dense), _by_layer(cell.method, 0, layers, pruned)],
+        uprights=[Upright(stage.layer + 0.5, dash="dot") for stage in cell.stages],
+    )
+
+
+def _by_layer(name: str, colour: int | None, layers: Sequence[LayerTimes], found: Sequence[Milliseconds]) -> Series:
+    return Series(
+        name=name,
+        x=[layer.layer for layer in layers],
+        y=[time.value for time in found],
+        low=[time.ci95[0] for time in found],
+        high=[time.ci95[1] for time in found],
+        text=[
+            f"{name}\nlayer {layer.layer}: {units.milliseconds(time.value)}"
+            for layer, time in zip(layers, found, strict=True)
+        ],
+        colour=colour,
+        group=name,
+    )
+
+
+def _attribution(steps: Sequence[Step]) -> Waterfall:
+    """From the time that the claim promises to the time that was measured.
+
+    steps: the first one is the claim; each other one adds the milliseconds that a part took beyond its promise.
+    """
+    first, *rest = (Bar(step.name, step.added_ms, units.milliseconds(step.added_ms)) for step in steps)
+    end = sum(step.added_ms for step in steps)
+    last = Bar("measured, sum of the parts", end, units.milliseconds(end))
+    label = f"A waterfall from {first.text} to {last.text}, part by part."
+    return Waterfall("walk", "One prefill, milliseconds", label, first, rest, last)

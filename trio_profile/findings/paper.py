@@ -27,7 +27,7 @@ def page(document: Any, *, alone: bool = False) -> Page | None:
     alone: whether it stands without the report. Then `layers` has its efficiency table, with which its report begins.
     """
     if alone and isinstance(document, LayersDocument):
-        return found if (found := totals_page(document)).blocks else None
+        return totals_page(document)
     if not isinstance(document, SweepDocument | Comparison | Ablation):
         return None
     return Page("all-cells", "Table of all cells", "", [table(document)])

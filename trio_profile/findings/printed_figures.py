@@ -15,6 +15,7 @@ from trio_profile.findings.cells import realised
 from trio_profile.findings.charts import colour_of
 from trio_profile.judge.audit.claims import Claims
 from trio_profile.judge.audit.facts import Facts, Line
+from trio_profile.judge.audit.measured import NEAR
 from trio_profile.judge.audit.printed import Printed
 from trio_profile.judge.audit.quantities import quantity
 from trio_profile.judge.audit.reader import read
@@ -22,11 +23,8 @@ from trio_profile.records.schema import Cell
 from trio_profile.text import listed
 
 What = Literal["prefill", "total", "accuracy"]
-_CHARTS: dict[str, What] = {"prefill": "prefill", "total": "total", "accuracy": "accuracy"}
-"""What each chart of a sweep shows, by its id."""
 _WORDS: dict[What, str] = {"prefill": "prefill speed-up", "total": "total speed-up", "accuracy": "accuracy kept"}
-_NEAR = 0.006
-"""Retentions that differ by less count as equal. A percentage without decimals may be off by half a percent."""
+"""What is printed, in words. The keys are the ids of the charts that show it."""
 _LAST_PAGES = ("doubts", "study", "numbers")
 
 
@@ -125,14 +123,14 @@ def _drawn(block: blocks.Block, document: SweepDocument | Comparison, figures: S
     """A block with the printed figures, if it is a chart of one of their quantities, or of speed and answers."""
     if isinstance(block, Chart) and block.id == "pareto":
         return _with_points(block, document, figures)
-    if not isinstance(block, Chart) or block.id not in _CHARTS:
+    if not isinstance(block, Chart) or block.id not in _WORDS:
         return block
-    series = list(_series(document, [one for one in figures if one.what == _CHARTS[block.id]]))
+    series = list(_series(document, [one for one in figures if one.what == block.id]))
     if not series:
         return block
     # The two charts of speed-ups keep one axis.
     speedups = [one.value for one in figures if one.what != "accuracy"]
-    axis = block.y if _CHARTS[block.id] == "accuracy" else _widened(block.y, speedups)
+    axis = block.y if block.id == "accuracy" else _widened(block.y, speedups)
     return replace(block, label=_label(block, series), y=axis, series=[*block.series, *series])
 
 
@@ -165,7 +163,7 @@ def _with_points(chart: Chart, document: SweepDocument | Comparison, figures: Se
             for kept in own
             for speedup in own
             if (speedup.what, kept.what) == ("prefill", "accuracy")
-            and abs(speedup.retention - kept.retention) <= _NEAR
+            and abs(speedup.retention - kept.retention) <= NEAR
             and (y := _height(document, kept)) is not None
         ]
         if points:
@@ -270,9 +268,7 @@ def _row(document: SweepDocument | Comparison, figure: Figure, marked: Mapping[s
 
 def _measured(document: SweepDocument | Comparison, figure: Figure, marked: Mapping[str, str]) -> Entry:
     near = [
-        one
-        for one in _cells(document)
-        if one.method == figure.method and abs(realised(one) - figure.retention) <= _NEAR
+        one for one in _cells(document) if one.method == figure.method and abs(realised(one) - figure.retention) <= NEAR
     ]
     if not near:
         return entries.NOTHING

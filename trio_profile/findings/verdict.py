@@ -11,7 +11,7 @@ from trio_profile.analysis.sweep import CellSummary, SweepDocument
 from trio_profile.findings import answers, break_even, budget_notes
 from trio_profile.findings.cells import any_finished, finished, finished_cells, notes, realised
 from trio_profile.findings.doubts import summary
-from trio_profile.findings.overhead_factor import named
+from trio_profile.findings.flops import named_factor
 from trio_profile.records.estimate import Measured, Ratio
 from trio_profile.text import listed
 
@@ -118,7 +118,7 @@ def _overhead(document: SweepDocument, cell: CellSummary) -> Iterator[str]:
     pays = break_even.pays_with_counted_gamma(document, cell.method)
     yield (
         f"The formula takes γ = {units.plain(gamma.assumed)}. The selection of {cell.method} at "
-        f"{units.percent(realised(cell))} has {named(gamma.counted)} by count. With it the formula says "
+        f"{units.percent(realised(cell))} has {named_factor(gamma.counted)} by count. With it the formula says "
         f"{_fewer(dense.fastv_macs, macs)} MACs; with what was counted in each cell, {cell.method} {pays}."
     )
 

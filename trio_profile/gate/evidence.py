@@ -12,7 +12,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, FiniteFloat, ValidationError
+from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from trio_profile.analysis.cells import MEASURED
 from trio_profile.analysis.gate import Command
@@ -209,10 +209,7 @@ class _File(BaseModel):
     benchmarks: Annotated[list[_Benchmark], Field(min_length=1)]
 
 
-class _Ratio(BaseModel):
-    median: FiniteFloat
-    ci95: tuple[FiniteFloat, FiniteFloat]
-    samples: int
+_SUMMARY = TypeAdapter(Summary)
 
 
 def of_benchmarks(text: bytes, name: str) -> Subject:
@@ -275,11 +272,10 @@ def _benchmark(benchmark: _Benchmark, subject: Subject) -> dict[str, Evidence]:
 
 def _ratio(quantity: str, value: dict[str, Any], where: str, name: str) -> Summary:
     try:
-        ratio = _Ratio.model_validate(value)
+        return _SUMMARY.validate_python(value)
     except ValidationError as error:
         first = error.errors()[0]
         raise StoreError(f"{name}: {quantity} of {where}: {first['msg'].lower()}") from error
-    return Summary(ratio.median, ratio.ci95, ratio.samples)
 
 
 def _differences(base: dict[str, Any], new: dict[str, Any]) -> list[str]:

@@ -14,6 +14,7 @@ import pytest
 from trio_profile.gate.marker import EXACT, LEAST_PAIRS, TIMED
 
 if TYPE_CHECKING:
+    from trio_profile.gate.rivals import Sampler
     from trio_profile.gate.verdict import Verdict
 
 VERDICTS = pytest.StashKey[list["Verdict"]]()
@@ -76,7 +77,7 @@ class Gate:
         except ProfileError as error:
             pytest.fail(f"trio_gate: {error}", pytrace=False)
         self.config.stash[VERDICTS] += verdicts
-        from trio_profile.gate.plugin_report import sentence
+        from trio_profile.gate.verdict import sentence
 
         if failed := [verdict for verdict in verdicts if verdict.verdict == "regression"]:
             pytest.fail("\n".join(sentence(verdict) for verdict in failed), pytrace=False)
@@ -99,12 +100,16 @@ class Gate:
     def _judge(
         self, run: str | Callable[[], object], base: Callable[[], object] | None, arguments: dict[str, Any]
     ) -> list["Verdict"]:
+        from trio_profile.gate.rivals import WARMUPS, in_turn
+
         revision = self.config.getoption("trio_gate_base")
         if base is not None:
             if isinstance(run, str):
                 pytest.fail("trio_gate: a workload's base is a revision, --trio-gate-base", pytrace=False)
-            clocked = [_clocked(one, cpu=self.timed == "cpu_ms") for one in (base, run)]
-            return [self._record(*self._settle(_Alternating(*clocked).sample))]
+            clocked = (_clocked(function, cpu=self.timed == "cpu_ms") for function in (base, run))
+            sample = in_turn(*clocked)
+            sample(WARMUPS)
+            return [self._record(*self._settle(sample))]
         if revision is None:
             return self._without_base(self._load(run, arguments))
         if not isinstance(run, str):
@@ -145,13 +150,8 @@ class Gate:
             timed = again.model_copy(update=update), base_ms, new_ms
         return [self._record(*timed), *exact]
 
-    def _settle(
-        self, run_pairs: Callable[[int], tuple[list[float], list[float]]]
-    ) -> tuple["Verdict", list[float], list[float]]:
-        """The verdict, and the milliseconds that it is based on: the base's and the new ones.
-
-        run_pairs: runs so many pairs and returns their milliseconds.
-        """
+    def _settle(self, run_pairs: "Sampler") -> tuple["Verdict", list[float], list[float]]:
+        """The verdict, and the milliseconds that it is based on: the base's and the new ones."""
         from trio_profile.gate.verdict import settle
 
         everything: tuple[list[float], list[float]] = [], []
@@ -232,24 +232,6 @@ class Gate:
         if _BASE_TREE not in stash:
             stash[_BASE_TREE] = stash[TREES].enter_context(worktree(self.config.rootpath, revision))
         return stash[_BASE_TREE]
-
-
-class _Alternating:
-    """Runs two functions of this process in turn, in a balanced order, after two warm-up pairs."""
-
-    def __init__(self, base: Callable[[], float], new: Callable[[], float]):
-        from trio_profile.stats.orders import balanced_orders
-
-        self._runs, self._orders = (base, new), balanced_orders((0, 1), seed=0)
-        for _ in range(2):
-            self.sample(1)
-
-    def sample(self, pairs: int) -> tuple[list[float], list[float]]:
-        times: tuple[list[float], list[float]] = [], []
-        for _ in range(pairs):
-            for side in next(self._orders):
-                times[side].append(self._runs[side]())
-        return times
 
 
 def _clocked(run: Callable[[], object], *, cpu: bool = False) -> Callable[[], float]:

@@ -77,7 +77,7 @@ def trio_gate(request: pytest.FixtureRequest, benchmark: Any) -> Iterator[Gate]:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print one line for each verdict. A pass, too, says what it is based on."""
     if verdicts := config.stash[VERDICTS]:
-        from trio_profile.gate.plugin_report import sentence
+        from trio_profile.gate.verdict import sentence
 
         terminalreporter.section("trio gates")
         for verdict in verdicts:

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 DEFAULT = "trio_profile.gate.rivals:prefill"
-_FORMER_DEFAULT = "trio_profile.rivals:prefill"
 
 
 class prefill:
@@ -40,13 +39,8 @@ class prefill:
         import torch
 
         from trio_core import methods, prune
-
-        try:
-            from trio_profile.inputs.workload import build
-            from trio_profile.records.schema import Study
-        except ModuleNotFoundError:  # an older revision, in which these modules lay elsewhere
-            from trio_profile.schema import Study  # pyright: ignore[reportMissingImports]
-            from trio_profile.workload import build  # pyright: ignore[reportMissingImports]
+        from trio_profile.inputs.workload import build
+        from trio_profile.records.schema import Study
 
         self.workload = build(Study(model=model, **fields))
         pruner = None if method == "dense" else methods.find(method)(retention=retention)
@@ -69,8 +63,7 @@ class prefill:
 
 def load(workload: str) -> Callable[..., Callable[[], float]]:
     """The function that a workload names. Raises ValueError, ImportError or AttributeError if there is none."""
-    if workload in (DEFAULT, _FORMER_DEFAULT):
-        # Older trees do not contain it.
+    if workload == DEFAULT:  # the tree may be of a revision without it
         return prefill
     module, colon, function = workload.partition(":")
     if not (module and colon and function):

@@ -15,11 +15,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from math import isfinite
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TypeAlias
 
 from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.gate import rival_worker
@@ -27,11 +27,13 @@ from trio_profile.gate.rival_worker import DEFAULT, load, one_line, prefill
 from trio_profile.process import worker_variables
 from trio_profile.stats.orders import balanced_orders
 
-__all__ = ["DEFAULT", "Rivals", "Worker", "commit_of", "load", "one_line", "prefill", "worktree"]
+__all__ = ["DEFAULT", "Rivals", "Worker", "commit_of", "in_turn", "load", "one_line", "prefill", "worktree"]
 
 START_SECONDS, RUN_SECONDS = 300.0, 120.0
 """The time limits of a worker: to import and build its workload, and for one run of it."""
 WARMUPS = 2
+Sampler: TypeAlias = Callable[[int], tuple[list[float], list[float]]]
+"""Runs so many pairs and returns their milliseconds, as (base, new)."""
 _GIT_SECONDS = 120
 
 
@@ -153,7 +155,10 @@ class Rivals:
     seed: of the order within the pairs.
     time: as in `Worker`.
     start_seconds, run_seconds: the time limits.
+    sample: runs both so many times in turn: see `in_turn`.
     """
+
+    sample: Sampler
 
     def __init__(
         self,
@@ -170,7 +175,7 @@ class Rivals:
         self._trees = {"base": base, "new": new}
         self._workload, self._arguments = workload, arguments or {}
         self._limits, self._time = (start_seconds, run_seconds), time
-        self._orders = balanced_orders(("base", "new"), seed)
+        self._seed = seed
         self._stack = ExitStack()
         self.workers: dict[str, Worker] = {}
 
@@ -184,6 +189,7 @@ class Rivals:
                 worker = Worker(name, tree, other, *arguments, places=places, time=self._time)
                 stack.callback(worker.close)
                 self.workers[name] = worker
+            self.sample = in_turn(self.workers["base"].run, self.workers["new"].run, self._seed)
             self.sample(WARMUPS)
             self._stack = stack.pop_all()
         return self
@@ -197,16 +203,23 @@ class Rivals:
         del name
         return self._arguments
 
-    def sample(self, pairs: int) -> tuple[list[float], list[float]]:
-        """Run both in turn and return the milliseconds (base, new). The order is balanced: see `balanced_orders`.
 
-        pairs: number of runs of each.
-        """
-        times: dict[str, list[float]] = {"base": [], "new": []}
+def in_turn(base: Callable[[], float], new: Callable[[], float], seed: int = 0) -> Sampler:
+    """A function that runs both so many times in turn and returns their milliseconds, as (base, new).
+
+    base, new: return the milliseconds of one run.
+    seed: of the order within the pairs, which is balanced: see `balanced_orders`.
+    """
+    runs, orders = (base, new), balanced_orders((0, 1), seed)
+
+    def sample(pairs: int) -> tuple[list[float], list[float]]:
+        times: tuple[list[float], list[float]] = [], []
         for _ in range(pairs):
-            for name in next(self._orders):
-                times[name].append(self.workers[name].run())
-        return times["base"], times["new"]
+            for side in next(orders):
+                times[side].append(runs[side]())
+        return times
+
+    return sample
 
 
 def _places(tree: Path) -> list[str]:

@@ -22,14 +22,14 @@ The verdicts are those of criterion (an interval and a noise threshold) and of n
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp, hypot, isfinite, log, sqrt
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from pydantic import FiniteFloat
 from scipy.special import stdtrit
 
 from trio_profile import units
 from trio_profile.analysis.gate import Outcome, Verdict
 from trio_profile.errors import MeasurementError
-from trio_profile.records.schema import Stopped
 from trio_profile.stats.intervals import MACHINE_FREEDOM, median, sum_of_errors
 from trio_profile.stats.two_way import Centre, centre_of
 
@@ -73,8 +73,8 @@ class Measured:
 class Summary:
     """A ratio to a reference, of which only the median and its 95 % interval are stored."""
 
-    median: float
-    ci95: Interval
+    median: FiniteFloat
+    ci95: tuple[FiniteFloat, FiniteFloat]
     samples: int
 
 
@@ -97,11 +97,11 @@ def judge(
     if isinstance(base, int) and isinstance(new, int):
         return judge_exact(quantity, where, base, new)
     if isinstance(base, Measured) and isinstance(new, Measured):
-        return _judge_measured(quantity, where, base, new, require_bound(max_ratio))
+        return _judge_measured(quantity, where, base, new, max_ratio)
     if isinstance(base, Samples) and isinstance(new, Samples):
-        return _judge_samples(quantity, where, base, new, require_bound(max_ratio))
+        return _judge_samples(quantity, where, base, new, max_ratio)
     if isinstance(base, Summary) and isinstance(new, Summary):
-        return _judge_summaries(quantity, where, base, new, require_bound(max_ratio))
+        return _judge_summaries(quantity, where, base, new, max_ratio)
     kinds = " and ".join("exact" if isinstance(side, int) else type(side).__name__.lower() for side in (base, new))
     raise MeasurementError(f"{quantity} of {where} is {kinds}: the two cannot be compared")
 
@@ -120,12 +120,7 @@ def judge_exact(quantity: str, where: str, base: int, new: int) -> Verdict:
 
 
 def judge_pairs(
-    quantity: str,
-    where: str,
-    base: Sequence[float],
-    new: Sequence[float],
-    max_ratio: float = MAX_RATIO,
-    stopped: Stopped | None = None,
+    quantity: str, where: str, base: Sequence[float], new: Sequence[float], max_ratio: float = MAX_RATIO
 ) -> Verdict:
     """The verdict on times that were measured in turn, pair by pair.
 
@@ -134,21 +129,32 @@ def judge_pairs(
     require_bound(max_ratio)
     if len(base) != len(new):
         raise MeasurementError(f"{quantity} of {where}: {len(base)} base and {len(new)} new samples are no pairs")
-    _require_times(quantity, where, base)
-    _require_times(quantity, where, new)
+    for side in (base, new):
+        _require_times(quantity, where, side)
     ratios = [after / before for before, after in zip(base, new, strict=True)]
-    reported, sure = (paired_interval(ratios, confidence) for confidence in (CONFIDENCE, ALARM_CONFIDENCE))
-    return Verdict(
-        quantity=quantity,
-        where=where,
-        base=median(base),
-        new=median(new),
-        ratio=median(ratios),
-        ci95=reported,
-        verdict=decide(reported, sure, max_ratio),
-        samples=len(ratios),
-        stopped=stopped,
-    )
+    intervals = [paired_interval(ratios, confidence) for confidence in (CONFIDENCE, ALARM_CONFIDENCE)]
+    values = median(base), median(new), median(ratios)
+    return _timed(quantity, where, values, intervals, max_ratio, samples=len(ratios))
+
+
+def _timed(
+    quantity: str,
+    where: str,
+    values: tuple[float, float, float],
+    intervals: Sequence[Interval],
+    max_ratio: float,
+    **fields: Any,
+) -> Verdict:
+    """The verdict on a timed quantity.
+
+    values: of the base, of the new side, and of their ratio.
+    intervals: of the ratio, at 95 % and at 99 %.
+    fields: further fields of the verdict.
+    """
+    reported, sure = intervals
+    base, new, ratio = values
+    fields = {"verdict": decide(reported, sure, max_ratio)} | fields
+    return Verdict(quantity=quantity, where=where, base=base, new=new, ratio=ratio, ci95=reported, **fields)
 
 
 def decide(reported: Interval, sure: Interval, max_ratio: float) -> Outcome:
@@ -212,34 +218,43 @@ def failures(verdicts: Sequence[Verdict]) -> list[Verdict]:
     return [verdict for verdict in verdicts if verdict.verdict == "regression"]
 
 
-def require_bound(max_ratio: float) -> float:
-    """The bound itself. Raises MeasurementError if it is not between 1 and 10."""
+def sentence(verdict: Verdict) -> str:
+    """A verdict as the line that the pytest plugin prints."""
+    head = f"{verdict.verdict}: {verdict.quantity} of {verdict.where}"
+    if isinstance(verdict.new, int):
+        return f"{head} went from {units.exact(int(verdict.base or 0))} to {units.exact(verdict.new)}"
+    if verdict.ratio is None or verdict.ci95 is None:
+        return f"{head} is {units.milliseconds(verdict.new)} ({verdict.samples} samples); no base to compare with"
+    note = f"; {verdict.note}" if verdict.note else ""
+    return f"{head} is {units.times_within(verdict.ratio, verdict.ci95)} of the base's ({verdict.samples} pairs{note})"
+
+
+def require_bound(max_ratio: float) -> None:
+    """Raise MeasurementError if the bound is not between 1 and 10."""
     if not isfinite(max_ratio) or not 1 <= max_ratio <= 10:
         raise MeasurementError(f"max_ratio = {max_ratio:g} is no bound: choose one from 1 to 10, such as {MAX_RATIO}")
-    return max_ratio
 
 
 def _judge_measured(quantity: str, where: str, base: Measured, new: Measured, max_ratio: float) -> Verdict:
-    found = new.centre.over(base.centre)
-    reported, sure = found.interval(CONFIDENCE), found.interval(ALARM_CONFIDENCE)
-    several = found.processes > 1
-    outcome = decide(reported, sure, max_ratio) if several else "inconclusive"
-    machine = hypot(base.machine, new.machine)
+    require_bound(max_ratio)
+    ratio, machine = new.centre.over(base.centre), hypot(base.machine, new.machine)
+    intervals = ratio.interval(CONFIDENCE), ratio.interval(ALARM_CONFIDENCE)
+    several = ratio.processes > 1
+    outcome = decide(*intervals, max_ratio) if several else "inconclusive"
     longer = None
     if outcome == "inconclusive" and several:
-        longer = _times_longer(found, machine, min(abs(log(max_ratio / found.value)), log(max_ratio)))
-    return Verdict(
-        quantity=quantity,
-        where=where,
-        base=base.centre.value,
-        new=new.centre.value,
-        ratio=found.value,
-        ci95=reported,
+        longer = _times_longer(ratio, machine, min(abs(log(max_ratio / ratio.value)), log(max_ratio)))
+    return _timed(
+        quantity,
+        where,
+        (base.centre.value, new.centre.value, ratio.value),
+        intervals,
+        max_ratio,
         verdict=outcome,
-        samples=found.samples,
-        sessions=found.processes,
+        samples=ratio.samples,
+        sessions=ratio.processes,
         longer=longer,
-        note=_note(machine, found.processes, is_open=outcome == "inconclusive" and longer is None),
+        note=_note(machine, ratio.processes, is_open=outcome == "inconclusive" and longer is None),
     )
 
 
@@ -258,7 +273,7 @@ def _note(machine: float, processes: int, *, is_open: bool) -> str | None:
     return None
 
 
-def _times_longer(found: Centre, machine: float, distance: float) -> float | None:
+def _times_longer(ratio: Centre, machine: float, distance: float) -> float | None:
     """Return how many times as long both studies must be measured, so that the 99 % interval misses the bound.
 
     None if that would be more than MOST_LONGER: the state of the machine does not change with the time.
@@ -266,10 +281,10 @@ def _times_longer(found: Centre, machine: float, distance: float) -> float | Non
     machine: the part of the error that it is.
     distance: of the ratio from the bound, on the logarithmic scale.
     """
-    rest = max(found.error**2 - machine**2, 0.0)
+    rest = max(ratio.error**2 - machine**2, 0.0)
     longer = 1.5
     while longer <= MOST_LONGER:
-        error, freedom = sum_of_errors(sqrt(rest / longer), longer * found.freedom, machine, 2 * MACHINE_FREEDOM)
+        error, freedom = sum_of_errors(sqrt(rest / longer), longer * ratio.freedom, machine, 2 * MACHINE_FREEDOM)
         if float(stdtrit(freedom, (1 + ALARM_CONFIDENCE) / 2)) * error < distance:
             return longer
         longer *= 1.25
@@ -278,49 +293,28 @@ def _times_longer(found: Centre, machine: float, distance: float) -> float | Non
 
 def _judge_samples(quantity: str, where: str, base: Samples, new: Samples, max_ratio: float) -> Verdict:
     """The verdict on times that were not measured in turn with a reference."""
+    require_bound(max_ratio)
     for side in (base, new):
         _require_times(quantity, where, side.values)
     medians = median(base.values), median(new.values)
-    by_confidence = [
+    intervals = [
         _ratio_of(medians, [paired_interval(side.values, confidence) for side in (base, new)])
         for confidence in (CONFIDENCE, ALARM_CONFIDENCE)
     ]
-    samples = min(len(base.values), len(new.values))
-    return _separate_verdict(quantity, where, medians, by_confidence, max_ratio, samples, NOT_INTERLEAVED)
+    values, samples = (*medians, medians[1] / medians[0]), min(len(base.values), len(new.values))
+    return _timed(quantity, where, values, intervals, max_ratio, samples=samples, note=NOT_INTERLEAVED)
 
 
 def _judge_summaries(quantity: str, where: str, base: Summary, new: Summary, max_ratio: float) -> Verdict:
+    require_bound(max_ratio)
     for side in (base, new):
         _require_times(quantity, where, (*side.ci95, side.median), side.samples)
         if not side.ci95[0] <= side.median <= side.ci95[1]:
             raise MeasurementError(f"{quantity} of {where}: {side.median:g} lies outside its interval {side.ci95}")
     medians = base.median, new.median
-    by_confidence = [_ratio_of(medians, (base.ci95, new.ci95), wider) for wider in (1.0, _WIDER_WHEN_SURE)]
-    return _separate_verdict(quantity, where, medians, by_confidence, max_ratio, min(base.samples, new.samples), None)
-
-
-def _separate_verdict(
-    quantity: str,
-    where: str,
-    medians: Interval,
-    by_confidence: Sequence[Interval],
-    max_ratio: float,
-    samples: int,
-    note: str | None,
-) -> Verdict:
-    """The verdict on two sides that were measured separately, from the ratio's intervals at 95 % and 99 %."""
-    reported, sure = by_confidence
-    return Verdict(
-        quantity=quantity,
-        where=where,
-        base=medians[0],
-        new=medians[1],
-        ratio=medians[1] / medians[0],
-        ci95=reported,
-        verdict=decide(reported, sure, max_ratio),
-        samples=samples,
-        note=note,
-    )
+    intervals = [_ratio_of(medians, (base.ci95, new.ci95), wider) for wider in (1.0, _WIDER_WHEN_SURE)]
+    values, samples = (*medians, medians[1] / medians[0]), min(base.samples, new.samples)
+    return _timed(quantity, where, values, intervals, max_ratio, samples=samples)
 
 
 def _ratio_of(medians: Interval, intervals: Sequence[Interval], wider: float = 1.0) -> Interval:

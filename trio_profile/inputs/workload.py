@@ -5,6 +5,7 @@ model's own questions, or it is drawn from the seed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,8 +17,11 @@ from PIL import Image
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from trio_core.methods.method import Method
 from trio_core.models import adapter_for, plain_prompt
 from trio_core.models.adapter import Adapter
+from trio_core.pruning import prune
+from trio_core.trace import Trace
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import Inputs
 from trio_profile.inputs.models import Loaded, load, own_questions
@@ -94,6 +98,13 @@ class Workload:
                     [number for number, _ in some],
                     {name: torch.cat([inputs[name] for _, inputs in some]) for name in some[0][1]},
                 )
+
+    def pruned(self, method: Method | None) -> AbstractContextManager[Trace | None]:
+        """A context in which the model is pruned. Its value is pruning's trace.
+
+        method: None for the dense model, which has no trace.
+        """
+        return nullcontext() if method is None else prune(self.model, method)
 
     @torch.no_grad()
     def prefill(self, *, use_cache: bool = True) -> Any:

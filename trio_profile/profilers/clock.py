@@ -1,40 +1,24 @@
 """The clocks that profilers read: device time on CUDA, host time on a CPU. A test may pass a clock of its own."""
 
 import time
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import torch
 
 from trio_profile.errors import StudyError
 
 
-class Clock(Protocol):
-    """Marks moments in the stream of work and measures the time between them."""
-
-    def prepare(self) -> None:
-        """Bring the device into the state in which each run begins."""
-        ...
-
-    def mark(self) -> Any:
-        """A mark behind all work that was issued so far."""
-        ...
-
-    def elapsed_ms(self, start: Any, end: Any) -> float:
-        """Milliseconds between two marks. Waits for the work between them."""
-        ...
-
-
 class HostClock:
     """The host's clock. It is right if all work is done when a call returns, as on a CPU."""
 
     def prepare(self) -> None:
-        """Nothing to do."""
+        """Bring the device into the state in which each run begins: nothing to do."""
 
-    def mark(self) -> int:
-        """Nanoseconds of a monotonic clock."""
+    def mark(self) -> Any:
+        """Mark a moment behind all work that was issued so far: nanoseconds of a monotonic clock."""
         return time.perf_counter_ns()
 
-    def elapsed_ms(self, start: int, end: int) -> float:
+    def elapsed_ms(self, start: Any, end: Any) -> float:
         """Milliseconds between two marks."""
         return (end - start) / 1e6
 
@@ -62,16 +46,20 @@ class CudaClock:
         if self.preroll_ms:
             torch.cuda._sleep(int(self.preroll_ms * properties.clock_rate))  # kHz: cycles in a millisecond
 
-    def mark(self) -> torch.cuda.Event:
+    def mark(self) -> Any:
         """An event recorded on the current stream."""
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
 
-    def elapsed_ms(self, start: torch.cuda.Event, end: torch.cuda.Event) -> float:
+    def elapsed_ms(self, start: Any, end: Any) -> float:
         """Milliseconds between two events. Waits until both have happened."""
         end.synchronize()
         return start.elapsed_time(end)
+
+
+Clock: TypeAlias = HostClock | CudaClock
+"""Marks moments in the stream of work and measures the time between them."""
 
 
 def clock_for(device: torch.device, *, preroll_ms: float = 0.0, cold_l2: bool = False) -> Clock:

@@ -79,23 +79,6 @@ def change(before: Reading, after: Reading) -> Disturbance:
     )
 
 
-def together(first: Disturbance, second: Disturbance) -> Disturbance:
-    """Return what happened in two runs. The CPU is that of the second one."""
-    seconds = first.seconds + second.seconds
-    pressure = None
-    if first.pressure is not None and second.pressure is not None and seconds > 0:
-        pressure = (first.pressure * first.seconds + second.pressure * second.seconds) / seconds
-    return Disturbance(
-        seconds=seconds,
-        pressure=pressure,
-        delay_ms=_sum(first.delay_ms, second.delay_ms),
-        migrations=_sum(first.migrations, second.migrations),
-        preemptions=_sum(first.preemptions, second.preemptions),
-        faults=_sum(first.faults, second.faults),
-        cpu=second.cpu,
-    )
-
-
 def _usage() -> Any:
     """Return the process's resource usage; None on a system without it."""
     try:
@@ -171,7 +154,3 @@ def _differences_by_thread(before: dict[str, int] | None, after: dict[str, int] 
     if before is None or after is None:
         return None
     return [max(count - before.get(thread, 0), 0) for thread, count in after.items()]
-
-
-def _sum(first: Any, second: Any) -> Any:
-    return None if first is None or second is None else first + second

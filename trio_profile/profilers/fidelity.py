@@ -17,7 +17,6 @@ from torch import Tensor
 
 from trio_core.methods.method import Method, Stage
 from trio_core.methods.view import Signal
-from trio_core.pruning import prune
 from trio_profile.errors import MeasurementError
 from trio_profile.inputs.builtin import Inputs
 from trio_profile.inputs.workload import Workload, answer_tokens, padding, placed
@@ -180,10 +179,7 @@ def measure(method: Method, against: Reference, answered: Answered | None = None
     answered: called after each batch with how many answers there are, and of how many.
     Raises MeasurementError if logits are not finite.
     """
-    kl: tuple[float, ...] = ()
-    top1: tuple[bool, ...] = ()
-    same: tuple[bool, ...] = ()
-    correct: tuple[bool, ...] = ()
+    compared: dict[str, tuple[Any, ...]] = dict.fromkeys(_COMPARISONS, ())
     done, whole = 0, sum(len(batch.numbers) for batch in against.batches)
     draws = SEEDS if selects_at_random(method) else 1
     for draw in range(draws):
@@ -197,17 +193,10 @@ def measure(method: Method, against: Reference, answered: Answered | None = None
             done += len(batch.numbers)
             if answered is not None:
                 answered(done, draws * whole)
-        kl += in_order((batch.numbers, kl_nats(batch.dense.next_token, pruned.next_token)) for batch, pruned in said)
-        top1 += in_order(
-            (batch.numbers, (batch.dense.next_token.argmax(-1) == pruned.next_token.argmax(-1)).tolist())
-            for batch, pruned in said
-        )
-        same += in_order(
-            (batch.numbers, [a == b for a, b in zip(batch.dense.answers, pruned.answers, strict=True)])
-            for batch, pruned in said
-        )
-        correct += in_order((batch.numbers, _correct(against.workload, batch, pruned)) for batch, pruned in said)
-    return Fidelity(draws=draws, kl_nats=kl, top1=top1, same=same, correct=correct)
+        for name, compare in _COMPARISONS.items():
+            values = ((batch.numbers, compare(against.workload, batch, pruned)) for batch, pruned in said)
+            compared[name] += in_order(values)
+    return Fidelity(draws=draws, **compared)
 
 
 def kl_nats(dense: Tensor, pruned: Tensor) -> list[float]:
@@ -236,6 +225,15 @@ def _correct(workload: Workload, batch: Batch, said: Said) -> Sequence[bool]:
     if not asked or asked[0].answer is None:
         return []
     return [question.is_answered_by(answer) for question, answer in zip(asked, said.answers, strict=True)]
+
+
+_COMPARISONS: dict[str, Callable[[Workload, Batch, Said], Sequence[Any]]] = {
+    "kl_nats": lambda _, batch, pruned: kl_nats(batch.dense.next_token, pruned.next_token),
+    "top1": lambda _, batch, pruned: (batch.dense.next_token.argmax(-1) == pruned.next_token.argmax(-1)).tolist(),
+    "same": lambda _, batch, pruned: [a == b for a, b in zip(batch.dense.answers, pruned.answers, strict=True)],
+    "correct": _correct,
+}
+"""How each field of `Fidelity` follows from a batch and the pruned model's output, a value for each question."""
 
 
 def selects_at_random(method: Method) -> bool:
@@ -290,7 +288,7 @@ def _say(
 @torch.no_grad()
 def _said(workload: Workload, inputs: Inputs, method: Method | None, new_tokens: int) -> Said:
     inputs = placed(inputs, workload.model)
-    with nullcontext() if method is None else prune(workload.model, method):
+    with workload.pruned(method):
         if not new_tokens:
             logits = workload.model(**inputs, use_cache=False, logits_to_keep=1).logits[:, -1]
             return Said(_log_softmax(workload, logits))

@@ -8,7 +8,7 @@ formulas: for torch in `operator_formulas`, for fvcore here. Attention is counte
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -24,7 +24,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from trio_core.methods.method import Method
 from trio_core.methods.view import Selection, View
 from trio_core.models.adapter import Adapter
-from trio_core.pruning import prune
 from trio_core.spans import listening
 from trio_core.trace import Trace
 from trio_profile.inputs.towers import beside_the_decoder
@@ -102,9 +101,7 @@ def prefill(workload: Workload, method: Method | None) -> tuple[Breakdown, Trace
 
     method: None for the dense model, which has no trace.
     """
-    if method is None:
-        return breakdown(workload.adapter, workload.prefill), None
-    with prune(workload.model, method) as trace:
+    with workload.pruned(method) as trace:
         return breakdown(workload.adapter, workload.prefill), trace
 
 
@@ -165,7 +162,7 @@ def decoding(workload: Workload, method: Method | None, prefill_macs: int) -> in
 
     prefill_macs: of the prefill, which are subtracted.
     """
-    with nullcontext() if method is None else prune(workload.model, method):
+    with workload.pruned(method):
         return breakdown(workload.adapter, workload.generate).macs - prefill_macs
 
 
@@ -215,19 +212,16 @@ class Traced:
 
 def fvcore(workload: Workload, method: Method | None) -> tuple[Traced | None, str | None]:
     """fvcore's count, or None with the reason. The selection runs beforehand and is replayed in the trace."""
-    if method is None:
-        return _fvcore(workload, None)
-    with prune(workload.model, method) as trace:
-        workload.prefill()
+    with workload.pruned(method) as trace:
+        if method is not None:
+            workload.prefill()
     return _fvcore(workload, trace)
 
 
 def _fvcore(workload: Workload, trace: Trace | None) -> tuple[Traced | None, str | None]:
     """fvcore's count, with the selections of a trace replayed at no cost."""
     try:
-        if trace is None:
-            return _traced(workload), None
-        with prune(workload.model, _Replay.of(trace)):
+        with workload.pruned(None if trace is None else _Replay.of(trace)):
             return _traced(workload), None
     # torch.jit.trace may fail in any way. The count by torch does not need it.
     except Exception as error:

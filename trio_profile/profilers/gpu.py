@@ -1,7 +1,8 @@
 """What a GPU reports through NVML: its energy, its clocks, why it is slow, and other processes on it."""
 
+import os
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -21,43 +22,16 @@ class NotAvailable(ProfileError):
     """The device does not report the quantity. The message says why."""
 
 
-class Gpu(Protocol):
-    """Readings of one GPU. A reading takes about a millisecond, so it is taken between samples."""
+class Gpu:
+    """NVML's readings of one device. A reading takes about a millisecond, so it is taken between samples.
 
-    def energy_j(self) -> float:
-        """Joules since the driver was loaded. The counter moves in steps of 10 to 100 ms."""
-        ...
-
-    def clock_mhz(self) -> int | None:
-        """The current SM clock; None if the GPU does not report it."""
-        ...
-
-    def full_clock_mhz(self) -> int:
-        """The SM clock when nothing slows the GPU down."""
-        ...
-
-    def slowed_by(self) -> tuple[str, ...]:
-        """The reasons for a lower clock, in words; empty if there are none."""
-        ...
-
-    def others(self) -> tuple[int, ...]:
-        """Ids of other processes on the GPU."""
-        ...
-
-
-def gpu_for(device: torch.device) -> Gpu:
-    """The readings of a CUDA device. Raises NotAvailable for any other device."""
-    if device.type != "cuda":
-        raise NotAvailable(f"device {device.type} has no NVML: energy and clocks are a GPU's")
-    return NvmlGpu(device)
-
-
-class NvmlGpu:
-    """NVML's readings of one device. It is found by its UUID, because CUDA may number devices differently."""
+    The device is found by its UUID, because CUDA may number devices differently. Raises NotAvailable for
+    another device than CUDA's, and for one that NVML does not know.
+    """
 
     def __init__(self, device: torch.device):
-        import os
-
+        if device.type != "cuda":
+            raise NotAvailable(f"device {device.type} has no NVML: energy and clocks are a GPU's")
         import pynvml
 
         self._nvml: Any = pynvml
@@ -71,7 +45,10 @@ class NvmlGpu:
             raise NotAvailable(f"NVML does not know {device}: {error}") from error
 
     def energy_j(self) -> float:
-        """Joules since the driver was loaded. Raises NotAvailable for a GPU without the counter."""
+        """Joules since the driver was loaded. The counter moves in steps of 10 to 100 ms.
+
+        Raises NotAvailable for a GPU without the counter.
+        """
         try:
             return self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle) / 1000
         except self._nvml.NVMLError as error:
@@ -82,7 +59,7 @@ class NvmlGpu:
         return self._asked(None, self._nvml.nvmlDeviceGetClockInfo, self._nvml.NVML_CLOCK_SM)
 
     def full_clock_mhz(self) -> int:
-        """The highest SM clock."""
+        """The highest SM clock: the one when nothing slows the GPU down."""
         return self._full
 
     def slowed_by(self) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ be higher: there trio-core computes large tensors in blocks, and Algorithm 1 com
 operator launches at least one kernel on CUDA. A wait lasts until all work before the value is done.
 """
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,6 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from trio_core.methods.method import Method
-from trio_core.pruning import prune
 from trio_profile.inputs.workload import Workload
 
 _COMPUTES_NOTHING = frozenset({
@@ -46,7 +44,7 @@ def measure(workload: Workload, method: Method | None) -> Launches:
 
     method: None for the dense model.
     """
-    with nullcontext() if method is None else prune(workload.model, method):
+    with workload.pruned(method):
         # In the first prefill the engine also checks the order of the kept tokens, and the host waits for that. It runs
         # under a counter too, so that no saliency is compiled.
         with Counter():
@@ -56,28 +54,34 @@ def measure(workload: Workload, method: Method | None) -> Launches:
     return counter.counted
 
 
-class Counter:
+class Counter(TorchFunctionMode):
     """Counts while its context is open. The result is `counted`."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._operators = _Operators()
-        self._waits = _Waits()
+        self._waits = 0
 
     def __enter__(self) -> "Counter":
         """Start to count."""
         self._operators.__enter__()
-        self._waits.__enter__()
+        super().__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
         """Stop counting."""
-        self._waits.__exit__(*error)
+        super().__exit__(*error)
         self._operators.__exit__(*error)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Count a function for which the host must wait."""
+        self._waits += _reads(func, args, kwargs or {})
+        return func(*args, **(kwargs or {}))
 
     @property
     def counted(self) -> Launches:
         """The counts so far."""
-        return Launches(self._operators.count, self._waits.count)
+        return Launches(self._operators.count, self._waits)
 
 
 class _Operators(TorchDispatchMode):
@@ -90,16 +94,6 @@ class _Operators(TorchDispatchMode):
         if not func.is_view and func.overloadpacket.__name__ not in _COMPUTES_NOTHING:
             self.count += 1
         return result
-
-
-class _Waits(TorchFunctionMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += _reads(func, args, kwargs or {})
-        return func(*args, **(kwargs or {}))
 
 
 def _reads(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:

@@ -1,7 +1,7 @@
-"""Peak memory of one prefill beyond what was allocated before, with its cache and without."""
+"""Memory of one prefill: its peak, with its cache and without, and the bytes of the cache, held and predicted."""
 
 import weakref
-from contextlib import nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from trio_core.methods.method import Method
-from trio_core.pruning import prune
+from trio_core.trace import Trace
+from trio_profile.cost import formula
 from trio_profile.inputs.workload import Workload
+from trio_profile.records.schema import Shape
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,30 @@ def measure(workload: Workload, method: Method | None) -> Memory:
 
     method: None for the dense model.
     """
-    with nullcontext() if method is None else prune(workload.model, method):
+    with workload.pruned(method):
         if workload.device.type == "cuda":
             return _on_cuda(workload)
         return Memory(_live(workload, use_cache=True), _live(workload, use_cache=False))
+
+
+def cache_bytes(workload: Workload, method: Method | None) -> tuple[list[int], Trace | None]:
+    """Bytes that each layer's cache holds after one prefill, and pruning's trace of it.
+
+    method: None for the dense model, which has no trace.
+    """
+    with workload.pruned(method) as trace:
+        return held_bytes(workload.prefill().past_key_values), trace
+
+
+def held_bytes(cache: Any) -> list[int]:
+    """Bytes of keys and values in each layer of a transformers cache."""
+    return [layer.keys.nbytes + layer.values.nbytes for layer in cache.layers]
+
+
+def predicted_bytes(shape: Shape, visual_by_layer: Sequence[int]) -> int:
+    """Bytes that the cache should hold: each layer's visual tokens, and all text tokens."""
+    tokens = [visual + shape.text_tokens for visual in visual_by_layer]
+    return formula.kv_bytes(tokens, shape.kv_width, shape.itemsize, shape.batch)
 
 
 def _on_cuda(workload: Workload) -> Memory:

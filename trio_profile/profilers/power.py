@@ -6,14 +6,12 @@ two seconds. The energy that the idle device would use in this time is subtracte
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 
 import torch
 
 from trio_core.methods.method import Method
-from trio_core.pruning import prune
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers.gpu import Gpu, NotAvailable, gpu_for
+from trio_profile.profilers.gpu import Gpu, NotAvailable
 from trio_profile.records.schema import Energy
 
 SECONDS = 2.0
@@ -34,9 +32,9 @@ def measure(
     gpu, now, sleep: a test may replace the device and the clock.
     """
     try:
-        gpu = gpu or gpu_for(workload.device)
+        gpu = gpu or Gpu(workload.device)
         idle_w = _idle_watts(workload, gpu, now, sleep)
-        with nullcontext() if method is None else prune(workload.model, method):
+        with workload.pruned(method):
             prefill_j = _joules(workload, workload.prefill, gpu, idle_w, now)
             whole_j = _joules(workload, workload.generate, gpu, idle_w, now)
     except NotAvailable as reason:

@@ -9,18 +9,17 @@ import gc
 import random
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 import torch
 
 from trio_core.methods.method import Method
-from trio_core.pruning import prune
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers import disturbance
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.profilers.generation import Times, timed
-from trio_profile.profilers.gpu import Gpu, NotAvailable, gpu_for
-from trio_profile.records.schema import Disturbance, Round, Timed
+from trio_profile.profilers.gpu import Gpu, NotAvailable
+from trio_profile.records.schema import Round, Timed
 from trio_profile.records.timing import LEAST_CLOCK, Phase
 
 PAIRS = 3
@@ -84,34 +83,31 @@ def dense_runs(cells: int) -> int:
 def _run(workload: Workload, cell: str, method: Method | None, phase: Phase, clock: Clock) -> Timed:
     before = disturbance.read()
     try:
-        with nullcontext() if method is None else prune(workload.model, method):
+        with workload.pruned(method):
             times = run(workload, clock, phase)
     except Exception as error:
         if method is None:
             raise
         raise CellFailed(cell) from error
-    return _timed(cell, times, phase, disturbance.change(before, disturbance.read()))
+    whole = phase == "generation"
+    return Timed(
+        cell=cell,
+        prefill_ms=times.prefill_ms,
+        total_ms=times.total_ms if whole else None,
+        ttft_ms=times.ttft_ms if whole else None,
+        host_ms=times.host_ms,
+        cpu_ms=times.cpu_ms,
+        vision_ms=times.parts.get("vision"),
+        projector_ms=times.parts.get("projector"),
+        selection_ms=times.parts.get("selection"),
+        disturbance=disturbance.change(before, disturbance.read()),
+    )
 
 
 def run(workload: Workload, clock: Clock, phase: Phase = "generation") -> Times:
     """Return the times of one run of the model in its present state."""
     work = workload.generate if phase == "generation" else workload.prefill
     return timed(workload.model, workload.adapter, work, clock)
-
-
-def _timed(cell: str, times: Times, phase: Phase, disturbed: Disturbance) -> Timed:
-    return Timed(
-        cell=cell,
-        prefill_ms=times.prefill_ms,
-        total_ms=times.total_ms if phase == "generation" else None,
-        ttft_ms=times.ttft_ms if phase == "generation" else None,
-        host_ms=times.host_ms,
-        cpu_ms=times.cpu_ms,
-        vision_ms=times.parts.get("vision"),
-        projector_ms=times.parts.get("projector"),
-        selection_ms=times.parts.get("selection"),
-        disturbance=disturbed,
-    )
 
 
 def distinct_ratios(workload: Workload, *, seed: int, clock: Clock | None = None) -> tuple[float, ...]:
@@ -135,7 +131,7 @@ def distinct_ratios(workload: Workload, *, seed: int, clock: Clock | None = None
 def gpu_of(workload: Workload) -> Gpu | None:
     """Return the GPU that a workload runs on; None without one, or if it cannot be asked."""
     try:
-        return gpu_for(workload.device)
+        return Gpu(workload.device)
     except NotAvailable:
         return None
 

@@ -6,13 +6,12 @@ regions (hooks, Python) is a gap, named by its position.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 from trio_core.methods.method import Method
-from trio_core.pruning import prune
 from trio_core.spans import listening
 from trio_core.trace import Trace
 from trio_profile.inputs.towers import beside_the_decoder
@@ -73,7 +72,7 @@ def measure(workload: Workload, method: Method | None, clock: Clock) -> tuple[Ti
 
     method: None for the dense model, which has no trace.
     """
-    with nullcontext() if method is None else prune(workload.model, method) as trace:
+    with workload.pruned(method) as trace:
         # Our hooks are registered after pruning's, so that a layer's region begins after the stage before it.
         with _listening(workload, clock) as recorder:
             clock.prepare()
@@ -83,7 +82,7 @@ def measure(workload: Workload, method: Method | None, clock: Clock) -> tuple[Ti
 
 def bare(workload: Workload, method: Method | None, clock: Clock) -> float:
     """Milliseconds of the same prefill without marks inside it."""
-    with nullcontext() if method is None else prune(workload.model, method):
+    with workload.pruned(method):
         clock.prepare()
         start = clock.mark()
         workload.prefill()

@@ -27,7 +27,7 @@ from trio_profile.inputs.workload import padding, placed
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.profilers.fidelity import selects_at_random
 from trio_profile.profilers.generation import timed
-from trio_profile.profilers.kv_cache import held_bytes
+from trio_profile.profilers.memory import held_bytes
 from trio_profile.records.answers import DENSE, Answer, AnsweredQuestion, PrunedAnswer
 
 Refuse = Callable[[PlannedCell, str], None]

@@ -5,7 +5,8 @@ from pathlib import Path
 from trio_profile.errors import StudyError
 from trio_profile.inputs import host
 from trio_profile.judge.audit.claims import Claims, builtin
-from trio_profile.judge.audit.document import AuditDocument, audit, with_measured
+from trio_profile.judge.audit.document import AuditDocument, audit
+from trio_profile.judge.audit.measured import with_measured
 from trio_profile.judge.audit.reader import read
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.schema import Study

@@ -1,9 +1,10 @@
 """The kind `flops`: the claimed work of one prefill, the counted work, and the terms between them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from trio_core.errors import TrioError
 from trio_core.pruning import check_prunable
 from trio_profile.analysis.flops import (
     Claimed,
@@ -17,19 +18,20 @@ from trio_profile.analysis.flops import (
 from trio_profile.cost import formula
 from trio_profile.cost.conventions import PAPER, Match, Prefill, figure, find, match
 from trio_profile.cost.reconciliation import CountedWork, Term, reconcile
-from trio_profile.cost.token_counts import explain_counts, prefill_of
-from trio_profile.engine.plan import PlannedCell, resolve
+from trio_profile.cost.token_counts import OtherCount, explain_counts, prefill_of
+from trio_profile.engine.plan import PlannedCell, plan_cell, resolve
 from trio_profile.errors import StudyError
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
+from trio_profile.inputs.picture import lay_out
 from trio_profile.inputs.towers import vision_terms
 from trio_profile.inputs.workload import Workload
+from trio_profile.judge.audit.facts import known_counts
 from trio_profile.profilers import flops_counted, flops_meta
 from trio_profile.profilers.flops_counted import Breakdown
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.schema import Shape, Study
 from trio_profile.studies import factors
-from trio_profile.studies.other_counts import other_counts
 
 
 def prepare(study: Study) -> Study:
@@ -179,7 +181,7 @@ def _printed(study: Study, counts: CountedPrefill, prefill: Prefill) -> tuple[li
     if study.claimed is None:
         return [], None
     claim = figure(study.claimed)
-    others = other_counts(counts.workload, study, prefill, counts.cell)
+    others = _other_counts(counts.workload, study, prefill, counts.cell)
     matches = explain_counts(claim, prefill, others, study.gamma)
     convention_match = match(claim, find(study.convention), prefill) if study.convention else matches[0]
     counted_for = prefill_of(convention_match, prefill, others)
@@ -201,6 +203,41 @@ def _printed(study: Study, counts: CountedPrefill, prefill: Prefill) -> tuple[li
         terms=walk.terms,
         residual_macs=walk.residual_macs,
     )
+
+
+def _other_counts(workload: Workload, study: Study, prefill: Prefill, cell: PlannedCell | None) -> list[OtherCount]:
+    """Return the same prefill with each other number of visual tokens in use. A printed figure may count one of them.
+
+    cell: with the method of the prefill; None for the dense model. A number that its schedule refuses is left out.
+    """
+    found: list[OtherCount] = []
+    for tokens, sources in _count_sources(workload).items():
+        if tokens == workload.shape.visual_tokens:
+            continue
+        shape = prefill.shape.model_copy(update={"visual_tokens": tokens})
+        visual, overhead = (tokens,) * shape.num_layers, 0
+        if cell is not None:
+            try:
+                other = plan_cell(cell.cell, study, shape)
+            except TrioError:
+                continue
+            visual, overhead = other.schedule.tokens_by_layer, other.fastv_overhead_macs(shape, study.gamma)
+        same = replace(prefill, shape=shape, visual_by_layer=visual, overhead_macs=overhead)
+        found.append(OtherCount(same, "; ".join(sources)))
+    return found
+
+
+def _count_sources(workload: Workload) -> dict[int, list[str]]:
+    """Return who counts so, by the number: the picture without line ends, its base crop alone, or as papers count."""
+    found: dict[int, list[str]] = {}
+    layout = lay_out(workload.adapter, workload.inputs)
+    if layout is not None and (line_ends := sum(grid.rows for grid in layout.grids if grid.newline)):
+        found[workload.shape.visual_tokens - line_ends] = [f"the picture without its {line_ends} line ends"]
+        base = layout.grids[0]
+        found.setdefault(base.rows * base.columns, []).append("its base crop alone")
+    for tokens, sources in known_counts(workload.shape).items():
+        found.setdefault(tokens, []).extend(sources)
+    return found
 
 
 def _totals(counts: CountedPrefill, macs: int) -> CountedTotals:

@@ -4,12 +4,14 @@ A prefill with marks also records the start and the end of each region. A bare p
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from trio_core.trace import Trace
 from trio_profile.analysis.attribution import Part, attribute
 from trio_profile.analysis.ladders import clamped_above, idle_stages
 from trio_profile.analysis.layers import (
+    STAGE_PARTS,
     Bounds,
     Efficiency,
     LayersDocument,
@@ -26,16 +28,48 @@ from trio_profile.inputs.workload import Workload
 from trio_profile.profilers.roofline import Roofline
 from trio_profile.profilers.timeline import Timeline
 from trio_profile.records.estimate import MeasuredShare, Milliseconds
-from trio_profile.records.schema import Session, Shape, Stopped, Study
+from trio_profile.records.schema import Pair, Session, Shape, Stopped, Study
 from trio_profile.stats.estimates import median_of, ratio_of
 from trio_profile.stats.intervals import median
+from trio_profile.stats.two_way import centre_of
 from trio_profile.studies import factors
-from trio_profile.studies.layer_samples import Round, Samples
 
 Key = tuple[str, str, int | None]
 """The kind, the name and the layer of a region."""
-STAGE_PARTS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
-"""The spans of a stage."""
+Durations = dict[Key, list[float]]
+"""Milliseconds of each region, one for each round."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """Four prefills of one round.
+
+    dense, pruned: the prefills with marks.
+    dense_bare_ms, pruned_bare_ms: milliseconds of the bare prefills.
+    """
+
+    dense: Timeline
+    pruned: Timeline
+    dense_bare_ms: float
+    pruned_bare_ms: float
+
+
+@dataclass
+class Samples:
+    """What was measured of one cell so far.
+
+    rounds: its prefills.
+    pairs: its whole generations.
+    stopped: why sampling ended.
+    """
+
+    rounds: list[Round] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
+    stopped: Stopped = "budget"
+
+    def half_width(self) -> float:
+        """Return the relative half width of the prefill's speed-up."""
+        return centre_of([[one.dense_bare_ms / one.pruned_bare_ms for one in self.rounds]]).half_width()
 
 
 @dataclass(frozen=True)
@@ -72,29 +106,19 @@ class LayerMeasurements:
     work: Work
     dense_work: Work
 
-    @property
-    def rounds(self) -> list[Round]:
-        """The measured prefills."""
-        return self.samples.rounds
+    @cached_property
+    def dense(self) -> Durations:
+        """Milliseconds of the regions of the dense prefills with marks."""
+        return _durations([r.dense for r in self.samples.rounds])
 
-    @property
-    def stopped(self) -> Stopped:
-        """Why sampling ended."""
-        return self.samples.stopped
-
-    @property
-    def dense(self) -> list[Timeline]:
-        """The dense prefills with marks."""
-        return [r.dense for r in self.rounds]
-
-    @property
-    def pruned(self) -> list[Timeline]:
-        """The pruned prefills with marks."""
-        return [r.pruned for r in self.rounds]
+    @cached_property
+    def pruned(self) -> Durations:
+        """Milliseconds of the regions of the pruned prefills with marks."""
+        return _durations([r.pruned for r in self.samples.rounds])
 
     def milliseconds(self, values: Sequence[float]) -> Milliseconds:
         """Return the median of a duration. values: milliseconds, one for each round or pair."""
-        return median_of(Milliseconds, [values], self.stopped)
+        return median_of(Milliseconds, [values], self.samples.stopped)
 
 
 def document(study: Study, session: Session, cells: Sequence[PrefillTimes], shape: Shape) -> LayersDocument:
@@ -115,8 +139,7 @@ def document(study: Study, session: Session, cells: Sequence[PrefillTimes], shap
 def times_of(measured: LayerMeasurements, study: Study) -> PrefillTimes:
     """Return the times of one cell."""
     shape, cell = measured.workload.shape, measured.cell
-    dense_by, by = _durations(measured.dense), _durations(measured.pruned)
-    layers, stages, parts = _layers(measured, dense_by, by), _stages(measured, by), _parts(measured, dense_by, by)
+    layers, stages, parts = _layers(measured), _stages(measured), _parts(measured)
     claimed = factors.dense_macs(shape) / cell.fastv_macs(shape, study.gamma)
     prefill_parts = _attribution_parts(shape, layers, stages, parts)
     decode = _decode(measured, study.new_tokens)
@@ -136,24 +159,22 @@ def times_of(measured: LayerMeasurements, study: Study) -> PrefillTimes:
         stage_layers=cell.schedule.layers,
         budgets=cell.schedule.budgets,
         notes=measured.trace.notes,
-        efficiency=_efficiency(measured, study.gamma, dense_by, by),
+        efficiency=_efficiency(measured, study.gamma),
     )
 
 
-def _efficiency(
-    measured: LayerMeasurements, gamma: float, dense_by: dict[Key, list[float]], by: dict[Key, list[float]]
-) -> Efficiency:
+def _efficiency(measured: LayerMeasurements, gamma: float) -> Efficiency:
     """Return a cell's row of the paper's efficiency table."""
     shape, cell, pairs = measured.workload.shape, measured.cell, measured.samples.pairs
     claimed, dense_claimed = cell.fastv_macs(shape, gamma), factors.dense_macs(shape)
     gammas = factors.gammas(shape, cell, gamma, measured.work.selection_macs)
     inference = claimed - cell.fastv_overhead_macs(shape, gamma)
 
-    def added(durations: dict[Key, list[float]], *kinds: str, name: str = "") -> Milliseconds | None:
-        found = [values for key, values in durations.items() if key[0] in kinds and name in ("", key[1])]
-        return measured.milliseconds([sum(values) for values in zip(*found, strict=True)]) if found else None
+    def added(durations: Durations, *kinds: str, name: str = "") -> Milliseconds | None:
+        regions = [values for key, values in durations.items() if key[0] in kinds and name in ("", key[1])]
+        return measured.milliseconds([sum(values) for values in zip(*regions, strict=True)]) if regions else None
 
-    forward, dense_forward = added(by, "layer"), added(dense_by, "layer")
+    forward, dense_forward = added(measured.pruned, "layer"), added(measured.dense, "layer")
     assert forward is not None and dense_forward is not None
     return Efficiency(
         fastv_macs=claimed,
@@ -167,10 +188,10 @@ def _efficiency(
         dense_kv_bytes=measured.dense_work.kv_bytes,
         forward_ms=forward,
         dense_forward_ms=dense_forward,
-        **{f"{name}_ms": added(by, "stage", "within a stage", name=name) for name in STAGE_PARTS},
+        **{f"{name}_ms": added(measured.pruned, "stage", "within a stage", name=name) for name in STAGE_PARTS},
         total_ms=measured.milliseconds([pair.pruned.total_ms or 0.0 for pair in pairs]),
         dense_total_ms=measured.milliseconds([pair.dense.total_ms or 0.0 for pair in pairs]),
-        total_speedup=ratio_of([[pair.ratio("total_ms") or 0.0 for pair in pairs]], measured.stopped),
+        total_speedup=ratio_of([[pair.ratio("total_ms") or 0.0 for pair in pairs]], measured.samples.stopped),
     )
 
 
@@ -185,25 +206,23 @@ def _decode(measured: LayerMeasurements, new_tokens: int) -> PartTimes:
     return PartTimes(name=name, ms=after_first_token("pruned"), dense_ms=after_first_token("dense"))
 
 
-def _layers(
-    measured: LayerMeasurements, dense_by: dict[Key, list[float]], by: dict[Key, list[float]]
-) -> tuple[LayerTimes, ...]:
-    """Return the times of each layer. dense_by, by: milliseconds of each region, dense and pruned."""
+def _layers(measured: LayerMeasurements) -> tuple[LayerTimes, ...]:
+    """Return the times of each layer."""
     shape, visual = measured.workload.shape, measured.trace.schedules[0].tokens_by_layer
     return tuple(
         LayerTimes(
             layer=layer,
             tokens=visual[layer - 1] + shape.text_tokens,
             dense_tokens=shape.visual_tokens + shape.text_tokens,
-            forward_ms=measured.milliseconds(by["layer", f"layer {layer}", layer]),
-            dense_forward_ms=measured.milliseconds(dense_by["layer", f"layer {layer}", layer]),
+            forward_ms=measured.milliseconds(measured.pruned["layer", f"layer {layer}", layer]),
+            dense_forward_ms=measured.milliseconds(measured.dense["layer", f"layer {layer}", layer]),
         )
         for layer in range(1, shape.num_layers + 1)
     )
 
 
-def _stages(measured: LayerMeasurements, by: dict[Key, list[float]]) -> tuple[StageTimes, ...]:
-    """Return the times of each stage. by: milliseconds of each region of the pruned prefills."""
+def _stages(measured: LayerMeasurements) -> tuple[StageTimes, ...]:
+    """Return the times of each stage."""
     return tuple(
         StageTimes(
             layer=stage.layer,
@@ -211,33 +230,32 @@ def _stages(measured: LayerMeasurements, by: dict[Key, list[float]]) -> tuple[St
             tokens_after=stage.tokens_after,
             **{
                 f"{name}_ms": measured.milliseconds(values)
-                for (kind, name, layer), values in by.items()
+                for (kind, name, layer), values in measured.pruned.items()
                 if kind in ("stage", "within a stage") and layer == stage.layer
             },
         )
         for stage in measured.trace.stages
-        if ("stage", "selection", stage.layer) in by
+        if ("stage", "selection", stage.layer) in measured.pruned
     )
 
 
-def _parts(
-    measured: LayerMeasurements, dense_by: dict[Key, list[float]], by: dict[Key, list[float]]
-) -> tuple[PartTimes, ...]:
+def _parts(measured: LayerMeasurements) -> tuple[PartTimes, ...]:
     """Return the times of the modules outside the layers, and of the gaps between the regions."""
-    names = dict.fromkeys(name for found in (dense_by, by) for kind, name, _ in found if kind in ("module", "gap"))
+    absent = [0.0] * len(measured.samples.rounds)
+    keys = dict.fromkeys(key for key in (*measured.dense, *measured.pruned) if key[0] in ("module", "gap"))
     return tuple(
         PartTimes(
-            name=name,
-            ms=measured.milliseconds(_part_durations(by, name, measured.rounds)),
-            dense_ms=measured.milliseconds(_part_durations(dense_by, name, measured.rounds)),
+            name=key[1],
+            ms=measured.milliseconds(measured.pruned.get(key, absent)),
+            dense_ms=measured.milliseconds(measured.dense.get(key, absent)),
         )
-        for name in names
+        for key in keys
     )
 
 
 def _totals(measured: LayerMeasurements) -> Totals:
     """Return the times of the whole prefill."""
-    rounds, stopped = measured.rounds, measured.stopped
+    rounds, stopped = measured.samples.rounds, measured.samples.stopped
 
     def named(timelines: Sequence[Timeline]) -> MeasuredShare:
         shares = [1 - sum(timeline.gaps_ms.values()) / timeline.whole_ms for timeline in timelines]
@@ -247,8 +265,8 @@ def _totals(measured: LayerMeasurements) -> Totals:
         prefill_ms=measured.milliseconds([r.pruned_bare_ms for r in rounds]),
         dense_prefill_ms=measured.milliseconds([r.dense_bare_ms for r in rounds]),
         prefill_speedup=ratio_of([[r.dense_bare_ms / r.pruned_bare_ms for r in rounds]], stopped),
-        named=named(measured.pruned),
-        dense_named=named(measured.dense),
+        named=named([r.pruned for r in rounds]),
+        dense_named=named([r.dense for r in rounds]),
         instrumented=ratio_of([[r.pruned.whole_ms / r.pruned_bare_ms for r in rounds]], stopped),
         dense_instrumented=ratio_of([[r.dense.whole_ms / r.dense_bare_ms for r in rounds]], stopped),
     )
@@ -256,15 +274,15 @@ def _totals(measured: LayerMeasurements) -> Totals:
 
 def _bounds(measured: LayerMeasurements) -> Bounds:
     """Return the measured peaks, and how close both prefills come to them."""
-    peaks = measured.peaks
+    peaks, rounds = measured.peaks, measured.samples.rounds
     weights = sum(p.numel() * p.element_size() for p in measured.workload.model.parameters())
 
     def shares(flops: int, times_ms: Sequence[float]) -> tuple[float, float]:
         seconds = median(times_ms) / 1000
         return flops / seconds / peaks.flops_per_second, weights / seconds / peaks.bytes_per_second
 
-    mfu, mbu = shares(2 * measured.work.macs, [r.pruned_bare_ms for r in measured.rounds])
-    dense_mfu, dense_mbu = shares(2 * measured.dense_work.macs, [r.dense_bare_ms for r in measured.rounds])
+    mfu, mbu = shares(2 * measured.work.macs, [r.pruned_bare_ms for r in rounds])
+    dense_mfu, dense_mbu = shares(2 * measured.dense_work.macs, [r.dense_bare_ms for r in rounds])
     return Bounds(
         flops_per_second=peaks.flops_per_second,
         bytes_per_second=peaks.bytes_per_second,
@@ -277,9 +295,9 @@ def _bounds(measured: LayerMeasurements) -> Bounds:
     )
 
 
-def _durations(timelines: Sequence[Timeline]) -> dict[Key, list[float]]:
+def _durations(timelines: Sequence[Timeline]) -> Durations:
     """Return the milliseconds of each region and gap in each prefill. Repeated runs of a module are added."""
-    found: dict[Key, list[float]] = {}
+    found: Durations = {}
     for index, timeline in enumerate(timelines):
         for region in timeline.regions:
             values = found.setdefault((region.kind, region.name, region.layer), [0.0] * len(timelines))
@@ -287,14 +305,6 @@ def _durations(timelines: Sequence[Timeline]) -> dict[Key, list[float]]:
         for name, gap in timeline.gaps_ms.items():
             found.setdefault(("gap", name, None), [0.0] * len(timelines))[index] = gap
     return found
-
-
-def _part_durations(durations: dict[Key, list[float]], name: str, rounds: Sequence[Round]) -> list[float]:
-    """Return the milliseconds of a module or a gap in each round; 0 if it did not run."""
-    return next(
-        (values for (kind, part, _), values in durations.items() if part == name and kind in ("module", "gap")),
-        [0.0] * len(rounds),
-    )
 
 
 def _attribution_parts(

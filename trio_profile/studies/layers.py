@@ -3,7 +3,7 @@
 import json
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,14 @@ from trio_profile.engine.plan import PlannedCell, resolve
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers import flops_counted, kv_cache, roofline, rounds, timeline
+from trio_profile.profilers import flops_counted, memory, roofline, rounds, timeline
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.files import TRACE
 from trio_profile.records.schema import Study
 from trio_profile.records.timing import pairs_of
 from trio_profile.records.writing import write_whole
-from trio_profile.studies.chrome_trace import chrome_trace
-from trio_profile.studies.layer_samples import Round, Samples
-from trio_profile.studies.layer_times import LayerMeasurements, Work, document, times_of
+from trio_profile.studies.layer_times import LayerMeasurements, Round, Samples, Work, document, times_of
 
 WARMUPS = 2
 LEAST_ROUNDS = 6
@@ -72,7 +70,7 @@ def run(
         return made
     path = directory / TRACE
     names = _processes([cell.cell.retention for cell in cells])
-    write_whole(path, json.dumps(chrome_trace({name: one.rounds for name, one in zip(names, sampled, strict=True)})))
+    write_whole(path, json.dumps(_trace_events({name: one.rounds for name, one in zip(names, sampled, strict=True)})))
     return made.model_copy(update={"trace": str(path)})
 
 
@@ -84,10 +82,36 @@ def _processes(retentions: Sequence[float]) -> list[str]:
     return [f"pruned to {text}" for text in next(texts for texts in written if len({*texts}) == len(texts))]
 
 
+def _trace_events(cells: Mapping[str, Sequence[Round]]) -> dict[str, Any]:
+    """Return the round of median length of each cell as trace events. Perfetto and chrome://tracing open them.
+
+    cells: rounds by the name of the process. The dense prefill is that of the first cell.
+    """
+    middle = {name: sorted(rounds, key=lambda r: r.pruned.whole_ms)[len(rounds) // 2] for name, rounds in cells.items()}
+    timelines = {"dense": next(iter(middle.values())).dense, **{name: one.pruned for name, one in middle.items()}}
+    events: list[dict[str, Any]] = []
+    for process, (name, prefill) in enumerate(timelines.items(), start=1):
+        events.append({"name": "process_name", "ph": "M", "pid": process, "args": {"name": name}})
+        events += [
+            {
+                "name": region.name,
+                "cat": region.kind,
+                "ph": "X",
+                "pid": process,
+                "tid": 1,
+                "ts": 1000 * region.start_ms,
+                "dur": 1000 * region.duration_ms,
+                "args": {} if region.layer is None else {"layer": region.layer},
+            }
+            for region in prefill.regions
+        ]
+    return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+
 def _work(workload: Workload, method: Method | None) -> tuple[Work, Trace | None]:
     """Return the exact quantities of one prefill, and pruning's trace. method: None for the dense model."""
     counted, _ = flops_counted.prefill(workload, method)
-    held, trace = kv_cache.measure(workload, method)
+    held, trace = memory.cache_bytes(workload, method)
     return Work(counted.macs, counted.selection_macs, sum(held)), trace
 
 
@@ -97,8 +121,7 @@ def _sample(
     """Measure rounds until all speed-ups are known well enough, or until the time is spent. Return each cell's samples.
 
     A round has the dense model and every cell, with and without marks, in a random order. Rounds of whole generations
-    take
-    place between the rounds of prefills: both see the same machine.
+    take place between the rounds of prefills: both see the same machine.
     """
     found, draw = [Samples() for _ in cells], random.Random(study.seed)
     names = {str(number): cell.method for number, cell in enumerate(cells)}

@@ -4,7 +4,7 @@ import pytest
 
 from trio_core.rules.cost import LayerShape
 from trio_core.rules.schedule import Schedule
-from trio_profile.cost.formula import fastv_inference, fastv_macs, fastv_overhead, fastv_saved, kv_bytes, layer_macs
+from trio_profile.cost.formula import fastv_inference, fastv_macs, fastv_overhead, kv_bytes, layer_macs
 
 D, M = 4096, 11008
 
@@ -41,14 +41,6 @@ def test_published_budgets_give_exact_integers():
     assert fastv_overhead((576, 92, 54), D, M, gamma=1.5) == 174_557_872_128
     assert fastv_inference(PUBLISHED["llava-128"].tokens_by_layer, D, M) == 651_544_035_328
     assert fastv_overhead((576, 218, 128), D, M) == 148_259_504_128
-
-
-def test_the_saved_share_is_one_minus_the_total_over_dense():
-    schedule = PUBLISHED["llava-64"]
-    total = 325_651_333_120 + 116_371_914_752
-    saved = fastv_saved(schedule.tokens_by_layer, (576, 92, 54), D, M)
-    assert saved == pytest.approx(1 - total / 2_986_076_012_544, abs=1e-15)
-    assert fastv_saved((576,) * 32, (), D, M) == 0
 
 
 def test_a_decimal_gamma_is_taken_as_written():

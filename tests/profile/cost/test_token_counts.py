@@ -1,14 +1,22 @@
 """The printed figures of TRIO on LLaVA-NeXT-7B, whose picture has 2928 visual tokens with its line ends."""
 
+from dataclasses import replace
+
 import pytest
 
 from trio_core.rules.schedule import Schedule
 from trio_profile.cost.conventions import Prefill, figure
 from trio_profile.cost.formula import fastv_inference, fastv_overhead
-from trio_profile.cost.token_counts import OtherCount, explain_counts, prefill_of, with_visual_tokens
+from trio_profile.cost.token_counts import OtherCount, explain_counts, prefill_of
 from trio_profile.records.schema import Shape
 
 D, M = 4096, 11008
+
+
+def with_visual_tokens(prefill: Prefill, by_layer, overhead_macs: int) -> Prefill:
+    """The prefill with other visual tokens in each layer."""
+    shape = prefill.shape.model_copy(update={"visual_tokens": by_layer[0]})
+    return replace(prefill, shape=shape, visual_by_layer=tuple(by_layer), overhead_macs=overhead_macs)
 
 
 def llava_next(budgets: tuple[int, ...] = ()) -> tuple[Prefill, OtherCount]:

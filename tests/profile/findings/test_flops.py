@@ -10,6 +10,7 @@ from tests.profile.studying import make
 from trio_profile import units
 from trio_profile.analysis.flops import FlopsDocument
 from trio_profile.cli import run
+from trio_profile.cost.conventions import Convention, Match
 from trio_profile.findings import flops as pages
 from trio_profile.findings.blocks import Sentences, Table, Waterfall
 from trio_profile.render import render
@@ -171,3 +172,47 @@ def test_a_document_that_is_not_ours_is_refused_in_one_line(capsys, tmp_path: Pa
     assert run(["report", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert "flops.json" in error and error.count("\n") == 1
+
+
+def test_a_factor_below_1_is_not_called_gamma():
+    assert pages.named_factor(2.14) == "γ = 2.14" and pages.named_factor(0.21) == "an overhead factor of 0.210"
+
+
+# --- the printed figure ---------------------------------------------------------------------------------------------
+
+
+BASE: FlopsDocument = flops.run(
+    make("flops", model="pocket-deep", device="meta", retentions=(0.33,), new_tokens=1).model_copy(
+        update={"claimed": "1.5e9"}
+    )
+)
+
+
+def said(*found: Match) -> list[str]:
+    return pages.printed_sentences(BASE.model_copy(update={"conventions": found}))
+
+
+def match(**fields: object) -> Match:
+    one = Convention()
+    given = {"convention": one, "code": one.code, "name": one.name, "value": 1000, "printed": "rounded", "off": 0.0}
+    return Match(**{**given, **fields})  # pyright: ignore[reportArgumentType]
+
+
+def test_a_dense_figure_with_other_tokens_is_written_as_in_the_paper():
+    first, counts = said(match(visual_tokens=500, counted_by="the picture without its 76 line ends"))
+    assert first.startswith(f"32 · f(500) is {units.exact(1000)}: visual-ffn2-macs with 500 visual tokens. Rounded")
+    assert counts == "This input has 576 visual tokens. 500 are the picture without its 76 line ends."
+
+
+def test_another_convention_with_other_tokens_has_its_code():
+    other = Convention(ffn=3)
+    first, _ = said(match(convention=other, code=other.code, name=other.name, visual_tokens=500, counted_by="x"))
+    assert first.startswith("visual-ffn3-macs with 500 visual tokens gives")
+
+
+def test_gamma_is_named_for_each_number_of_tokens_and_the_audit_beside_it():
+    line, audit, _ = said(
+        match(printed="no", gamma=(1.1, 1.1)), match(printed="no", gamma=(1.2, 1.3), visual_tokens=500, counted_by="x")
+    )
+    assert line.endswith("if γ is 1.10 with 576 visual tokens and 1.20 to 1.30 with 500 visual tokens.")
+    assert "`trio-profile audit`" in audit

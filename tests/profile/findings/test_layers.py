@@ -94,10 +94,3 @@ def test_several_retentions_have_one_table_first_and_then_their_own_pages():
     ids = [block.id for block in (*blocks(report, Waterfall), *blocks(report, Chart))]
     assert sorted(ids) == ["layers-0.1", "layers-0.5", "walk-0.1", "walk-0.5"]
     assert "At 50.0 %" in render(report) and not list(too_wide(report))
-
-
-def test_a_document_of_an_earlier_version_has_no_efficiency_table(document: LayersDocument):
-    given = document.model_dump(exclude={"cells", "efficiency", "budgets", "stage_layers"})
-    old = LayersDocument.model_validate({**given, "sessions": ()})
-    assert len(old.cells) == 1 and old.cells[0].layers == document.layers
-    assert [page.id for page in pages.report(old).pages] == ["walk", "layers", "stages"]

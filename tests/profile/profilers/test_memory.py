@@ -1,7 +1,9 @@
+import pytest
 import torch
+from transformers import DynamicCache
 
 from trio_core.methods.grid import Grid
-from trio_profile.profilers import kv_cache, memory
+from trio_profile.profilers import memory
 
 
 def test_peak_memory_repeats_exactly_and_falls_with_retention(tiny_workload):
@@ -16,7 +18,7 @@ def test_peak_memory_repeats_exactly_and_falls_with_retention(tiny_workload):
 def test_a_prefill_without_a_cache_saves_the_bytes_of_the_cache(tiny_workload):
     """At the end of the decoder, where the peak of this model lies, all layers' caches but the last's are there."""
     dense = memory.measure(tiny_workload, None)
-    *_, last = held = kv_cache.measure(tiny_workload, None)[0]
+    *_, last = held = memory.cache_bytes(tiny_workload, None)[0]
     assert sum(held) - last <= dense.peak_bytes - dense.working_bytes <= sum(held)
 
 
@@ -31,3 +33,20 @@ def test_live_bytes_of_operators_by_hand():
         del d, c
     assert live.peak == 2048 + 4000 - 1024
     assert live.now == 1024
+
+
+@pytest.mark.parametrize("retention", [0.3, 0.55, 1.0])
+def test_held_bytes_are_the_predicted_ones_in_every_layer(tiny_workload, retention):
+    method = Grid(retention=retention)
+    schedule = method.schedule(36, 6)
+    held, _ = memory.cache_bytes(tiny_workload, method)
+    shape = tiny_workload.shape
+    assert held == [(n + shape.text_tokens) * 2 * 32 * 4 for n in schedule.tokens_by_layer]
+    assert sum(held) == memory.predicted_bytes(shape, schedule.tokens_by_layer)
+
+
+def test_held_bytes_of_a_cache_made_by_hand():
+    cache = DynamicCache()
+    for layer, tokens in enumerate((7, 3)):
+        cache.update(torch.zeros(2, 4, tokens, 8), torch.zeros(2, 4, tokens, 8), layer)
+    assert memory.held_bytes(cache) == [2 * 2 * 4 * 7 * 8 * 4, 2 * 2 * 4 * 3 * 8 * 4]

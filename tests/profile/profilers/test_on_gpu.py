@@ -16,7 +16,7 @@ from trio_core import Trio, methods, prune
 from trio_core.methods.method import Method
 from trio_core.spans import listening, span
 from trio_profile.inputs.workload import Workload, build
-from trio_profile.profilers import generation, gpu, kv_cache, launches, memory
+from trio_profile.profilers import generation, gpu, launches, memory
 from trio_profile.profilers.clock import CudaClock, clock_for
 
 needs_cuda = (pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"))
@@ -174,8 +174,8 @@ def test_the_cache_holds_what_the_schedule_says(device: str, name: str):
     work = workload(device)
     study = make(model="pocket", device=device, dtype="bfloat16", methods=(name,), retentions=(0.333,))
     (planned,) = plan(study, work.shape)
-    held, _ = kv_cache.measure(work, method(name))
-    assert sum(held) == kv_cache.predicted_bytes(work.shape, planned.schedule.tokens_by_layer)
+    held, _ = memory.cache_bytes(work, method(name))
+    assert sum(held) == memory.predicted_bytes(work.shape, planned.schedule.tokens_by_layer)
 
 
 @every_device
@@ -196,7 +196,7 @@ def test_a_pruned_prefill_peaks_no_higher_than_dense(device: str):
 
 @only_gpu
 def test_nvml_tells_what_a_study_records():
-    found = gpu.gpu_for(torch.device("cuda"))
+    found = gpu.Gpu(torch.device("cuda"))
     assert 0 < found.clock_mhz() <= found.full_clock_mhz()
     assert isinstance(found.slowed_by(), tuple) and isinstance(found.others(), tuple)
     before = found.energy_j()

@@ -9,7 +9,7 @@ from tests.profile.studying import make
 from trio_core import methods
 from trio_core.rules.schedule import Schedule
 from trio_profile.cli import run
-from trio_profile.cost.formula import fastv_saved
+from trio_profile.cost.formula import fastv_inference, fastv_macs, fastv_overhead
 from trio_profile.profilers import flops_counted
 from trio_profile.records.schema import Study
 from trio_profile.studies import flops
@@ -92,6 +92,12 @@ def test_true_sizes_reconcile_without_weights(model: str):
     assert document.residual_macs == 0
     assert document.complete
     assert document.decoding.residual_macs == 0
+
+
+def fastv_saved(by_layer, stage_tokens, d: int, m: int, gamma: float = 1) -> float:
+    """1 − (F_inf + F_ov) / (L · f(V0))."""
+    total = fastv_inference(by_layer, d, m) + fastv_overhead(stage_tokens, d, m, gamma)
+    return 1 - total / (len(by_layer) * fastv_macs(by_layer[0], d, m))
 
 
 def test_saved_is_the_papers_formula_with_each_overhead_factor():
@@ -188,3 +194,26 @@ def test_the_verb_prints_a_table_or_one_document(capsys):
 )
 def test_bad_input_is_one_line(capsys, arguments: list[str], says: str):
     assert says in complaint(capsys, "flops", *arguments)
+
+
+def test_the_headline_of_the_paper_is_named_without_weights():
+    document = flops.run(
+        make("flops", model="llava-next-7b", device="meta", new_tokens=1).model_copy(update={"claimed": "16.67e12"})
+    )
+    first, printed = document.conventions[0], document.printed
+    assert (first.code, first.visual_tokens, first.value) == ("visual-ffn2-macs", 2880, 16_669_841_817_600)
+    assert first.counted_by.startswith("the picture without its 48 line ends; llava-next-7b in")
+    assert printed is not None and (printed.convention, printed.visual_tokens) == ("visual-ffn2-macs", 2880)
+    terms = {term.name: term.macs for term in printed.terms}
+    assert terms["visual tokens: 2928, not 2880"] == document.claimed.fastv_macs - first.value
+    assert printed.figure + sum(terms.values()) == document.counted.torch_flops // 2
+    assert printed.residual_macs == 0
+
+
+def test_a_pruned_figure_names_gamma_for_each_number_of_tokens():
+    study = make("flops", model="llava-next-7b", device="meta", retentions=(0.111,), new_tokens=1)
+    document = flops.run(study.model_copy(update={"claimed": "2.68e12"}))
+    gammas = {found.visual_tokens: found.gamma for found in document.conventions if found.gamma}
+    assert set(gammas) == {None, 2880, 2252}
+    low, high = gammas[2880] or (0, 0)
+    assert 1.52 < low < high < 1.56

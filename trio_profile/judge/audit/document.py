@@ -5,9 +5,7 @@ Nothing is measured here, and nothing imports torch.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
-from trio_profile.judge.audit import measured
 from trio_profile.judge.audit.checks import (
     break_even,
     cache,
@@ -25,9 +23,6 @@ from trio_profile.judge.audit.finding import Finding, Verdict, merged
 from trio_profile.records.documents import Document
 from trio_profile.records.schema import Environment, Study
 
-if TYPE_CHECKING:
-    from trio_profile.analysis.sweep import SweepDocument
-
 CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     ratios.check,
     ratios.overheads,
@@ -39,6 +34,7 @@ CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     sums.check,
     sums.averages,
     break_even.check,
+    plausible.check,
 )
 """The checks in the order of the document. Each is a function from the facts to its findings."""
 VERDICTS: tuple[Verdict, ...] = ("overstated", "understated", "not_comparable", "underdetermined", "supported")
@@ -83,8 +79,8 @@ def audit(claims: Claims, device: str | None = None) -> AuditDocument:
     device: on which the times were measured, for tables that name none.
     Raises ClaimsError if the peak of the device is unknown.
     """
-    facts = Facts.of(claims)
-    findings = tuple(merged([*(one for check in CHECKS for one in check(facts)), *plausible.check(facts, device)]))
+    facts = Facts.of(claims, device)
+    findings = tuple(merged(finding for check in CHECKS for finding in check(facts)))
     return AuditDocument(
         name=claims.label,
         paper=claims.paper,
@@ -95,14 +91,6 @@ def audit(claims: Claims, device: str | None = None) -> AuditDocument:
         alone=tuple(_alone(facts, findings)),
         tally=tally(findings),
     )
-
-
-def with_measured(document: AuditDocument, claims: Claims, study: "SweepDocument") -> AuditDocument:
-    """The audit with the measurements of a study beside the claims. The verdicts do not change."""
-    findings = measured.beside(document.claims, claims, study)
-    sessions = (*document.sessions, *study.sessions)
-    update = {"sessions": sessions, "claims": findings, "environment": study.environment, "study": study.study}
-    return document.model_copy(update=update)
 
 
 def tally(findings: tuple[Finding, ...]) -> dict[Verdict, int]:

@@ -184,17 +184,19 @@ class Facts:
     """Claims with one reading of their caches.
 
     reading: `MiB` or `MB`, for a printed MB.
+    device: on which the times were measured, for tables that name none.
     """
 
     claims: Claims
     reading: str
+    device: str | None = None
     conventions: dict[tuple[str, str], list[Convention]] = field(default_factory=dict, compare=False)
     """A cache of `dense_work.conventions`."""
 
     @classmethod
-    def of(cls, claims: Claims) -> "Facts":
+    def of(cls, claims: Claims, device: str | None = None) -> "Facts":
         """The facts with the reading under which more rows agree with their own retention or text."""
-        return max((cls(claims, reading) for reading in ("MiB", "MB")), key=lambda facts: facts._agreeing())
+        return max((cls(claims, reading, device) for reading in ("MiB", "MB")), key=lambda facts: facts._agreeing())
 
     @cached_property
     def lines(self) -> list[Line]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from trio_profile.judge.audit.claims import Claims
+from trio_profile.judge.audit.document import AuditDocument
 from trio_profile.judge.audit.facts import Facts, Line
 from trio_profile.judge.audit.finding import Finding, Measured
 from trio_profile.judge.audit.quantities import quantity
@@ -11,14 +12,17 @@ from trio_profile.judge.audit.quantities import quantity
 if TYPE_CHECKING:  # statistics take as long to import as a whole audit takes
     from trio_profile.analysis.sweep import CellSummary, SweepDocument
 
-_NEAR = 0.006
+NEAR = 0.006
 """Retentions that differ by less count as equal. A percentage without decimals may be off by half a percent."""
 
 
-def beside(findings: tuple[Finding, ...], claims: Claims, study: "SweepDocument") -> tuple[Finding, ...]:
-    """The findings, with the study's measurement of the same setting for ratios and break-evens."""
+def with_measured(document: AuditDocument, claims: Claims, study: "SweepDocument") -> AuditDocument:
+    """The audit with a study's measurements of the same settings, for ratios and break-evens. No verdict changes."""
     lines = {line.place: line for line in Facts.of(claims).lines}
-    return tuple(_with(finding, lines, study) for finding in findings)
+    findings = tuple(_with(finding, lines, study) for finding in document.claims)
+    sessions = (*document.sessions, *study.sessions)
+    update = {"sessions": sessions, "claims": findings, "environment": study.environment, "study": study.study}
+    return document.model_copy(update=update)
 
 
 def _with(finding: Finding, lines: Mapping[str, Line], study: "SweepDocument") -> Finding:
@@ -38,7 +42,7 @@ def _ratio(finding: Finding, line: Line, study: "SweepDocument") -> Measured | N
     base, stated = quantity(finding.quantity).base, float(line.retention.value)
     for cell in study.cells:
         realised = None if cell.retention is None else cell.retention.realised
-        if cell.method != line.row.method or realised is None or abs(realised - stated) > _NEAR:
+        if cell.method != line.row.method or realised is None or abs(realised - stated) > NEAR:
             continue
         timed = {"prefill": cell.prefill_speedup, "total": cell.total_speedup}.get(base)
         if timed is not None:

@@ -44,13 +44,10 @@ def peak(device: str) -> int:
     raise ClaimsError(f"device {device!r} has no peak on our list; the nearest are {', '.join(near)}")
 
 
-def check(facts: Facts, device: str | None = None) -> Iterator[Finding]:
-    """Check every prefill time of a named device.
-
-    device: for tables that name none.
-    """
+def check(facts: Facts) -> Iterator[Finding]:
+    """Check every prefill time of a named device. Raises ClaimsError if the peak of the user's device is not known."""
     for line in facts.lines:
-        named, figure = line.table.device or device, line.figure("prefill")
+        named, figure = line.table.device or facts.device, line.figure("prefill")
         if named is None or figure is None:
             continue
         try:
