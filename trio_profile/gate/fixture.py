@@ -106,8 +106,8 @@ class Gate:
         if base is not None:
             if isinstance(run, str):
                 pytest.fail("trio_gate: a workload's base is a revision, --trio-gate-base", pytrace=False)
-            clocked = (_clocked(function, cpu=self.timed == "cpu_ms") for function in (base, run))
-            sample = in_turn(*clocked)
+            is_cpu = self.timed == "cpu_ms"
+            sample = in_turn(_clocked(base, cpu=is_cpu), _clocked(run, cpu=is_cpu))
             sample(WARMUPS)
             return [self._record(*self._settle(sample))]
         if revision is None:
