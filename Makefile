@@ -1,4 +1,5 @@
 # Two commands: `make sweep` runs the main job on the embedded model, `make test` the linters, the types and the fast tests.
+# `make sweep` installs what a study needs into .venv, and each command that needs more adds the rest (`make install`).
 # `make test-all` runs all tests and checks the shapes of tensors.
 # `make docs` builds the documentation into site/. `make oldest` tests with the oldest transformers that is allowed.
 # On a machine with its own CUDA torch: `make TORCH=system test` uses that one instead of the pinned CPU build.
@@ -7,14 +8,17 @@ PYTHON ?= python3
 TORCH  ?= pinned
 JOBS   ?= auto
 BIN    := .venv/bin
-STAMP  := .venv/.installed-$(TORCH)
-ALL    := .[run,gate,export,endpoints,mlflow,ray,serve,docs,dev]
+RUN    := .venv/.run-$(TORCH)
+ALL    := .venv/.all-$(TORCH)
+EXTRAS := gate,export,endpoints,mlflow,ray,serve,docs,dev
+PINS   := pyproject.toml trio_core/pyproject.toml constraints.txt
+PIP    := $(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt
 
 .PHONY: install sweep test test-all oldest check bench docs format clean
 
-install: $(STAMP)
+install: $(ALL)
 
-sweep: $(STAMP)
+sweep: $(RUN)
 	$(BIN)/trio-profile sweep --out runs/pocket
 
 test: check
@@ -28,20 +32,20 @@ oldest: .venv-oldest/core/.installed .venv-oldest/run/.installed
 	OMP_NUM_THREADS=1 .venv-oldest/core/bin/python -m pytest tests/core -n $(JOBS) --dist worksteal
 	OMP_NUM_THREADS=1 .venv-oldest/run/bin/python -m pytest tests/core/test_docs.py $(addprefix tests/profile/,cost inputs profilers) -n $(JOBS) --dist worksteal
 
-check: $(STAMP)
+check: $(ALL)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pyright
 
-bench: $(STAMP)
+bench: $(ALL)
 	mkdir -p runs
 	OMP_WAIT_POLICY=PASSIVE GOMP_SPINCOUNT=2000 $(BIN)/python -m pytest tests/benchmarks --benchmark-only --benchmark-json=runs/bench.json -o addopts="-q --import-mode=importlib"
 
-docs: $(STAMP)
+docs: $(ALL)
 	$(BIN)/python scripts/site
 
-format: $(STAMP)
+format: $(ALL)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
@@ -49,18 +53,23 @@ clean:
 	rm -rf .venv .venv-oldest runs site .cache
 
 # torch first and by its pin: whatever needs "torch" then finds it, and downloads no other build.
-.venv/.installed-pinned: pyproject.toml trio_core/pyproject.toml constraints.txt
+.venv/.run-pinned: $(PINS)
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip setuptools setuptools-scm
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ./trio_core --editable "$(ALL)"
+	cp constraints.txt .venv/constraints.txt
+	$(PIP) --upgrade pip setuptools setuptools-scm
+	$(PIP) torch
+	$(PIP) --no-build-isolation --editable ./trio_core --editable ".[run]"
 	touch $@
 
-.venv/.installed-system: pyproject.toml trio_core/pyproject.toml constraints.txt
+.venv/.run-system: $(PINS)
 	$(PYTHON) -m venv --system-site-packages .venv
 	grep -v '^torch==' constraints.txt > .venv/constraints.txt
-	$(BIN)/python -m pip install --quiet --upgrade --constraint .venv/constraints.txt pip setuptools setuptools-scm
-	$(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt --no-build-isolation --editable ./trio_core --editable "$(ALL)"
+	$(PIP) --upgrade pip setuptools setuptools-scm
+	$(PIP) --no-build-isolation --editable ./trio_core --editable ".[run]"
+	touch $@
+
+$(ALL): $(RUN)
+	$(PIP) --no-build-isolation --editable ./trio_core --editable ".[run,$(EXTRAS)]"
 	touch $@
 
 # The same torch and tools, and the oldest transformers that a distribution allows: trio-core, trio-profile[run].
