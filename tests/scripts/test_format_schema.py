@@ -8,7 +8,7 @@ import pytest
 
 from tests.profile import examples
 from tests.profile.documents import keep
-from trio_profile.records.lines import RECORDS
+from trio_profile.records.log import RECORDS
 from trio_profile.records.record import VERSION
 from trio_profile.records.run import Run
 

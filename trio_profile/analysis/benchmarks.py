@@ -10,8 +10,7 @@ from trio_profile.analysis.evaluation import Benchmark, BenchmarkScore
 from trio_profile.analysis.question_scores import QuestionScores, Results, number, question_scores
 from trio_profile.records.answers import AnsweredQuestion
 from trio_profile.records.estimate import Interval
-from trio_profile.stats.effects import Effects, reach
-from trio_profile.stats.intervals import difference_interval
+from trio_profile.stats.intervals import Effects, difference_interval, reach
 
 Pictures = defaultdict[tuple[str, int], int]
 """The number of the picture of each question, by task and by the question's number."""

@@ -1,26 +1,58 @@
 """Which runs of a study are done, which are being measured, and which a worker may claim next."""
 
+import os
+import re
+import socket
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Literal, get_args
 
 from trio_profile import units
 from trio_profile.errors import StoreError
 from trio_profile.records.files import STUDY
-from trio_profile.records.leases import Attempt, Leases
+from trio_profile.records.leases import SECONDS, Attempt, Leases
+from trio_profile.records.record import Record
 from trio_profile.records.run import DENSE, Run, RunKey, runs_of
 from trio_profile.records.schema import Session, Study
-from trio_profile.records.workers import Ended, ProgressReader, first_session, is_like, worker_files
+from trio_profile.records.study import PROCESSES
+from trio_profile.records.workers import Ended, ProgressReader, first_session, is_like, worker_file, worker_files
 
 Phase = Literal["count", "time"]
 """What a process does: it counts cells and asks questions, or it times cells. Both change what times it measures."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
 MOST_ATTEMPTS = 3
 """After so many attempts that failed, a run is given up."""
+LIMIT_SECONDS = 3600.0
+"""A process that shows no progress for so long is taken for hung."""
 MOST_LOST = 10
 """After so many attempts in all, a run is given up too: it may be the reason why its workers were lost."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a worker works.
+
+    name: of its file; letters, digits, hyphens and underscores. Empty: host and process number.
+    lease_seconds: how long a lease lasts without being renewed.
+    limit_seconds: a process that shows no progress for so long is taken for hung and ended; its run goes back.
+    most_attempts: after so many attempts that failed, a run is given up, and its cells are recorded as failed.
+    retry: measure the runs again that were given up before.
+    engine: the program that starts the worker, such as `ray 2.60.0`; empty for none.
+    """
+
+    name: str = ""
+    lease_seconds: float = SECONDS
+    limit_seconds: float = LIMIT_SECONDS
+    most_attempts: int = MOST_ATTEMPTS
+    retry: bool = False
+    engine: str = ""
+
+    @property
+    def worker(self) -> str:
+        """The worker's name."""
+        return self.name or re.sub(r"[^A-Za-z0-9_-]", "-", f"{socket.gethostname()}-{os.getpid()}")
 
 
 @dataclass(frozen=True)
@@ -208,47 +240,31 @@ class Board:
         return key.block != DENSE, -len(cells), -longest, str(key)
 
 
-@dataclass(frozen=True)
-class Assignment:
+class Assignment(Record):
     """What a worker asks of one of its processes.
 
     study, directory: what is measured, and where it is kept.
-    worker: name of the worker.
+    terms: of the worker, with its name.
     phase: whether the process counts or times.
-    processes: how many processes time each block.
-    lease_seconds: how long a lease lasts without being renewed.
-    most_attempts: after so many attempts that failed, a run is given up.
     failed_here: names of runs that failed on this worker. They are claimed if nothing else is free.
     command: the command line that the user gave.
-    engine: the program that started the worker, such as `ray 2.60.0`.
     keep_refusals: whether a refused cell becomes a record. Otherwise its error is raised.
     """
 
     study: Study
     directory: Path
-    worker: str
+    terms: Terms
     phase: Phase
-    processes: int
-    lease_seconds: float
-    most_attempts: int
     failed_here: tuple[str, ...] = ()
     command: str = ""
-    engine: str = ""
     keep_refusals: bool = False
 
-    def request(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        study = self.study.model_dump(mode="json")
-        fields = {name: value for name, value in asdict(self).items() if name != "study"}
-        return {**fields, "study": study, "directory": str(self.directory)}
 
-    @classmethod
-    def of(cls, request: dict[str, Any]) -> Self:
-        """Return what a request says."""
-        study, failed_here = Study.model_validate(request["study"]), tuple(request["failed_here"])
-        return cls(**{**request, "study": study, "directory": Path(request["directory"]), "failed_here": failed_here})
+def board_of(study: Study, directory: Path, terms: Terms) -> Board:
+    """Return the runs of a study, as a worker with these terms sees them.
 
-    def board(self) -> Board:
-        """Return the runs of the study, as this worker sees them."""
-        leases = Leases(self.directory, self.worker, self.lease_seconds)
-        return Board(self.study, self.directory, leases, self.processes, self.most_attempts)
+    Raises StoreError for a name that no file should have.
+    """
+    worker_file(directory, terms.worker)
+    leases = Leases(directory, terms.worker, terms.lease_seconds)
+    return Board(study, directory, leases, study.processes or PROCESSES, terms.most_attempts)

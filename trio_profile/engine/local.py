@@ -271,7 +271,7 @@ class _Run:
     def _write(self, record: Dense | Picture | Measurement | Round) -> None:
         assert self.contents is not None
         with self._lock:
-            self.contents.add(self.store.append(record))
+            self.contents.add(*self.store.append(record))
 
     def _show(self, text: str, spent: float) -> None:
         """Show a step of the timing. spent: its seconds so far."""

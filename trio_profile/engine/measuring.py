@@ -10,8 +10,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 
-import torch
-
 from trio_core.errors import TrioError
 from trio_profile.engine.counting import count, failure_of, measure_dense
 from trio_profile.engine.plan import Plan, PlannedCell, resolve
@@ -296,12 +294,6 @@ class Timer:
             time.sleep(min(first * growth**self._discarded, longest))
             self._discarded += 1
             yield found
-
-
-def threads(number: int) -> None:
-    """Let torch use so many threads from now on."""
-    if number != torch.get_num_threads():
-        torch.set_num_threads(number)
 
 
 def blocks_of(plan: Plan, cells: Collection[str]) -> list[list[PlannedCell]]:

@@ -5,60 +5,29 @@ that a process is at, and ends a process that takes too long. It is safe to kill
 """
 
 import errno
-import os
-import re
-import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trio_profile import units
-from trio_profile.engine.board import MOST_ATTEMPTS, PHASES, Assignment, Board, Phase
+from trio_profile.engine.board import PHASES, Assignment, Phase, Terms, board_of
 from trio_profile.engine.processes import Server
 from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.inputs.host import command_line
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.contents import Contents
-from trio_profile.records.leases import SECONDS, Leases
+from trio_profile.records.leases import Leases
 from trio_profile.records.lock import lock_file
 from trio_profile.records.schema import Study
 from trio_profile.records.store import Store
-from trio_profile.records.study import PROCESSES
 from trio_profile.records.workers import worker_file
 
-LIMIT_SECONDS = 3600.0
-"""A process that shows no progress for so long is taken for hung."""
 PAUSE_SECONDS = 1.0
 """How long a worker waits before it looks again for a run that it can claim."""
 MOST_FAILING = 3
 """A worker stops after so many different runs in a row have failed on it: the fault may be its machine."""
-
-
-@dataclass(frozen=True)
-class Terms:
-    """How a worker works.
-
-    name: of its file; letters, digits, hyphens and underscores. Empty: host and process number.
-    lease_seconds: how long a lease lasts without being renewed.
-    limit_seconds: a process that shows no progress for so long is taken for hung and ended; its run goes back.
-    most_attempts: after so many attempts that failed, a run is given up, and its cells are recorded as failed.
-    retry: measure the runs again that were given up before.
-    engine: the program that starts the worker, such as `ray 2.60.0`; empty for none.
-    """
-
-    name: str = ""
-    lease_seconds: float = SECONDS
-    limit_seconds: float = LIMIT_SECONDS
-    most_attempts: int = MOST_ATTEMPTS
-    retry: bool = False
-    engine: str = ""
-
-    @property
-    def worker(self) -> str:
-        """The worker's name."""
-        return self.name or re.sub(r"[^A-Za-z0-9_-]", "-", f"{socket.gethostname()}-{os.getpid()}")
 
 
 def work(
@@ -83,6 +52,7 @@ def work(
     Raises MeasurementError if runs keep failing on this worker.
     """
     terms = terms or Terms()
+    terms = replace(terms, name=terms.worker)  # its processes have other numbers
     worker_file(directory, terms.worker)  # refuses a name that no file should have
     with lock_file(directory / f".lock-{terms.worker}", lambda: f"another worker is called {terms.worker!r}"):
         if terms.retry:
@@ -102,52 +72,48 @@ def work(
                 watch(Step(f"other workers measure the last {units.number_of(len(board.todo), 'run')}"))
                 time.sleep(PAUSE_SECONDS)
                 continue
-            process = _Process(
-                study, directory, terms, board.leases, watch, tuple(failing), stopped, command, keep_refusals
+            assignment = Assignment(
+                study=study,
+                directory=directory,
+                terms=terms,
+                phase=phase,
+                failed_here=tuple(failing),
+                command=command or command_line(),
+                keep_refusals=keep_refusals,
             )
-            process.run(phase, board.processes)
+            process = _Process(assignment, board.leases, watch, stopped)
+            process.run()
             if process.measured:
                 failing.clear()
             failing |= process.failed
-            if len(failing) >= MOST_FAILING:
-                told = "; ".join(f"{run}: {reason}" for run, reason in failing.items())
-                raise MeasurementError(
-                    f"{len(failing)} runs in a row failed on this worker ({told}): mend the cause, or record the "
-                    "failures with --attempts 1"
-                )
+            _require_few_failures(failing)
     return Store(directory).read()
 
 
-def board_of(study: Study, directory: Path, terms: Terms) -> Board:
-    """Return the runs of a study, as a worker with these terms sees them.
-
-    Raises StoreError for a name that no file should have.
-    """
-    worker_file(directory, terms.worker)  # refuses a name that no file should have
-    leases = Leases(directory, terms.worker, terms.lease_seconds)
-    return Board(study, directory, leases, study.processes or PROCESSES, terms.most_attempts)
+def _require_few_failures(failing: dict[str, str]) -> None:
+    """Raise MeasurementError if too many runs in a row failed on this worker. failing: why, by the name of the run."""
+    if len(failing) >= MOST_FAILING:
+        reasons = "; ".join(f"{run}: {reason}" for run, reason in failing.items())
+        raise MeasurementError(
+            f"{len(failing)} runs in a row failed on this worker ({reasons}): mend the cause, or record the failures "
+            "with --attempts 1"
+        )
 
 
 @dataclass
 class _Process:
     """One process of a worker, and the lease of the run that it measures.
 
-    failed_here: names of runs that failed on this worker. They are claimed if nothing else is free.
-    stopped, command, keep_refusals: as in `work`.
+    stopped: as in `work`.
     claimed: the run, and which attempt it is; None between two runs.
     measured: how many runs the process has measured.
     failed: why runs failed, by their names.
     """
 
-    study: Study
-    directory: Path
-    terms: Terms
+    assignment: Assignment
     leases: Leases
     watch: Watch
-    failed_here: tuple[str, ...] = ()
     stopped: Callable[[], bool] = lambda: False
-    command: str = ""
-    keep_refusals: bool = False
     claimed: tuple[str, int] | None = None
     measured: int = 0
     failed: dict[str, str] = field(default_factory=dict)
@@ -155,31 +121,18 @@ class _Process:
     _too_long: bool = False
     _ended: threading.Event = field(default_factory=threading.Event)
 
-    def run(self, phase: Phase, processes: int) -> None:
+    def run(self) -> None:
         """Run the process until it finds nothing to claim, or until a run fails.
 
         An error outside of a run is raised: it would meet every run. So is an error of the directory, such as a full
         disk: the run goes back, and nobody is to blame.
         """
-        assignment = Assignment(
-            study=self.study,
-            directory=self.directory,
-            worker=self.terms.worker,
-            phase=phase,
-            processes=processes,
-            lease_seconds=self.terms.lease_seconds,
-            most_attempts=self.terms.most_attempts,
-            failed_here=self.failed_here,
-            command=self.command or command_line(),
-            engine=self.terms.engine,
-            keep_refusals=self.keep_refusals,
-        )
         try:
             with Server() as server:
                 keeper = threading.Thread(target=self._keep, args=(server.close,), daemon=True)
                 keeper.start()
                 try:
-                    for answer in server.ask("work", assignment.request()).answers():
+                    for answer in server.ask("work", self.assignment.model_dump(mode="json")).answers():
                         self._heed(answer)
                 finally:
                     self._ended.set()
@@ -212,7 +165,7 @@ class _Process:
 
     def _fail(self, error: Exception) -> None:
         """Give the run back, with the reason. Raises the error if no run was claimed."""
-        limit = f"it showed no progress for {units.duration(self.terms.limit_seconds)}"
+        limit = f"it showed no progress for {units.duration(self.assignment.terms.limit_seconds)}"
         reason = limit if self._too_long else " ".join(str(error).split())[:300]
         mine = self.leases.mine()
         if not mine and self._too_long:
@@ -225,8 +178,8 @@ class _Process:
 
     def _keep(self, kill: Callable[[], None]) -> None:
         """Renew the lease while a run is measured, and end a process that hangs: it shows no progress for too long."""
-        while not self._ended.wait(min(self.terms.lease_seconds / 4, 1.0)):
-            self._too_long = time.monotonic() - self._heard > self.terms.limit_seconds
+        while not self._ended.wait(min(self.assignment.terms.lease_seconds / 4, 1.0)):
+            self._too_long = time.monotonic() - self._heard > self.assignment.terms.limit_seconds
             if self._too_long or self.stopped():
                 kill()
                 return

@@ -4,7 +4,10 @@ A request and its answers are JSON. An answer has the `session`, some `records` 
 now. `load` runs in the server, so that the processes that it forks find the model loaded.
 """
 
+from time import perf_counter
 from typing import Any
+
+import torch
 
 from trio_profile.engine import measuring, worker
 from trio_profile.engine.board import Assignment
@@ -40,9 +43,8 @@ def count(request: dict[str, Any], say: Say) -> None:
     opened = _open(request)
     say({"session": opened.session.model_dump(mode="json"), "asks": measuring.asks(opened)})
     if request["one_thread"]:
-        measuring.threads(1)
-    share = Share(**{name: _tuple(value) for name, value in request["share"].items()})
-    for part in measuring.count_share(opened, share, _report(say)):
+        torch.set_num_threads(1)
+    for part in measuring.count_share(opened, Share(**request["share"]), _report(say)):
         say({"records": [part.model_dump(mode="json")]})
 
 
@@ -52,8 +54,6 @@ def time(request: dict[str, Any], say: Say) -> None:
     request: `study`, `command`, `keep_refusals`; `cells`, the ids of those that are timed; `allowance`; `number` of the
         session.
     """
-    from time import perf_counter
-
     opened = _open(request)
     say({"session": opened.session.model_dump(mode="json")})
     study = opened.plan.study
@@ -77,7 +77,7 @@ def time(request: dict[str, Any], say: Say) -> None:
 
 def work(request: dict[str, Any], say: Say) -> None:
     """Measure the runs of a study that several workers measure, as one process of a worker."""
-    worker.work(Assignment.of(request), _report(say), say)
+    worker.work(Assignment.model_validate(request), _report(say), say)
 
 
 def _open(request: dict[str, Any]) -> Opened:
@@ -93,7 +93,3 @@ def _send(records: list[Record], say: Say) -> None:
 
 def _report(say: Say) -> measuring.Report:
     return lambda text, done, total: say({"step": [text, done, total]})
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

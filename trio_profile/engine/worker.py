@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from trio_profile.engine.board import Assignment, Board, Claim
+from trio_profile.engine.board import Assignment, Board, Claim, board_of
 from trio_profile.engine.measuring import (
     Allowance,
     Opened,
@@ -40,9 +40,9 @@ def work(assignment: Assignment, report: Report, say: Say) -> None:
     Raises StoreError if this machine is unlike that of the first session, or if a file that is measured has changed.
     Any error of a run is raised too; the run's lease is then still held.
     """
-    board = assignment.board()
+    board = board_of(assignment.study, assignment.directory, assignment.terms)
     opened = _open(assignment, report)
-    file = WorkerFile(assignment.directory, assignment.worker)
+    file = WorkerFile(assignment.directory, assignment.terms.worker)
     file.open(assignment.study, opened.session)
     timed = set[str]()
     while (claim := board.claim(assignment.phase, timed, assignment.failed_here)) is not None:
@@ -53,7 +53,7 @@ def work(assignment: Assignment, report: Report, say: Say) -> None:
             block=claim.key.block,
             number=claim.key.number,
             attempt=claim.attempt,
-            worker=assignment.worker,
+            worker=assignment.terms.worker,
             session=opened.session.id,
             seconds=time.perf_counter() - start,
             failed=claim.given_up,
@@ -69,15 +69,16 @@ def work(assignment: Assignment, report: Report, say: Say) -> None:
 
 def _open(assignment: Assignment, report: Report) -> Opened:
     """Load the model. Return it with the session, which is not written yet."""
-    study, of_ray, start = assignment.study, ray_cost.cpu_seconds(), time.perf_counter()
+    study, engine = assignment.study, assignment.terms.engine
+    of_ray, start = ray_cost.cpu_seconds(), time.perf_counter()
     if (first := first_session(assignment.directory)) is not None:
         from trio_profile.inputs.environment import collect
 
         require_same_environment([first], collect(study.device), assignment.directory, _UNLIKE)
     report(f"loading {study.model}", 0, 0)
-    opened = open_process(study, assignment.command, keep_refusals=assignment.keep_refusals, engine=assignment.engine)
+    opened = open_process(study, assignment.command, keep_refusals=assignment.keep_refusals, engine=engine)
     session = opened.session
-    if assignment.engine:
+    if engine:
         cores = ray_cost.cores(of_ray, ray_cost.cpu_seconds(), time.perf_counter() - start)
         session = session.model_copy(update={"engine_cores": cores})
     first = agree(assignment.directory, session)
@@ -90,7 +91,7 @@ def _lines(assignment: Assignment, claim: Claim, opened: Opened, board: Board, r
     """Yield the lines of a run: what was measured, or that the run was given up."""
     key = claim.key
     cells = tuple(cell.id for cell in board.cells.get(key.block, ()))
-    only_times = key.number > 0 and assignment.processes > 1
+    only_times = key.number > 0 and board.processes > 1
     if only_times:
         cells = tuple(name for name in cells if name in board.counted)
     if claim.given_up is not None:
@@ -114,7 +115,7 @@ def _lines(assignment: Assignment, claim: Claim, opened: Opened, board: Board, r
                     counted.discard(line.cell.id)
     if key.number > 0:
         seconds = assignment.study.seconds
-        allowance = Allowance(left=seconds, whole=seconds, processes=assignment.processes)
+        allowance = Allowance(left=seconds, whole=seconds, processes=board.processes)
         seed = f"{assignment.study.seed} {key.number}"
         timer = Timer(opened, blocks_of(opened.plan, counted), seed, keep_faults=claim.is_last, report=report)
         yield from timer.measure(allowance)

@@ -111,7 +111,9 @@ class _WithoutVideos(ProcessorMixin):
     @classmethod
     def _get_arguments_from_pretrained(cls, pretrained_model_name_or_path: Any, *_: Any, **options: Any) -> list[Any]:
         return [
-            NoVideos() if name == VIDEO else _part(name).from_pretrained(pretrained_model_name_or_path, **options)
+            NoVideos()
+            if name == VIDEO
+            else MODALITY_TO_AUTOPROCESSOR_MAPPING[name].from_pretrained(pretrained_model_name_or_path, **options)
             for name in cls.get_attributes()
         ]
 
@@ -128,11 +130,6 @@ def without_number_words(cls: type[ProcessorMixin]) -> Iterator[None]:
         yield
     finally:
         setattr(module, NUMBER_WORDS, None)
-
-
-def _part(name: str) -> Any:
-    """transformers' class that loads a part of a processor by the part's name: `image_processor`, `tokenizer`."""
-    return MODALITY_TO_AUTOPROCESSOR_MAPPING[name]
 
 
 def without_videos(cls: type[ProcessorMixin]) -> type[ProcessorMixin]:

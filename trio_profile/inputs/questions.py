@@ -7,11 +7,10 @@ A file of them is JSON Lines, one question a line, its picture beside the file:
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import IO, Any
 
@@ -191,16 +190,6 @@ def enough(count: int, where: str, *, answered: bool) -> None:
     """Raise StudyError if there are too few answers for an interval of their accuracy."""
     if answered and count < FEWEST:
         raise StudyError(f"{where}: {count} questions with answers; an interval needs at least {FEWEST}")
-
-
-def hash_questions(questions: Iterable[Question]) -> str:
-    """A hash of the questions, their answers and the pixels of their pictures."""
-    found = sha256()
-    for question in questions:
-        picture = question.picture()
-        found.update(repr((question.text, question.answer, question.kind, picture.size)).encode())
-        found.update(picture.tobytes())
-    return found.hexdigest()[:16]
 
 
 def pictures_of(questions: Sequence[Question]) -> tuple[int, ...]:

@@ -227,7 +227,7 @@ def _synthetic(study: Study, loaded: Loaded, adapter: Adapter, generator: torch.
     picture = loaded.builtin.picture(study.batch, generator)
     visual = loaded.builtin.visual_tokens
     text_tokens = study.text_tokens or DEFAULT_TEXT_TOKENS
-    before = _before_picture(text_tokens)
+    before = min(_BEFORE_PICTURE, text_tokens // 2)
     # Special ids would be taken for pictures or end the answer. They lie at both ends of the vocabulary.
     lowest = 8
     pictures = (number for number in adapter.placeholder_ids() if number >= lowest)
@@ -239,10 +239,6 @@ def _synthetic(study: Study, loaded: Loaded, adapter: Adapter, generator: torch.
     if adapter.multi_axis_positions:
         inputs["mm_token_type_ids"] = adapter.visual_tokens(ids).int()
     return inputs
-
-
-def _before_picture(text_tokens: int) -> int:
-    return min(_BEFORE_PICTURE, text_tokens // 2)
 
 
 def _processed(study: Study, loaded: Loaded, generator: torch.Generator) -> Inputs:

@@ -73,7 +73,7 @@ class AnsweredQuestion(Record):
     pixels: str = ""
     visual_tokens: ZeroOrMore
     order: tuple[str, ...]
-    dense: Answer | None
+    dense: Answer | None = None
     dense_fastv_macs: ZeroOrMore
     answers: tuple[PrunedAnswer, ...]
     session: str = ""

@@ -11,7 +11,7 @@ The clocks of two machines may differ. So the present is read from a file that i
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,20 +52,16 @@ class Leases:
     directory: of the study.
     worker: name of this worker.
     seconds: how long a lease lasts without being renewed.
-    now: returns the present in seconds, on the clock that dates the files; None touches a file to read it.
     """
 
-    def __init__(
-        self, directory: Path, worker: str, seconds: float = SECONDS, now: Callable[[], float] | None = None
-    ) -> None:
+    def __init__(self, directory: Path, worker: str, seconds: float = SECONDS) -> None:
         self.directory, self.worker, self.seconds = directory / LEASES, worker, seconds
-        self._now = now or self._time_of_the_files
         if not self.directory.is_dir():
             make_directory(self.directory)
 
     def attempts(self, among: Collection[str]) -> dict[str, Attempt]:
         """Return the latest attempt at each of some runs that was begun, by the run's name."""
-        now, found, retried = self._now(), dict[str, Attempt](), self.retried()
+        now, found, retried = self._time_of_the_files(), dict[str, Attempt](), self.retried()
         failures = Counter[str]()
         for entry in os.scandir(self.directory):
             name = entry.name.removesuffix(_FAILED)

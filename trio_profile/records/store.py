@@ -1,33 +1,27 @@
 """The files of a study that is measured cell by cell: the append-only store `measurements.jsonl`, and `study.toml`.
 
-The store has one record on each line. Each record is written in one piece and flushed to the disk before
-the next one. So a killed process loses at most the cell that it was counting, or the rounds of some seconds. If the
-last line is cut off, the reader drops it and reports it. docs/reference/format.md describes the files.
+A killed process loses at most the cell that it was counting, or the rounds of some seconds.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import tomli_w
 
 from trio_profile.errors import StoreError
-from trio_profile.reading import read_bytes
 from trio_profile.records.contents import Contents
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
 from trio_profile.records.files import MEASUREMENTS, STUDY
-from trio_profile.records.lines import HeaderError, Line, LineReader, is_cut_off_header
-from trio_profile.records.record import Record
-from trio_profile.records.schema import Dense, Environment, Header, Measurement, Picture, Round, Session, Study
+from trio_profile.records.log import HeaderError, LineReader, Log, is_cut_off_header, read_content
+from trio_profile.records.record import Record, is_newer_minor
+from trio_profile.records.schema import Environment, Header, Session, Study
 from trio_profile.records.session import FileDigest
-from trio_profile.records.versions import is_newer_minor
 from trio_profile.records.workers import is_for_workers, read_workers, worker_files
-from trio_profile.records.writing import append_line, cannot_write, make_directory, require_regular, write_whole
-
-_L = TypeVar("_L", bound=Line)
+from trio_profile.records.writing import make_directory, require_regular, write_whole
 
 
-class Store:
+class Store(Log):
     """One directory that holds one study.
 
     directory: the directory.
@@ -36,9 +30,8 @@ class Store:
     """
 
     def __init__(self, directory: Path):
-        self.directory = directory
-        self.path = directory / MEASUREMENTS
-        self.session = ""
+        self.directory, self.path = directory, directory / MEASUREMENTS
+        super().__init__(self.path, "finished cells")
 
     def exists(self) -> bool:
         """Return whether the directory holds a store. A header that was cut off is none: nothing was measured.
@@ -48,7 +41,7 @@ class Store:
         require_regular(self.path)
         if not self.path.exists():
             return bool(worker_files(self.directory))
-        return _holds_records(self._bytes())
+        return _holds_records(read_content(self.path))
 
     def read(self) -> Contents:
         """Read all complete records. The last record of a cell replaces its earlier ones.
@@ -64,7 +57,7 @@ class Store:
             raise StoreError(
                 f"{self.directory} holds no {MEASUREMENTS}: name a directory of `sweep`, `compare` or `ablate`"
             )
-        data = self._bytes()
+        data = read_content(self.path)
         if not _holds_records(data):
             state = "ends within its header" if data else "is empty"
             raise StoreError(f"{self.path} {state}, so nothing was measured: run the same command again")
@@ -116,7 +109,7 @@ class Store:
             contents = Contents(study)
             # Of an earlier study whose records are gone, its file may be left.
             write_whole(self.directory / STUDY, to_toml(study))
-            write_whole(self.path, _line(header) + "\n")
+            self.begin(header)
         if not (self.directory / STUDY).exists():
             write_whole(self.directory / STUDY, to_toml(study))
         contents.add(session)
@@ -124,49 +117,18 @@ class Store:
         self.session = session.id
         return contents
 
-    def append(self, record: _L) -> _L:
-        """Write one record, and wait until it is on the disk. Return it as it was written, with its session.
-
-        Raises StoreError if it cannot be written. What was written before is kept.
-        """
-        if isinstance(record, Dense | Picture | Measurement | Round) and not record.session:
-            record = record.model_copy(update={"session": self.session})
-        try:
-            append_line(self.path, _line(record).encode())
-        except FileNotFoundError as error:
-            raise StoreError(
-                f"{self.path} was removed while the study ran: run the same command again, or choose another --out"
-            ) from error
-        except OSError as error:
-            raise cannot_write(self.path, error, "finished cells are kept, and the same command goes on") from error
-        return record
-
-    def _bytes(self) -> bytes:
-        try:
-            return read_bytes(self.path)
-        except OSError as error:
-            raise StoreError(f"{self.path} cannot be read: {error.strerror}") from error
-
     def _parsed(self, data: bytes) -> Contents:
         """Return the contents of a file. Raises StoreError if it does not begin with a header of this format."""
-        contents: Contents | None = None
-        reader, dropped = LineReader(), list[str]()
-        for number, line in enumerate(data.split(b"\n"), start=1):
-            if not line.strip():
-                continue
-            try:
-                record = reader.parse(line)
-                if isinstance(record, Header):
-                    contents = _begin(contents, record)
-                elif contents is None:
-                    raise HeaderError("the file has no header, so it is not a store")
-                elif record is not None:
-                    contents.add(record)
-            except StoreError as error:
-                if contents is None or isinstance(error, HeaderError):
-                    raise StoreError(f"{self.path}, line {number}: {error}") from error
-                dropped.append(f"line {number} dropped: {error}")
-        assert contents is not None, "a file without a header raised an error"
+        contents: Any = None
+
+        def add(record: Any) -> None:
+            nonlocal contents
+            if isinstance(record, Header):
+                contents = _begin(contents, record)
+            else:
+                contents.add(record)
+
+        dropped = LineReader().read(self.path, data, add)
         contents.dropped = dropped
         return contents
 
@@ -192,7 +154,3 @@ def _begin(contents: Contents | None, header: Header) -> Contents:
 def to_toml(study: Record, fields: set[str] | None = None) -> str:
     """Return a study as TOML, without the fields that are None. fields: those that its kind takes; None takes all."""
     return tomli_w.dumps(study.model_dump(exclude_none=True, include=fields))
-
-
-def _line(record: Line) -> str:
-    return record.model_dump_json(exclude_none=True)

@@ -18,10 +18,10 @@ from trio_profile.reading import open_regular, read_bytes
 from trio_profile.records.contents import Contents
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.leases import LEASES, retried
-from trio_profile.records.lines import HeaderError, Line, LineReader
+from trio_profile.records.log import HeaderError, LineReader, Log
 from trio_profile.records.run import DENSE, Run, RunKey
 from trio_profile.records.schema import Dense, Header, Measurement, Picture, Round, Session, Study
-from trio_profile.records.writing import append_line, cannot_write, require_regular, write_whole
+from trio_profile.records.writing import require_regular, write_whole
 
 Measured = Dense | Picture | Measurement | Round
 """A line of a run."""
@@ -76,6 +76,7 @@ class WorkerFile:
     def __init__(self, directory: Path, worker: str) -> None:
         self.path = worker_file(directory, worker)
         require_regular(self.path)
+        self._log = Log(self.path, "finished runs")
 
     def open(self, study: Study, session: Session) -> None:
         """Begin a session.
@@ -84,24 +85,18 @@ class WorkerFile:
         """
         self._refuse_a_store()
         if not self.path.exists() or not self.path.stat().st_size:
-            write_whole(self.path, _text(Header(study=study)) + "\n")
-        self._append([session])
+            self._log.begin(Header(study=study))
+        self._log.append(session)
 
     def append(self, lines: Sequence[Measured], run: Run) -> None:
         """Write a run in one piece, and wait until it is on the disk. Raises StoreError as `open`."""
         self._refuse_a_store()
-        told = [line if line.session else line.model_copy(update={"session": run.session}) for line in lines]
-        self._append([*told, run])
+        self._log.session = run.session
+        self._log.append(*lines, run)
 
     def _refuse_a_store(self) -> None:
         if self.path.with_name(MEASUREMENTS).exists():
             raise StoreError(f"{self.path.parent} holds {MEASUREMENTS}, so one command measures it: workers cannot")
-
-    def _append(self, records: Sequence[Line]) -> None:
-        try:
-            append_line(self.path, "\n".join(map(_text, records)).encode())
-        except OSError as error:
-            raise cannot_write(self.path, error, "finished runs are kept, and the same command goes on") from error
 
 
 @dataclass
@@ -218,14 +213,15 @@ def agree(directory: Path, session: Session) -> Session:
     Raises StoreError if it cannot be written or read.
     """
     path, mine = directory / LEASES / FIRST, directory / LEASES / f".{FIRST}.{session.id}"
+    text = session.model_dump_json(exclude_none=True)
     if not path.exists():
-        write_whole(mine, _text(session))
+        write_whole(mine, text)
         try:
             os.link(mine, path)  # of several workers one succeeds, and none reads half a file
         except FileExistsError:
             pass
         except OSError:  # a file system without hard links
-            write_whole(path, _text(session))
+            write_whole(path, text)
         finally:
             mine.unlink(missing_ok=True)
     return first_session(directory) or session
@@ -317,7 +313,3 @@ def _each_once(ends: Sequence[_FinishedRun], again: Mapping[str, int]) -> list[_
     for end in sorted(ends, key=worse):
         best.setdefault(end[0].key, end)
     return sorted(best.values(), key=lambda end: (end[0].number, end[0].block != DENSE, end[0].block))
-
-
-def _text(record: Line) -> str:
-    return record.model_dump_json(exclude_none=True)

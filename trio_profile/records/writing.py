@@ -2,14 +2,16 @@
 
 import errno
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from trio_profile.errors import StoreError
 from trio_profile.reading import kind_of_file
-from trio_profile.records.record import Record
+
+_SAMPLE = bytes(4096)
 
 
 def require_regular(path: Path) -> None:
@@ -97,29 +99,22 @@ def _write_all(file: BinaryIO, data: bytes) -> None:
         rest = rest[file.write(rest) :]
 
 
-@contextmanager
-def record_writer(path: Path) -> Iterator[Callable[[Record], None]]:
-    """Yield a function that writes one record to the file, on a line of its own.
+def require_writable(directory: Path, names: Iterable[str]) -> None:
+    """Raise StoreError if a file cannot be written to an existing directory, or if a name is taken by something else.
 
-    The first record replaces the file's old content. If no record is written, the file stays as it was.
-    Raises StoreError if the file cannot be written. The function raises it too.
+    Call it before anything that takes long. A sample is written and removed, because a permission does not tell whether
+    a disk is full or read-only.
+
+    names: of the files that will be written. A directory, a pipe or a device of such a name is refused.
     """
-    require_regular(path)
-    try:
-        file = path.open("ab", buffering=0)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    was_cleared = False
-
-    def write(record: Record) -> None:
-        nonlocal was_cleared
+    for name in names:
         try:
-            if not was_cleared:
-                file.truncate(0)
-                was_cleared = True
-            _write_all(file, record.model_dump_json().encode() + b"\n")
-        except OSError as error:
-            raise cannot_write(path, error) from error
-
-    with file:
-        yield write
+            require_regular(directory / name)
+        except StoreError as error:
+            raise StoreError(f"{error}; move it, or choose another --out") from error
+    try:
+        with tempfile.NamedTemporaryFile(dir=directory, prefix=".sample-") as file:
+            file.write(_SAMPLE)
+            file.flush()
+    except OSError as error:
+        raise cannot_write(directory, error, "choose another --out") from error

@@ -9,7 +9,7 @@ from typing import Literal
 from trio_profile.errors import StudyError
 from trio_profile.findings.blocks import Chart, Report, Tokens, Waterfall
 from trio_profile.render import drawing
-from trio_profile.render.cleaning import clean_report
+from trio_profile.render.preparing import clean_report
 
 Picture = Literal["svg", "pdf", "png"]
 WIDTH = 720

@@ -8,16 +8,16 @@ from pkgutil import get_data
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
+from trio_profile.errors import StoreError
 from trio_profile.findings.blocks import Chart, Report, Terms, Tokens, Waterfall
+from trio_profile.reading import open_regular
 from trio_profile.records.files import REPORT
 from trio_profile.records.schema import FORMAT, VERSION
-from trio_profile.records.writing import write_whole
+from trio_profile.records.writing import require_regular, write_whole
 from trio_profile.render import drawing, rows
 from trio_profile.render.columns import doubted, has_others
 from trio_profile.render.palette import hex_colour
-from trio_profile.render.preparing import prepare
-from trio_profile.render.signature import require_ours
-from trio_profile.render.wrapping import unbroken
+from trio_profile.render.preparing import prepare, unbroken
 from trio_profile.text import printable_json
 
 _HERE = Path(__file__).parent
@@ -27,6 +27,10 @@ SCRIPTS = ("tables.js", "tips.js", "figures.js", "tokens.js")
 """Files beside this one that each page holds. A script runs in a function of its own."""
 FIGURES = "figures.js"
 """The script that a page without figures does not need."""
+_HEAD_BYTES = 16 * 1024
+"""The signature stands before the style, within the first bytes of a page."""
+_GENERATOR = re.compile(rf'<meta name="generator" content="{re.escape(FORMAT)} format [^"]*">')
+"""The signature of a page. A page without it is never overwritten."""
 DOUBTS = "doubts"
 """Id of the section that the marks of doubted entries link to."""
 
@@ -61,6 +65,30 @@ def write_page(report: Report, path: Path) -> Path:
     require_ours(path)
     write_whole(path, render(report))
     return path
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file may be replaced by a page: it is a page of trio-profile, or it is empty.
+
+    Raises StoreError if it cannot be read, or if it is no regular file.
+    """
+    require_regular(path)
+    try:
+        with open_regular(path) as file:
+            head = file.read(_HEAD_BYTES).decode("utf-8", errors="replace")
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+    return not head or bool(_GENERATOR.search(head))
+
+
+def require_ours(path: Path) -> None:
+    """Raise StoreError if there is a file of this name that trio-profile did not write."""
+    try:
+        exists = path.exists()
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+    if exists and not is_ours(path):
+        raise StoreError(f"{path} was not written by trio-profile and is kept: move it, or choose another --out")
 
 
 def embeddable(text: str) -> str:

@@ -1,10 +1,23 @@
-"""What is done to a report before any renderer draws it."""
+"""What is done to a report and its texts before a renderer draws them.
 
-from dataclasses import replace
+Names in a report may come from files of other people, so its texts get no control characters. A line ends neither
+inside an interval nor between a number and its unit.
+"""
+
+import re
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from textwrap import wrap
+from typing import Any, TypeVar
 
 from trio_profile.findings.blocks import Page, Report, Table
-from trio_profile.render.cleaning import clean_report
 from trio_profile.render.columns import without_empty_columns
+from trio_profile.text import printable
+
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+_INTERVAL = re.compile(r"\[[\d., +−]+\]")
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|[KMGT]iB|ms\b|\[)")
+_Part = TypeVar("_Part")
 
 
 def prepare(report: Report) -> Report:
@@ -16,3 +29,50 @@ def prepare(report: Report) -> Report:
 def _page(page: Page) -> Page:
     blocks = [without_empty_columns(block) if isinstance(block, Table) else block for block in page.blocks]
     return replace(page, blocks=blocks)
+
+
+def unbroken(text: str) -> str:
+    """The same text with no-break spaces where no line may end."""
+    return _BEFORE_UNIT.sub(_NO_BREAK, _INTERVAL.sub(lambda found: found[0].replace(" ", _NO_BREAK), text))
+
+
+def lines(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` columns."""
+    found = wrap(unbroken(text), max(width, 1), break_long_words=False, break_on_hyphens=False)
+    return [line.replace(_NO_BREAK, " ") for line in found] or [""]
+
+
+def clean_report(report: Report) -> Report:
+    """The report with printable texts. Each renderer draws this one.
+
+    `data` stays as it is, because it is JSON with escapes of its own.
+    """
+    return replace(_cleaned(replace(report, data="")), data=report.data)
+
+
+def _cleaned(part: _Part) -> _Part:
+    """A part of a report with printable texts: a block, a sequence or a text. Numbers stay.
+
+    A part that is clean is returned as it is: a large table has some ten thousand of them.
+    """
+    found: Any = part
+    if isinstance(part, float):  # most parts of a chart
+        return part
+    if isinstance(part, str):
+        clean = printable(part)
+        found = part if clean == part else clean
+    elif isinstance(part, tuple | list):
+        cleaned = [_cleaned(one) for one in part]
+        if any(new is not old for new, old in zip(cleaned, part, strict=True)):
+            found = type(part)(cleaned)
+    elif is_dataclass(part) and not isinstance(part, type):
+        values = ((name, getattr(part, name)) for name in _names_of(type(part)))
+        changed = {name: new for name, old in values if (new := _cleaned(old)) is not old}
+        found = replace(part, **changed) if changed else part
+    return found
+
+
+@cache
+def _names_of(block: type) -> tuple[str, ...]:
+    """The names of the fields of a class of blocks."""
+    return tuple(field.name for field in fields(block))

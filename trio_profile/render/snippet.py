@@ -6,8 +6,7 @@ from html import escape
 from trio_profile import units
 from trio_profile.findings.blocks import Entry, Report, Sentences, Table
 from trio_profile.render.columns import MARK, doubted, first_columns, placed
-from trio_profile.render.preparing import prepare
-from trio_profile.render.wrapping import unbroken
+from trio_profile.render.preparing import prepare, unbroken
 
 _CELL = "padding:.2em .8em .2em 0;text-align:{align};vertical-align:top;white-space:nowrap"
 _TONES = {"gain": "color:#0a7d6c", "loss": "color:#b4472c", "absent": "opacity:.6"}

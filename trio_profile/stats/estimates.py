@@ -35,9 +35,9 @@ def median_of(kind: type[M], groups: Groups, stopped: Stopped, machine: float = 
     return measured(kind, centre_of(groups, machine), stopped)
 
 
-def ratio_of(groups: Groups, stopped: Stopped, machine: float = 0.0) -> Ratio:
+def ratio_of(groups: Groups, stopped: Stopped) -> Ratio:
     """Return the median of paired ratios. See `median_of`."""
-    return median_of(Ratio, groups, stopped, machine)
+    return median_of(Ratio, groups, stopped)
 
 
 def quotient_of(new: Ratio, base: Ratio) -> SpeedupRatio:

@@ -7,6 +7,7 @@ measurement.
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import comb, hypot, sqrt
 
 import numpy as np
@@ -56,9 +57,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95, clusters:
     return min(low, exact[0]), max(high, exact[1])
 
 
-def share_interval(
-    shares: Sequence[float] | NDArray[np.float64], confidence: float = 0.95, clusters: Sequence[int] = ()
-) -> Interval:
+def share_interval(shares: Sequence[float] | NDArray[np.float64], clusters: Sequence[int] = ()) -> Interval:
     """Wilson's interval of the mean of values between 0 and 1.
 
     With clusters, the samples count as fewer: their number is divided by the design effect, which is the variance of
@@ -73,15 +72,13 @@ def share_interval(
     if len(values) == 0:
         raise MeasurementError("a share of 0 samples has no interval; measure again")
     share, samples = float(values.mean()), len(values) / design_effect(values, clusters)
-    quantile = cluster_quantile(clusters, confidence)
+    quantile = cluster_quantile(clusters)
     middle = (share * samples + quantile**2 / 2) / (samples + quantile**2)
     reach = quantile / (samples + quantile**2) * sqrt(samples * share * (1 - share) + quantile**2 / 4)
     return max(middle - reach, 0.0), min(middle + reach, 1.0)
 
 
-def difference_interval(
-    differences: Sequence[float] | NDArray[np.float64], confidence: float = 0.95, clusters: Sequence[int] = ()
-) -> Interval:
+def difference_interval(differences: Sequence[float] | NDArray[np.float64], clusters: Sequence[int] = ()) -> Interval:
     """The interval of the mean of paired differences of scores between 0 and 1 (Bonett & Price 2012).
 
     One pair with the difference 1 and one with −1 are added, and the normal interval of all is taken. So the interval
@@ -102,13 +99,11 @@ def difference_interval(
     spread = cluster_spread(deviations, ())
     if not are_alone(clusters):
         spread = max(spread, cluster_spread(deviations, (*clusters, max(clusters) + 1, max(clusters) + 2)))
-    reach = cluster_quantile(clusters, confidence) * spread / weights.sum()
+    reach = cluster_quantile(clusters) * spread / weights.sum()
     return max(float(middle - reach), -1.0), min(float(middle + reach), 1.0)
 
 
-def mean_interval(
-    values: Sequence[float] | NDArray[np.float64], confidence: float = 0.95, clusters: Sequence[int] = ()
-) -> Interval:
+def mean_interval(values: Sequence[float] | NDArray[np.float64], clusters: Sequence[int] = ()) -> Interval:
     """The normal interval of the mean of values that are not negative. Student's t for the number of clusters.
 
     With clusters, the variance is that of the clusters' sums, and never below the variance without clusters times the
@@ -122,14 +117,13 @@ def mean_interval(
     if not are_alone(clusters):
         least = spread * sqrt(design_effect(samples, clusters))
         spread = max(cluster_spread(samples - middle, clusters), least)
-    reach = cluster_quantile(clusters, confidence) * spread / len(samples)
+    reach = cluster_quantile(clusters) * spread / len(samples)
     return max(float(middle - reach), 0.0), float(middle + reach)
 
 
 def quantile_interval(
     values: Sequence[float] | NDArray[np.float64],
     share: float,
-    confidence: float = 0.95,
     clusters: Sequence[int] = (),
 ) -> Interval:
     """The interval of a quantile: two order statistics, by the spread of the number of samples below the quantile.
@@ -141,10 +135,42 @@ def quantile_interval(
     n, quantile = len(samples), np.quantile(samples, share)
     below = (samples <= quantile) - share
     spread = max(sqrt(n * share * (1 - share)), cluster_spread(below, clusters))
-    reach = cluster_quantile(clusters, confidence) * spread
+    reach = cluster_quantile(clusters) * spread
     place = share * (n - 1)
     low, high = np.interp([place - reach, place + reach], np.arange(n), np.sort(samples))
     return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class Effects:
+    """How much each question moves one score.
+
+    The effects of all questions on a score sum to 0. Their spread over resampled pictures is the score's standard error
+    (the infinitesimal jackknife). So scores that are no means have intervals too: F1, or a total over categories.
+
+    each: [n]. They sum to 0.
+    step: how far one question can move the score. Two questions, one up and one down, are added to the sample, so that
+        the interval has a width even if nothing differs [Bonett and Price 2012].
+    clusters: [n], the number of each question's picture.
+    """
+
+    each: NDArray[np.float64]
+    step: float
+    clusters: Sequence[int]
+
+
+def reach(scores: Sequence[Effects]) -> float:
+    """Half the width of the interval of a sum of scores. Questions of one picture are drawn together.
+
+    scores: the parts of the sum. Equal numbers of pictures in two of them mean the same picture.
+    """
+    each = np.concatenate([score.each for score in scores])
+    clusters = [number for score in scores for number in score.clusters]
+    spread = cluster_spread(each, ())
+    if not are_alone(clusters):
+        spread = max(spread, cluster_spread(each, clusters))
+    added = sum(2 * (design_effect(score.each, score.clusters) * score.step) ** 2 for score in scores)
+    return cluster_quantile(clusters) * sqrt(spread**2 + added)
 
 
 def machine_spread(device: str) -> float:
@@ -210,7 +236,7 @@ def design_effect(values: NDArray[np.float64], clusters: Sequence[int]) -> float
     return float(np.clip(few * (cluster_spread(values, clusters) / alone) ** 2, 1.0, most))
 
 
-def cluster_quantile(clusters: Sequence[int], confidence: float) -> float:
+def cluster_quantile(clusters: Sequence[int], confidence: float = 0.95) -> float:
     """Student's t for the number of clusters; the normal quantile if each sample stands alone."""
     tail = (1 + confidence) / 2
     if are_alone(clusters):

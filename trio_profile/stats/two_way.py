@@ -7,7 +7,7 @@ cells share in their spread is pooled: ten cells in four processes give 27 degre
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, hypot, isfinite, log, sqrt
+from math import exp, isfinite, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,8 +163,3 @@ def sum_of_parts(parts: Sequence[tuple[float, Centre]], value: float) -> Centre:
     freedom = min(freedom for _, freedom in errors)
     samples, processes = min(part.samples for _, part in parts), min(part.processes for _, part in parts)
     return Centre(log(value), error, freedom, samples, processes)
-
-
-def added_error(centre: Centre, error: float) -> Centre:
-    """Return a centre with a further, independent error of its logarithm."""
-    return Centre(centre.log, hypot(centre.error, error), centre.freedom, centre.samples, centre.processes)

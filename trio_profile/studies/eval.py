@@ -59,14 +59,14 @@ def open_answerer(plan: Plan, store: AnswerStore, clock: Clock | None = None) ->
     """
 
     def refuse(planned: PlannedCell, reason: str) -> None:
-        store.add(RefusedCell(cell=planned.cell, reason=reason))
+        store.append(RefusedCell(cell=planned.cell, reason=reason))
 
-    refused = store.found.refused
+    refused = store.contents.refused
     for record in plan.refused:
         if record.cell.id not in refused:
-            store.add(RefusedCell(cell=record.cell, reason=record.reason or ""))
+            store.append(RefusedCell(cell=record.cell, reason=record.reason or ""))
     answerer = Answerer(plan, [planned for planned in plan.cells if planned.cell.id not in refused], refuse, clock)
-    for answered in store.found.questions.values():
+    for answered in store.contents.questions.values():
         if answered.picture is not None:
             answerer.pictures[answered.pixels] = answered.picture
             answerer.next_picture = max(answerer.next_picture, answered.picture + 1)
@@ -84,7 +84,7 @@ def _score_rows(model: Model, submissions: Path, study: Study) -> dict[str, Resu
 
 def _evaluation(plan: Plan, store: AnswerStore, results: dict[str, Results], model: Model) -> Evaluation:
     """Return the document. Only questions that the tasks ask now count."""
-    study, found = plan.study, store.found
+    study, found = plan.study, store.contents
     answers = list({key_of(answered): answered for answered in model.answers.values()}.values())
     dense = results.get(DENSE)
     suite = chosen(study)

@@ -1,9 +1,11 @@
 """A kept study in another form: as text for a paper, as rows for a data frame, or one of its figures."""
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from trio_profile.errors import StudyError
 from trio_profile.records.files import MEASUREMENTS, WRITTEN
@@ -18,6 +20,8 @@ ENDINGS: dict[str, Format] = {".md": "md", ".tex": "latex", ".csv": "csv", ".par
 """The format of a file, by the end of its name."""
 PICTURES: dict[str, Picture] = {".svg": "svg", ".pdf": "pdf", ".png": "png"}
 """The form of a figure, by the end of its file's name."""
+Rows = Sequence[Mapping[str, Any]]
+"""All rows have the same columns. No number is rounded when they are written."""
 OF_PAIRS = ("csv", "parquet", "json")
 """The formats in which the raw pairs can be written."""
 
@@ -47,7 +51,6 @@ def exported(
     if format in ("md", "latex"):
         return _text(found, format, cells=cells), found
     from trio_profile.analysis.table_rows import pair_rows, rows_of
-    from trio_profile.render.tabular import csv_text, parquet_bytes
 
     rows = pair_rows(contents) if contents is not None else rows_of(found.document, found.kind.rows)
     return csv_text(rows) if format == "csv" else parquet_bytes(rows), found
@@ -130,3 +133,28 @@ def _text(found: Finished, format: Format, *, cells: bool) -> str:
     if format == "latex":
         return latex.tables(whole) if cells else latex.latex(whole)
     return markdown.tables(whole) if cells else markdown.markdown(whole)
+
+
+def csv_text(rows: Rows) -> str:
+    """The rows as CSV with a line of column names. What is not known is empty; a truth value is true or false."""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _written(value) for name, value in row.items()} for row in rows)
+    return file.getvalue()
+
+
+def parquet_bytes(rows: Rows) -> bytes:
+    """The rows as a Parquet file. Raises StudyError if the extra `export` is not installed."""
+    try:
+        import pyarrow  # pyright: ignore[reportMissingImports]
+        from pyarrow import parquet  # pyright: ignore[reportMissingImports]
+    except ModuleNotFoundError as error:
+        raise StudyError(f"parquet needs the extra 'export' ({error}): pip install 'trio-profile[export]'") from error
+    file = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(list(rows)), file)
+    return file.getvalue()
+
+
+def _written(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value

@@ -188,7 +188,7 @@ class Model(lmms):
             made = _messages_of(task, to_messages, self.task_dict[task][split][document], document)
         asked = _texts(made) if made is not None else context
         prompt = sha256(json.dumps([asked, most_new_tokens, ends]).encode()).hexdigest()[:16]
-        known = self.store.found.questions.get((task, split, document, prompt))
+        known = self.store.contents.questions.get((task, split, document, prompt))
         if known is not None and self._is_complete(known):
             return known
         if made is None:
@@ -199,8 +199,8 @@ class Model(lmms):
             messages = ({"role": "user", "content": content},)
         question = Question(task, split, document, prompt, messages, pictures, most_new_tokens, ends)
         answered = self.answerer.answer(question)
-        self.store.add(answered)
-        return self.store.found.questions[key_of(answered)]
+        self.store.append(answered)
+        return self.store.contents.questions[key_of(answered)]
 
     def _is_complete(self, answered: AnsweredQuestion) -> bool:
         """Return whether every row has answered a question."""

@@ -16,11 +16,9 @@ from trio_profile.records.files import ANSWERS, MEASUREMENTS, REPORT, REQUESTS, 
 from trio_profile.records.lock import HOLDER, LOCK, LockedError, lock_directory
 from trio_profile.records.store import Store, to_toml
 from trio_profile.records.study import Study
-from trio_profile.records.targets import require_writable
 from trio_profile.records.workers import worker_files
-from trio_profile.records.writing import make_directory, require_regular, write_whole
+from trio_profile.records.writing import make_directory, require_regular, require_writable, write_whole
 from trio_profile.render import html
-from trio_profile.render.signature import require_ours
 from trio_profile.studies import asked
 from trio_profile.studies.asked import AnyStudy
 from trio_profile.studies.kinds import KINDS, Kind, find
@@ -61,7 +59,7 @@ def run(study: AnyStudy, out: Path | None = None, *, resume: bool = True, watch:
         raise StoreError(f"{out} holds a study already, and --no-resume was given; choose another --out")
     with _own_directory(out):
         require_writable(out, (kind.file, STUDY, REPORT, TRACE, ANSWERS, REQUESTS))
-        require_ours(out / REPORT)  # before anything that takes long
+        html.require_ours(out / REPORT)  # before anything that takes long
         if kind.file == MEASUREMENTS:
             _refuse_others(out, kind)
             kind.load("runner")(study, out, watch)

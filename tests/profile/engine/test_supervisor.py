@@ -17,8 +17,7 @@ from tests.profile.command import complaint
 from tests.profile.examples import environment
 from trio_profile.cli import run as run_command
 from trio_profile.engine import supervisor
-from trio_profile.engine.board import Assignment
-from trio_profile.engine.supervisor import Terms
+from trio_profile.engine.board import Assignment, Terms, board_of
 from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.progress import ignore
 from trio_profile.records.contents import Contents
@@ -188,6 +187,11 @@ def raising(error: BaseException, *claimed: dict) -> Callable[..., Iterator[dict
 CLAIMED = {"claimed": "dense.0", "attempt": 1}
 
 
+def assignment(study: Study, directory: Path) -> Assignment:
+    """What worker `a` asks of a process that counts."""
+    return Assignment(study=study, directory=directory, terms=Terms("a", limit_seconds=0.1), phase="count")
+
+
 def test_a_run_that_hangs_is_ended_and_goes_back(study, tmp_path, answers):
     def give(server: FakeServer, _request: dict) -> Iterator[dict]:
         yield CLAIMED
@@ -196,8 +200,8 @@ def test_a_run_that_hangs_is_ended_and_goes_back(study, tmp_path, answers):
     answers(give)
     leases = Leases(tmp_path, "a", 60)
     assert leases.claim("dense.0", 1)
-    hung = supervisor._Process(study, tmp_path, Terms("a", limit_seconds=0.1), leases, ignore)
-    hung.run("count", 2)
+    hung = supervisor._Process(assignment(study, tmp_path), leases, ignore)
+    hung.run()
     assert hung.failed == {"dense.0": "it showed no progress for 0.1 s"}
     assert leases.attempts({"dense.0"})["dense.0"].failed
     assert leases.reason("dense.0", 1) == "a: it showed no progress for 0.1 s"
@@ -205,9 +209,9 @@ def test_a_run_that_hangs_is_ended_and_goes_back(study, tmp_path, answers):
 
 def test_a_process_that_hangs_while_it_loads_is_ended(study, tmp_path, answers):
     answers(lambda server, _: iter(server.hang, None))
-    hung = supervisor._Process(study, tmp_path, Terms("a", limit_seconds=0.1), Leases(tmp_path, "a"), ignore)
+    hung = supervisor._Process(assignment(study, tmp_path), Leases(tmp_path, "a"), ignore)
     with pytest.raises(MeasurementError, match=r"^a process could not begin: it showed no progress for 0\.1 s$"):
-        hung.run("count", 2)
+        hung.run()
 
 
 def test_ctrl_c_and_a_full_disk_give_the_run_back_and_blame_nobody(study, tmp_path, answers):
@@ -216,7 +220,7 @@ def test_ctrl_c_and_a_full_disk_give_the_run_back_and_blame_nobody(study, tmp_pa
         leases = Leases(tmp_path, "a", 60)
         assert leases.claim("dense.0", 1)
         with pytest.raises(type(error)):
-            supervisor._Process(study, tmp_path, Terms("a"), leases, ignore).run("count", 2)
+            supervisor._Process(assignment(study, tmp_path), leases, ignore).run()
         assert leases.attempts({"dense.0"}) == {}
 
 
@@ -226,8 +230,9 @@ def test_a_worker_on_which_every_run_fails_stops(study, tmp_path, answers, monke
     claimed: list[str] = []
 
     def give(_server: FakeServer, request: dict) -> Iterator[dict]:
-        assignment = Assignment.of(request)
-        claim = assignment.board().claim(assignment.phase, failed_here=assignment.failed_here)
+        asked = Assignment.model_validate(request)
+        board = board_of(asked.study, asked.directory, asked.terms)
+        claim = board.claim(asked.phase, failed_here=asked.failed_here)
         assert claim is not None
         claimed.append(str(claim.key))
         yield {"claimed": str(claim.key), "attempt": claim.attempt}

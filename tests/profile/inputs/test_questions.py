@@ -19,7 +19,6 @@ from trio_profile.inputs.questions import (
     FEWEST,
     Question,
     benchmarks_of,
-    hash_questions,
     open_picture,
     pictures_of,
     plain,
@@ -144,15 +143,6 @@ def test_a_damaged_picture_is_refused(tmp_path: Path):
     (tmp_path / "broken.png").write_bytes(data[:second] + b"\0\0\0\0" + data[second + 4 :])
     with pytest.raises(StudyError, match=r"broken\.png' is no picture that can be read"):
         open_picture(tmp_path / "broken.png")
-
-
-def test_different_questions_have_different_digests(directory: Path):
-    first = hash_questions(read(written(directory, *[GOOD] * FEWEST)))
-    assert hash_questions(read(written(directory, *[GOOD] * FEWEST))) == first
-    assert hash_questions(read(written(directory, *[GOOD] * (FEWEST + 1)))) != first
-    assert hash_questions(read(written(directory, {**GOOD, "answer": "a mug"}, *[GOOD] * (FEWEST - 1)))) != first
-    Image.new("L", (20, 30), 7).save(directory / "grey.png")
-    assert hash_questions(read(written(directory, *[GOOD] * FEWEST))) != first
 
 
 def test_questions_about_one_file_share_a_picture(tmp_path: Path):

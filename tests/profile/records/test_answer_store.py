@@ -19,11 +19,11 @@ def session(name: str, **environment) -> Session:
 
 def test_a_store_goes_on_with_what_it_holds(tmp_path):
     first = AnswerStore(tmp_path, STUDY, session("a"))
-    first.add(question(0))
-    first.add(RefusedCell(cell=CELL, reason="too few tokens"))
+    first.append(question(0))
+    first.append(RefusedCell(cell=CELL, reason="too few tokens"))
     second = AnswerStore(tmp_path, STUDY, session("b"))
-    second.add(question(1))
-    found = AnswerStore(tmp_path, STUDY, session("c")).found
+    second.append(question(1))
+    found = AnswerStore(tmp_path, STUDY, session("c")).contents
     assert [one.id for one in found.sessions] == ["a", "b", "c"]
     assert [(one.document, one.session) for one in found.questions.values()] == [(0, "a"), (1, "b")]
     assert found.refused[CELL.id].reason == "too few tokens"
@@ -31,14 +31,14 @@ def test_a_store_goes_on_with_what_it_holds(tmp_path):
 
 def test_a_line_that_was_cut_off_is_dropped_and_asked_again(tmp_path):
     store = AnswerStore(tmp_path, STUDY, session("a"))
-    store.add(question(0))
-    store.add(question(1))
+    store.append(question(0))
+    store.append(question(1))
     file = tmp_path / "answers.jsonl"
     file.write_bytes(file.read_bytes()[:-30])
     again = AnswerStore(tmp_path, STUDY, session("b"))
-    assert [one.document for one in again.found.questions.values()] == [0]
-    again.add(question(1, text="no"))
-    last = AnswerStore(tmp_path, STUDY, session("c")).found
+    assert [one.document for one in again.contents.questions.values()] == [0]
+    again.append(question(1, text="no"))
+    last = AnswerStore(tmp_path, STUDY, session("c")).contents
     assert [one.answers[0].text for one in last.questions.values()] == ["yes", "no"]
     assert key_of(question(1)) == ("yes", "test", 1, "")
 
@@ -46,8 +46,8 @@ def test_a_line_that_was_cut_off_is_dropped_and_asked_again(tmp_path):
 def test_without_a_directory_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store = AnswerStore(None, STUDY, session("a"))
-    store.add(question(0))
-    assert len(store.found.questions) == 1 and not list(tmp_path.iterdir())
+    store.append(question(0))
+    assert len(store.contents.questions) == 1 and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,9 @@ def test_another_study_or_machine_is_refused(tmp_path, study, environment, says)
     AnswerStore(tmp_path, STUDY, session("a"))
     # Nothing is answered yet, so nothing is lost if another study begins.
     other = AnswerStore(tmp_path, STUDY.model_copy(update=study), session("b", **environment))
-    assert [one.id for one in other.found.sessions] == ["b"]
+    assert [one.id for one in other.contents.sessions] == ["b"]
     store = AnswerStore(tmp_path, STUDY, session("c"))
-    store.add(question(0))
+    store.append(question(0))
     with pytest.raises(StoreError, match=says):
         AnswerStore(tmp_path, STUDY.model_copy(update=study), session("d", **environment))
 

@@ -161,7 +161,7 @@ def test_every_record_names_the_session_that_wrote_it(tmp_path):
     store = Store(tmp_path)
     contents = store.open(study(), session(id="first"))
     for record in (dense().model_copy(update={"session": ""}), failed().model_copy(update={"session": ""})):
-        contents.add(store.append(record))
+        contents.add(*store.append(record))
     for found in (contents, store.read()):
         assert [one.id for one in found.sessions] == ["first"]
         assert found.dense.session == "first"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.profile.examples import counted, measurement, session, study
-from trio_profile.records.lines import LineReader
+from trio_profile.records.log import LineReader
 from trio_profile.records.schema import KeptTokens, Measurement, Picture, StageTokens, TokenGrid
 from trio_profile.records.store import Store
 
@@ -103,6 +103,6 @@ def test_a_grid_ends_within_the_tokens():
 def test_a_store_has_one_picture_of_the_session_that_made_it(tmp_path):
     store = Store(tmp_path)
     contents = store.open(study(), session(id="first"))
-    contents.add(store.append(Picture(visual_tokens=4)))
+    contents.add(*store.append(Picture(visual_tokens=4)))
     for found in (contents, store.read()):
         assert found.picture == Picture(visual_tokens=4, session="first")

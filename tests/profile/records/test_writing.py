@@ -2,13 +2,13 @@
 
 import errno
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from tests.profile.examples import session
 from trio_profile.errors import StoreError
-from trio_profile.records.writing import append_line, make_directory, record_writer, require_regular, write_whole
+from trio_profile.records.writing import append_line, make_directory, require_regular, require_writable, write_whole
 
 
 def test_a_file_is_replaced_whole_or_stays_as_it_was(tmp_path, monkeypatch):
@@ -66,18 +66,25 @@ def test_a_directory_that_was_there_is_not_said_to_be_made(tmp_path):
     assert not make_directory(tmp_path / "a" / "b")
 
 
-def test_an_error_of_the_body_is_no_error_of_the_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match="model"), record_writer(tmp_path / "lines") as write:
-        write(session())
-        raise FileNotFoundError(errno.ENOENT, "No such file", "model")
-    assert (tmp_path / "lines").read_bytes().count(b"\n") == 1
+def test_a_directory_that_can_be_written_stays_as_it_was(tmp_path):
+    (tmp_path / "report.html").write_text("old")
+    require_writable(tmp_path, ("report.html", "new.json"))
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_record_that_does_not_fit_is_an_error_of_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("trio_profile.records.writing.require_regular", lambda _: None)
-    with (
-        pytest.raises(StoreError, match=r"cannot write /dev/full: "),
-        record_writer(tmp_path.__class__("/dev/full")) as write,
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_a_name_that_something_else_has_is_refused(tmp_path, make):
+    make(tmp_path / "trace.json")
+    with pytest.raises(StoreError, match=r"trace\.json is .*, not a regular file; move it, or choose another --out"):
+        require_writable(tmp_path, ("report.html", "trace.json"))
+
+
+def test_a_full_disk_is_refused(tmp_path, monkeypatch):
+    def full(**_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", full)
+    with pytest.raises(
+        StoreError, match=r"cannot write .*: No space left on device; free some space, then run the same command again"
     ):
-        write(session())
+        require_writable(tmp_path, ())

@@ -13,7 +13,7 @@ from tests.profile.documents import with_tokens
 from tests.profile.examples import document, environment, failed, measurement, study
 from tests.profile.reading import sentences
 from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.errors import ProfileError
+from trio_profile.errors import ProfileError, StoreError
 from trio_profile.findings import sweep
 from trio_profile.findings.blocks import Chart, Confidence, Page, Report, Sentences
 from trio_profile.findings.definitions import DEFINITIONS
@@ -234,3 +234,41 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ProfileError, match=r"cannot write .*file.*; choose another directory"):
         write(document(measurements=[]), tmp_path / "file")
+
+
+# --- which pages may be overwritten ----------------------------------------------------------------------------------
+
+REPORTS = Path(__file__).parents[3] / "reports"
+
+
+def test_a_page_that_was_just_written_is_ours(tmp_path):
+    assert html.is_ours(html.write(sweep.report(document(measurements=[])), tmp_path))
+
+
+@pytest.mark.parametrize("path", sorted(REPORTS.rglob("report.html")), ids=lambda path: path.parent.name)
+def test_every_published_page_is_ours(path):
+    assert html.is_ours(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<!doctype html><title>My notes – trio-profile</title>",
+        "<!doctype html><p>trio-profile format 1.1",
+        '<meta name="generator" content="Hugo 0.1"><title>report</title>',
+        "not HTML at all",
+        "\x00\xff",
+    ],
+)
+def test_the_page_of_somebody_else_is_kept(text, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(text)
+    with pytest.raises(StoreError, match=r"report\.html was not written by trio-profile and is kept: move it"):
+        html.write(sweep.report(document(measurements=[])), tmp_path)
+    assert path.read_text() == text
+
+
+def test_a_name_that_is_free_or_an_empty_file_may_be_taken(tmp_path):
+    html.require_ours(tmp_path / "report.html")
+    (tmp_path / "report.html").touch()
+    html.require_ours(tmp_path / "report.html")

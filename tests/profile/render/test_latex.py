@@ -10,7 +10,7 @@ import pytest
 from tests.profile.examples import answered, document, failed, measurement, study
 from trio_profile.findings import sweep
 from trio_profile.findings.blocks import Entry, Page, Report, Sentences, Table, Terms
-from trio_profile.render.latex import latex
+from trio_profile.render.latex import SYMBOLS, known, latex, separated
 
 TEX = shutil.which("pdflatex")
 HOSTILE = "\\end{document} 100% & #1 $x$ a_b^c ~ {} [opt] <tag> -- 中文 👩 ÿ ąđðŋþ Ħſ * --- ,, `` '' ?`"
@@ -113,3 +113,48 @@ def test_tex_compiles_it(made, tmp_path: Path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120)
     assert done.returncode == 0, done.stdout[-2000:]
     assert "undefined" not in done.stdout.casefold()
+
+
+# --- characters -------------------------------------------------------------------------------------------------------
+
+
+def test_every_greek_letter_has_its_own_name():
+    assert (SYMBOLS["α"], SYMBOLS["γ"], SYMBOLS["τ"], SYMBOLS["ω"]) == (
+        r"$\alpha$",
+        r"$\gamma$",
+        r"$\tau$",
+        r"$\omega$",
+    )
+    assert "ο" not in SYMBOLS and "ς" not in SYMBOLS
+
+
+@pytest.mark.parametrize(
+    ("char", "text"),
+    [
+        ("a", "a"),
+        ("é", "é"),
+        ("ł", "ł"),
+        ("đ", "đ"),
+        ("ħ", r"\texttt{U+0127}"),
+        ("–", "–"),
+        ("中", r"\texttt{U+4E2D}"),
+        ("👩", r"\texttt{U+1F469}"),
+    ],
+)
+def test_a_letter_stays_and_what_tex_cannot_print_becomes_its_number(char, text):
+    assert known(char) == text
+
+
+def test_characters_that_a_font_would_join_are_separated():
+    assert separated("---,,''``?`") == "-{}-{}-,{},'{}'`{}`?{}`"
+    assert separated("a-b, c") == "a-b, c"
+
+
+@pytest.mark.skipif(TEX is None, reason="no pdflatex here")
+def test_tex_prints_every_letter_that_stays(tmp_path: Path):
+    letters = "\n".join(known(chr(number)) for number in range(0xA0, 0x200))
+    (tmp_path / "letters.tex").write_text(DOCUMENT % letters)
+    assert TEX is not None
+    command = [TEX, "-interaction=nonstopmode", "-halt-on-error", "letters.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120)
+    assert done.returncode == 0, done.stdout[-2000:]

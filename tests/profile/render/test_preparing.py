@@ -1,12 +1,63 @@
-"""What is done to a report before it is drawn."""
+"""What is done to a report before it is drawn: names from files of other people cannot steer the terminal."""
 
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from tests.profile.render.test_every_block import says
 from trio_profile.findings.blocks import Entry, Page, Report, Sentences, Table
-from trio_profile.render.preparing import prepare
+from trio_profile.render import html, latex, markdown, terminal
+from trio_profile.render.preparing import clean_report, lines, prepare, unbroken
+from trio_profile.text import printable
+
+ODD = "mine\x1b[31m\u202e\x9b2J"
+SHOWN = "mine\\x1b[31m\\u202e\\x9b2J"
+
+
+def report(text: str) -> Report:
+    blocks = tuple(block for block, _ in says(text))
+    page = Page("page", f"title {text}", f"how {text}", blocks)
+    return Report(f"subject {text}", f"model {text}", (f"fact {text}",), (page,), data='{"a": 1}')
+
+
+def drawn_in_the_terminal(one: Report) -> str:
+    file = io.StringIO()
+    terminal.show(one, everything=True, console=Console(file=file, width=200, highlight=False))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("draw", [drawn_in_the_terminal, markdown.markdown, latex.latex, html.render])
+def test_no_renderer_prints_a_control_character(draw):
+    drawn = draw(report(ODD))
+    assert ODD not in drawn and "\u202e" not in drawn and "\x9b2J" not in drawn
+    if draw is not html.render:  # plotly's own script holds such characters
+        assert drawn == printable(drawn)
+
+
+def test_every_text_of_a_report_is_cleaned_and_the_rest_stays():
+    assert clean_report(report(ODD)) == report(SHOWN)
+    plain = report("plain × text")
+    assert clean_report(plain) == plain
+    assert clean_report(replace(plain, data='"\u202e"')).data == '"\u202e"'
 
 
 def test_texts_are_printable_and_empty_columns_are_left_out():
     table = Table("", ["Method", "energy"], [[Entry("tr\x1bio"), Entry("–")]])
-    report = Report("a\x1b", "b", [], [Page("page", "Page", "", [Sentences("", ["one"]), table])])
-    found = prepare(report)
+    found = prepare(Report("a\x1b", "b", [], [Page("page", "Page", "", [Sentences("", ["one"]), table])]))
     assert found.subject == "a\\x1b"
     assert found.pages[0].blocks == [Sentences("", ["one"]), Table("", ["Method"], [[Entry("tr\\x1bio")]], groups=[])]
+
+
+def test_no_line_ends_inside_an_interval_or_before_a_unit():
+    text = "prefill 1.74× faster [1.73, 1.76], 12.0 points less [−18.0, −6.7], 22.2 % of 318 MiB in 24.0 ms"
+    for width in range(24, len(text) + 1):
+        found = lines(text, width)
+        assert " ".join(found) == text and max(map(len, found)) <= width
+        joined = "\n".join(found)
+        assert all(part in joined for part in ("[1.73, 1.76]", "[−18.0, −6.7]", "22.2 %", "318 MiB", "24.0 ms"))
+
+
+def test_an_empty_text_is_one_empty_line():
+    assert lines("", 80) == [""] and unbroken("plain words") == "plain words"

@@ -9,7 +9,7 @@ from scipy.stats import t
 from tests.noise import MODELS, pairs, sessions
 from trio_profile.errors import MeasurementError
 from trio_profile.stats.intervals import MACHINE_FREEDOM
-from trio_profile.stats.two_way import Centre, added_error, centre_of, centres, sum_of_parts
+from trio_profile.stats.two_way import Centre, centre_of, centres, sum_of_parts
 
 
 def groups_of(table: np.ndarray) -> list[list[list[float]]]:
@@ -117,7 +117,6 @@ def test_centres_are_inverted_divided_and_added():
     # A quarter of 6 is 2 with an error of 3 %, and the rest has 4 %: they err together.
     total = sum_of_parts([(0.25, first), (0.75, other)], 6)
     assert (total.value, total.error, total.freedom) == (pytest.approx(6), pytest.approx(0.0375), 5)
-    assert added_error(first, 0.04).error == pytest.approx(0.05)
 
 
 def test_intervals_hold_the_truth_under_every_noise():

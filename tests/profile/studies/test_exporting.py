@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.profile.documents import KEPT, keep
 from tests.profile.examples import failed, study
 from trio_profile.errors import StudyError
 from trio_profile.studies import exporting, running
-from trio_profile.studies.exporting import ENDINGS, PICTURES, exported, format_of, picture_of
+from trio_profile.studies.exporting import ENDINGS, PICTURES, csv_text, exported, format_of, parquet_bytes, picture_of
 
 
 @pytest.fixture
@@ -121,3 +122,37 @@ def test_a_file_of_the_study_is_never_overwritten(kept):
 def test_an_unknown_figure_lists_the_figures(kept):
     with pytest.raises(StudyError, match=r"no figure is called 'x'; choose one of .*prefill"):
         exporting.figure(kept("sweep"), "x", "svg")
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+ROWS = [
+    {"name": 'a "b", c', "value": 0.1 + 0.2, "count": 2**53 + 1, "first": True, "missing": None},
+    {"name": "x\ny", "value": 1.5e-9, "count": 3, "first": False, "missing": None},
+]
+
+
+def test_csv_reads_back_with_every_digit():
+    text = csv_text(ROWS)
+    assert text.splitlines()[0] == "name,value,count,first,missing"
+    found = list(csv.DictReader(io.StringIO(text)))
+    assert [row["name"] for row in found] == [row["name"] for row in ROWS]
+    assert [float(row["value"]) for row in found] == [row["value"] for row in ROWS]
+    assert int(found[0]["count"]) == 2**53 + 1 and found[0]["first"] == "true" and found[0]["missing"] == ""
+
+
+def test_no_rows_are_an_empty_table():
+    assert csv_text([]).strip() == ""
+
+
+def test_parquet_reads_back_with_types():
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = parquet.read_table(io.BytesIO(parquet_bytes(ROWS)))
+    assert table.to_pylist() == ROWS
+    assert [str(field.type) for field in table.schema][:4] == ["string", "double", "int64", "bool"]
+
+
+def test_without_pyarrow_parquet_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(StudyError, match=r"parquet needs the extra 'export' .*pip install 'trio-profile\[export\]'"):
+        parquet_bytes(ROWS)

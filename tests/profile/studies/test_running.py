@@ -192,10 +192,11 @@ def asks_a_part(monkeypatch, segments: int, error: BaseException) -> EndpointStu
 
     def run(study, directory, watch):
         store = RequestStore(directory, study, host.session(host.without_torch()))
-        store.begin()
+        store.start()
         for number in range(segments):
             load, arm = study.loads[number // 4], ARMS[number % 2]
-            store.add_segment(*segment_with(study, number, arm, load, 2.0 + number % 2, round=number // 2 % 2))
+            segment, requests = segment_with(study, number, arm, load, 2.0 + number % 2, round=number // 2 % 2)
+            store.append(*requests, segment)
         raise error
 
     monkeypatch.setattr(endpoints, "run", run)

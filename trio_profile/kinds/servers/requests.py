@@ -10,7 +10,6 @@ pictures are used up. So an interrupted segment does not show its pictures again
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,12 +17,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from trio_profile.kinds.servers.study import EndpointStudy, Load
-from trio_profile.records.differences import require_same, require_same_environment
 from trio_profile.records.files import REQUESTS
-from trio_profile.records.lines import read_whole
+from trio_profile.records.log import ContinuedLog
 from trio_profile.records.record import FORMAT, VERSION, Record, Version, ZeroOrMore
 from trio_profile.records.session import Session
-from trio_profile.records.writing import append_line, cannot_write, write_whole
 
 Arm = Literal["dense", "pruned"]
 ARMS: tuple[Arm, ...] = ("dense", "pruned")
@@ -230,12 +227,14 @@ class RequestLog:
                 pass
 
 
-class RequestStore:
+class RequestStore(ContinuedLog[RequestLog]):
     """The requests of one study: in `requests.jsonl` of a directory, or only in memory.
 
-    log: what was asked so far.
-    session: id of the session that writes.
+    A study that asks nobody writes nothing: its session is written by `start`.
     """
+
+    records = RECORDS
+    empty = RequestLog
 
     def __init__(self, directory: Path | None, study: EndpointStudy, session: Session):
         """Open the store: a new one, or one with the same study on the same kind of machine.
@@ -245,58 +244,9 @@ class RequestStore:
         directory: None keeps the requests in memory.
         Raises StoreError if the file holds requests of another study, is no store, or cannot be read or written.
         """
-        self.session = session.id
-        self.log = RequestLog()
-        self._path = None if directory is None else directory / REQUESTS
-        if self._path is not None and directory is not None:
-            stored = read_whole(self._path, RECORDS, self.log.add)
-            if stored is not None and (self.log.segments or stored == study):
-                require_same("study", stored.model_dump(), study.model_dump(), directory)
-                require_same_environment(self.log.sessions, session.environment, directory)
-            else:
-                self.log = RequestLog()
-        self._header, self._opened = RequestHeader(study=study), session
+        path = None if directory is None else directory / REQUESTS
+        super().__init__(path, "finished segments", RequestHeader(study=study), session)
 
-    def begin(self) -> None:
-        """Write the session, and before the first one the header.
-
-        A study that asks nobody writes nothing. Raises StoreError if the file cannot be written.
-        """
-        if self._path is not None and not self.log.sessions:
-            write_whole(self._path, _line(self._header) + "\n")
-        self._append([self._opened])
-
-    def add(self, servers: Sequence[ServerFacts]) -> None:
-        """Add what the servers say of themselves. Raises StoreError if it cannot be written."""
-        self._append([facts.model_copy(update={"session": self.session}) for facts in servers])
-
-    def use_pictures(self, following: int) -> None:
-        """Say before a segment which pictures it may show, and wait until that is on the disk.
-
-        following: the first number that is free after the segment.
-        Raises StoreError if it cannot be written.
-        """
-        self._append([PicturesUsed(next=following)])
-
-    def add_segment(self, segment: Segment | None, requests: Sequence[Request]) -> None:
-        """Add the requests of a segment, and wait until they are on the disk.
-
-        segment: None if the segment was broken off.
-        Raises StoreError if they cannot be written.
-        """
-        ended = [] if segment is None else [segment.model_copy(update={"session": self.session})]
-        self._append([*requests, *ended])
-
-    def _append(self, records: Sequence[RequestLine]) -> None:
-        for record in records:
-            self.log.add(record)
-        if self._path is None or not records:
-            return
-        try:
-            append_line(self._path, "\n".join(map(_line, records)).encode())
-        except OSError as error:
-            raise cannot_write(self._path, error, "finished segments are kept, and the same command goes on") from error
-
-
-def _line(record: RequestLine) -> str:
-    return record.model_dump_json(exclude_none=True)
+    def must_keep(self, *, is_same_study: bool) -> bool:
+        """Return whether a segment is finished, or pictures of this study may be used up."""
+        return is_same_study or bool(self.contents.segments)

@@ -17,7 +17,7 @@ from trio_profile.errors import StudyError
 from trio_profile.inputs import host
 from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.plan import Part, PlannedPair, limits_of, most_requests, planned_pairs
-from trio_profile.kinds.servers.requests import ARMS, Arm, RequestStore, Segment, ServerFacts
+from trio_profile.kinds.servers.requests import ARMS, Arm, PicturesUsed, RequestStore, Segment, ServerFacts
 from trio_profile.kinds.servers.study import EndpointStudy
 from trio_profile.kinds.servers.summary import document_of
 from trio_profile.kinds.servers.traffic.opening import ArmServer, open_arms, try_arm
@@ -39,7 +39,7 @@ def run(study: EndpointStudy, directory: Path | None = None, watch: Watch = igno
     store = store_of(study, directory)
     if left := pairs_left(study, store):
         asyncio.run(_measure(study, store, left, watch))
-    return document_of(study, store.log)
+    return document_of(study, store.contents)
 
 
 def document_so_far(study: EndpointStudy, directory: Path) -> EndpointsDocument:
@@ -47,7 +47,7 @@ def document_so_far(study: EndpointStudy, directory: Path) -> EndpointsDocument:
 
     Raises MeasurementError if no pair is finished. Raises StoreError if the directory holds another study.
     """
-    return document_of(study, store_of(study, directory).log)
+    return document_of(study, store_of(study, directory).contents)
 
 
 def store_of(study: EndpointStudy, directory: Path | None) -> RequestStore:
@@ -57,7 +57,7 @@ def store_of(study: EndpointStudy, directory: Path | None) -> RequestStore:
 
 def pairs_left(study: EndpointStudy, store: RequestStore) -> list[PlannedPair]:
     """Return the pairs that the store does not hold yet, in the order of measurement."""
-    finished = {first.pair[:4] for first, _ in store.log.pairs()}
+    finished = {first.pair[:4] for first, _ in store.contents.pairs()}
     return [pair for pair in planned_pairs(study) if pair.key not in finished]
 
 
@@ -75,15 +75,15 @@ async def _measure(study: EndpointStudy, store: RequestStore, left: Sequence[Pla
         picture = pictures.take()
         facts = [await try_arm(arm, picture) for arm in arms.values()]
         _require_one_model(store, facts)
-        store.begin()
-        store.add(facts)
+        store.start()
+        store.append(*facts)
         await measure_pairs(study, store, arms, pictures, left, watch)
 
 
 def _require_one_model(store: RequestStore, facts: Sequence[ServerFacts]) -> None:
     """Raise StudyError if the servers have another model than in an earlier session."""
     models = {one.arm: one.model for one in facts}
-    for earlier in store.log.servers:
+    for earlier in store.contents.servers:
         if (now := models[earlier.arm]) != earlier.model:
             raise StudyError(
                 f"the servers have the model {now!r}, and an earlier session of this study asked {earlier.model!r}; "
@@ -113,15 +113,15 @@ async def _measure_part(
     study: EndpointStudy, store: RequestStore, arm: ArmServer, pictures: Pictures, pair: PlannedPair, part: Part
 ) -> None:
     """Measure one segment and keep it."""
-    limits, number = limits_of(study), store.log.next_segment
+    limits, number = limits_of(study), store.contents.next_segment
     pictures.prepare(1 if part.repeated else limits.most(pair.load))
-    store.use_pictures(pictures.next_number)
+    store.append(PicturesUsed(next=pictures.next_number))  # before the segment, so that it counts in any case
     shown = repeat(pictures.take()) if part.repeated else pictures.all()
     bodies = ((picture.number, arm.body(picture)) for picture in shown)
     seed = f"{study.seed} {pair.round} {pair.load.value}"
     measured = await run_segment(arm.server.ask, bodies, pair.load, limits, number=number, seed=seed)
     if measured.failure is not None:
-        store.add_segment(None, measured.requests)
+        store.append(*measured.requests)
         raise StudyError(
             f"{arm.name} fails at {pair.load.name}: {measured.failure}; finished segments are kept, and the same "
             "command goes on"
@@ -136,7 +136,7 @@ async def _measure_part(
         place=0 if part is pair.parts[0] else 1,
         **{name: value for name, value in vars(measured).items() if name in Segment.model_fields},
     )
-    store.add_segment(segment, measured.requests)
+    store.append(*measured.requests, segment)
 
 
 def address_of(study: EndpointStudy, arm: Arm) -> str:
@@ -156,7 +156,7 @@ def pictures_of(study: EndpointStudy, store: RequestStore) -> Pictures:
         seed=int.from_bytes(drawn[:4]),
         frames=study.frames,
         needed=most_requests(study),
-        first=store.log.next_picture,
+        first=store.contents.next_picture,
     )
 
 

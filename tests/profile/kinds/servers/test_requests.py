@@ -6,7 +6,7 @@ from tests.profile import examples
 from tests.profile.documents import segment_with
 from tests.profile.kinds.servers.fake_servers import study
 from trio_profile.errors import StoreError
-from trio_profile.kinds.servers.requests import RequestStore, ServerFacts
+from trio_profile.kinds.servers.requests import PicturesUsed, RequestStore, ServerFacts
 from trio_profile.kinds.servers.study import Load
 from trio_profile.records.files import REQUESTS
 
@@ -20,16 +20,17 @@ def session(name: str):
 def stored(directory, *, arms=("dense", "pruned"), name: str = "first") -> RequestStore:
     """A store in which a session has measured these arms once."""
     store = RequestStore(directory, study(), session(name))
-    store.begin()
-    store.add([ServerFacts(arm="dense", model="fake")])
+    store.start()
+    store.append(ServerFacts(arm="dense", model="fake"))
     for arm in arms:
-        store.add_segment(*segment_with(study(), store.log.next_segment, arm, LOAD, 2.0))
+        segment, requests = segment_with(study(), store.contents.next_segment, arm, LOAD, 2.0)
+        store.append(*requests, segment)
     return store
 
 
 def test_what_is_written_is_read_again(tmp_path):
-    before = stored(tmp_path).log
-    after = RequestStore(tmp_path, study(), session("second")).log
+    before = stored(tmp_path).contents
+    after = RequestStore(tmp_path, study(), session("second")).contents
     assert after == before
     assert (after.next_segment, after.next_picture) == (2, 40)
     assert [segment.session for segment in after.segments] == ["first", "first"]
@@ -45,28 +46,28 @@ def test_a_store_that_is_only_opened_writes_nothing(tmp_path):
 def test_two_segments_of_two_sessions_are_no_pair(tmp_path):
     stored(tmp_path, arms=("dense",))
     later = stored(tmp_path, arms=("pruned",), name="second")
-    assert later.log.pairs() == []
-    assert [one.id for one in later.log.sessions] == ["first", "second"]
+    assert later.contents.pairs() == []
+    assert [one.id for one in later.contents.sessions] == ["first", "second"]
 
 
 def test_requests_without_their_segment_do_not_count_but_their_pictures_are_used_up(tmp_path):
     store = stored(tmp_path, arms=("dense",))
-    store.add_segment(None, segment_with(study(), 1, "pruned", LOAD, 2.0)[1])
-    found = RequestStore(tmp_path, study(), session("second")).log
+    store.append(*segment_with(study(), 1, "pruned", LOAD, 2.0)[1])
+    found = RequestStore(tmp_path, study(), session("second")).contents
     assert len(found.segments) == 1 and found.pairs() == []
     assert (found.next_segment, found.next_picture) == (2, 40)
 
 
 def test_pictures_of_an_interrupted_segment_are_used_up(tmp_path):
-    stored(tmp_path).use_pictures(99)
-    assert RequestStore(tmp_path, study(), session("second")).log.next_picture == 99
+    stored(tmp_path).append(PicturesUsed(next=99))
+    assert RequestStore(tmp_path, study(), session("second")).contents.next_picture == 99
 
 
 def test_a_line_that_was_cut_off_is_dropped(tmp_path):
     stored(tmp_path)
     with (tmp_path / REQUESTS).open("ab") as file:
         file.write(b'{"record": "segm')
-    assert len(RequestStore(tmp_path, study(), session("second")).log.pairs()) == 1
+    assert len(RequestStore(tmp_path, study(), session("second")).contents.pairs()) == 1
 
 
 def test_another_study_is_refused_by_the_field_that_differs(tmp_path):
@@ -78,15 +79,15 @@ def test_another_study_is_refused_by_the_field_that_differs(tmp_path):
 def test_a_study_without_a_finished_segment_gives_way_to_another(tmp_path):
     stored(tmp_path, arms=())
     store = RequestStore(tmp_path, study(seed=1), session("second"))
-    store.begin()
+    store.start()
     text = (tmp_path / REQUESTS).read_text()
     assert '"id":"second"' in text and '"id":"first"' not in text
 
 
 def test_pictures_of_a_segment_that_was_broken_off_are_not_shown_again(tmp_path):
     store = stored(tmp_path, arms=())
-    store.add_segment(None, segment_with(study(), 0, "dense", LOAD, 2.0)[1])
-    assert RequestStore(tmp_path, study(), session("second")).log.next_picture == 20
+    store.append(*segment_with(study(), 0, "dense", LOAD, 2.0)[1])
+    assert RequestStore(tmp_path, study(), session("second")).contents.next_picture == 20
 
 
 @pytest.mark.parametrize(

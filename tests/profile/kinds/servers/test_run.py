@@ -62,7 +62,7 @@ def session():
 def measure(asked: EndpointStudy, dense: Any, pruned: Any, store: RequestStore | None = None) -> RequestStore:
     """Measure two servers without a network, in virtual time."""
     store = store or RequestStore(None, asked, session())
-    store.begin()
+    store.start()
     servers = {"dense": dense, "pruned": pruned}
     arms: Any = {arm: ArmServer(arm, server, f"the {arm} server", "m", 16, {}) for arm, server in servers.items()}
     pictures: Any = Numbers()
@@ -71,7 +71,7 @@ def measure(asked: EndpointStudy, dense: Any, pruned: Any, store: RequestStore |
 
 
 def found(asked: EndpointStudy, dense: Any, pruned: Any) -> EndpointsDocument:
-    return document_of(asked, measure(asked, dense, pruned).log)
+    return document_of(asked, measure(asked, dense, pruned).contents)
 
 
 def crossing(dense: Queue, pruned: Queue) -> float:
@@ -126,13 +126,13 @@ def test_dense_and_pruned_take_turns_and_never_run_together():
     for name, begin, end in log:
         assert not any(other != name and start < end and begin < stop for other, start, stop in log)
     for value in (1, 3):
-        firsts = [one.arm for one in store.log.segments if one.load.value == value and one.place == 0]
+        firsts = [one.arm for one in store.contents.segments if one.load.value == value and one.place == 0]
         assert sorted(firsts) == ["dense", "dense", "pruned", "pruned"]
 
 
 def test_no_two_requests_show_one_picture():
     store = measure(study(concurrency=(1, 2), requests=8, segment_seconds=MANY), Queue(0.1, 0), Queue(0.1, 0))
-    numbers = [one.picture for requests in store.log.requests.values() for one in requests]
+    numbers = [one.picture for requests in store.contents.requests.values() for one in requests]
     assert len(numbers) == len(set(numbers)) > 0
 
 
@@ -155,14 +155,14 @@ def test_a_cache_is_found_with_one_repeated_picture():
 
     asked = study(concurrency=(2,), requests=12, check_cache=True, segment_seconds=MANY)
     store = RequestStore(None, asked, session())
-    store.begin()
+    store.start()
     arms: Any = {
         arm: ArmServer(arm, server, arm, "m", 16, {})
         for arm, server in (("dense", Caching(0.1, 0.0)), ("pruned", Queue(0.1, 0.0)))
     }
     pictures: Any = Named()
     virtual(measure_pairs(asked, store, arms, pictures, pairs_left(asked, store)))
-    document = document_of(asked, store.log)
+    document = document_of(asked, store.contents)
     assert [(check.arm, check.speedup.value) for check in document.cache] == [
         ("dense", pytest.approx(10, rel=0.01)),
         ("pruned", pytest.approx(1, rel=0.01)),
@@ -181,15 +181,15 @@ def test_a_study_goes_on_with_the_pairs_that_are_missing(tmp_path):
     with pytest.raises(StudyError, match=r"the pruned server fails at concurrency \d: HTTP 503: too busy; finished"):
         measure(asked, Queue(0.1, 0.0), breaks, RequestStore(tmp_path, asked, session()))
     kept = RequestStore(tmp_path, asked, session())
-    finished = [first.pair[:4] for first, _ in kept.log.pairs()]
+    finished = [first.pair[:4] for first, _ in kept.contents.pairs()]
     assert 0 < len(finished) < 4 and len(pairs_left(asked, kept)) == 4 - len(finished)
     again = host.session(session().environment)
     later = RequestStore(tmp_path, asked, again)
     measure(asked, Queue(0.1, 0.0), Queue(0.1, 0.0), later)
     assert pairs_left(asked, later) == []
-    assert {first.session for first, _ in later.log.pairs()} == {session().id, again.id}
-    assert all(first.session == second.session for first, second in later.log.pairs())
-    assert [one.rounds for one in document_of(asked, RequestStore(tmp_path, asked, again).log).loads] == [2, 2]
+    assert {first.session for first, _ in later.contents.pairs()} == {session().id, again.id}
+    assert all(first.session == second.session for first, second in later.contents.pairs())
+    assert [one.rounds for one in document_of(asked, RequestStore(tmp_path, asked, again).contents).loads] == [2, 2]
 
 
 # --- an unfinished study ------------------------------------------------------------------------------------------
@@ -199,9 +199,10 @@ def kept(directory, *segments: dict) -> EndpointStudy:
     """A study whose directory holds some segments."""
     asked = study(concurrency=(1,), rounds=2, check_cache=True)
     store = RequestStore(directory, asked, session())
-    store.begin()
+    store.start()
     for number, fields in enumerate(segments):
-        store.add_segment(*segment_with(asked, number, fields.pop("arm"), ONE, 2.0, **fields))
+        segment, requests = segment_with(asked, number, fields.pop("arm"), ONE, 2.0, **fields)
+        store.append(*requests, segment)
     return asked
 
 

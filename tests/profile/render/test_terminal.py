@@ -1,7 +1,7 @@
 """Kept tokens as characters."""
 
 from trio_profile.findings.blocks import DrawnStage, DrawnTokens, Grid, Tokens
-from trio_profile.render.token_map import character_map
+from trio_profile.render.terminal import character_map
 
 
 def tokens(*stages: DrawnStage, grids: tuple[Grid, ...] = (Grid("", 3, 2),)) -> Tokens:

@@ -3,8 +3,7 @@
 import pytest
 
 from trio_profile.errors import StoreError
-from trio_profile.records.record import VERSION
-from trio_profile.records.versions import is_newer_minor
+from trio_profile.records.record import VERSION, is_newer_minor
 
 
 def test_minor_versions_are_compared_as_numbers():

@@ -3,7 +3,7 @@
 import pytest
 
 from trio_profile.errors import StoreError
-from trio_profile.records.lines import LineReader, is_cut_off_header
+from trio_profile.records.log import LineReader, is_cut_off_header
 
 
 @pytest.mark.parametrize(
