@@ -11,6 +11,7 @@ from trio_core.errors import OptionError
 from trio_core.methods.vtw import VTW
 from trio_core.models import adapter_for
 from trio_core.pruning import prune, unwrap
+from trio_core.tensors import widened
 
 Inputs = Mapping[str, Any]
 """The keyword arguments of a model's forward, as a processor returns them."""
@@ -80,4 +81,4 @@ def _dropped(model: nn.Module, number: int, prompt: Inputs, layer: int) -> Tenso
 def _log_probabilities(model: nn.Module, prompt: Inputs) -> Tensor:
     """[B, V], what the last token predicts, in float32."""
     logits = model(**{**prompt, "use_cache": False, "logits_to_keep": 1}).logits[:, -1]
-    return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
+    return widened(logits).log_softmax(dim=-1)

@@ -19,7 +19,7 @@ from trio_core.methods.method import Method
 from trio_core.methods.view import Signal
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
-from trio_core.models.split import check_whole
+from trio_core.models.layer import check_whole
 from trio_core.rules.schedule import check_layers
 from trio_core.trace import Trace
 

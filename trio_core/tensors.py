@@ -94,6 +94,11 @@ def wide_type(values: Tensor) -> torch.dtype:
     return torch.promote_types(values.dtype, torch.float32)
 
 
+def widened(values: Tensor) -> Tensor:
+    """The values in the dtype to compute in (`wide_type`)."""
+    return values.to(wide_type(values))
+
+
 def with_gradient(values: Tensor) -> Tensor:
     """The same values as a new tensor that requires a gradient; `values` stays without one.
 

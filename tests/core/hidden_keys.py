@@ -102,14 +102,9 @@ def _hiding(model: PreTrainedModel, inputs: Inputs, stages: Sequence[Stage], com
     assert model.config.get_text_config()._attn_implementation == "eager"
     layers = decoder_layers(model)
     hooks = [_Hook(inputs["input_ids"], stages, index, compact) for index in range(len(layers))]
-    handles = [
-        layer.register_forward_pre_hook(hook, with_kwargs=True) for layer, hook in zip(layers, hooks, strict=True)
-    ]
-    try:
+    pairs = zip(layers, hooks, strict=True)
+    with tiny.attached(layer.register_forward_pre_hook(hook, with_kwargs=True) for layer, hook in pairs):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 class _Hook:

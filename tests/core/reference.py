@@ -14,6 +14,7 @@ from torch.nn.functional import linear, silu
 from transformers import PreTrainedModel
 
 from tests.core import tiny
+from trio_core.trace import Trace
 
 Stages = Mapping[int, Tensor]
 """After layer l (1-based), the places [S'] in the unpruned sample that are left."""
@@ -132,11 +133,9 @@ def embeddings(model: PreTrainedModel, one: dict[str, Tensor]) -> Tensor:
     def catch(_module: object, _args: object, kwargs: dict[str, Tensor]) -> None:
         caught.append(kwargs["inputs_embeds"][0])
 
-    handle = model.get_submodule("model.language_model").register_forward_pre_hook(catch, with_kwargs=True)
-    try:
+    decoder = model.get_submodule("model.language_model")
+    with tiny.attached([decoder.register_forward_pre_hook(catch, with_kwargs=True)]):
         model(**one, use_cache=False)
-    finally:
-        handle.remove()
     return caught[0]
 
 
@@ -151,6 +150,11 @@ def position_ids(one: dict[str, Tensor]) -> Tensor:
     after = start + max(height, width)
     text = [(after + i,) * 3 for i in range(len(ids) - start - len(grid))]
     return torch.tensor([(i,) * 3 for i in range(start)] + grid + text).T
+
+
+def stages_of(trace: Trace, one: dict[str, Tensor], sample: int = 0) -> dict[int, Tensor]:
+    """After each stage of a trace, the places that are left of one sample of its batch."""
+    return {stage.layer: kept_rows(one, stage.kept[sample].cpu()) for stage in trace.stages}
 
 
 def kept_rows(one: dict[str, Tensor], kept: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.core import tiny
-from trio_core import methods, prune
+from trio_core import methods
 from trio_core.methods.method import Method
 from trio_core.methods.view import Selection, View
 from trio_core.trace import Trace
@@ -19,10 +19,7 @@ UNKNOWN = {"prumerge", "sparsevlm"}
 
 
 def trace_of(method: Method, family: str = "llava", size: tiny.Size = "small") -> Trace:
-    model = tiny.model(family)
-    with prune(model, method) as trace, torch.no_grad():
-        model(**tiny.sample(family, size))
-    return trace
+    return tiny.prefill(tiny.model(family), [tiny.sample(family, size)], method)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +37,11 @@ class Pairs(Method):
         counts = [len(sample.rows) for sample in view.samples]
 
         def merged() -> tuple[torch.Tensor, ...]:
-            found = []
+            destinations = []
             for count, indices in zip(counts, kept, strict=True):
                 into = torch.where(torch.arange(count) % 2 == 0, count - 1, -1)
-                found.append(into.index_copy(0, indices, indices))
-            return tuple(found)
+                destinations.append(into.index_copy(0, indices, indices))
+            return tuple(destinations)
 
         return Selection(tuple(kept), features=tuple(features), merged=merged)
 
@@ -73,10 +70,10 @@ def test_a_kept_token_is_part_of_itself_and_others_go_into_kept_tokens(name, fam
 
 
 def test_the_methods_that_merge_are_these():
-    found = {}
+    merging = {}
     for name in methods.names():
         stages = trace_of(methods.find(name)(retention=0.4)).stages
         if any(stage.merges for stage in stages):
-            found[name] = all(stage.merged_into is not None for stage in stages if stage.merges)
-    assert {name for name, known in found.items() if known} == KNOWN
-    assert {name for name, known in found.items() if not known} == UNKNOWN
+            merging[name] = all(stage.merged_into is not None for stage in stages if stage.merges)
+    assert {name for name, known in merging.items() if known} == KNOWN
+    assert {name for name, known in merging.items() if not known} == UNKNOWN

@@ -21,7 +21,7 @@ from trio_core.methods.method import Method
 from trio_core.methods.view import Embeddings, Picture, Signal, View
 from trio_core.models import families
 from trio_core.models.encoder import Encoder
-from trio_core.models.toy import IMAGE, NUM_LAYERS, VIDEO, VISION_END, VISION_START, VOCABULARY, WORDS, Size
+from trio_core.models.toy import IMAGE, NUM_LAYERS, VIDEO, VISION_END, VISION_START, VOCABULARY, WORDS, Size, build
 from trio_core.rules.attention import AttentionLayer, LayerCall, Readout
 from trio_core.rules.norm import RmsNorm
 from trio_core.rules.schedule import Schedule
@@ -39,6 +39,10 @@ NAMES = {short_name(family): family for family in families}
 FAMILIES = tuple(NAMES)
 BY_HAND = ("llava", "llava_next", "qwen2_5_vl")
 """The families whose decoder `reference.py` has written out."""
+CACHED = (*BY_HAND, "qwen3_vl", "internvl")
+"""Families whose cache holds every key. Qwen3-VL norms queries and keys, and adds to its first layers' input."""
+MULTI_AXIS = tuple(name for name, family in NAMES.items() if families[family].multi_axis_positions)
+"""Families whose positions have several axes."""
 ATTENTION = ("eager", "sdpa")
 SLOW = pytest.mark.slow
 QUICK = ("llava", "qwen2_5_vl", "gemma3")
@@ -57,6 +61,7 @@ def fast_first(values: Iterable[Any], *fast: Any) -> list[Any]:
 
 
 every_family = pytest.mark.parametrize("family", fast_first(FAMILIES, *QUICK))
+cached = pytest.mark.parametrize("family", fast_first(CACHED, "llava", "qwen3_vl"))
 by_hand = pytest.mark.parametrize("family", fast_first(BY_HAND, "llava", "qwen2_5_vl"))
 every_kernel = pytest.mark.parametrize(
     ("family", "attention"),
@@ -81,6 +86,42 @@ def model(family: str, attention: str | None = None) -> PreTrainedModel:
         return adapter.toy(attention or adapter.toy_attention[-1], seed=len(family))
 
 
+def variant(
+    family: str,
+    attention: str | None = None,
+    seed: int = 0,
+    text: dict[str, Any] | None = None,
+    vision: dict[str, Any] | None = None,
+    **options: Any,
+) -> PreTrainedModel:
+    """A toy of the family's class whose configuration differs: of its text model, of its tower, and itself."""
+    adapter = families[NAMES[family]]
+    config: Any = adapter.toy_config()
+    for part, changes in ((config.get_text_config(), text), (config.vision_config, vision), (config, options)):
+        for name, value in (changes or {}).items():
+            setattr(part, name, value)
+    return build(type(model(family)), config, attention or adapter.toy_attention[-1], seed)
+
+
+@contextmanager
+def attached(handles: Iterable[Any]) -> Iterator[None]:
+    """A block at whose end hooks are removed. handles: those of the hooks."""
+    handles = [*handles]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def refused(error: type[Exception], message: str) -> Iterator[None]:
+    """The block raises the error, whose message has one line and matches."""
+    with pytest.raises(error, match=message) as caught:
+        yield
+    assert "\n" not in str(caught.value)
+
+
 @contextmanager
 def interrupted(module: torch.nn.Module, error: type[BaseException] = KeyboardInterrupt) -> Iterator[None]:
     """The block ends with `error`, which a module raises where its output is ready."""
@@ -88,13 +129,11 @@ def interrupted(module: torch.nn.Module, error: type[BaseException] = KeyboardIn
     def interrupt(*_: object) -> None:
         raise error
 
-    handle = module.register_forward_hook(interrupt)
-    try:
-        yield
-    except error:
-        return
-    finally:
-        handle.remove()
+    with attached([module.register_forward_hook(interrupt)]):
+        try:
+            yield
+        except error:
+            return
     raise AssertionError("not interrupted")
 
 
@@ -138,11 +177,22 @@ def pair(family: str) -> list[dict[str, Tensor]]:
     return [sample(family, "small", seed=1), sample(family, after=12)]
 
 
+def unequal(family: str) -> list[dict[str, Tensor]]:
+    """A sample with less picture and more words, and a larger one."""
+    return [sample(family, "small", seed=1, after=14), sample(family, after=9)]
+
+
+@torch.no_grad()
+def run(model: Any, inputs: dict[str, Tensor], method: Method | str, **options: Any) -> tuple[Tensor, Trace]:
+    """The logits and the trace of one prefill. options: of a method that is given by its name."""
+    with prune(model, method, **options) as trace:
+        return model(**inputs, use_cache=False).logits, trace
+
+
 def prefill(model: PreTrainedModel, samples: Sequence[dict[str, Tensor]], method: Method, side: str = "left") -> Trace:
     """The trace of one prefill of a batch."""
-    with torch.inference_mode(), prune(model, method) as trace:
-        model(**batch(samples, side), use_cache=False)
-    return trace
+    with torch.inference_mode():
+        return run(model, batch(samples, side), method)[1]
 
 
 def same(first: Tensor, second: Tensor) -> bool:

@@ -22,14 +22,12 @@ from trio_core.engine import cache
 from trio_core.engine.decode import Decode
 from trio_core.engine.frames import Frame
 from trio_core.engine.generate import GuardedGenerate
-from trio_core.engine.order import OrderCheck
 from trio_core.engine.passes import Pass, Setup
 from trio_core.engine.places import HeadAtPlaces, restore
-from trio_core.engine.prefill import Prefill
+from trio_core.engine.prefill import OrderCheck, Prefill
 from trio_core.engine.prompt import check_run, read_prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
-from trio_core.models.layer import Replacement
-from trio_core.models.split import check_whole
+from trio_core.models.layer import Replacement, check_whole
 from trio_core.rules.cost import PromptSizes
 from trio_core.rules.schedule import Schedule
 from trio_core.trace import Trace

@@ -59,10 +59,6 @@ class Decode(Pass):
         """Tokens before this step, and the step's own."""
         return self.cached + queries
 
-    def later(self, frame: Frame, hidden: HiddenBSD) -> int:
-        """Tokens since the prefill, this step's included."""
-        return self.length(hidden.shape[1]) - frame.full_length
-
     def place(self, positions: Tensor, frame: Frame) -> Tensor:
         """[B, Q]: the position ids of the step's tokens, less the tokens that their sample dropped."""
         return positions - frame.on(positions.device).dropped[:, None]

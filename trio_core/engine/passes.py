@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from transformers.utils.generic import TransformersKwargs
@@ -59,6 +59,9 @@ class Pass(ABC):
     additions[i]: [B, S, D], what the model adds to the input of layer i (DeepStack).
     """
 
+    is_prefill: ClassVar[bool] = False
+    """Whether such a pass fills an empty cache."""
+
     def __init__(self, setup: Setup, frames: dict[int, Frame], *, prunes: bool):
         self.setup = setup
         self.frames = frames
@@ -73,21 +76,12 @@ class Pass(ABC):
         """The input of decoder layer `index` (0-based) and its keyword arguments, as the layer is to receive them."""
 
     @abstractmethod
-    def later(self, frame: Frame, hidden: HiddenBSD) -> int:
-        """Tokens since the prefill, this step's included. Each layer's cache holds them all."""
-
-    @abstractmethod
     def place(self, positions: Tensor, frame: Frame) -> Tensor:
         """[B, T]: the position ids of the tokens that a layer runs on."""
 
     @abstractmethod
     def length(self, queries: int) -> int:
         """Tokens of the full sequence, cached and dropped ones included. queries: those that a layer runs on."""
-
-    @property
-    def is_prefill(self) -> bool:
-        """Whether this pass fills an empty cache."""
-        return False
 
     def check_arguments(self, layer: nn.Module, hidden: HiddenBSD, rest: tuple[Any, ...], kwargs: Kwargs) -> None:
         """Raise UnsupportedInput for an argument of a layer that describes the full sequence and that we cannot cut.
@@ -137,8 +131,9 @@ class Pass(ABC):
         """The keyword arguments of layer `index`, cut from the full sequence to its frame."""
         if frame is None:
             return kwargs
-        later, adapter = self.later(frame, hidden), self.setup.adapter
-        self._check_window(frame.full_length + later)
+        length, adapter = self.length(hidden.shape[1]), self.setup.adapter
+        later = length - frame.full_length  # tokens since the prefill, this step's included
+        self._check_window(length)
         limit = None if self.is_prefill else window(kwargs["past_key_values"].layers[index])
         mask, compact = kwargs.get("attention_mask"), self.setup.positions == "compact"
         if mask is None and not (self.is_prefill or compact or frame.hides or limit):

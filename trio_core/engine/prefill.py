@@ -3,16 +3,17 @@
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from contextvars import Context
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask
 
 from trio_core.engine.frames import Frame, renumbered, shrink, take_rows
-from trio_core.engine.order import OrderCheck
 from trio_core.engine.passes import Kwargs, Pass, Setup
 from trio_core.engine.prompt import Prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
@@ -22,6 +23,49 @@ from trio_core.rules.attention import LayerCall
 from trio_core.spans import span
 from trio_core.tensors import HiddenBSD, LeftBSD, differentiable
 from trio_core.trace import StageTrace, Trace
+
+
+@dataclass
+class OrderCheck:
+    """Checks that kept indices ascend from 0 to N − 1.
+
+    On the CPU a fault raises at once. On CUDA the answers are copied to the host asynchronously. They are read once the
+    copy is done, at the latest at the next prefill (where the host waits anyway) or when the context closes.
+    """
+
+    _copies: list[tuple[Tensor, torch.cuda.Event, str]] = field(default_factory=list)
+
+    def hold(self, kept: Tensor, count: int, message: str) -> Tensor:
+        """The kept indices; on CUDA clamped to 0 … N − 1, because an index out of range would break its context.
+
+        kept: [K]. count: N. message: the error's text, should the indices not ascend.
+
+        Raises TrioError with the message, on CUDA later (`settle`).
+        """
+        if kept.is_meta:
+            return kept
+        if not kept.is_cuda:
+            # numpy, so that counters of torch's operators and host waits see only what also runs on a GPU.
+            if (np.diff(kept.numpy(force=True), prepend=-1, append=count) <= 0).any():
+                raise TrioError(message)
+            return kept
+        edges = F.pad(F.pad(kept, (1, 0), value=-1), (0, 1), value=count)
+        host, copied = torch.empty((), dtype=torch.bool, pin_memory=True), torch.cuda.Event()
+        host.copy_((edges.diff() <= 0).any(), non_blocking=True)
+        copied.record(torch.cuda.current_stream(kept.device))
+        self._copies.append((host, copied, message))
+        return kept.clamp(0, max(count - 1, 0))
+
+    def settle(self, *, wait: bool) -> None:
+        """Read the answers that have arrived. wait: wait for the others too.
+
+        Raises TrioError with the message of the first selection that did not ascend.
+        """
+        while self._copies and (wait or self._copies[0][1].query()):
+            host, copied, message = self._copies.pop(0)
+            copied.synchronize()
+            if host:
+                raise TrioError(message)
 
 
 class Prefill(Pass):
@@ -36,6 +80,8 @@ class Prefill(Pass):
     previous: the layer that has just run, for a method that asks for it.
     """
 
+    is_prefill: ClassVar[bool] = True
+
     def __init__(self, setup: Setup, prompt: Prompt, trace: Trace, order: OrderCheck, logits_asked: int):
         super().__init__(setup, {}, prunes=prompt.prunes)
         self.whole = prompt.frame
@@ -49,11 +95,6 @@ class Prefill(Pass):
         self.cache: Any = None
         self.embeddings: tuple[Embeddings, ...] = ()
         self.previous: LayerCall | None = None
-
-    @property
-    def is_prefill(self) -> bool:
-        """Always."""
-        return True
 
     def enter(self, index: int, layer: nn.Module, hidden: HiddenBSD, kwargs: Kwargs) -> tuple[LeftBSD, Kwargs]:
         """Run the stage that stands before this layer, if there is one, and cut the layer's masks and positions."""
@@ -76,11 +117,6 @@ class Prefill(Pass):
         """Tokens of the prompt."""
         del queries
         return self.whole.full_length
-
-    def later(self, frame: Frame, hidden: HiddenBSD) -> int:
-        """None: the queries of a prefill are the frame's own tokens."""
-        del frame, hidden
-        return 0
 
     def place(self, positions: Tensor, frame: Frame) -> Tensor:
         """[B, T]: the position ids of the tokens left, original or renumbered."""
@@ -105,7 +141,7 @@ class Prefill(Pass):
         )
         before = max(len(p.rows) for p in pictures)
         if all(p.budget == len(p.rows) for p in pictures):
-            self._record(boundary, before, before, tuple(p.number for p in pictures), None, pictures)
+            self._record(boundary, before, tuple(p.number for p in pictures), None, pictures)
             return hidden, frame
         with span("selection"), torch.no_grad():
             selection = self.setup.method.select(self._view(boundary, layer, hidden, frame, pictures, kwargs))
@@ -119,7 +155,7 @@ class Prefill(Pass):
                 for sample, (picture, merged) in enumerate(zip(self.pictures, selection.features, strict=True)):
                     hidden[sample, picture.rows] = self._without_gradient(merged.to(hidden.dtype), hidden)
         numbers = tuple(p.number[kept] for p, kept in zip(pictures, selection.kept, strict=True))
-        self._record(boundary, before, max(p.budget for p in pictures), numbers, selection, pictures)
+        self._record(boundary, before, numbers, selection, pictures)
         return hidden, smaller
 
     def _view(
@@ -196,7 +232,6 @@ class Prefill(Pass):
         self,
         layer: int,
         before: int,
-        after: int,
         kept: tuple[Tensor, ...],
         selection: Selection | None,
         pictures: Sequence[Picture],
@@ -213,6 +248,7 @@ class Prefill(Pass):
                 rating = partial(_scores_on_picture, selection.scores, pictures)
             if selection.merged is not None:
                 merged = partial(_on_picture, selection.merged, pictures)
+        after = max(len(numbers) for numbers in kept)
         self.trace.stages.append(StageTrace(layer, before, after, kept, rating, merges, merged))
 
     def _call(self, layer: nn.Module, hidden: HiddenBSD, kwargs: Kwargs) -> LayerCall:

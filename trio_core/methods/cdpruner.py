@@ -10,13 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.errors import OptionError, first_line
-from trio_core.methods.crops import GAPS, TILES, all_tokens, crop_by_crop, crops_of
-from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.crops import GAPS, TILES, TowerMethod, all_tokens, crop_by_crop, crops_of
+from trio_core.methods.method import Reference
 from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import shares
-from trio_core.rules.selection import cosine, dpp_map
-from trio_core.tensors import FeaturesND, KeptK, ScoresN
+from trio_core.rules.selection import cosine, dpp_map, unit_rows
+from trio_core.tensors import FeaturesND, KeptK, ScoresN, wide_type, widened
 
 
 @torch.no_grad()
@@ -27,7 +26,7 @@ def scale_relevance(scores: ScoresN) -> ScoresN:
 
     scores: [N], of each token for the question, over all crops of a picture.
     """
-    wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    wide = widened(scores)
     low, high = wide.aminmax()
     return torch.where(high == low, 1, (wide - low + 1e-6) / (high - low))
 
@@ -49,13 +48,13 @@ def cdpruner(features: FeaturesND, relevances: ScoresN, budget: int) -> KeptK:
     """
     # `dpp_map` completes a selection by the lowest indices. In this order they are the most relevant tokens.
     order = relevances.argsort(descending=True, stable=True)
-    ranked = relevances[order].to(torch.promote_types(features.dtype, torch.float32))
+    ranked = relevances[order].to(wide_type(features))
     kernel = ranked[:, None] * cosine(features[order]) * ranked
     return order[dpp_map(kernel, budget)].sort().values
 
 
 @dataclass(frozen=True, kw_only=True)
-class CDPruner(Method):
+class CDPruner(TowerMethod):
     """Keep the tokens that are relevant to the question and unlike each other.
 
     relevance: how a token is compared with the question. `embeddings` is ours and runs everywhere: the token's cosine
@@ -72,7 +71,6 @@ class CDPruner(Method):
     question: str = ""
 
     name: ClassVar[str] = "cdpruner"
-    stage: ClassVar[Stage] = Stage.ENCODER
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.ENCODER, Signal.EMBEDDINGS})
     reference: ClassVar[Reference] = Reference(
         title="Beyond Attention or Similarity: Maximizing Conditional Diversity for Token Pruning in MLLMs",
@@ -117,9 +115,8 @@ class CDPruner(Method):
         view = sample.view
         if self.relevance == "embeddings":
             embedded = view.embeddings[sample.index]
-            wide = torch.promote_types(embedded.visual.dtype, torch.float32)
-            visual, text = embedded.visual[tokens].to(wide), embedded.text.to(wide).mean(dim=0, keepdim=True)
-            return (F.normalize(visual, dim=-1) @ F.normalize(text, dim=-1).T)[:, 0]
+            text = widened(embedded.text).mean(dim=0, keepdim=True)
+            return (unit_rows(embedded.visual[tokens]) @ unit_rows(text).T)[:, 0]
         hidden = view.encoder.by_token(sample.index, view.encoder.hidden)[tokens]
         return -_clip_cosine(self.clip, self.question, hidden)
 
@@ -130,11 +127,9 @@ class CDPruner(Method):
         patches into the joint space.
         All visual tokens are counted as patches: nobody says which are newlines.
         """
-        crops = shape.crops(sizes.visual)
         diversity = sum(
             patches * (patches * shape.hidden + share * (share - 1) // 2)
-            for patches, share in zip(crops, shares(sizes.budget, crops), strict=True)
-            if share
+            for patches, share in shape.crop_shares(sizes.visual, sizes.budget)
         )
         if self.relevance == "embeddings":
             return diversity + sizes.visual * shape.hidden
@@ -192,7 +187,7 @@ def _clip_cosine(directory: str, question: str, hidden: FeaturesND) -> ScoresN:
     ids = _segments(directory, question).to(hidden.device)
     text = clip.text_projection(clip.text_model(input_ids=ids).pooler_output)
     patches = clip.visual_projection(clip.vision_model.post_layernorm(hidden.float()))
-    return (F.normalize(patches, dim=-1) @ F.normalize(text, dim=-1).T).mean(dim=1)
+    return (unit_rows(patches) @ unit_rows(text).T).mean(dim=1)
 
 
 def _clip_macs(directory: str, question: str, patches: int) -> int:

@@ -1,8 +1,9 @@
-"""Two methods as one: the first acts before the decoder, the second inside it.
+"""Methods of two parts: one method acts before the decoder, another one inside it.
 
 `trio_core.methods.find("visionzip+trio")` makes such a class out of any two methods that fit (`combine`).
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from functools import cache
@@ -10,24 +11,108 @@ from itertools import pairwise
 from math import gcd, sqrt
 from typing import Any, ClassVar, get_type_hints
 
+from torch import equal
+
 from trio_core.errors import OptionError, RetentionError
 from trio_core.methods.method import Method, Reference, Stage, within
-from trio_core.methods.two_parts import TwoParts
-from trio_core.rules.schedule import Schedule
-
-
-def _joined(left: int, inside: Schedule, visual_tokens: int) -> Schedule:
-    """One schedule of both parts. left: what the first one keeps. inside: the schedule of the second one on these."""
-    return Schedule((0, *inside.layers), (left, *inside.budgets), visual_tokens, inside.num_layers)
-
+from trio_core.methods.view import Selection, View
+from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.schedule import Layers, Schedule
+from trio_core.tensors import MaskBS
 
 FREEDOM = 64
 """The first part's budget may move by V0 / 64, if the layer average comes nearer to the retention then."""
 
 
-def _distance(schedule: Schedule, total: int) -> int:
-    """How far a schedule is from a sum over the layers."""
-    return abs(sum(schedule.tokens_by_layer) - total)
+class TwoParts(Method):
+    """A method of two parts: each stage is the part's that acts there.
+
+    A subclass says which methods the parts are. Its own `retention`, `layers` and `budgets` decide the schedule.
+    """
+
+    stage: ClassVar[Stage] = Stage.BOTH
+
+    encoder_part: Method
+    """The method that acts before the decoder, with its options."""
+    decoder_part: Method
+    """The method that acts inside the decoder, with its options."""
+
+    @abstractmethod
+    def parts(self) -> tuple[Method, Method]:
+        """Make both parts: the one before the decoder, and the one inside it. Called once."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        encoder, decoder = self.parts()  # a part refuses an option out of range
+        for part in (encoder, decoder):
+            if part.needs_widths:
+                raise OptionError(
+                    f"schedule_rule 'paying': {self.name} begins in the encoder, whose stage cannot be left out; use "
+                    f"{part.name} alone, or schedule_rule 'printed'"
+                )
+            if part.prunes_text:
+                raise OptionError(
+                    f"tokens 'all': {self.name} begins in the encoder, which has no text; use {part.name} alone"
+                )
+        # What a part needs may depend on the options, so it is a fact about the object.
+        vars(self).update(encoder_part=encoder, decoder_part=decoder, needs=encoder.needs | decoder.needs)
+
+    @property
+    def needs_layer_parts(self) -> bool:
+        """Whether one of the parts calls the modules of a layer one by one."""
+        return self.encoder_part.needs_layer_parts or self.decoder_part.needs_layer_parts
+
+    def candidates(self, visual: MaskBS, valid: MaskBS) -> MaskBS:
+        """[B, S], True at the visual tokens.
+
+        visual: [B, S], True at visual tokens.
+        valid: [B, S], False at padding.
+
+        Raises OptionError for a part that would prune other tokens too.
+        """
+        for part in (self.encoder_part, self.decoder_part):
+            candidates = part.candidates(visual, valid)
+            if candidates is not visual and not equal(candidates, visual):
+                raise OptionError(f"method {part.name!r} of {self.name!r} prunes other tokens too: use it alone")
+        return visual
+
+    def default_layers(self, num_layers: int) -> Layers:
+        """Before the decoder, and after the layers of the method inside it."""
+        return (0, *self.decoder_part.default_layers(num_layers))
+
+    def select(self, view: View) -> Selection:
+        """The selection of the part that acts at this stage."""
+        return self._part_at(view.layer).select(view)
+
+    def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:
+        """MACs of the selection of the part that acts at this stage."""
+        return self._part_at(layer).overhead(shape, layer, sizes)
+
+    def selection_macs(self, shape: LayerShape, schedule: Schedule, text_tokens: int, text_after: int) -> int:
+        """MACs of all selections of both parts for one sample. The second part's picture is what the first one left.
+
+        The arguments are those of `Method.selection_macs`.
+        """
+        parts = zip((self.encoder_part, self.decoder_part), split(schedule), strict=True)
+        return sum(part.selection_macs(shape, own, text_tokens, text_after) for part, own in parts)
+
+    def _part_at(self, layer: int) -> Method:
+        return self.encoder_part if layer == 0 else self.decoder_part
+
+
+def split(schedule: Schedule) -> tuple[Schedule, Schedule]:
+    """The schedule of each part. The second one begins with the tokens that the first one leaves.
+
+    schedule: one that begins at layer 0 and has further stages.
+    """
+    left, num_layers = schedule.budgets[0], schedule.num_layers
+    first = Schedule((0,), (left,), schedule.visual_tokens, num_layers)
+    return first, Schedule(schedule.layers[1:], schedule.budgets[1:], left, num_layers)
+
+
+def _joined(left: int, inside: Schedule, visual_tokens: int) -> Schedule:
+    """One schedule of both parts. left: what the first one keeps. inside: the schedule of the second one on these."""
+    return Schedule((0, *inside.layers), (left, *inside.budgets), visual_tokens, inside.num_layers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +128,6 @@ class Combined(TwoParts):
 
     encoder_retention: float | None = within("(0, 1]", None)
 
-    name: ClassVar[str] = ""
     part_classes: ClassVar[tuple[type[Method], type[Method]]]
     """The class that acts before the decoder, and the one that acts inside it."""
     own_options: ClassVar[Mapping[str, tuple[int, str]]]
@@ -118,14 +202,17 @@ class Combined(TwoParts):
         if self.encoder_retention is not None or self.budget_rule != "average":
             return nearest
         total = round(num_layers * self.retention * visual_tokens)
+
+        def distance(schedule: Schedule) -> int:
+            return abs(sum(schedule.tokens_by_layer) - total)
+
         step = gcd(*(later - layer for layer, later in pairwise((*nearest.layers, num_layers))))  # of every cost
         for shift in range(1, visual_tokens // FREEDOM + 1):
             for left in (first - shift, first + shift):
-                if _distance(nearest, total) <= min(total % step, -total % step):
+                if distance(nearest) <= min(total % step, -total % step):
                     return nearest
                 if 1 <= left <= visual_tokens:
-                    tried = self._with_encoder_budget(left, visual_tokens, num_layers)
-                    nearest = min(nearest, tried, key=lambda schedule: _distance(schedule, total))
+                    nearest = min(nearest, self._with_encoder_budget(left, visual_tokens, num_layers), key=distance)
         return nearest
 
     def _with_encoder_budget(self, left: int, visual_tokens: int, num_layers: int) -> Schedule:

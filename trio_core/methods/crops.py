@@ -1,18 +1,21 @@
-"""Crops, which the encoder methods share: each crop of a picture keeps its share of the budget.
+"""The bases of methods that look into the tower. Each crop of a picture keeps its share of the budget.
 
 A picture is one crop in LLaVA-1.5 and Qwen. In LLaVA-NeXT it is a base crop and several tiles, with newline tokens
 between the rows of the tiles.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.methods.view import Sample, Selection, View
+from trio_core.methods.method import Method, Stage
+from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.models.encoder import Encoder
 from trio_core.rules.merging import joined
 from trio_core.rules.schedule import shares
@@ -115,20 +118,6 @@ def crop_by_crop(crops: Sequence[Crop], rule: Callable[[Crop], KeptK]) -> KeptK:
     return torch.cat([crop.tokens[rule(crop)] for crop in crops if crop.budget]).sort().values
 
 
-def select_by_crop(view: View, rule: Callable[[Crop], KeptK]) -> Selection:
-    """The selection of `rule` in each crop of each sample. A sample that keeps all keeps its newlines too.
-
-    rule: as in `crop_by_crop`.
-
-    Raises OptionError for a budget larger than the number of patches.
-    """
-    return Selection(
-        tuple(
-            all_tokens(sample) if sample.keeps_all else crop_by_crop(crops_of(sample), rule) for sample in view.samples
-        )
-    )
-
-
 def merge_by_crop(view: View, rule: CropRule) -> Selection:
     """The selection and the projected tokens by `rule` in each crop. A sample that keeps all stays as it is.
 
@@ -177,3 +166,42 @@ def _destinations(counts: Sequence[int], parts: Sequence[Sequence[_Part]]) -> tu
 def all_tokens(sample: Sample) -> KeptK:
     """[N]: the indices of all visual tokens of a sample."""
     return torch.arange(len(sample.rows), device=sample.rows.device)
+
+
+class TowerMethod(Method):
+    """A method that acts before the decoder and looks into the tower."""
+
+    stage: ClassVar[Stage] = Stage.ENCODER
+    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.ENCODER})
+
+
+class CropMethod(TowerMethod):
+    """A method that selects crop by crop. A subclass writes `keep`, and `select` follows from it."""
+
+    @abstractmethod
+    def keep(self, crop: Crop) -> KeptK:
+        """[K], the indices that stay of a crop's n tokens, ascending. K is the crop's budget, at least 1."""
+
+    def select(self, view: View) -> Selection:
+        """Select crop by crop. A sample that keeps all keeps its newlines too.
+
+        Raises OptionError for a budget larger than the number of patches.
+        """
+        return Selection(
+            tuple(
+                all_tokens(sample) if sample.keeps_all else crop_by_crop(crops_of(sample), self.keep)
+                for sample in view.samples
+            )
+        )
+
+
+class MergingMethod(TowerMethod):
+    """A method that merges crop by crop. A subclass writes `merge`, and `select` follows from it."""
+
+    @abstractmethod
+    def merge(self, crop: Crop) -> MergedCrop:
+        """The tokens that stand for a crop, as many as its budget, at least 1."""
+
+    def select(self, view: View) -> Selection:
+        """Merge crop by crop in the tower's features, then project the result. The errors are `merge_by_crop`'s."""
+        return merge_by_crop(view, self.merge)

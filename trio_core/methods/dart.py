@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.methods.method import Method, Reference, within
@@ -13,8 +12,8 @@ from trio_core.rules.attention import rotate, rotate_back
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import Layers
-from trio_core.rules.selection import top_k
-from trio_core.tensors import FeaturesND, KeptK, KeysNE
+from trio_core.rules.selection import top_k, unit_rows
+from trio_core.tensors import FeaturesND, KeptK, KeysNE, widened
 
 
 @torch.no_grad()
@@ -46,14 +45,13 @@ def least_duplicated(
     or hidden states that are not finite. Source: ZichenWen1/EPIC at b2ed9cd.
     """
     check_budget(budget, len(keys))
-    wide = torch.promote_types(hidden.dtype, torch.float32)
-    strength, text_strength = (torch.linalg.vector_norm(part.to(wide), 1, dim=-1) for part in (keys, text_keys))
+    strength, text_strength = (torch.linalg.vector_norm(widened(part), 1, dim=-1) for part in (keys, text_keys))
     pivots = top_k(strength, min(pivots_visual, budget))
     if budget <= pivots_visual:
         return pivots
     probes = top_k(text_strength, min(pivots_text, len(text_keys)))
-    unit = F.normalize(hidden.to(wide), dim=-1)
-    likeness = torch.cat([unit[pivots], F.normalize(text_hidden[probes].to(wide), dim=-1)]) @ unit.T
+    unit = unit_rows(hidden)
+    likeness = torch.cat([unit[pivots], unit_rows(text_hidden[probes])]) @ unit.T
     check_finite("hidden states", likeness)
     likeness.index_fill_(1, pivots, torch.inf)
     each, more = divmod(budget - len(pivots), len(likeness))

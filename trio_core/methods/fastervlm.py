@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from trio_core.methods.crops import GAPS, TILES, select_by_crop
-from trio_core.methods.method import Method, Reference, Stage
-from trio_core.methods.view import Selection, Signal, View
+from trio_core.methods.crops import GAPS, TILES, Crop, CropMethod
+from trio_core.methods.method import Reference
+from trio_core.methods.view import Selection, View
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.selection import top_k
 from trio_core.tensors import AttentionHN, KeptK
@@ -24,15 +24,13 @@ def fastervlm(attention: AttentionHN, budget: int) -> KeptK:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FasterVLM(Method):
+class FasterVLM(CropMethod):
     """Keep the patches that the CLS token attends to most.
 
     The score is the mean over heads. Each crop keeps an equal share.
     """
 
     name: ClassVar[str] = "fastervlm"
-    stage: ClassVar[Stage] = Stage.ENCODER
-    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.ENCODER})
     reference: ClassVar[Reference] = Reference(
         title="[CLS] Attention is All You Need for Training-Free Visual Token Pruning: Make VLM Inference Faster",
         arxiv="2412.01818",
@@ -42,11 +40,15 @@ class FasterVLM(Method):
         f"keeps the same number in each. {TILES}",
     )
 
+    def keep(self, crop: Crop) -> KeptK:
+        """The most attended patches."""
+        return fastervlm(crop.attention, crop.budget)
+
     def select(self, view: View) -> Selection:
         """Rank crop by crop. The scores are the mean attention, and zero at newlines."""
-        selection = select_by_crop(view, lambda crop: fastervlm(crop.attention, crop.budget))
         attention_CM = view.encoder.attention.mean(dim=1)
-        return replace(selection, scores=tuple(view.encoder.by_token(s.index, attention_CM) for s in view.samples))
+        scores = tuple(view.encoder.by_token(sample.index, attention_CM) for sample in view.samples)
+        return replace(super().select(view), scores=scores)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the attention. Nothing else is multiplied."""

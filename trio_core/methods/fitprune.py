@@ -8,13 +8,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trio_core.errors import OptionError
 from trio_core.methods.method import Reference, ScoreMethod
 from trio_core.methods.view import Signal, View, last_rows
 from trio_core.rules.attention import attend_each
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Layers, Proportion, retention_of
-from trio_core.tensors import ScoresN
+from trio_core.rules.schedule import Layers, Proportion, check_depth, retention_of
+from trio_core.tensors import ScoresN, wide_type
 
 BLOCK = 128
 """How many rows of attention are in memory at a time."""
@@ -65,8 +64,7 @@ class FitPrune(ScoreMethod):
 
     def default_layers(self, num_layers: int) -> Layers:
         """After every layer but the last."""
-        if num_layers < 2:
-            raise OptionError(f"num_layers {num_layers}: pruning between layers needs at least 2")
+        check_depth(num_layers)
         return tuple(range(1, num_layers))
 
     def profile(self, layers: Layers, num_layers: int) -> Proportion:
@@ -88,7 +86,7 @@ class FitPrune(ScoreMethod):
         most = max(picture.text_after for picture in view.pictures)
         words_BT = last_rows(view.valid, most, padded=view.padded)
         blocks = (*words_BT.split(BLOCK, dim=1), *view.visual.split(BLOCK, dim=1))
-        wide, start = torch.promote_types(view.hidden.dtype, torch.float32), 0
+        start, wide = 0, wide_type(view.hidden)
         sums = [view.hidden.new_zeros(2, len(sample.rows), dtype=wide) for sample in view.samples]
         for attended in attend_each(view.probed("current"), blocks, view.valid):
             weights_BHPS = attended.by_query_head()
@@ -103,8 +101,7 @@ class FitPrune(ScoreMethod):
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the rows of all visual tokens and of the text after them."""
-        rows = sizes.visual + sizes.text_after
-        return sizes.tokens * shape.hidden * shape.kv_width + rows * (shape.hidden + sizes.tokens) * shape.query_width
+        return shape.attention_row_macs(sizes.tokens, sizes.visual + sizes.text_after)
 
 
 @torch.no_grad()

@@ -1,15 +1,15 @@
 """Uniform grid: the control that does not look at the picture."""
 
 from dataclasses import dataclass
-from math import ceil, isqrt, sqrt
+from itertools import pairwise
+from math import isqrt
 from typing import ClassVar, Literal
 
 import torch
 
 from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Picture, Selection, View
-from trio_core.rules.checks import check_budget
-from trio_core.rules.selection import stride
+from trio_core.rules.selection import band_starts, stride
 from trio_core.tensors import KeptK, to_device
 
 
@@ -48,7 +48,7 @@ class Grid(Method):
 def centres(rows: int, columns: int, budget: int) -> KeptK:
     """The points of a two-dimensional grid as raster indices, [K] ascending, on the CPU.
 
-    The points stand in r ≈ √(K · H / W) rows, floor((i + ½) · H / r). A row of c points has them at the columns
+    The points stand in r rows (`band_starts`), floor((i + ½) · H / r). A row of c points has them at the columns
     floor((j + ½) · W / c). Rows differ by one point at most, so that every budget is met. Of 24 × 24 tokens, 64 make
     8 rows of 8, 144 make 12 rows of 12, and 128 make eleven rows of 11 or 12.
 
@@ -57,11 +57,9 @@ def centres(rows: int, columns: int, budget: int) -> KeptK:
 
     Raises OptionError for a budget out of range.
     """
-    check_budget(budget, rows * columns)
-    lines = min(max(round(sqrt(budget * rows / columns)), ceil(budget / columns)), rows, budget)
+    lines = [last - first for first, last in pairwise(band_starts(rows, columns, budget))]
     indices: list[int] = []
-    for line in range(lines):
-        points = (line + 1) * budget // lines - line * budget // lines
-        start = (2 * line + 1) * rows // (2 * lines) * columns
+    for line, points in enumerate(lines):
+        start = (2 * line + 1) * rows // (2 * len(lines)) * columns
         indices.extend(start + (2 * point + 1) * columns // (2 * points) for point in range(points))
     return torch.tensor(indices)

@@ -6,9 +6,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trio_core.methods.crops import GAPS, TILES, all_tokens, crops_of
-from trio_core.methods.method import Method, Reference, Stage, within
-from trio_core.methods.view import Sample, Selection, Signal, View
+from trio_core.methods.crops import GAPS, TILES, TowerMethod, all_tokens, crops_of
+from trio_core.methods.method import Reference, within
+from trio_core.methods.view import Sample, Selection, View
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.selection import cosine
@@ -102,7 +102,7 @@ def holov(attention: ScoresN, scores: ScoresN, budget: int, chunks: int = 16) ->
 
 
 @dataclass(frozen=True, kw_only=True)
-class HoloV(Method):
+class HoloV(TowerMethod):
     """Keep the most attended tokens of each strip of the picture.
 
     The strips share the budget by their attention.
@@ -116,8 +116,6 @@ class HoloV(Method):
     diversity: float = within("[0, inf)", 0.0)
 
     name: ClassVar[str] = "holov"
-    stage: ClassVar[Stage] = Stage.ENCODER
-    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.ENCODER})
     reference: ClassVar[Reference] = Reference(
         title='Don\'t Just Chase "Highlighted Tokens" in MLLMs: Revisiting Visual Holistic Context Retention',
         arxiv="2510.02912",

@@ -1,11 +1,9 @@
 """PACT: pruning and clustering-based token reduction (arXiv 2504.08966)."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.methods.method import Method, Reference, within
@@ -13,10 +11,10 @@ from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.attention import rotate
 from trio_core.rules.checks import check_budget
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.merging import cluster_means, joined_all, nearest_centre, to_denser
+from trio_core.rules.merging import nearest_centre, to_denser
 from trio_core.rules.schedule import Layers, default_layers
-from trio_core.rules.selection import cosine, top_k
-from trio_core.tensors import KeptK, KeysNE
+from trio_core.rules.selection import cosine, top_k, unit_rows
+from trio_core.tensors import KeptK, KeysNE, widened
 
 RECOVERY = 1.5
 """A dropped token is merged into a centre that lies within this many cutoffs."""
@@ -36,12 +34,11 @@ def importance(query: Tensor, keys: Tensor, hidden: Tensor, counts: Tensor) -> T
 
     Source: orailix/PACT at cf9a0c9.
     """
-    wide = torch.promote_types(query.dtype, torch.float32)
-    mean_HE = query.to(wide).masked_fill(~counts[:, None, None], 0).sum(dim=0) / counts.sum()
+    mean_HE = widened(query).masked_fill(~counts[:, None, None], 0).sum(dim=0) / counts.sum()
     mean_NGE = mean_HE.unflatten(0, (keys.shape[1], -1))
-    logits_NGS = mean_NGE @ keys.to(wide).permute(1, 2, 0) / keys.shape[-1] ** 0.5
+    logits_NGS = mean_NGE @ widened(keys).permute(1, 2, 0) / keys.shape[-1] ** 0.5
     weights = logits_NGS.masked_fill(~counts, -torch.inf).softmax(dim=-1).flatten(0, 1).mean(dim=0)
-    return weights * torch.linalg.vector_norm(hidden.to(wide), dim=-1).masked_fill(~counts, 0)
+    return weights * torch.linalg.vector_norm(widened(hidden), dim=-1).masked_fill(~counts, 0)
 
 
 @torch.no_grad()
@@ -73,7 +70,7 @@ def dbdpc(keys: KeysNE, survivors: Tensor, budget: int) -> tuple[KeptK, Tensor]:
     labels = torch.empty(count, dtype=torch.long, device=keys.device)
     labels[survivors] = nearest_centre(distance, centres)
     dropped = torch.ones_like(labels).index_fill_(0, survivors, 0).argsort(descending=True, stable=True)[: count - left]
-    unit = F.normalize(keys.to(distance.dtype), dim=-1)
+    unit = unit_rows(keys)
     nearest = (1 - unit[dropped] @ unit[survivors[centres]].T).clamp_min_(0).min(dim=1)
     labels[dropped] = nearest.indices.where(nearest.values <= RECOVERY * cutoff, -1)
     return survivors[centres], labels
@@ -120,20 +117,16 @@ class Pact(Method):
         query, keys = layer.query(normed), layer.key(normed)
         rotated = rotate(keys, *call.rotary).flatten(2)
         places = torch.arange(view.valid.shape[1], device=view.valid.device)
-        kept, scores, features, clusters = [], [], [], []
+        scores, clusters = [], []
         for sample in view.samples:
             counts = view.valid[sample.index] & (places <= sample.rows[-1])
             score_S = importance(query[sample.index], keys[sample.index], call.hidden[sample.index], counts)
             scores.append(score_S[sample.rows])
             survivors = top_k(scores[-1], self._survivors(len(sample.rows), sample.budget))
-            centres, labels = dbdpc(rotated[sample.index, sample.rows], survivors, sample.budget)
-            kept.append(centres)
-            if self.merge:
-                features.append(cluster_means(sample.features, labels, sample.budget))
-                clusters.append(labels)
-        if not self.merge:
-            return Selection(tuple(kept), tuple(scores))
-        return Selection(tuple(kept), tuple(scores), tuple(features), partial(joined_all, kept, clusters))
+            clusters.append(dbdpc(rotated[sample.index, sample.rows], survivors, sample.budget))
+        if self.merge:
+            return view.merged(clusters, tuple(scores))
+        return Selection(tuple(centres for centres, _ in clusters), tuple(scores))
 
     def _survivors(self, visual: int, budget: int) -> int:
         """How many of `visual` tokens are clustered."""

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -33,8 +32,6 @@ class Probing(Method):
     nms: bool = True
     probe: Probe = "next"
     rows: Rows = "last"
-
-    name: ClassVar[str] = ""
 
     @abstractmethod
     def rate(self, view: View, probed: LayerCall, rows: Places) -> tuple[ScoresBN, tuple[str, ...]]:

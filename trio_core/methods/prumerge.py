@@ -4,25 +4,22 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.errors import UnsupportedModel
-from trio_core.methods.crops import GAPS, Crop, MergedCrop, merge_by_crop
-from trio_core.methods.method import Method, Reference, Stage
-from trio_core.methods.view import Selection, Signal, View
+from trio_core.methods.crops import GAPS, Crop, MergedCrop, MergingMethod
+from trio_core.methods.method import Reference
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import shares
-from trio_core.rules.selection import stride
-from trio_core.tensors import FeaturesND, KeptK, KeysNE, ScoresN, to_device
+from trio_core.rules.selection import stride, unit_rows
+from trio_core.tensors import FeaturesND, KeptK, KeysNE, ScoresN, to_device, widened
 
 NEIGHBOURS = 32
 """How many tokens merge into each centre."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PruMerge(Method):
+class PruMerge(MergingMethod):
     """Keep the patches that the CLS token attends to most, and merge similar patches into each.
 
     The attention is that of the tower's last layer.
@@ -40,8 +37,6 @@ class PruMerge(Method):
     plus: bool = True
 
     name: ClassVar[str] = "prumerge"
-    stage: ClassVar[Stage] = Stage.ENCODER
-    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.ENCODER})
     reference: ClassVar[Reference] = Reference(
         title="LLaVA-PruMerge: Adaptive Token Reduction for Efficient Large Multimodal Models",
         arxiv="2403.15388",
@@ -58,15 +53,11 @@ class PruMerge(Method):
         "are fine-tuned with it.",
     )
 
-    def select(self, view: View) -> Selection:
-        """Select and merge crop by crop in the tower's features, then project what is left.
+    def merge(self, crop: Crop) -> MergedCrop:
+        """Centres, then the sum. A patch may go into several of them, so there are no labels.
 
         Raises UnsupportedModel for a tower without a CLS token.
         """
-        return merge_by_crop(view, self._crop)
-
-    def _crop(self, crop: Crop) -> MergedCrop:
-        """Centres, then the sum. A patch may go into several of them, so there are no labels."""
         if crop.encoder.last is None:
             raise UnsupportedModel(
                 "prumerge ranks patches by what the CLS token attends to in the tower's last layer, and this vision "
@@ -88,8 +79,8 @@ class PruMerge(Method):
         """
         if not shape.patches:  # a family whose tower is not read, or has no CLS token
             return 0
-        crop_budgets = shares(sizes.budget, shape.crops(sizes.visual))
-        merging = sum((2 * budget - 1) * shape.patches * shape.vision_hidden for budget in crop_budgets if budget)
+        crops = shape.crop_shares(sizes.visual, sizes.budget)
+        merging = sum((2 * share - 1) * patches * shape.vision_hidden for patches, share in crops)
         return shape.encoder_attention_macs(sizes.visual) + merging + shape.projection_macs(sizes.budget)
 
 
@@ -136,8 +127,7 @@ def merge_neighbours(attention: ScoresN, keys: KeysNE, hidden: FeaturesND, centr
     Source: 42Shawn/LLaVA-PruMerge at 097c041.
     """
     check_finite("attention, keys or hidden states", attention, keys, hidden)
-    count, wide = len(centres), hidden.to(torch.promote_types(hidden.dtype, torch.float32))
-    unit = F.normalize(keys.to(wide.dtype), dim=-1)
+    count, wide, unit = len(centres), widened(hidden), unit_rows(keys)
     itself = centres[:, None]
     similarity = (unit[centres] @ unit.T).scatter_(1, itself, -torch.inf)
     nearest = similarity.argsort(dim=1, descending=True, stable=True)[:, : min(NEIGHBOURS, len(hidden) - 1)]

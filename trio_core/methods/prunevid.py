@@ -1,7 +1,6 @@
 """PruneVid: visual token pruning for efficient video large language models (arXiv 2412.16117)."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import torch
@@ -11,10 +10,10 @@ from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.merging import cluster_means, joined_all, nearest_centre, to_denser
+from trio_core.rules.merging import nearest_centre, to_denser
 from trio_core.rules.schedule import Layers, default_layers
 from trio_core.rules.selection import top_k
-from trio_core.tensors import FeaturesND, KeptK, ScoresN
+from trio_core.tensors import FeaturesND, KeptK, ScoresN, widened
 
 NEIGHBOURS = 7
 """How many nearest tokens make a token's density. The token itself is one of them."""
@@ -41,7 +40,7 @@ def dpc_knn(features: FeaturesND, count: int, neighbours: int = NEIGHBOURS) -> t
     tokens, width = features.shape
     check_budget(count, tokens)
     check_finite("features", features)
-    wide = features.to(torch.promote_types(features.dtype, torch.float32))
+    wide = widened(features)
     centred = wide - wide.mean(dim=0)  # products of differences from the mean lose fewer digits
     product = centred @ centred.T
     squares = product.diagonal()
@@ -67,9 +66,8 @@ def text_attention(query: Tensor, keys: Tensor, valid: Tensor) -> ScoresN:
     The result is in float32, or in float64 for float64 inputs.
     Source: ACL 2025, Visual-AI/PruneVid at b12600c.
     """
-    wide = torch.promote_types(query.dtype, torch.float32)
-    query_NRE = query.to(wide).unflatten(1, (keys.shape[1], -1)).permute(1, 2, 0, 3).flatten(1, 2)
-    scores_NRS = query_NRE @ keys.to(wide).permute(1, 2, 0) / keys.shape[-1] ** 0.5
+    query_NRE = widened(query).unflatten(1, (keys.shape[1], -1)).permute(1, 2, 0, 3).flatten(1, 2)
+    scores_NRS = query_NRE @ widened(keys).permute(1, 2, 0) / keys.shape[-1] ** 0.5
     return scores_NRS.masked_fill(~valid, -torch.inf).softmax(dim=-1).amax(dim=(0, 1))
 
 
@@ -108,18 +106,8 @@ class PruneVid(Method):
 
     def select(self, view: View) -> Selection:
         """Merge before the decoder. Later, rank by the attention of the layer that has just run."""
-        return self._merge(view) if view.layer == 0 else self._rank(view)
-
-    def _merge(self, view: View) -> Selection:
-        kept, merged, clusters = [], [], []
-        for sample in view.samples:
-            centres, labels = dpc_knn(sample.features, sample.budget)
-            kept.append(centres)
-            merged.append(cluster_means(sample.features, labels, sample.budget))
-            clusters.append(labels)
-        return Selection(tuple(kept), features=tuple(merged), merged=partial(joined_all, kept, clusters))
-
-    def _rank(self, view: View) -> Selection:
+        if view.layer == 0:
+            return view.merged([dpc_knn(sample.features, sample.budget) for sample in view.samples])
         call = view.probed("current")
         layer = call.attention()
         normed = layer.norm(call.hidden)
@@ -134,5 +122,4 @@ class PruneVid(Method):
         """MACs of the distances and means before the decoder. Later, of all keys, of the text's queries and rows."""
         if layer == 0:
             return sizes.visual * (sizes.visual + sizes.budget) * shape.hidden
-        keys = sizes.tokens * shape.hidden * shape.kv_width
-        return keys + sizes.text_after * (shape.hidden + sizes.tokens) * shape.query_width
+        return shape.attention_row_macs(sizes.tokens, sizes.text_after)

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trio_core.methods.crops import GAPS, TILES, select_by_crop
-from trio_core.methods.method import Method, Reference, Stage, within
-from trio_core.methods.view import Selection, Signal, View
+from trio_core.methods.crops import GAPS, TILES, Crop, CropMethod
+from trio_core.methods.method import Reference, within
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.selection import cosine, facility_location
 from trio_core.tensors import FeaturesND, KeptK, ScoresN
@@ -29,7 +28,7 @@ def scope(hidden: FeaturesND, attention: ScoresN, budget: int, alpha: float = 1.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scope(Method):
+class Scope(CropMethod):
     """Keep the patches that cover the others best, weighted by the CLS token's attention.
 
     alpha: power of the attention. With 0 coverage alone decides.
@@ -40,8 +39,6 @@ class Scope(Method):
     alpha: float = within("[0, inf)", 1.0)
 
     name: ClassVar[str] = "scope"
-    stage: ClassVar[Stage] = Stage.ENCODER
-    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.ENCODER})
     reference: ClassVar[Reference] = Reference(
         title="SCOPE: Saliency-Coverage Oriented Token Pruning for Efficient Multimodel LLMs",
         arxiv="2510.24214",
@@ -53,9 +50,9 @@ class Scope(Method):
         f"{GAPS} The budget is met exactly: what int(K / crops) leaves over goes to the first crops. {TILES}",
     )
 
-    def select(self, view: View) -> Selection:
-        """Select crop by crop, in the tower's features."""
-        return select_by_crop(view, lambda crop: scope(crop.hidden, crop.attention.sum(dim=0), crop.budget, self.alpha))
+    def keep(self, crop: Crop) -> KeptK:
+        """SCOPE in the tower's features."""
+        return scope(crop.hidden, crop.attention.sum(dim=0), crop.budget, self.alpha)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the attention, and of the similarity of all pairs of patches within each crop.

@@ -11,10 +11,10 @@ from trio_core.methods.view import Selection, Signal, View, last_rows
 from trio_core.rules.attention import LayerCall, attend, rotate
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.merging import nearest_centre, to_denser
+from trio_core.rules.merging import cluster_means, nearest_centre, to_denser
 from trio_core.rules.schedule import Layers, Proportion, Schedule, default_layers, retention_of
 from trio_core.rules.selection import top_k
-from trio_core.tensors import FeaturesND, KeptK, MergedKD, ScoresN
+from trio_core.tensors import FeaturesND, KeptK, MergedKD, ScoresN, widened
 
 HEADS = 14
 """How many heads version v2 reads, in a model of any size."""
@@ -115,12 +115,12 @@ class SparseVLM(Method):
 
         Distances between tokens cost none, because they are sums of squared differences.
         """
-        words, width = sizes.text_after, shape.query_width
-        rows = sizes.tokens * shape.hidden * shape.kv_width + words * (shape.hidden + sizes.tokens) * width
+        words = sizes.text_after
+        rows = shape.attention_row_macs(sizes.tokens, words)
         if sizes.visual == sizes.picture:  # the first stage that drops
             rows += sizes.visual * words * shape.hidden
         if self.version == "v2":
-            rows += words * sizes.visual * (width // shape.heads)
+            rows += words * sizes.visual * (shape.query_width // shape.heads)
         if not self.merges:
             return rows
         kept, merged = kept_and_merged(sizes.visual, sizes.budget)
@@ -139,8 +139,7 @@ def raters(visual: Tensor, text: Tensor) -> Tensor:
 
     Source: Gumpest/SparseVLMs at 26a5f48.
     """
-    wide = torch.promote_types(visual.dtype, torch.float32)
-    likeness = (visual.to(wide) @ text.to(wide).T).softmax(dim=1).mean(dim=0)
+    likeness = (widened(visual) @ widened(text).T).softmax(dim=1).mean(dim=0)
     above = likeness > likeness.mean()
     return above | ~above.any()
 
@@ -169,9 +168,7 @@ def rotary_bias(call: LayerCall, sample: int, rows: Tensor, columns: Tensor) -> 
     rows: [T], places of the queries.
     columns: [N], places of the keys.
     """
-    cos, sin = (
-        part[sample if len(part) > 1 else 0].to(torch.promote_types(part.dtype, torch.float32)) for part in call.rotary
-    )
+    cos, sin = (widened(part[sample if len(part) > 1 else 0]) for part in call.rotary)
     turned = rotate(torch.ones_like(cos)[None, :, None], cos[None], sin[None])[0, :, 0]
     return turned[rows] @ turned[columns].T / cos.shape[-1] ** 0.5
 
@@ -251,12 +248,10 @@ def cluster(features: FeaturesND, count: int) -> tuple[KeptK, MergedKD]:
     """
     check_budget(count, len(features))
     check_finite("features", features)
-    wide = features.to(torch.promote_types(features.dtype, torch.float32))
+    wide = widened(features)
     # By differences and not by a matrix product, so that equal distances are equal to the last bit.
     distance = torch.cdist(wide, wide, compute_mode="donot_use_mm_for_euclid_dist") / wide.shape[1] ** 0.5
     density = (-distance.topk(count, dim=1, largest=False).values.square().mean(dim=1)).exp()
     peak = to_denser(distance, density).minimum(distance.max())
     centres = (peak * density).argsort(descending=True, stable=True)[:count]
-    # A product with zeros and ones. Scattered sums would add in another order from run to run on a GPU.
-    assigned = (nearest_centre(distance, centres) == torch.arange(count, device=wide.device)[:, None]).to(wide.dtype)
-    return centres, (assigned @ wide / assigned.sum(dim=1, keepdim=True)).to(features.dtype)
+    return centres, cluster_means(features, nearest_centre(distance, centres), count)

@@ -4,22 +4,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.methods.crops import Crop, MergedCrop, merge_by_crop
-from trio_core.methods.method import Method, Reference, Stage
-from trio_core.methods.view import Selection, Signal, View
+from trio_core.methods.crops import Crop, MergedCrop, MergingMethod
+from trio_core.methods.method import Reference
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.merging import cluster_means
-from trio_core.rules.schedule import shares
+from trio_core.rules.selection import unit_rows
 from trio_core.tensors import FeaturesND, KeptK, KeysNE, MergedKD
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToMe(Method):
+class ToMe(MergingMethod):
     """Merge the patches with the most similar keys, pair by pair, until the budget is met.
 
     The paper merges a few tokens inside every block of the tower, and the tower then runs on fewer. Here the tower runs
@@ -29,8 +27,6 @@ class ToMe(Method):
     """
 
     name: ClassVar[str] = "tome"
-    stage: ClassVar[Stage] = Stage.ENCODER
-    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.ENCODER})
     reference: ClassVar[Reference] = Reference(
         title="Token Merging: Your ViT But Faster",
         arxiv="2210.09461",
@@ -47,31 +43,24 @@ class ToMe(Method):
         "positions='compact' renumbers them.",
     )
 
-    def select(self, view: View) -> Selection:
-        """Merge crop by crop in the tower's features, then project what is left."""
-        return merge_by_crop(view, _crop)
+    def merge(self, crop: Crop) -> MergedCrop:
+        """The patches that others joined, and the means."""
+        indices, features, groups = merge_to(crop.keys, crop.hidden, crop.budget)
+        return MergedCrop(indices, features, lambda: groups)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of each round's links, of the means, and of projecting what is left.
 
         A tower that projects its patches itself merges them in the decoder's width, and projects nothing here.
         """
-        if not shape.vision_hidden:  # a family whose tower is not read
-            return 0
-        crops, width = shape.crops(sizes.visual), shape.patch_width
-        key_width, merging = shape.vision_hidden // shape.vision_heads, 0
-        for patches, share in zip(crops, shares(sizes.budget, crops), strict=True):
+        merging = 0
+        for patches, share in shape.crop_shares(sizes.visual, sizes.budget):
             left = patches
-            while share and left > share:
-                merging += (left - left // 2) * (left // 2) * key_width
+            while left > share:
+                merging += (left - left // 2) * (left // 2) * shape.patch_key_width
                 left = max(share, left - left // 2)
-                merging += left * patches * (key_width if left > share else width)
+                merging += left * patches * (shape.patch_key_width if left > share else shape.patch_width)
         return merging + shape.projection_macs(sizes.budget)
-
-
-def _crop(crop: Crop) -> MergedCrop:
-    indices, features, groups = merge_to(crop.keys, crop.hidden, crop.budget)
-    return MergedCrop(indices, features, lambda: groups)
 
 
 @torch.no_grad()
@@ -95,7 +84,7 @@ def bipartite_matching(keys: KeysNE, merges: int) -> KeptK:
     target = torch.arange(count, device=keys.device)
     if not merges:
         return target
-    unit = F.normalize(keys.to(torch.promote_types(keys.dtype, torch.float32)), dim=-1)
+    unit = unit_rows(keys)
     links = unit[0::2] @ unit[1::2].T
     nearest = links.argmax(dim=1)
     strongest = links.amax(dim=1).argsort(descending=True, stable=True)[:merges]

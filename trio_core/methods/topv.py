@@ -5,15 +5,14 @@ from math import isqrt, sqrt
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.methods.method import Method, Reference, within
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import Layers
-from trio_core.rules.selection import stride, top_k
-from trio_core.tensors import FeaturesND, KeptK, ScoresN, to_device
+from trio_core.rules.selection import stride, top_k, unit_rows
+from trio_core.tensors import FeaturesND, KeptK, ScoresN, to_device, wide_type
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,14 +104,11 @@ def costs(source: FeaturesND, target: FeaturesND, place: Tensor, weights: tuple[
     place: [N, 1 or 2], in 0 … 1.
     weights: of the three distances, in this order.
     """
-    wide = torch.promote_types(source.dtype, torch.float32)
-    ours, theirs = (F.normalize(part.to(wide), dim=-1) for part in (source, target))
-    place = place.to(wide)
-    diagonal = sqrt(place.shape[1])
+    place, diagonal = place.to(wide_type(source)), sqrt(place.shape[1])
     # Differences of pairs: `torch.cdist` multiplies matrices, and small distances lose digits.
     distance = (place[:, None] - place[None]).square().sum(dim=-1).sqrt() / diagonal
     centre = (place - 0.5).square().sum(dim=-1, keepdim=True).sqrt() * 2 / diagonal
-    return weights[0] * (1 - ours @ theirs.T) + weights[1] * distance + weights[2] * centre
+    return weights[0] * (1 - unit_rows(source) @ unit_rows(target).T) + weights[1] * distance + weights[2] * centre
 
 
 @torch.no_grad()

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from trio_core.errors import OptionError
+from trio_core.methods.combined import TwoParts
 from trio_core.methods.finding import find
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.scope import Scope
 from trio_core.methods.trio import Trio
-from trio_core.methods.two_parts import TwoParts
 from trio_core.methods.view import Signal
 from trio_core.rules.schedule import Layers, default_layers
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from trio_core.errors import OptionError
 from trio_core.models.encoder import Encoder
 from trio_core.rules.attention import LayerCall, Readout
+from trio_core.rules.merging import cluster_means, joined
 from trio_core.rules.schedule import Schedule
 from trio_core.tensors import FeaturesND, HiddenBSD, MaskBS, Places, PlacesBN, RowsBP
 
@@ -250,6 +251,19 @@ class View:
         """
         return self.hidden[sample, self.pictures[sample].rows]
 
+    def merged(
+        self, clusters: Sequence[tuple[Tensor, Tensor]], scores: tuple[Tensor, ...] | None = None
+    ) -> "Selection":
+        """The selection of each cluster's centre, at whose place the mean of the cluster stands.
+
+        clusters: for each sample the centres, [K] ascending indices, and the cluster of each token, [N]: the number of
+            its centre, or −1 for a token in no cluster.
+        scores: those of the selection.
+        """
+        kept, labels = zip(*clusters, strict=True)
+        means = tuple(cluster_means(s.features, labels[s.index], s.budget) for s in self.samples)
+        return Selection(kept, scores, means, partial(_joined_all, kept, labels))
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -289,6 +303,10 @@ class Sample:
         """[T], places of the text after the picture, ascending."""
         valid = self.view.valid[self.index : self.index + 1]
         return last_rows(valid, self.picture.text_after, padded=self.view.padded)[0]
+
+
+def _joined_all(kept: Sequence[Tensor], labels: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    return tuple(joined(indices, of_tokens) for indices, of_tokens in zip(kept, labels, strict=True))
 
 
 def last_rows(valid: MaskBS, count: int, *, padded: bool) -> RowsBP:

@@ -7,17 +7,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trio_core.methods.crops import GAPS, TILES, Crop, MergedCrop, merge_by_crop
-from trio_core.methods.method import Method, Reference, Stage, within
-from trio_core.methods.view import Selection, Signal, View
+from trio_core.methods.crops import GAPS, TILES, Crop, MergedCrop, MergingMethod
+from trio_core.methods.method import Reference, within
 from trio_core.rules.checks import check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.merging import contextual
-from trio_core.rules.schedule import shares
 
 
 @dataclass(frozen=True, kw_only=True)
-class VisionZip(Method):
+class VisionZip(MergingMethod):
     """Keep the CLS token and what it attends to most, and merge the other patches into a few.
 
     contextual_share: share of the budget that merged patches get. 10 of 64 as published.
@@ -32,8 +30,6 @@ class VisionZip(Method):
     contextual_share: float = within("[0, 1)", 10 / 64)
 
     name: ClassVar[str] = "visionzip"
-    stage: ClassVar[Stage] = Stage.ENCODER
-    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.ENCODER})
     reference: ClassVar[Reference] = Reference(
         title="VisionZip: Longer is Better but Not Necessary in Vision Language Models",
         arxiv="2412.04467",
@@ -49,11 +45,7 @@ class VisionZip(Method):
         "behind the projector.",
     )
 
-    def select(self, view: View) -> Selection:
-        """Select and merge crop by crop in the tower's features, then project what is left."""
-        return merge_by_crop(view, self._crop)
-
-    def _crop(self, crop: Crop) -> MergedCrop:
+    def merge(self, crop: Crop) -> MergedCrop:
         """CLS, dominant, merged."""
         cls, hidden, attention = crop.encoder.cls, crop.hidden, crop.attention.sum(dim=0)
         check_finite("attention or hidden states", attention, hidden)
@@ -83,16 +75,12 @@ class VisionZip(Method):
 
         A tower that projects its patches itself merges them in the decoder's width, and projects nothing here.
         """
-        if not shape.vision_hidden:  # a family whose tower is not read
-            return 0
-        budget, crops = sizes.budget, list(shape.crops(sizes.visual))
         merging, has_cls = 0, 0 if shape.merged else 1
-        for patches, share in zip(crops, shares(budget, crops), strict=True):
-            if share:
-                merges = self._merges(share)
-                rest = patches - (share - merges - has_cls)
-                merging += rest * merges * (shape.vision_hidden // shape.vision_heads + shape.patch_width)
-        return shape.encoder_attention_macs(sizes.visual) + merging + shape.projection_macs(budget)
+        for patches, share in shape.crop_shares(sizes.visual, sizes.budget):
+            merges = self._merges(share)
+            rest = patches - (share - merges - has_cls)
+            merging += rest * merges * (shape.patch_key_width + shape.patch_width)
+        return shape.encoder_attention_macs(sizes.visual) + merging + shape.projection_macs(sizes.budget)
 
 
 def _labels(count: int, dominant: Tensor, rest: Tensor, labels: Tensor | None, first: Tensor | None) -> Tensor:

@@ -5,9 +5,8 @@ from typing import ClassVar
 
 import torch
 
-from trio_core.methods.crops import GAPS, select_by_crop
-from trio_core.methods.method import Method, Reference, Stage, within
-from trio_core.methods.view import Selection, Signal, View
+from trio_core.methods.crops import GAPS, Crop, CropMethod
+from trio_core.methods.method import Reference, within
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.selection import cosine
@@ -50,7 +49,7 @@ def vispruner(hidden: FeaturesND, attention: ScoresN, budget: int, important: fl
 
 
 @dataclass(frozen=True, kw_only=True)
-class VisPruner(Method):
+class VisPruner(CropMethod):
     """Keep what the CLS token attends to most, and other patches that are unlike each other.
 
     important: share of the budget that goes by attention.
@@ -61,8 +60,6 @@ class VisPruner(Method):
     important: float = within("[0, 1]", 0.5)
 
     name: ClassVar[str] = "vispruner"
-    stage: ClassVar[Stage] = Stage.ENCODER
-    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.ENCODER})
     reference: ClassVar[Reference] = Reference(
         title="Beyond Text-Visual Attention: Exploiting Visual Cues for Effective Token Pruning in VLMs",
         arxiv="2412.01818",
@@ -74,11 +71,9 @@ class VisPruner(Method):
         "dropped, and padding is cut off the tiles first.",
     )
 
-    def select(self, view: View) -> Selection:
-        """Select crop by crop, in the tower's features."""
-        return select_by_crop(
-            view, lambda crop: vispruner(crop.hidden, crop.attention.mean(dim=0), crop.budget, self.important)
-        )
+    def keep(self, crop: Crop) -> KeptK:
+        """VisPruner in the tower's features."""
+        return vispruner(crop.hidden, crop.attention.mean(dim=0), crop.budget, self.important)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the attention, and of the similarity of all pairs of patches within each crop."""

@@ -8,7 +8,7 @@ import torch
 from trio_core.errors import OptionError
 from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Selection, View
-from trio_core.rules.schedule import Layers, Schedule, default_layers
+from trio_core.rules.schedule import Layers, Schedule, check_depth, default_layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +55,7 @@ class VTW(Method):
 
         Raises OptionError for a decoder of fewer than two layers, and for budgets that are not all of the tokens.
         """
-        if num_layers < 2:
-            raise OptionError(f"num_layers {num_layers}: pruning between layers needs at least 2")
+        check_depth(num_layers)
         if self.budgets is not None:
             if super().schedule(visual_tokens, num_layers).budgets != (visual_tokens,):
                 raise OptionError(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from trio_core.errors import UnsupportedInput
 from trio_core.models.encoder import Encoder, Tower
 from trio_core.models.layer import Replacement
-from trio_core.tensors import to_device, wide_type
+from trio_core.tensors import to_device, widened
 
 
 class ClipTower(Tower):
@@ -100,7 +100,7 @@ def _cls_row(query_CSD: Tensor, key_CSD: Tensor, heads: int) -> Tensor:
     query_CHE = query_CSD[:, 0].unflatten(-1, (heads, -1))
     key_CSHE = key_CSD.unflatten(-1, (heads, -1))
     scores_CHS = torch.einsum("che,cshe->chs", query_CHE, key_CSHE) * query_CHE.shape[-1] ** -0.5
-    return scores_CHS.to(wide_type(scores_CHS)).softmax(dim=-1)[..., 1:]
+    return widened(scores_CHS).softmax(dim=-1)[..., 1:]
 
 
 class PackedTower(ClipTower):

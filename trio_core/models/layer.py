@@ -40,6 +40,8 @@ _AFFINE: WeakSet[nn.Module] = WeakSet()
 _ROUNDING = 0.1
 """The largest error of an affine module, as a share of its largest output. It may quantise its input to a few bits."""
 _LIBRARY = str(Path(transformers.__file__).parent)
+_SPLITTING = ("torch.distributed.", "transformers.distributed.")
+"""Where the classes of weights and modules come from that hold a part of a model, such as DTensor."""
 
 
 def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor], *, known: bool = True) -> AttentionLayer:
@@ -147,6 +149,22 @@ def rms_norm(module: nn.Module) -> RmsNorm:
         )
     eps = "variance_epsilon" if hasattr(module, "variance_epsilon") else "eps"
     return RmsNorm(module, part(module, eps))
+
+
+def check_whole(model: nn.Module) -> None:
+    """Raise UnsupportedModel for a model of which this process holds a part only.
+
+    There a module yields a part of its output, or has no weights between two forwards. So a method that calls the
+    modules of a layer would score by a part, and each process would keep other tokens.
+    """
+    for module in model.modules():
+        for holder in (module, *module._parameters.values()):
+            if f"{type(holder).__module__}.".startswith(_SPLITTING):
+                raise UnsupportedModel(
+                    f"{type(model).__name__} is split over processes ({type(holder).__name__}: tensor parallel, FSDP "
+                    "or pipeline parallel), and a part of a model cannot be pruned: load the whole model in each "
+                    "process"
+                )
 
 
 def part(module: nn.Module, name: str) -> Any:

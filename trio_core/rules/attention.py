@@ -17,7 +17,7 @@ from torch.nn.attention.flex_attention import BlockMask, create_mask
 
 from trio_core.rules.checks import check_gradient
 from trio_core.rules.norm import RmsNorm
-from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, Places, ScoresBS, rows_at, wide_type, with_gradient
+from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, Places, ScoresBS, rows_at, widened, with_gradient
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def attend_each(
         scores = query @ key_BSNE.permute(0, 2, 3, 1)
         if layer.softcap is not None:
             scores = layer.softcap * (scores / layer.softcap).tanh()
-        scores = scores.to(wide_type(scores)).unflatten(2, (-1, query_BPHE.shape[1]))
+        scores = widened(scores).unflatten(2, (-1, query_BPHE.shape[1]))
         scores = scores.masked_fill_(_hidden(call, rows, valid), -torch.inf).flatten(2, 3)
         yield Attended(layer, cos, sin, normed, heads, query, scores, query_BPHE.shape[1])
 

@@ -20,7 +20,7 @@ from trio_core.errors import TrioError
 from trio_core.rules.attention import AttentionLayer, LayerCall, Readout, by_key_head
 from trio_core.rules.checks import check_gradient
 from trio_core.rules.saliency import finish_rows, loss_slope
-from trio_core.tensors import HiddenBSD, LogitsBPV, Places, ScoresBN, differentiable, rows_at, wide_type
+from trio_core.tensors import HiddenBSD, LogitsBPV, Places, ScoresBN, differentiable, rows_at, wide_type, widened
 
 BACKEND = "inductor"
 """The compiler, by torch.compile's name for it."""
@@ -173,7 +173,7 @@ def _scores(
         scores = by_key_head(query_BPHE, key_BSNE.shape[2]) @ key_BSNE.permute(0, 2, 3, 1)
         if layer.softcap is not None:
             scores = layer.softcap * (scores / layer.softcap).tanh()
-        scores = scores.to(wide_type(scores)).unflatten(2, (-1, rows_from_end[0] - rows_from_end[1]))
+        scores = widened(scores).unflatten(2, (-1, rows_from_end[0] - rows_from_end[1]))
         if causal:
             places_S = torch.arange(tokens, device=hidden_BSD.device)
             scores = scores.masked_fill(places_S > places_S[rows, None], -torch.inf)

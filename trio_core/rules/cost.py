@@ -64,16 +64,34 @@ class LayerShape:
         return sum(patches + 1 for patches in self.crops(visual)) * self.vision_hidden
 
     def projection_macs(self, tokens: int) -> int:
-        """MACs of projecting some of the tower's patches. 0 for a tower that projects them itself.
+        """MACs of projecting some of the tower's patches. 0 for a tower that projects them itself, or that is not read.
 
         tokens: how many patches.
         """
-        return 0 if self.merged else tokens * (self.vision_hidden + self.hidden) * self.hidden
+        if self.merged or not self.vision_hidden:
+            return 0
+        return tokens * (self.vision_hidden + self.hidden) * self.hidden
 
     @property
     def patch_width(self) -> int:
         """Width of the patches that a method reads: the tower's, or the decoder's if the tower projects them itself."""
         return self.hidden if self.merged else self.vision_hidden
+
+    @property
+    def patch_key_width(self) -> int:
+        """Width of a patch's key, averaged over the heads of the tower. 0 if no method reads the tower."""
+        return self.vision_hidden // max(self.vision_heads, 1)
+
+    def crop_shares(self, visual: int, budget: int) -> list[tuple[int, int]]:
+        """For each crop that keeps any patch: how many patches it has, and how many of them it keeps.
+
+        Empty in a family whose tower no method reads.
+
+        visual: number of visual tokens.
+        budget: how many of them stay.
+        """
+        crops = self.crops(visual)
+        return [(patches, share) for patches, share in zip(crops, shares(budget, crops), strict=True) if share]
 
     def similarity_macs(self, visual: int, budget: int) -> int:
         """MACs of the cosine of every pair of patches within each crop that keeps any.
@@ -81,9 +99,7 @@ class LayerShape:
         visual: number of visual tokens.
         budget: how many of them stay.
         """
-        crops = self.crops(visual)
-        pairs = sum(n * n for n, share in zip(crops, shares(budget, crops), strict=True) if share)
-        return pairs * self.patch_width
+        return sum(patches * patches for patches, _ in self.crop_shares(visual, budget)) * self.patch_width
 
     def attention_row_macs(self, tokens: int, rows: int = 1) -> int:
         """MACs of some rows of a layer's attention: the keys of all tokens, and each row's query and scores.

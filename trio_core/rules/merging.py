@@ -1,13 +1,11 @@
 """Merging rules: tokens that a selection drops are folded into a few tokens that stay."""
 
-from collections.abc import Sequence
-
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.rules.checks import check_budget, check_finite
-from trio_core.tensors import FeaturesND, KeptK, KeysNE, MergedKD, ScoresN, SimilarityNN
+from trio_core.rules.selection import unit_rows
+from trio_core.tensors import FeaturesND, KeptK, KeysNE, MergedKD, ScoresN, SimilarityNN, widened
 
 
 def contextual(keys: KeysNE, hidden: FeaturesND, count: int) -> tuple[KeptK, MergedKD, Tensor]:
@@ -30,10 +28,8 @@ def contextual(keys: KeysNE, hidden: FeaturesND, count: int) -> tuple[KeptK, Mer
     check_budget(count, remaining)
     check_finite("keys or hidden states", keys, hidden)
     targets = torch.arange(count, device=keys.device) * (remaining // count)
-    unit = F.normalize(keys.to(torch.promote_types(keys.dtype, torch.float32)), dim=-1)
-    nearest = (unit @ unit[targets].T).argmax(dim=1)
-    wide = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
-    labels = nearest.index_fill(0, targets, -1)
+    unit, wide = unit_rows(keys), widened(hidden)
+    labels = (unit @ unit[targets].T).argmax(dim=1).index_fill(0, targets, -1)
     mean = cluster_means(wide, labels, count)
     return targets, (wide[targets] + mean).to(hidden.dtype), labels
 
@@ -71,11 +67,6 @@ def joined(kept: KeptK, labels: Tensor) -> Tensor:
     return kept[labels.clamp_min(0)].where(labels >= 0, -1)
 
 
-def joined_all(kept: Sequence[Tensor], labels: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """`joined` for each sample of a batch. Samples may keep different numbers of tokens."""
-    return tuple(joined(indices, of_tokens) for indices, of_tokens in zip(kept, labels, strict=True))
-
-
 def cluster_means(hidden: FeaturesND, labels: Tensor, count: int) -> MergedKD:
     """The mean of each cluster's members, [K, D] in hidden's dtype; zeros for a cluster without members.
 
@@ -85,7 +76,7 @@ def cluster_means(hidden: FeaturesND, labels: Tensor, count: int) -> MergedKD:
 
     Means are taken in float32, or in float64 for float64 inputs.
     """
-    wide = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
+    wide = widened(hidden)
     # A product with zeros and ones. Scattered sums would change their order from run to run on a GPU.
     members = (labels == torch.arange(count, device=labels.device)[:, None]).to(wide.dtype)
     return (members @ wide / members.sum(dim=1, keepdim=True).clamp_min(1)).to(hidden.dtype)

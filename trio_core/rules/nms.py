@@ -8,7 +8,7 @@ from torch import Tensor
 
 from trio_core.errors import OptionError
 from trio_core.rules.checks import check_budget, check_finite, not_finite
-from trio_core.tensors import FeaturesND, KeptK, ScoresN, to_device, wide_type
+from trio_core.tensors import FeaturesND, KeptK, ScoresN, to_device, widened
 
 _LEAST_BLOCK, _MOST_BLOCK = 64, 256
 """On a CPU, the smallest size of a block of candidates, and the largest size of the first block. Smaller blocks save no
@@ -46,7 +46,7 @@ def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: fl
     if budget == count:
         check_finite("scores or features", scores, features)
         return torch.arange(count, device=scores.device)
-    ranked, order = scores.to(wide_type(scores)).sort(descending=True, stable=True)
+    ranked, order = widened(scores).sort(descending=True, stable=True)
     spread = ranked[:1] - ranked[-1:]  # finite only if all scores are
     kept, unit_kept, start = np.empty(0, dtype=np.int64), None, 0
     while len(kept) < budget and start < count:
@@ -86,7 +86,7 @@ def _unit_rows(rows: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
     rows: [B, D], a copy. It may be overwritten.
     spread: [1], a number that is finite only if all scores are. If it is not finite, no row counts as finite.
     """
-    rows = rows.to(wide_type(rows))
+    rows = widened(rows)
     norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
     return rows.div_(norm.clamp_min(1e-12)), torch.maximum(norm, spread) < torch.inf
 

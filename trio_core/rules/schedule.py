@@ -39,8 +39,7 @@ def default_layers(num_layers: int, of_32: Layers = (1, 10, 15)) -> Layers:
 
     Raises OptionError for a decoder of fewer than two layers.
     """
-    if num_layers < 2:
-        raise OptionError(f"num_layers {num_layers}: pruning between layers needs at least 2")
+    check_depth(num_layers)
     if of_32 == DEFAULT_LAYERS[32] and num_layers in DEFAULT_LAYERS:
         return DEFAULT_LAYERS[num_layers]
     layers: list[int] = []
@@ -70,8 +69,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         check_layers(self.layers, self.num_layers)
-        if self.visual_tokens < 1:
-            raise OptionError(f"visual_tokens {self.visual_tokens}: a schedule needs at least 1")
+        _check_visual_tokens(self.visual_tokens)
         if len(self.budgets) != len(self.layers):
             raise OptionError(
                 f"budgets {self.budgets} and layers {self.layers} differ in length: give one budget a layer"
@@ -107,12 +105,7 @@ class Schedule:
         Raises RetentionError for a retention outside (0, 1] or below what the unpruned first layers already cost, and
         OptionError for bad layers or a bad proportion.
         """
-        places = tuple(layers) if layers is not None else default_layers(num_layers)
-        check_layers(places, num_layers)
-        if visual_tokens < 1:
-            raise OptionError(f"visual_tokens {visual_tokens}: a schedule needs at least 1")
-        check_retention(retention)
-        _check_proportion(proportion)
+        places, profile = _stages(retention, visual_tokens, num_layers, layers, proportion)
         runs = [later - earlier for earlier, later in pairwise((*places, num_layers))]
         unpruned = places[0] * visual_tokens
         target = round(num_layers * retention * visual_tokens)
@@ -123,7 +116,7 @@ class Schedule:
                 f"{visual_tokens} tokens and one kept at the least, the lowest possible is "
                 f"{ceil(1e4 * lowest / (num_layers * visual_tokens)) / 1e4:.4f}"
             )
-        budgets = integer_budgets(target - unpruned, runs, stretched(len(runs), proportion), visual_tokens)
+        budgets = integer_budgets(target - unpruned, runs, profile, visual_tokens)
         return cls(places, budgets, visual_tokens, num_layers)
 
     @classmethod
@@ -145,11 +138,7 @@ class Schedule:
 
         Raises RetentionError for a retention outside (0, 1], OptionError for bad layers or a bad proportion.
         """
-        places = tuple(layers) if layers is not None else default_layers(num_layers)
-        check_layers(places, num_layers)
-        check_retention(retention)
-        _check_proportion(proportion)
-        profile = stretched(len(places), proportion)
+        places, profile = _stages(retention, visual_tokens, num_layers, layers, proportion)
         fixed = max(1, round(retention * visual_tokens))
         budgets = [min(visual_tokens, max(1, round(fixed * share / profile[stage]))) for share in profile]
         return cls(places, tuple(budgets), visual_tokens, num_layers)
@@ -232,9 +221,28 @@ def check_layers(layers: Layers, num_layers: int) -> None:
         raise OptionError(f"layers {layers} must ascend")
 
 
-def _check_proportion(proportion: Proportion) -> None:
+def check_depth(num_layers: int) -> None:
+    """Raise OptionError for a decoder of fewer than two layers."""
+    if num_layers < 2:
+        raise OptionError(f"num_layers {num_layers}: pruning between layers needs at least 2")
+
+
+def _check_visual_tokens(visual_tokens: int) -> None:
+    if visual_tokens < 1:
+        raise OptionError(f"visual_tokens {visual_tokens}: a schedule needs at least 1")
+
+
+def _stages(
+    retention: float, visual_tokens: int, num_layers: int, layers: Sequence[int] | None, proportion: Proportion
+) -> tuple[Layers, list[float]]:
+    """The pruning layers, and the proportion of their budgets. The arguments are checked as `Schedule.average` says."""
+    places = tuple(layers) if layers is not None else default_layers(num_layers)
+    check_layers(places, num_layers)
+    _check_visual_tokens(visual_tokens)
+    check_retention(retention)
     if not proportion or min(proportion) <= 0 or any(later > earlier for earlier, later in pairwise(proportion)):
         raise OptionError(f"proportion {tuple(proportion)}: name positive numbers that never grow")
+    return places, stretched(len(places), proportion)
 
 
 def stretched(stages: int, proportion: Proportion) -> list[float]:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from trio_core.rules.checks import check_budget, check_finite
-from trio_core.tensors import FeaturesND, KeptK, ScoresN, SimilarityNN, wide_type
+from trio_core.tensors import FeaturesND, KeptK, ScoresN, SimilarityNN, widened
 
 
 def top_k(scores: ScoresN, budget: int) -> KeptK:
@@ -39,13 +39,33 @@ def stride(count: int, budget: int) -> KeptK:
     return (2 * steps + 1) * count // (2 * budget)
 
 
+def band_starts(rows: int, columns: int, count: int) -> list[int]:
+    """The first cell of each band of a grid with `count` cells, and `count` itself at the end.
+
+    The grid is cut into r ≈ √(count · H / W) bands of rows, as even as can be. Each band has its share of the cells.
+
+    rows, columns: H and W.
+    count: 1 … H · W.
+
+    Raises OptionError for a count out of range.
+    """
+    check_budget(count, rows * columns)
+    bands = min(max(round(math.sqrt(count * rows / columns)), math.ceil(count / columns)), rows, count)
+    return [band * count // bands for band in range(bands + 1)]
+
+
+def unit_rows(features: FeaturesND) -> FeaturesND:
+    """[N, D], the rows at length one, in at least float32. A row of zeros stays as it is. features: [N, D]."""
+    return F.normalize(widened(features), dim=-1)
+
+
 @torch.no_grad()
 def cosine(features: FeaturesND) -> SimilarityNN:
     """[N, N], the cosine of every pair of rows, symmetric to the last bit. A row of zeros has cosine 0 with all.
 
     features: [N, D].
     """
-    unit = F.normalize(features.to(wide_type(features)), dim=-1)
+    unit = unit_rows(features)
     similarity = unit @ unit.T
     return torch.maximum(similarity, similarity.T)
 
@@ -96,7 +116,7 @@ def dpp_map(kernel: SimilarityNN, budget: int) -> KeptK:
     count = len(kernel)
     check_budget(budget, count)
     check_finite("similarities or relevances", kernel)
-    kernel = kernel.to(wide_type(kernel))
+    kernel = widened(kernel)
     residual = kernel.diagonal()[None].clone()
     # A token counts with its residual if that is above `rounding`, else with the value in `otherwise`.
     limits = torch.cat([count * torch.finfo(kernel.dtype).eps / 2 * residual, torch.zeros_like(residual)])
@@ -131,7 +151,7 @@ def facility_location(similarity: SimilarityNN, weights: ScoresN, budget: int) -
     """
     check_budget(budget, len(weights))
     check_finite("features or weights", similarity, weights)
-    similarity = similarity.to(wide_type(similarity))
+    similarity = widened(similarity)
     cover, uncovered = similarity.new_zeros(len(weights), 1), torch.empty_like(similarity)
     picks = torch.zeros(budget, dtype=torch.long, device=weights.device)
     for k in range(budget):

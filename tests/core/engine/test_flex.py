@@ -7,21 +7,13 @@ import shutil
 
 import pytest
 import torch
-from torch import Tensor
-from transformers import PreTrainedModel
 
 from tests.core import tiny
 from tests.core.models.test_families import EARLY, METHOD, apart, check, windowed
-from trio_core import Trio, UnsupportedModel, prune
-from trio_core.trace import Trace
+from trio_core import Trio, UnsupportedModel
 
 FAMILIES = ("llava", "fastvlm", "idefics3", "gemma3", "paligemma", "paligemma2")
 """One for each kind of decoder and mask; the library has no flex attention for Qwen-VL's."""
-
-
-def pruned(model: PreTrainedModel, method: Trio, inputs: dict[str, Tensor]) -> tuple[Tensor, Trace]:
-    with torch.no_grad(), prune(model, method) as trace:
-        return model(**inputs, use_cache=False).logits, trace
 
 
 @pytest.mark.usefixtures("uncompiled_flex")
@@ -50,7 +42,7 @@ class TestUncompiled:
     @pytest.mark.parametrize("family", ["llava", "gemma3", "paligemma"])
     def test_tail_saliency_is_that_of_other_attention(self, family):
         inputs = tiny.batch(tiny.pair(family))
-        ours, expected = (pruned(tiny.model(family, name), METHOD, inputs)[1] for name in ("flex_attention", None))
+        ours, expected = (tiny.run(tiny.model(family, name), inputs, METHOD)[1] for name in ("flex_attention", None))
         for stage, wanted in zip(ours.stages, expected.stages, strict=True):
             for b in range(2):
                 assert torch.equal(stage.kept[b], wanted.kept[b])
@@ -60,9 +52,8 @@ class TestUncompiled:
         with pytest.raises(
             UnsupportedModel, match=r"'flex_attention' has no backward pass on a CPU .* saliency 'tail'"
         ):
-            pruned(
-                tiny.model("llava", "flex_attention"), Trio(retention=0.5, saliency="autograd"), tiny.sample("llava")
-            )
+            method = Trio(retention=0.5, saliency="autograd")
+            tiny.run(tiny.model("llava", "flex_attention"), tiny.sample("llava"), method)
 
 
 @pytest.mark.slow
@@ -71,6 +62,6 @@ class TestUncompiled:
 def test_the_compiled_kernel_itself():
     """All tokens go before the decoder: one length, and so one kernel."""
     one = tiny.sample("llava")
-    ours, expected = (pruned(tiny.model("llava", name), EARLY, one)[0] for name in ("flex_attention", "sdpa"))
+    ours, expected = (tiny.run(tiny.model("llava", name), one, EARLY)[0] for name in ("flex_attention", "sdpa"))
     assert torch.equal(ours.isnan(), expected.isnan())
     assert apart(ours.nan_to_num(), expected.nan_to_num()) < 1e-5

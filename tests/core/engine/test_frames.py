@@ -60,9 +60,9 @@ def test_rows_are_taken_from_what_all_samples_share():
 def test_positions_close_up_behind_dropped_tokens():
     _, frame, _ = two_samples()
     valid = torch.tensor([[True] * 5, [False] + [True] * 4])
-    found = renumbered(frame, torch.tensor([[0, 1, 2, 3, 4], [0, 0, 1, 2, 3]]), valid)
-    assert found[0, frame.valid[0]].tolist() == [0, 1, 2]
-    assert found[1].tolist() == [0, 1, 2, 3]
+    positions = renumbered(frame, torch.tensor([[0, 1, 2, 3, 4], [0, 0, 1, 2, 3]]), valid)
+    assert positions[0, frame.valid[0]].tolist() == [0, 1, 2]
+    assert positions[1].tolist() == [0, 1, 2, 3]
 
 
 def test_a_boolean_mask_is_cut_on_both_sides_and_hides_fillers_from_all_but_themselves():

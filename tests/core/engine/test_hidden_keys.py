@@ -18,7 +18,6 @@ from tests.core.methods.test_methods import BUILT_IN
 from trio_core import methods
 from trio_core.methods.method import Method
 from trio_core.methods.view import Signal
-from trio_core.models.adapter import families
 
 CLOSE = 2e-4
 STEPS = 3
@@ -39,14 +38,10 @@ KINDS = ("dart", "random", "sparsevlm", "trio", "vtw", "visionzip")
 """One of each kind: keys with positions, no score, merged tokens, gradients, nothing left, the encoder."""
 
 
-def is_multi_axis(family: str) -> bool:
-    return families[tiny.NAMES[family]].multi_axis_positions
-
-
 def samples(family: str, method: Method) -> list[Inputs]:
     """Two samples of unequal length, the shorter one first."""
     # Qwen's large sample has a video beside its picture, and a tower is read for one of them only.
-    reads_qwen = Signal.ENCODER in method.needs and is_multi_axis(family)
+    reads_qwen = Signal.ENCODER in method.needs and family in tiny.MULTI_AXIS
     size = "small" if reads_qwen else "large"
     return [tiny.sample(family, "small", after=WORDS, seed=1), tiny.sample(family, size, after=WORDS + 3)]
 
@@ -75,12 +70,12 @@ def check_family(family: str, method: Method) -> None:
     if family == "video_llava":
         tiny.needs(5, 21, "generate refuses Video-LLaVA's pictures")
     both = samples(family, method)
-    compact = method.positions == "compact" and not is_multi_axis(family)
+    compact = method.positions == "compact" and family not in tiny.MULTI_AXIS
     for inputs in (both[-1], tiny.batch(both)):
         check(method, inputs, tiny.model(family), tiny.model(family, "eager"), compact)
 
 
-FAST = [(family, name) for family, name in PAIRS if family == "llava" or (family in tiny.QUICK and name in KINDS)]
+FAST = [(family, name) for family, name in PAIRS if family in tiny.QUICK and name in KINDS]
 
 
 @pytest.mark.parametrize(("family", "name"), tiny.fast_first(PAIRS, *FAST))

@@ -151,16 +151,16 @@ def test_a_context_does_not_keep_caches_alive():
 # --- bad input -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_a_prompt_of_text_alone_runs_dense_and_the_trace_says_so(name):
+@torch.no_grad()
+def test_a_prompt_of_text_alone_runs_dense_and_the_trace_says_so():
     model, text = tiny.model("llava"), {"input_ids": torch.tensor([[5, 7, 9, 11]])}
-    with torch.no_grad():
-        dense = model(**text).logits
+    dense = model(**text).logits
+    for name in BUILT_IN:
         with prune(model, name, retention=0.5) as trace:
             model(**tiny.sample("llava"))
-            assert torch.equal(model(**text).logits, dense)
-    assert trace.notes == ("no visual tokens in the prompt: it ran dense",)
-    assert trace.stages == [] and trace.schedules == () and trace.realised_retention == 1.0
+            assert torch.equal(model(**text).logits, dense), name
+        assert trace.notes == ("no visual tokens in the prompt: it ran dense",), name
+        assert trace.stages == [] and trace.schedules == () and trace.realised_retention == 1.0, name
 
 
 def test_an_attention_we_do_not_know_is_refused():
@@ -178,27 +178,24 @@ def test_an_attention_we_do_not_know_is_refused():
 
 
 @pytest.mark.parametrize("untouched", ["llava"], indirect=True)
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_what_no_method_can_prune_is_refused_by_each(untouched, name):
+@torch.no_grad()
+def test_what_no_method_can_prune_is_refused_by_each(untouched):
     """A picture behind all words, no tokens to keep; a budget above the tokens that are there keeps all."""
     model, one = untouched
-    method = methods.find(name)
-    layers = method(retention=1.0).default_layers(6)[:1]
-    end = int(tiny.visual_rows(one)[-1]) + 1
+    dense, end = model(**one).logits, int(tiny.visual_rows(one)[-1]) + 1
     ends = {n: v[:, :end] if n in ("input_ids", "attention_mask", "mm_token_type_ids") else v for n, v in one.items()}
-    for options, inputs, error, message in (
-        ({"retention": 0.5}, ends, UnsupportedInput, "sample 0 of the batch ends with its picture"),
-        ({"budgets": (0,), "layers": layers}, one, OptionError, r"budgets \(0,\): keep at least 1 token"),
-        ({"budgets": (-3,), "layers": layers}, one, OptionError, r"budgets \(-3,\): keep at least 1 token"),
-    ):
-        with torch.no_grad(), prune(model, method(**options)), pytest.raises(error, match=message) as caught:
-            model(**inputs)
-        assert "\n" not in str(caught.value)
-    with torch.no_grad():
-        with prune(model, method(budgets=(9999,), layers=layers)) as trace:
-            kept = model(**one).logits
-        assert torch.equal(kept, model(**one).logits)
-    assert trace.realised_retention == 1
+    for name in BUILT_IN:
+        layers = methods.find(name)(retention=1.0).default_layers(6)[:1]
+        for options, inputs, error, message in (
+            ({"retention": 0.5}, ends, UnsupportedInput, "sample 0 of the batch ends with its picture"),
+            ({"budgets": (0,), "layers": layers}, one, OptionError, r"budgets \(0,\): keep at least 1 token"),
+            ({"budgets": (-3,), "layers": layers}, one, OptionError, r"budgets \(-3,\): keep at least 1 token"),
+        ):
+            with prune(model, name, **options), tiny.refused(error, message):
+                model(**inputs)
+        with prune(model, name, budgets=(9999,), layers=layers) as trace:
+            assert torch.equal(model(**one).logits, dense), name
+        assert trace.realised_retention == 1, name
 
 
 # --- caches that are not what they were ------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def test_a_steps_attention_is_zero_at_dropped_tokens():
     length = one["input_ids"].shape[1]
     with torch.no_grad(), prune(model, METHOD) as trace:
         output = generate(model, one, tokens=3, output_attentions=True)
-    stages = {stage.layer: reference.kept_rows(one, stage.kept[0]) for stage in trace.stages}
+    stages = reference.stages_of(trace, one)
     for step, maps in enumerate(output.attentions[1:], start=1):
         left = torch.arange(length)
         for layer, weights in enumerate(maps):

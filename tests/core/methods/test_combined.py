@@ -14,9 +14,8 @@ from torch import Tensor
 from tests.core import tiny
 from tests.core.methods.test_methods import BUILT_IN
 from trio_core import OptionError, Selection, Trio, TrioError, View, methods, prune
-from trio_core.methods.combined import combine
+from trio_core.methods.combined import combine, split
 from trio_core.methods.method import Method, Reference, Stage
-from trio_core.methods.two_parts import split
 from trio_core.models import adapter_for
 
 ENCODER = [name for name in BUILT_IN if methods.find(name).stage is Stage.ENCODER]
@@ -33,22 +32,20 @@ def one_after_the_other(one: dict[str, Tensor], first: Method, second: Method) -
     model, entered = tiny.model("llava"), []
     layer = adapter_for(model).layers[0]
     with prune(model, first) as trace:
-        handle = layer.register_forward_pre_hook(
-            lambda _layer, args, kwargs: entered.append((args[0], kwargs["position_ids"])), with_kwargs=True
-        )
-        model(**one, use_cache=False)
-        handle.remove()
+
+        def note(_layer: object, args: tuple[Tensor], kwargs: dict[str, Tensor]) -> None:
+            entered.append((args[0], kwargs["position_ids"]))
+
+        with tiny.attached([layer.register_forward_pre_hook(note, with_kwargs=True)]):
+            model(**one, use_cache=False)
     ((embedded, positions),) = entered
     kept, visual = trace.stages[0].kept[0], tiny.visual_rows(one)
     left = torch.ones_like(one["input_ids"][0], dtype=torch.bool).index_fill(0, visual, False)
     left[visual[kept]] = True
-    handle = model.get_input_embeddings().register_forward_hook(lambda *_: embedded)
-    try:
-        with prune(model, second) as trace:
-            ids = one["input_ids"][:, left]
-            model(input_ids=ids, attention_mask=torch.ones_like(ids), position_ids=positions, use_cache=False)
-    finally:
-        handle.remove()
+    with tiny.attached([model.get_input_embeddings().register_forward_hook(lambda *_: embedded)]):
+        ids = one["input_ids"][:, left]
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "position_ids": positions}
+        trace = tiny.run(model, inputs, second)[1]
     return kept, {stage.layer: kept[stage.kept[0]] for stage in trace.stages}
 
 
@@ -73,11 +70,7 @@ def test_it_keeps_what_one_method_after_the_other_keeps(encoder, decoder):
 
 @pytest.mark.parametrize("decoder", DECODER)
 def test_each_decoder_method_runs_behind_divprune_and_is_dense_at_retention_1(decoder):
-    cls, model, inputs = (
-        methods.find(f"divprune+{decoder}"),
-        tiny.model("llava"),
-        tiny.batch(tiny.pair("llava")),
-    )
+    cls, model, inputs = methods.find(f"divprune+{decoder}"), tiny.model("llava"), tiny.batch(tiny.pair("llava"))
     trace = tiny.prefill(model, tiny.pair("llava"), cls(retention=0.6))
     assert trace.stages[0].layer == 0 and 0 < trace.realised_retention < 1
     with torch.inference_mode():
@@ -161,8 +154,7 @@ def test_an_option_of_both_parts_is_named_with_its_part():
     cls, model, one = methods.find(f"{path}+random"), tiny.model("llava"), tiny.sample("llava")
     assert {"encoder_seed", "decoder_seed"} <= set(cls.option_names())
     options: dict[str, Any] = {"layers": (0, 2), "budgets": (9, 4)}
-    with torch.inference_mode(), prune(model, cls.name, **options, **{f"{path}.seed": 3, "random.seed": 5}) as trace:
-        model(**one)
+    _, trace = tiny.run(model, one, cls.name, **options, **{f"{path}.seed": 3, "random.seed": 5})
     assert trace.stages[0].kept[0].tolist() == list(range(3, 12))
     kept, later = one_after_the_other(
         one, Before(layers=(0,), budgets=(9,), seed=3), methods.find("random")(layers=(2,), budgets=(4,), seed=5)
@@ -190,9 +182,3 @@ def test_a_part_that_prunes_other_tokens_is_refused():
 
     with pytest.raises(TrioError, match="prunes other tokens too: use it alone"):
         tiny.prefill(tiny.model("llava"), [tiny.sample("llava")], combine(Before, Text)(retention=0.5))
-
-
-# --- what it costs ---------------------------------------------------------------------------------------------------
-
-
-# --- trio-ve ---------------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from transformers import PreTrainedModel
 
 from tests.core import tiny
 from tests.core.models.test_families import listening
-from trio_core import prune
 from trio_core.methods.dart import Dart, least_duplicated
 from trio_core.models import adapter_for
 
@@ -19,8 +18,6 @@ FEATURES = torch.tensor([(1, 0), (0.9, 0.1), (0, 1), (0.1, 0.9), (0.7, 0.7), (-1
 """The cards' f0 … f5."""
 STRENGTH = torch.tensor([1.0, 5, 2, 4, 3, 1])[:, None]
 TEXT = torch.tensor([(0.0, 1), (1, 1)])
-CACHED = (*tiny.BY_HAND, "qwen3_vl", "internvl")
-"""Families whose cache holds every key; Qwen3-VL norms them and adds to its first layers' input."""
 
 
 def by_the_card(
@@ -110,14 +107,13 @@ def expected(model: PreTrainedModel, one: dict[str, Tensor], budget: int, after:
     return by_the_card(keys[visual].double(), hidden[visual].double(), keys[text], hidden[text].double(), budget)
 
 
-@pytest.mark.parametrize("family", tiny.fast_first(CACHED, "llava", "qwen3_vl"))
+@tiny.cached
 def test_it_is_the_card_on_the_models_own_keys_in_a_padded_batch(family):
     """Under the default kernel, against the eager model."""
     samples, method = tiny.pair(family), Dart(retention=0.9 if family.startswith("qwen") else 0.6)
     model = tiny.model(family)  # built here: under inference_mode its weights could not be differentiated later
     for side in ("left", "right"):
-        with torch.inference_mode(), prune(model, method) as trace:
-            model(**tiny.batch(samples, side), use_cache=False)
+        _, trace = tiny.run(model, tiny.batch(samples, side), method)
         (stage,) = trace.stages
         assert stage.layer == 2
         for b, one in enumerate(samples):

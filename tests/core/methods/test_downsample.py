@@ -35,15 +35,15 @@ def test_cells_by_hand(rows, columns, budget, expected):
 @given(st.integers(1, 9), st.integers(1, 9), st.data())
 def test_every_patch_is_in_one_cell_and_every_cell_is_a_rectangle(rows, columns, data):
     budget = data.draw(st.integers(1, rows * columns))
-    found = grid_cells(rows, columns, budget)
-    assert sorted(set(found)) == list(range(budget)) and len(found) == rows * columns
-    firsts = [found.index(number) for number in range(budget)]
+    cells = grid_cells(rows, columns, budget)
+    assert sorted(set(cells)) == list(range(budget)) and len(cells) == rows * columns
+    firsts = [cells.index(number) for number in range(budget)]
     assert firsts == sorted(firsts)
     for number in range(budget):
-        members = [divmod(place, columns) for place, cell in enumerate(found) if cell == number]
+        members = [divmod(place, columns) for place, cell in enumerate(cells) if cell == number]
         (high, left), (low, right) = members[0], members[-1]
         assert len(members) == (low - high + 1) * (right - left + 1)
-    heights = [len({place // columns for place, cell in enumerate(found) if cell == number}) for number in found]
+    heights = [len({place // columns for place, cell in enumerate(cells) if cell == number}) for number in cells]
     assert max(heights) - min(heights) <= 1
 
 

@@ -100,18 +100,18 @@ def plain_diversity(attention: list[float], features: torch.Tensor, weight: floa
 def test_it_is_the_plain_form(counts, chunks, data):
     budget = data.draw(st.integers(1, len(counts)))
     attention = [count / 1024 for count in counts]
-    found = holov(*[torch.tensor(attention, dtype=torch.float64)] * 2, budget, chunks).tolist()
+    kept = holov(*[torch.tensor(attention, dtype=torch.float64)] * 2, budget, chunks).tolist()
     parts = cut(len(counts), chunks)
     means = [Fraction(sum(counts[i] for i in part), len(part)) for part in parts]
     shares = [budget * mean / sum(means) for mean in means]
     if any(share.denominator == 1 for share in shares) or len({*shares}) < len(shares):
         # Whether a floor lies on its own whole number, or which of equals comes first, is rounding's to say; but the
         # budget is met, and each chunk has its floor less one at least.
-        assert len(set(found)) == budget
+        assert len(set(kept)) == budget
         for part, share in zip(parts, shares, strict=True):
-            assert len(set(part) & set(found)) >= min(math.ceil(share) - 1, len(part))
+            assert len(set(part) & set(kept)) >= min(math.ceil(share) - 1, len(part))
     else:
-        assert found == plain(attention, attention, budget, chunks)
+        assert kept == plain(attention, attention, budget, chunks)
 
 
 # --- inside the models -----------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from tests.core import tiny
-from trio_core import prune
 from trio_core.methods.fastv import FastV
 from trio_core.methods.lookahead import Lookahead
 from trio_core.rules import equations
@@ -15,8 +14,7 @@ from trio_core.rules import equations
 def test_four_rows_of_the_models_own_map_then_algorithm_1(family, probe, back):
     model, one = tiny.model(family), tiny.sample(family)
     visual = tiny.visual_rows(one)
-    with torch.no_grad(), prune(model, Lookahead(retention=0.5, layers=(2,), probe=probe)) as trace:
-        model(**one, use_cache=False)
+    _, trace = tiny.run(model, one, Lookahead(retention=0.5, layers=(2,), probe=probe))
     (stage,) = trace.stages
     with torch.no_grad():
         seen = tiny.model(family, "eager")(**one, output_attentions=True, output_hidden_states=True)
@@ -32,7 +30,6 @@ def test_with_one_row_looking_back_and_no_suppression_it_is_fastv():
     model, one = tiny.model("llava"), tiny.sample("llava")
     kept = []
     for method in (Lookahead(retention=0.5, layers=(2,), k_pos=1, nms=False, probe="current"), FastV(retention=0.5)):
-        with torch.no_grad(), prune(model, method) as trace:
-            model(**one)
+        _, trace = tiny.run(model, one, method)
         kept.append(trace.stages[0].kept[0])
     assert torch.equal(*kept)

@@ -18,8 +18,7 @@ from trio_core.methods.fitprune import FitPrune
 from trio_core.methods.method import Method
 from trio_core.methods.pact import Pact
 from trio_core.methods.sparsevlm import SparseVLM, kept_and_merged
-from trio_core.models import adapter_for, toy
-from trio_core.models.adapter import families
+from trio_core.models import adapter_for
 from trio_core.rules import nms
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.spans import listening
@@ -183,9 +182,7 @@ def test_fitprune_and_sparsevlm_overhead_by_hand():
 @cache
 def of_size(side: int) -> tuple[PreTrainedModel, dict[str, Tensor]]:
     """LLaVA-1.5's toy with side × side visual tokens, and a sample for it."""
-    config = families["LLaVA-1.5"].toy_config()
-    config.vision_config.image_size, config.text_config.max_position_embeddings = 4 * side, 2048
-    model = toy.build(type(tiny.model("llava")), config, "sdpa", seed=0)
+    model = tiny.variant("llava", text={"max_position_embeddings": 2048}, vision={"image_size": 4 * side})
     pixels = torch.randn(1, 3, 4 * side, 4 * side, generator=torch.Generator().manual_seed(0))
     ids = torch.tensor([[5, 6, 7, *[tiny.IMAGE] * side**2, *range(8, 17)]])
     return model, {"input_ids": ids, "attention_mask": torch.ones_like(ids), "pixel_values": pixels}

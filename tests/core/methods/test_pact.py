@@ -6,18 +6,17 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from tests.core import tiny
-from tests.core.models.test_families import CLOSE, apart, listening, stages_of
+from tests.core.methods import towers
+from tests.core.models.test_families import listening
 from trio_core import prune
 from trio_core.methods.pact import Pact, dbdpc, importance
 from trio_core.models import adapter_for
 
 AFTER = 4
-CACHED = (*tiny.BY_HAND, "qwen3_vl", "internvl")
-"""Families whose cache holds every key; Qwen3-VL norms queries and keys."""
 
 
 # --- importance, by hand ---------------------------------------------------------------------------------------------
@@ -48,8 +47,8 @@ def at(*degrees: float) -> Tensor:
 def test_centres_by_hand(budget, centres, labels):
     """Densities are 4.854, 4.995, 5.130, 5.298, 5.174, 3.754; to a denser one it is .0152, .0152, .658 from 20° to 90°,
     –, .0152, .826 from 180° to 100°."""
-    found, joined = dbdpc(at(0, 10, 20, 90, 100, 180), torch.arange(6), budget)
-    assert (found.tolist(), joined.tolist()) == (centres, labels)
+    kept, joined = dbdpc(at(0, 10, 20, 90, 100, 180), torch.arange(6), budget)
+    assert (kept.tolist(), joined.tolist()) == (centres, labels)
 
 
 def test_dropped_tokens_are_recovered_within_one_and_a_half_cutoffs():
@@ -142,24 +141,11 @@ def expected(
 ) -> tuple[list[int], Tensor]:
     """What stays and [K, D] its means, by what the dense model's own layer projects and its cache holds."""
     attention = adapter_for(model).layers[AFTER].get_submodule("self_attn")
-    width, seen = attention.head_dim, {}
-
-    def hear(name: str) -> None:
-        module: nn.Module = attention.get_submodule(f"{name}_norm" if hasattr(attention, "q_norm") else f"{name}_proj")
-        handles.append(module.register_forward_hook(lambda _module, _args, output: seen.setdefault(name, output)))
-
-    handles: list = []
-    try:
-        hear("q")
-        hear("k")
-        with torch.no_grad(), listening(model) as calls:
-            cache = model(**one, use_cache=True).past_key_values
-    finally:
-        for handle in handles:
-            handle.remove()
+    with towers.outputs(towers.projections(attention)) as seen, torch.no_grad(), listening(model) as calls:
+        cache = model(**one, use_cache=True).past_key_values
     hidden, visual = calls[0][AFTER][0][0], tiny.visual_rows(one)
     until = int(visual[-1]) + 1
-    query, keys = (seen[name][0].reshape(len(hidden), -1, width).double()[:until] for name in "qk")
+    query, keys = (seen[name][0].reshape(len(hidden), -1, attention.head_dim).double()[:until] for name in "qk")
     scores = torch.tensor(euti(query, keys, hidden[:until].double()))[visual]
     survivors = sorted(range(len(visual)), key=lambda i: -scores[i])[: max(int(share * len(visual)), budget)]
     rotated = cache.layers[AFTER].keys[0].transpose(0, 1).flatten(1)[visual]
@@ -169,7 +155,7 @@ def expected(
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("family", tiny.fast_first(CACHED, "llava", "qwen3_vl"))
+@tiny.cached
 def test_it_is_the_card_in_a_padded_batch_and_the_next_layer_receives_the_means(family, side):
     """Under the default kernel, against the eager model."""
     model, samples, method = tiny.model(family), tiny.pair(family), Pact(retention=0.8, layers=(AFTER,))
@@ -184,10 +170,4 @@ def test_it_is_the_card_in_a_padded_batch_and_the_next_layer_receives_the_means(
         kept, means = expected(tiny.model(family, "eager"), one, budget)
         assert stage.kept[b].tolist() == kept
         assert stage.scores[b].isfinite().all()
-        with torch.no_grad(), listening(model) as dense:
-            model(**one, use_cache=False)
-        wanted = dense[0][AFTER][0][0].clone()
-        wanted[tiny.visual_rows(one)[kept]] = means
-        wanted = wanted[stages_of(trace, one, b, len(wanted))[AFTER].sort().values]
-        ours = entered[b, -len(wanted) :] if inputs["attention_mask"][b, -1] else entered[b, : len(wanted)]
-        assert apart(ours, wanted) < CLOSE
+        towers.check_entered(model, one, AFTER, dict(zip(kept, means, strict=True)), entered[b])

@@ -6,23 +6,18 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from tests.core import tiny
-from tests.core.models.test_families import CLOSE, apart, listening, stages_of
+from tests.core.methods import towers
+from tests.core.models.test_families import listening, stages_of
 from trio_core import prune
-from trio_core.methods.prunevid import (
-    PruneVid,
-    dpc_knn,
-    text_attention,
-)
+from trio_core.methods.prunevid import PruneVid, dpc_knn, text_attention
 from trio_core.models import adapter_for
 
 LAYERS = (0, 2)
 """Of the toys' six: 11 of 32 in proportion."""
-FAMILIES = (*tiny.BY_HAND, "qwen3_vl", "internvl")
-"""Qwen3-VL norms queries and keys, and adds to its first layers' input."""
 
 
 # --- density peaks ---------------------------------------------------------------------------------------------------
@@ -83,8 +78,8 @@ def test_density_peaks_are_the_cards(data):
     # Two tokens alone are equally dense, and with two neighbours so are any two that are nearest to each other.
     assume(tokens != 2)
     neighbours, count = data.draw(st.integers(3, 8)), data.draw(st.integers(1, tokens))
-    found = dpc_knn(features, count, neighbours)
-    assert (found[0].tolist(), found[1].tolist()) == by_the_card(features, count, neighbours)
+    clusters = dpc_knn(features, count, neighbours)
+    assert (clusters[0].tolist(), clusters[1].tolist()) == by_the_card(features, count, neighbours)
 
 
 # --- what the text asks for ------------------------------------------------------------------------------------------
@@ -140,7 +135,7 @@ def merged(model: PreTrainedModel, one: dict[str, Tensor], budget: int) -> dict[
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("family", tiny.fast_first(FAMILIES, "llava", "qwen3_vl"))
+@tiny.cached
 def test_both_stages_are_the_cards_in_a_padded_batch(family, side):
     """The first by what enters the dense model's decoder, the second by what the eager model's own layer projects."""
     model, samples, method = tiny.model(family), tiny.pair(family), PruneVid(retention=0.5)
@@ -151,31 +146,16 @@ def test_both_stages_are_the_cards_in_a_padded_batch(family, side):
     for b, one in enumerate(samples):
         clusters = merged(model, one, trace.schedules[b].budgets[0])
         assert trace.stages[0].kept[b].tolist() == list(clusters)
-        with torch.no_grad(), listening(model) as dense:
-            model(**one, use_cache=False)
-        wanted = dense[0][0][0][0].clone()
-        wanted[tiny.visual_rows(one)[[*clusters]]] = torch.stack([*clusters.values()])
-        wanted = wanted[stages_of(trace, one, b, len(wanted))[0].sort().values]
-        entered = calls[0][0][0][b]
-        ours = entered[-len(wanted) :] if inputs["attention_mask"][b, -1] else entered[: len(wanted)]
-        assert apart(ours, wanted) < CLOSE
-        alone = asked(tiny.model(family, "eager"), one, method)
+        towers.check_entered(model, one, 0, clusters, calls[0][0][0][b])
+        alone = second_stage(tiny.model(family, "eager"), one, method)
         assert alone == trace.stages[1].kept[b].tolist()
 
 
-def asked(model: PreTrainedModel, one: dict[str, Tensor], method: PruneVid) -> list[int]:
+def second_stage(model: PreTrainedModel, one: dict[str, Tensor], method: PruneVid) -> list[int]:
     """What the second stage keeps, from the queries and keys that the layer before it made when it ran."""
-    attention, seen, handles = adapter_for(model).layers[LAYERS[1] - 1].get_submodule("self_attn"), {}, []
-    for name in "qk":
-        module: nn.Module = attention.get_submodule(f"{name}_norm" if hasattr(attention, "q_norm") else f"{name}_proj")
-        # The first time is the layer's own; the second, if any, is the method's.
-        handles.append(module.register_forward_hook(lambda _m, _a, out, name=name: seen.setdefault(name, out)))
-    try:
-        with torch.no_grad(), prune(model, method) as trace:
-            model(**one, use_cache=False)
-    finally:
-        for handle in handles:
-            handle.remove()
+    attention = adapter_for(model).layers[LAYERS[1] - 1].get_submodule("self_attn")
+    with towers.outputs(towers.projections(attention)) as seen:  # the second time, if any, is the method's
+        trace = tiny.run(model, one, method)[1]
     first, budget = trace.stages[0].kept[0].tolist(), trace.schedules[0].budgets[1]
     tokens = seen["k"].shape[1]
     query, keys = (seen[name][0].reshape(tokens, -1, attention.head_dim) for name in "qk")

@@ -87,13 +87,13 @@ def rope(positions: Sequence[int], width: int) -> tuple[Tensor, Tensor]:
 def test_the_rotary_bias_is_what_the_distance_alone_gives():
     """2 Σ cos(Δ · θ_i) / √E, which at a head of 128 is first negative 1,707 places away."""
     call = replace(tiny.toy_view().probed("next"), rotary=rope([0, 3, 1706, 1707], 128))
-    found = rotary_bias(call, 0, torch.tensor([3, 2]), torch.tensor([0, 1]))
+    bias = rotary_bias(call, 0, torch.tensor([3, 2]), torch.tensor([0, 1]))
     expected = [
         [2 * sum(cos(far * 1e4 ** (-i / 64)) for i in range(64)) / sqrt(128) for far in pair]
         for pair in ((1707, 1704), (1706, 1703))
     ]
-    assert found.tolist() == [pytest.approx(row, abs=1e-9) for row in expected]
-    assert found[0, 0] < 0 < found[1, 0]
+    assert bias.tolist() == [pytest.approx(row, abs=1e-9) for row in expected]
+    assert bias[0, 0] < 0 < bias[1, 0]
     near = replace(call, rotary=rope(range(1707), 128))
     assert rotary_bias(near, 0, torch.tensor([0]), torch.arange(1707)).min() > 0
 
@@ -129,9 +129,9 @@ def shares_by_search(count: int, total: int) -> tuple[int, int] | None:
 def test_a_total_is_met_by_the_rule_unless_it_is_too_small():
     for count in [*range(1, 140), 576]:
         for total in range(1, count + 1):
-            found = shares_by_search(count, total)
-            assert kept_and_merged(count, total) == (found or (1, total - 1))
-            assert found or total <= pool_size(count - 1) // 10 + 1
+            expected = shares_by_search(count, total)
+            assert kept_and_merged(count, total) == (expected or (1, total - 1))
+            assert expected or total <= pool_size(count - 1) // 10 + 1
             kept, merged = kept_and_merged(count, total)
             assert merged <= pool_size(count - kept) or not merged
 
@@ -219,11 +219,6 @@ Exchanged = dict[int, tuple[Tensor, Tensor, Tensor]]
 """After layer l: the places that are left, and of them those of the picture with what stands there from now on."""
 
 
-def unequal(family: str) -> list[dict[str, Tensor]]:
-    """A sample with less picture and more words, and a larger one."""
-    return [tiny.sample(family, "small", seed=1, after=14), tiny.sample(family, after=9)]
-
-
 def chosen(model: PreTrainedModel, samples: list[dict[str, Tensor]], method: SparseVLM, side: str = "left"):
     with torch.inference_mode(), prune(model, method) as trace:
         logits = model(**tiny.batch(samples, side), use_cache=False).logits
@@ -273,7 +268,7 @@ def follow(
 
 def check(family: str, method: SparseVLM, side: str = "left") -> int:
     """The selections are those of the loops. The output is that of the model's own layers on the kept tokens."""
-    samples, eager, merges = unequal(family), tiny.model(family, "eager"), 0
+    samples, eager, merges = tiny.unequal(family), tiny.model(family, "eager"), 0
     trace, logits = chosen(tiny.model(family), samples, method, side)
     for b, one in enumerate(samples):
         stages, merged = follow(eager, one, trace, b, method)

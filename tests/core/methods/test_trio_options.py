@@ -7,20 +7,13 @@ from torch import Tensor
 from tests.core import tiny
 from tests.core.methods.test_methods import scores_and_features
 from tests.core.models.test_families import check
-from trio_core import Trio, methods, prune
+from trio_core import Trio
 from trio_core.rules import equations
-from trio_core.trace import Trace
 
 LAYERS = (1, 3, 4)
 
 
 # --- tokens="all" ----------------------------------------------------------------------------------------------------
-
-
-def traced(model, inputs: dict[str, Tensor], method: Trio) -> Trace:
-    with torch.inference_mode(), prune(model, method) as trace:
-        model(**inputs, use_cache=False)
-    return trace
 
 
 def competitors(one: dict[str, Tensor], method: Trio) -> Tensor:
@@ -82,9 +75,9 @@ def test_a_question_before_the_picture_supervises_fewer_rows_and_says_so(method,
     model, one = tiny.model("llava"), tiny.sample("llava", before=10, after=3)
     left = 2 if method == "trio-released" else 3
     options = {"retention": 0.5, "layers": LAYERS, **({"tokens": tokens} if tokens == "all" else {})}
-    trace = traced(model, one, methods.find(method)(**options))
+    _, trace = tiny.run(model, one, method, **options)
     assert any(f"only {left} supervised" in note for note in trace.notes)
-    exact = traced(model, one, methods.find(method)(**options, k_pos=left))
+    _, exact = tiny.run(model, one, method, **options, k_pos=left)
     assert not any("supervised" in note for note in exact.notes)
     if tokens == "visual":  # otherwise k_pos also says which words compete
         for stage, same in zip(trace.stages, exact.stages, strict=True):
@@ -97,9 +90,9 @@ def test_neighbours_in_a_batch_do_not_change_how_many_rows_are_supervised(salien
     model = tiny.model("llava")
     samples = [tiny.sample("llava", before=9, after=2, seed=1), tiny.sample("llava", before=2, after=9)]
     method = Trio(retention=0.5, layers=LAYERS, saliency=saliency)
-    together = traced(model, tiny.batch(samples), method)
+    together = tiny.prefill(model, samples, method)
     for b, one in enumerate(samples):
-        alone = traced(model, one, method)
+        alone = tiny.prefill(model, [one], method)
         for stage, own in zip(together.stages, alone.stages, strict=True):
             assert torch.equal(stage.kept[b], own.kept[0])
     assert sum("supervised" in note for note in together.notes) == 1

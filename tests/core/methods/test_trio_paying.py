@@ -28,15 +28,15 @@ def layer_macs(n: int) -> int:
 
 def macs(schedule: Schedule, saliency: Literal["tail", "autograd"]) -> int:
     """The layers and the selections of LLaVA-1.5-7B."""
-    found = sum(layer_macs(visual + PROMPT.text_tokens) for visual in schedule.tokens_by_layer)
-    return found + Trio(retention=1.0, saliency=saliency).selection_macs(LLAVA, schedule, 60, 20)
+    layers = sum(layer_macs(visual + PROMPT.text_tokens) for visual in schedule.tokens_by_layer)
+    return layers + Trio(retention=1.0, saliency=saliency).selection_macs(LLAVA, schedule, 60, 20)
 
 
 @pytest.mark.parametrize("retention", [0.04, 0.11, 0.33, 0.66, 0.88, 0.95])
 @pytest.mark.parametrize("saliency", ["tail", "autograd"])
 def test_no_subset_of_the_stages_costs_less_at_the_same_average(retention, saliency):
     """Whole budgets miss the average by a few tokens. One more token in an average layer is their price."""
-    found = paying(retention, saliency=saliency).schedule_for(LLAVA, 32, PROMPT)
+    cheapest = paying(retention, saliency=saliency).schedule_for(LLAVA, 32, PROMPT)
     average, costs = round(retention * 576) + 60, {}
     token = layer_macs(average + 1) - layer_macs(average)
     for layers, numbers in SUBSETS.items():
@@ -45,8 +45,8 @@ def test_no_subset_of_the_stages_costs_less_at_the_same_average(retention, salie
         except RetentionError:
             continue
         costs[one] = macs(one, saliency) + (round(32 * retention * 576) - sum(one.tokens_by_layer)) * token
-    assert costs[found] == min(costs.values()) < costs[Schedule.average(retention=retention, visual_tokens=576)]
-    assert found.layer_average == pytest.approx(retention, abs=16 / (32 * 576))
+    assert costs[cheapest] == min(costs.values()) < costs[Schedule.average(retention=retention, visual_tokens=576)]
+    assert cheapest.layer_average == pytest.approx(retention, abs=16 / (32 * 576))
 
 
 def test_a_dear_selection_is_left_out_where_a_later_stage_can_reach_the_retention():
@@ -57,8 +57,8 @@ def test_a_dear_selection_is_left_out_where_a_later_stage_can_reach_the_retentio
         def overhead(self, shape, layer, sizes):  # noqa: ARG002
             return 10**18 if layer == 1 else 0
 
-    found = Dear(retention=0.5, schedule_rule="paying").schedule_for(LLAVA, 32, PROMPT)
-    assert found.layers == (10,)
+    cheapest = Dear(retention=0.5, schedule_rule="paying").schedule_for(LLAVA, 32, PROMPT)
+    assert cheapest.layers == (10,)
     assert Dear(retention=0.2, schedule_rule="paying").schedule_for(LLAVA, 32, PROMPT).layers == (1,)  # 10 is too late
 
 

@@ -12,7 +12,6 @@ from tests.core import tiny
 from tests.core.models.test_families import stages_of, walk
 from trio_core import Trio, UnsupportedModel, methods, prune
 from trio_core.models import adapter_for
-from trio_core.models.adapter import families
 from trio_core.rules import equations
 from trio_core.trace import Trace
 
@@ -31,24 +30,17 @@ def made(name: str) -> Trio:
     return methods.find(name)(retention=0.5, layers=LAYERS, threshold=0.3)
 
 
-def multi_axis(family: str) -> bool:
-    return families[tiny.NAMES[family]].multi_axis_positions
-
-
 @cache
 def traced(family: str, name: str) -> Trace:
-    """One prefill of `unequal`."""
-    model = tiny.model(family)
-    with torch.inference_mode(), prune(model, made(name)) as trace:
-        model(**tiny.batch(tiny.pair(family)), use_cache=False)
-    return trace
+    """One prefill of `tiny.pair`."""
+    return tiny.prefill(tiny.model(family), tiny.pair(family), made(name))
 
 
 @every_variant
 @tiny.every_family
 def test_each_keeps_what_the_equations_say_of_its_layer_and_rows(family, name):
     model, trace, method = tiny.model(family), traced(family, name), made(name)
-    compact, readout = name == "trio-released" and not multi_axis(family), adapter_for(model).readout
+    compact, readout = name == "trio-released" and family not in tiny.MULTI_AXIS, adapter_for(model).readout
     for b, one in enumerate(tiny.pair(family)):
         visual = tiny.visual_rows(one)
         left, kept = stages_of(trace, one, b, one["input_ids"].shape[1]), torch.arange(len(visual))
@@ -66,7 +58,7 @@ def test_each_keeps_what_the_equations_say_of_its_layer_and_rows(family, name):
             assert torch.equal(stage.kept[b], kept), f"sample {b}, layer {stage.layer}"
 
 
-@pytest.mark.parametrize("family", [family for family in tiny.FAMILIES if multi_axis(family)])
+@pytest.mark.parametrize("family", tiny.MULTI_AXIS)
 def test_where_compact_is_undefined_the_released_one_keeps_the_original_positions(family):
     model, inputs = tiny.model(family), tiny.batch(tiny.pair(family))
     kept = {"retention": 0.5, "layers": LAYERS}

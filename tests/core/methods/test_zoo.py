@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.core import tiny
 from tests.core.models.test_families import listening, stages_of, walk
+from tests.core.rules.test_selection import farthest_point_in_a_loop
 from trio_core.methods.divprune import DivPrune
 from trio_core.methods.fastv import FastV
 from trio_core.methods.pyramiddrop import PyramidDrop
@@ -87,8 +87,8 @@ def test_pyramiddrop_budgets_are_powers_that_meet_the_average(average, layers, b
     schedule = method.schedule(576, 32)
     assert schedule.budgets == budgets
     assert sum(schedule.tokens_by_layer) == 32 * average
-    found = method.profile(schedule.layers, 32)
-    assert found == pytest.approx([base, base**2, base**3], rel=1e-3)
+    powers = method.profile(schedule.layers, 32)
+    assert powers == pytest.approx([base, base**2, base**3], rel=1e-3)
 
 
 @pytest.mark.parametrize(("rule", "base"), [("after-prune", 1 / 4), ("final", (1 / 4) ** (1 / 3))])
@@ -124,18 +124,6 @@ def test_the_last_row_of_the_models_own_map_ranks_at_every_stage(family, cls, ba
             assert torch.equal(stage.kept[b], best), f"sample {b}, layer {stage.layer}"
 
 
-def farthest(features: Tensor, budget: int) -> list[int]:
-    """DivPrune's greedy selection as the card states it, recomputing every minimum."""
-    unit = features / features.norm(dim=-1, keepdim=True)
-    distance = 1 - unit @ unit.T
-    kept = [int(distance.sort(dim=0).values[1].argmax())]
-    while len(kept) < budget:
-        nearest = distance[kept].amin(dim=0)
-        nearest[kept] = -1
-        kept.append(int(nearest.argmax()))
-    return sorted(kept)
-
-
 @tiny.every_family
 def test_divprune_spreads_what_enters_the_decoder(family):
     model, samples = tiny.model(family), tiny.pair(family)
@@ -146,6 +134,6 @@ def test_divprune_spreads_what_enters_the_decoder(family):
         with torch.no_grad(), listening(model) as calls:
             model(**one, use_cache=False)
         features = calls[0][0][0][0, tiny.visual_rows(one)].double()
-        expected = torch.tensor(farthest(features, trace.schedules[b].budgets[0]))
+        expected = torch.tensor(farthest_point_in_a_loop(features, trace.schedules[b].budgets[0]))
         # LLaVA-NeXT's newlines are all the same: whichever is taken, its features are.
         assert torch.equal(*(features[kept][features[kept][:, 0].argsort()] for kept in (stage.kept[b], expected)))

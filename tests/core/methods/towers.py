@@ -4,19 +4,19 @@ A plain form of a rule works on the crops of one picture. Which visual token is 
 that enter the decoder. How generation goes on is shown for every method in `tests/core/engine/test_hidden_keys.py`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from tests.core import tiny
-from tests.core.models.test_families import listening, stages_of
-from trio_core import prune
+from tests.core.models.test_families import holds_in_order, listening
 from trio_core.methods.method import Method
 from trio_core.models import adapter_for
 from trio_core.models.encoder import Encoder
@@ -63,22 +63,51 @@ class Crop:
 def look(model: PreTrainedModel, *samples: dict[str, Tensor]) -> Encoder:
     """What our own adapter shows of a batch."""
     tower = adapter_for(model).tower()
-    handles = tower.listen()
-    try:
-        with torch.no_grad():
-            model(**tiny.batch(samples), use_cache=False)
+    with tiny.attached(tower.listen()), torch.no_grad():
+        model(**tiny.batch(samples), use_cache=False)
         return tower.collect([len(tiny.visual_rows(one)) for one in samples])
-    finally:
-        for handle in handles:
-            handle.remove()
+
+
+@contextmanager
+def outputs(modules: dict[str, nn.Module]) -> Iterator[dict[str, Tensor]]:
+    """What each module makes for the first time while the context is open, by name."""
+    made: dict[str, Tensor] = {}
+
+    def note(name: str, _module: nn.Module, _args: object, output: Tensor) -> None:
+        made.setdefault(name, output)
+
+    with tiny.attached(module.register_forward_hook(partial(note, name)) for name, module in modules.items()):
+        yield made
+
+
+def projections(attention: nn.Module) -> dict[str, nn.Module]:
+    """The modules that make the queries `q` and the keys `k` of a decoder layer, before rotary."""
+    kind = "norm" if hasattr(attention, "q_norm") else "proj"
+    return {name: attention.get_submodule(f"{name}_{kind}") for name in "qk"}
 
 
 @torch.no_grad()
-def entering(model: PreTrainedModel, one: dict[str, Tensor]) -> Tensor:
-    """[S, D] what enters the dense model's first layer."""
+def entering(model: PreTrainedModel, one: dict[str, Tensor], layer: int = 0) -> Tensor:
+    """[S, D] what enters a layer of the dense model, counted from 0."""
     with listening(model) as calls:
         model(**one, use_cache=False)
-    return calls[0][0][0][0].clone()
+    return calls[0][layer][0][0].clone()
+
+
+def check_entered(
+    model: PreTrainedModel, one: dict[str, Tensor], layer: int, tokens: dict[int, Tensor], entered: Tensor
+) -> None:
+    """A layer received the text of a sample and its merged tokens, in order.
+
+    tokens: number of each visual token that is left → the feature that stands there.
+    entered: [S', D], what entered the layer; other rows are padding.
+    """
+    wanted, visual = entering(model, one, layer), tiny.visual_rows(one)
+    kept = visual[[*tokens]]
+    wanted[kept] = torch.stack([*tokens.values()]).to(wanted)
+    every = torch.arange(len(wanted))
+    left = wanted[~torch.isin(every, visual) | torch.isin(every, kept)]
+    assert holds_in_order(entered, left)
 
 
 def embedded(model: PreTrainedModel, one: dict[str, Tensor]) -> Tensor:
@@ -108,17 +137,9 @@ def clip_run(model: PreTrainedModel, one: dict[str, Tensor]) -> tuple[Tensor, Te
     index = model.config.vision_feature_layer
     layers: Any = tower.get_submodule("encoder.layers")
     read, last = layers[index if index < 0 else index - 1].self_attn, layers[-1].self_attn
-    heard: dict[str, Tensor] = {}
-    parts = {"keys": read.k_proj, "last_query": last.q_proj, "last_keys": last.k_proj}
-    handles = [
-        module.register_forward_hook(lambda _module, _args, out, name=name: heard.update({name: out.double()}))
-        for name, module in parts.items()
-    ]
-    try:
+    with outputs({"keys": read.k_proj, "last_query": last.q_proj, "last_keys": last.k_proj}) as heard:
         seen = tower(one["pixel_values"].flatten(0, -4), output_hidden_states=True, output_attentions=True)
-    finally:
-        for handle in handles:
-            handle.remove()
+    heard = {name: output.double() for name, output in heard.items()}
     attention = seen.attentions[index if index < 0 else index - 1][:, :, 0, 1:]
     return seen.hidden_states[index], attention, heard
 
@@ -257,14 +278,11 @@ def check_merging(
 
     Returns the numbers.
     """
-    with torch.inference_mode(), prune(model, method) as trace, listening(model) as calls:
-        model(**tiny.batch(samples), use_cache=False)
-    (stage,), entered = trace.stages, calls[0][0][0]
+    with listening(model) as calls:
+        trace = tiny.prefill(model, samples, method)
+    (stage,) = trace.stages
     for b, one in enumerate(samples):
         expected = expected_tokens(model, one, trace.schedules[b].budgets[0], rule)
         assert stage.kept[b].tolist() == list(expected)
-        dense = entering(model, one)
-        dense[tiny.visual_rows(one)[list(expected)]] = torch.stack([*expected.values()])
-        left = stages_of(trace, one, b, len(dense))[0].sort().values
-        assert torch.allclose(entered[b, -len(left) :], dense[left], rtol=1e-4, atol=1e-5)
+        check_entered(model, one, 0, expected, calls[0][0][0][b])
     return [kept.tolist() for kept in stage.kept]

@@ -20,8 +20,8 @@ def two_crops() -> Encoder:
 
 
 def test_crops_list_the_tokens_of_each_crop_without_newlines():
-    found = [(crop, tokens.tolist()) for crop, tokens in two_crops().crops(0)]
-    assert found == [(0, [0, 1]), (1, [3, 4])]
+    tokens_of_crops = [(crop, tokens.tolist()) for crop, tokens in two_crops().crops(0)]
+    assert tokens_of_crops == [(0, [0, 1]), (1, [3, 4])]
     assert [(crop, tokens.tolist()) for crop, tokens in two_crops().crops(1)] == [(1, [0])]
 
 

@@ -20,8 +20,7 @@ from tests.core import tiny
 from trio_core import Trio, prune
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Selection, View
-from trio_core.models import adapter_for, toy
-from trio_core.models.adapter import families
+from trio_core.models import adapter_for
 from trio_core.rules.selection import stride
 from trio_core.trace import Trace
 
@@ -58,12 +57,8 @@ def listening(model: PreTrainedModel) -> Iterator[list[list[tuple[Tensor, dict[s
             calls.append([])
         calls[-1].append((args[0], kwargs, output))
 
-    handles = [layer.register_forward_hook(hear, with_kwargs=True) for layer in layers]
-    try:
+    with tiny.attached(layer.register_forward_hook(hear, with_kwargs=True) for layer in layers):
         yield calls
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def hooks(model: PreTrainedModel) -> list[tuple[int, ...]]:
@@ -132,15 +127,11 @@ def walk(model: PreTrainedModel, one: dict[str, Tensor], left: Left, compact: bo
             "position_embeddings": tuple(part[:, positions] for part in kwargs["position_embeddings"]),
         }
         run, maps = partial(adapter.layers[index].forward, **cut), []
-        handle = (
-            adapter.layers[index]
-            .get_submodule("self_attn")
-            .register_forward_hook(lambda *call, to=maps: to.append(call[-1][1]))
-        )
-        output = run(hidden)
-        handle.remove()
-        attention = None if maps[0] is None else maps[0][0]
-        steps.append(Step(before, hidden, rows, run, cut["position_embeddings"], output[0], attention))
+        attention = adapter.layers[index].get_submodule("self_attn")
+        with tiny.attached([attention.register_forward_hook(lambda *call, to=maps: to.append(call[-1][1]))]):
+            output = run(hidden)
+        own_map = None if maps[0] is None else maps[0][0]
+        steps.append(Step(before, hidden, rows, run, cut["position_embeddings"], output[0], own_map))
         hidden = output
     return steps
 
@@ -168,7 +159,7 @@ def apart(actual: Tensor, expected: Tensor) -> float:
     return ((actual - expected).abs().max() / expected.abs().max()).item()
 
 
-def found(rows: Tensor, wanted: Tensor) -> bool:
+def holds_in_order(rows: Tensor, wanted: Tensor) -> bool:
     """Whether the wanted rows [K, D] are among `rows` [S, D], in order; others are padding or fill up the batch."""
     place = 0
     for row in wanted:
@@ -207,7 +198,9 @@ def check(
         left = stages_of(trace, one, b, prompt + TOKENS - 1)
         outputs, places, expected = shortened(oracle or model, whole, left, compact=method.positions == "compact")
         for index, (wanted, rows) in enumerate(zip(outputs, places, strict=True)):
-            assert found(calls[0][index][2][b], wanted[rows < prompt]), f"sample {b}, prefill, layer {index + 1}"
+            assert holds_in_order(calls[0][index][2][b], wanted[rows < prompt]), (
+                f"sample {b}, prefill, layer {index + 1}"
+            )
             for step in range(1, TOKENS):
                 made = calls[step][index][2][b, 0]
                 assert apart(made, wanted[step - TOKENS]) < CLOSE, f"sample {b}, step {step}, layer {index + 1}"
@@ -243,7 +236,7 @@ def test_at_full_retention_it_is_the_model_bit_by_bit_and_so_it_is_afterwards(fa
     assert hooks(model) == before
 
 
-ONE_AXIS = [f for f in tiny.FAMILIES if not families[tiny.NAMES[f]].multi_axis_positions]
+ONE_AXIS = [family for family in tiny.FAMILIES if family not in tiny.MULTI_AXIS]
 
 
 @pytest.mark.parametrize("family", tiny.fast_first(ONE_AXIS, "llava"))
@@ -273,14 +266,12 @@ def test_paligemma_without_token_types(attention):
     for b, one in enumerate(samples):
         left = stages_of(trace, one, b, one["input_ids"].shape[1])
         for index, wanted in enumerate(shortened(model, one, left)[0]):
-            assert found(calls[0][index][2][b], wanted)
+            assert holds_in_order(calls[0][index][2][b], wanted)
 
 
 def windowed(family: str, attention: str, window: int) -> PreTrainedModel:
     """The family's toy whose sliding layers look back over `window` tokens."""
-    config = families[tiny.NAMES[family]].toy_config()
-    config.get_text_config().sliding_window = window
-    return toy.build(type(tiny.model(family)), config, attention, seed=0)
+    return tiny.variant(family, attention, text={"sliding_window": window})
 
 
 @pytest.mark.parametrize("method", [METHOD, EARLY], ids=["decoder", "encoder"])

@@ -52,11 +52,11 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(source: Path, *arguments: str) -> str:
     """The output of Python in the copy, which must succeed."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(source), str(ROOT)])}
-    found = subprocess.run(
+    finished = subprocess.run(
         [sys.executable, *arguments], cwd=source, env=environment, capture_output=True, text=True, check=False
     )
-    assert found.returncode == 0, found.stdout + found.stderr
-    return found.stdout
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    return finished.stdout
 
 
 @pytest.mark.slow

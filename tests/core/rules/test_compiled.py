@@ -32,13 +32,13 @@ def _unchanged_graphs(monkeypatch, request):
 
 def notes(model, *inputs, **options) -> list[str]:
     """The notes of each prefill."""
-    found = []
+    told = []
     method = Trio(retention=0.5, layers=LAYERS, saliency="compiled", **options)
     with prune(model, method) as trace, torch.no_grad():
         for one in inputs:
             model(**one)
-            found.append(" | ".join(trace.notes))
-    return found
+            told.append(" | ".join(trace.notes))
+    return told
 
 
 def graphs() -> int:

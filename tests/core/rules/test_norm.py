@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
+from tests.core import tiny
 from trio_core import UnsupportedModel
 from trio_core.models.layer import rms_norm
 from trio_core.rules.norm import RmsNorm
@@ -68,12 +69,9 @@ def test_a_hook_that_does_more_than_scale_runs(kind):
     }[kind]
     values = drawn(1, 4)
     plain = module(values)
-    handle = register(hook)
-    try:
+    with tiny.attached([register(hook)]):
         assert torch.equal(rms_norm(module)(values), module(values))
         assert not torch.equal(module(values), plain)
-    finally:
-        handle.remove()
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma"])

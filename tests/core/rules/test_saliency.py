@@ -7,7 +7,7 @@ import torch
 
 from tests.core import tiny
 from tests.core.models.test_families import windowed
-from trio_core import Trio, UnsupportedModel, prune, tensors
+from trio_core import Trio, UnsupportedModel, tensors
 from trio_core.models import adapter_for
 from trio_core.models.adapter import families
 from trio_core.rules import equations
@@ -18,8 +18,7 @@ LAYERS = (1, 3, 4)
 
 def traced(model, inputs, **options):
     """The stages of one prefill."""
-    with prune(model, Trio(retention=0.5, layers=LAYERS, **options)) as trace, torch.no_grad():
-        model(**inputs)
+    _, trace = tiny.run(model, inputs, Trio(retention=0.5, layers=LAYERS, **options))
     return trace.stages
 
 
@@ -155,10 +154,8 @@ def test_tail_never_asks_for_all_rows_of_the_head():
     model, inputs = tiny.model("llava"), tiny.sample("llava")
     seen: list[int] = []
     hook = model.lm_head.register_forward_pre_hook(lambda _module, args: seen.append(args[0].shape[1]))
-    try:
+    with tiny.attached([hook]):
         traced(model, inputs, k_pos=3)
-    finally:
-        hook.remove()
     assert seen[:-1] == [3] * (len(seen) - 1)
 
 

@@ -120,11 +120,11 @@ def farthest_point_in_a_loop(features: Tensor, budget: int) -> list[int]:
 
 
 def dpp_map_in_a_loop(kernel: Tensor, budget: int) -> list[int]:
-    """By determinants: the gain of j is det(L of those kept and j) over det(L of those kept)."""
+    """By determinants: the gain of j is det(L of those kept and j) over det(L of those kept), on logarithms."""
     kept: list[int] = []
     for _ in range(budget):
         rest = [j for j in range(len(kernel)) if j not in kept]
-        kept.append(best({j: float(torch.linalg.det(kernel[[*kept, j]][:, [*kept, j]])) for j in rest}))
+        kept.append(best({j: float(torch.linalg.slogdet(kernel[[*kept, j]][:, [*kept, j]])[1]) for j in rest}))
     return sorted(kept)
 
 

@@ -86,8 +86,7 @@ def shortened(trace: Trace, one: Inputs, written: Sequence[int] = (), row: int =
     plain: the model whose weights are used; the toy LLaVA unless told.
     """
     plain = plain if plain is not None else tiny.model("llava")
-    stages = {stage.layer: reference.kept_rows(one, stage.kept[row].cpu()) for stage in trace.stages}
-    run = reference.run(plain, one, stages, written)
+    run = reference.run(plain, one, reference.stages_of(trace, one, row), written)
     decoder = reference.Decoder(plain)
     with torch.no_grad():
         return [decoder.logits(run.prefill[-1]), *(decoder.logits(outputs[-1]) for outputs in run.decode)]
@@ -112,7 +111,7 @@ def layer_by_layer(model: Any, one: Inputs, trace: Trace) -> Tensor:
 
     Each layer's hooks run, and gradients flow.
     """
-    stages = {stage.layer: reference.kept_rows(one, stage.kept[0]) for stage in trace.stages}
+    stages = reference.stages_of(trace, one)
     decoder = model.model.language_model
     features = torch.cat(list(model.model.get_image_features(one["pixel_values"], return_dict=True).pooler_output))
     hidden = decoder.embed_tokens(one["input_ids"])

@@ -10,7 +10,6 @@ from tests.core import reference, tiny
 from tests.core.support import bench
 from tests.core.support.rows import Group
 from trio_core import prune
-from trio_core.models.llava import Llava
 from trio_core.trace import Trace
 
 GROUP = Group("Calls and changes of the model")
@@ -44,22 +43,17 @@ def by_position(model, one):
         return model(one["input_ids"], one["pixel_values"], one["attention_mask"]).logits
 
 
-def stages_of(trace: Trace, one: bench.Inputs) -> dict[int, torch.Tensor]:
-    """The places that each stage left."""
-    return {stage.layer: reference.kept_rows(one, stage.kept[0]) for stage in trace.stages}
-
-
 def places_at(trace: Trace, one: bench.Inputs, index: int) -> torch.Tensor:
     """The places that layer `index` (0-based) ran on."""
-    every = torch.arange(one["input_ids"].shape[1])
-    return next((left for layer, left in reversed(stages_of(trace, one).items()) if layer <= index), every)
+    every, stages = torch.arange(one["input_ids"].shape[1]), reference.stages_of(trace, one)
+    return next((left for layer, left in reversed(stages.items()) if layer <= index), every)
 
 
 @GROUP.works("`output_hidden_states=True`")
 def hidden_states() -> str:
     trace, output, one = called(output_hidden_states=True)
     said = bench.prefill_is_right(trace, one, output.logits)
-    run = reference.run(tiny.model("llava"), one, stages_of(trace, one))
+    run = reference.run(tiny.model("llava"), one, reference.stages_of(trace, one))
     assert len(output.hidden_states) == len(run.prefill) + 1
     for index, (hidden, right) in enumerate(zip(output.hidden_states[1:-1], run.prefill, strict=False)):
         computed = ~hidden[0].isnan().any(dim=-1)
@@ -192,9 +186,7 @@ def data_parallel_given() -> str:
 
 @GROUP.refused("A decoder without layers, `num_hidden_layers: 0`")
 def no_layers() -> str:
-    config: Any = Llava.toy_config()
-    config.text_config.num_hidden_layers = 0
-    model = type(tiny.model("llava"))._from_config(config).eval()
+    model = tiny.variant("llava", text={"num_hidden_layers": 0})
     with prune(model, "trio", retention=0.5):
         bench.forward(model, bench.sample())
 

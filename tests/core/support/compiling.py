@@ -1,7 +1,7 @@
 """torch.compile: models that were compiled and run before the context, and models that are compiled inside it."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -100,47 +100,24 @@ def tower(model: PreTrainedModel) -> tuple[Any, Any]:
     return model, model
 
 
-GROUP.refused("`model.compile()`, run before the context", lambda: compiled(whole, inside=False))
-
-
-@GROUP.refused("`torch.compile(model)`, run before the context; the wrapper is passed to `prune` and called")
-def wrapper_before() -> str:
-    return compiled(wrapper, inside=False)
-
-
-@GROUP.refused("`torch.compile(model)`, run before the context; `model` is passed to `prune`, the wrapper is called")
-def wrapper_of_inner_before() -> str:
-    return compiled(wrapper_of_inner, inside=False)
-
-
-@GROUP.refused("`model.forward = torch.compile(model.forward)`, run before the context")
-def forward_before() -> str:
-    return compiled(own_forward, inside=False)
-
-
-GROUP.refused("`model.model.language_model.compile()`, run before the context", lambda: compiled(decoder, inside=False))
-
-
-GROUP.works("`layer.compile()` of each decoder layer, run before the context", lambda: compiled(layers, inside=False))
-
-
-@GROUP.works("`model.model.vision_tower.compile()`, run before the context; the decoder is not compiled")
-def tower_before() -> str:
-    return compiled(tower, inside=False)
-
-
-GROUP.works("`model.compile()` inside the context", lambda: compiled(whole, inside=True))
-
-
-GROUP.works("`torch.compile(model)` inside the context; the wrapper is called", lambda: compiled(wrapper, inside=True))
-
-
-@GROUP.works("`model.forward = torch.compile(model.forward)` inside the context")
-def forward_inside() -> str:
-    return compiled(own_forward, inside=True)
-
-
-GROUP.works("`layer.compile()` of each decoder layer inside the context", lambda: compiled(layers, inside=True))
+_before = "run before the context"
+for _title, _compile in (
+    (f"`model.compile()`, {_before}", whole),
+    (f"`torch.compile(model)`, {_before}; the wrapper is passed to `prune` and called", wrapper),
+    (f"`torch.compile(model)`, {_before}; `model` is passed to `prune`, the wrapper is called", wrapper_of_inner),
+    (f"`model.forward = torch.compile(model.forward)`, {_before}", own_forward),
+    (f"`model.model.language_model.compile()`, {_before}", decoder),
+):
+    GROUP.refused(_title, partial(compiled, _compile, inside=False))
+for _title, _compile, _inside in (
+    (f"`layer.compile()` of each decoder layer, {_before}", layers, False),
+    (f"`model.model.vision_tower.compile()`, {_before}; the decoder is not compiled", tower, False),
+    ("`model.compile()` inside the context", whole, True),
+    ("`torch.compile(model)` inside the context; the wrapper is called", wrapper, True),
+    ("`model.forward = torch.compile(model.forward)` inside the context", own_forward, True),
+    ("`layer.compile()` of each decoder layer inside the context", layers, True),
+):
+    GROUP.works(_title, partial(compiled, _compile, inside=_inside))
 
 
 def tower_layers_compiled(*, inside: bool) -> str:
@@ -167,11 +144,6 @@ def tower_layers(model: PreTrainedModel) -> None:
         layer.compile(**COMPILE)
 
 
-@GROUP.refused("`layer.compile()` of each layer of the vision tower, run before the context; VisionZip looks into it")
-def tower_layers_before() -> str:
-    return tower_layers_compiled(inside=False)
-
-
-@GROUP.works("`layer.compile()` of each layer of the vision tower inside the context; VisionZip looks into it")
-def tower_layers_inside() -> str:
-    return tower_layers_compiled(inside=True)
+_tower_layers = "`layer.compile()` of each layer of the vision tower"
+GROUP.refused(f"{_tower_layers}, {_before}; VisionZip looks into it", partial(tower_layers_compiled, inside=False))
+GROUP.works(f"{_tower_layers} inside the context; VisionZip looks into it", partial(tower_layers_compiled, inside=True))

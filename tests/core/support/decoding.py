@@ -32,21 +32,17 @@ GROUP.works("Sampling", lambda: generated(do_sample=True, temperature=1.5, top_k
 
 
 @GROUP.works("Sampling with `num_return_sequences=3`")
-def several_answers() -> str:
+def several_answers(model, one, trace):
     tiny.needs(5, 19, "copies of a sample with several pictures mix them up")
-    model, one = bench.model(), bench.sample()
-    with prune(model, bench.METHOD) as trace:
-        output = bench.generate(model, one, do_sample=True, num_return_sequences=3)
+    output = bench.generate(model, one, do_sample=True, num_return_sequences=3)
     said = [bench.text_is_right(trace, one, output, row) for row in range(3)]
     return f"{said[0][:-1]}, in each of 3 answers."
 
 
 @GROUP.works("Beam search, three beams")
-def beams() -> str:
+def beams(model, one, trace):
     tiny.needs(5, 19, "copies of a sample with several pictures mix them up")
-    model, one = bench.model(), bench.sample()
-    with prune(model, bench.METHOD) as trace:
-        output = bench.generate(model, one, num_beams=3, length_penalty=0.0, output_scores=True)
+    output = bench.generate(model, one, num_beams=3, length_penalty=0.0, output_scores=True)
     written = output.sequences[0, one["input_ids"].shape[1] :].tolist()
     first, *later = bench.shortened(trace, one, written[:-1])
     chances = torch.stack([first[-1], *later]).log_softmax(dim=-1)
@@ -67,20 +63,22 @@ def no_cache() -> str:
     return f"{bench.dropped(trace)}; the logits of {len(written)} new tokens are those of the shortened sequence."
 
 
-@GROUP.works("Beam search with a method that looks into the tower (VisionZip): generate() runs the tower once")
-def beams_behind_the_tower() -> str:
-    model, one = bench.model(), bench.sample("small")
+@GROUP.works(
+    "Beam search with a method that looks into the tower (VisionZip): generate() runs the tower once",
+    method="visionzip",
+    size="small",
+)
+def beams_behind_the_tower(model, one, trace):
     prompt = one["input_ids"].shape[1]
-    with prune(model, "visionzip", retention=0.5) as trace:
-        # A placeholder among the new tokens would count as a part of the picture below.
-        options = {"num_beams": 3, "length_penalty": 0.0, "suppress_tokens": [tiny.IMAGE]}
-        output = bench.generate(model, one, output_scores=True, **options)
-        counts = bench.dropped(trace, (0,))
-        beams = [stage.tolist() for stage in trace.stages[0].kept]
-        # VisionZip looks at the picture alone, so that a longer prompt keeps the same tokens.
-        longer = {"input_ids": output.sequences, "attention_mask": torch.ones_like(output.sequences)}
-        logits = bench.forward(model, {**one, **longer}).logits
-        alone = trace.stages[0].kept[0].tolist()
+    # A placeholder among the new tokens would count as a part of the picture below.
+    options = {"num_beams": 3, "length_penalty": 0.0, "suppress_tokens": [tiny.IMAGE]}
+    output = bench.generate(model, one, output_scores=True, **options)
+    counts = bench.dropped(trace, (0,))
+    beams = [stage.tolist() for stage in trace.stages[0].kept]
+    # VisionZip looks at the picture alone, so that a longer prompt keeps the same tokens.
+    longer = {"input_ids": output.sequences, "attention_mask": torch.ones_like(output.sequences)}
+    logits = bench.forward(model, {**one, **longer}).logits
+    alone = trace.stages[0].kept[0].tolist()
     chances = logits[0, prompt - 1 : -1].log_softmax(dim=-1)
     total = chances.gather(1, output.sequences[0, prompt:, None]).sum()
     assert beams == [alone] * 3, "a beam keeps other tokens"
@@ -88,18 +86,12 @@ def beams_behind_the_tower() -> str:
     return f"{counts}; each beam keeps them, and the best one has the probability of one pruned forward over it."
 
 
-@GROUP.refused("`use_cache=False` with VisionZip: generate() runs the tower in the first step only")
-def no_cache_behind_the_tower() -> str:
-    model, one = bench.model(), bench.sample()
-    with prune(model, "visionzip", retention=0.5):
-        bench.generate(model, one, use_cache=False)
+@GROUP.refused("`use_cache=False` with VisionZip: generate() runs the tower in the first step only", method="visionzip")
+def no_cache_behind_the_tower(model, one):
+    bench.generate(model, one, use_cache=False)
 
 
-@GROUP.refused("`model.generate_batch(...)`")
-def continuous_batching() -> str:
-    model: Any = bench.model()
-    with prune(model, bench.METHOD):
-        model.generate_batch([[11, 23, 35]], max_new_tokens=2)
+GROUP.refused("`model.generate_batch(...)`", lambda model: model.generate_batch([[11, 23, 35]], max_new_tokens=2))
 
 
 @GROUP.refused('`generate(cache_implementation="paged")`')

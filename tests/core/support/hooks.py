@@ -14,6 +14,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils.flop_counter import FlopCounterMode
 from transformers.models.llama.modeling_llama import LlamaAttention
 
+from tests.core import tiny
 from tests.core.support import bench
 from tests.core.support.rows import Group
 from trio_core import methods, prune
@@ -45,11 +46,8 @@ def scores_of(model: Any, method: Method) -> tuple[list[Tensor], tuple[list[int]
 def as_another(change: Change, another: Change, method: Method, *, told: bool = True) -> str:
     """The method scores the changed model as the other one. told: a note says that autograd ran instead."""
     model, handles = changed(change)
-    try:
+    with tiny.attached(handles):
         scores, kept, notes = scores_of(model, method)
-    finally:
-        for handle in handles:
-            handle.remove()
     assert any("'autograd' ran instead" in note for note in notes) == told, notes
     expected, expected_kept, _ = scores_of(changed(another)[0], replace(method, saliency="autograd"))
     assert kept == expected_kept, "other tokens are kept"
@@ -254,9 +252,5 @@ for _title, _change in (
     @GROUP.refused(f"{_title}: `fastv`")
     def refused(change: Change = _change) -> str:
         model, handles = changed(change)
-        try:
-            with prune(model, "fastv", retention=0.5):
-                bench.forward(model, bench.sample())
-        finally:
-            for handle in handles:
-                handle.remove()
+        with tiny.attached(handles), prune(model, "fastv", retention=0.5):
+            bench.forward(model, bench.sample())

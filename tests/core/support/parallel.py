@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -73,22 +74,19 @@ def each_refuses(model: Any) -> str:
     raise last
 
 
-@GROUP.refused('`from_pretrained(…, tp_plan="auto")`')
-def tensor_parallel() -> str:
-    def work(folder: str) -> str:
-        bench.model().save_pretrained(folder)  # the first process writes
-        distributed.barrier()
-        return each_refuses(type(tiny.model("llava")).from_pretrained(folder, tp_plan="auto"))
-
-    return in_processes(work)
+def row(expected: Callable[..., Any], title: str) -> Callable[[Callable[[str], Any]], Any]:
+    """Register a setup that runs in two processes. It is given a folder that both see."""
+    return lambda work: expected(title, partial(in_processes, work))
 
 
-@GROUP.refused("`fully_shard(model)`")
-def fsdp() -> str:
-    def work(_folder: str) -> str:
-        return each_refuses(sharded(bench.model()))
+@row(GROUP.refused, '`from_pretrained(…, tp_plan="auto")`')
+def tensor_parallel(folder: str) -> str:
+    bench.model().save_pretrained(folder)  # the first process writes
+    distributed.barrier()
+    return each_refuses(type(tiny.model("llava")).from_pretrained(folder, tp_plan="auto"))
 
-    return in_processes(work)
+
+row(GROUP.refused, "`fully_shard(model)`")(lambda _folder: each_refuses(sharded(bench.model())))
 
 
 def sharded(model: PreTrainedModel) -> PreTrainedModel:
@@ -98,37 +96,28 @@ def sharded(model: PreTrainedModel) -> PreTrainedModel:
     return model
 
 
-@GROUP.refused("`fully_shard(model)` inside the context")
-def fsdp_inside() -> str:
-    def work(_folder: str) -> str:
-        model, one = bench.model(), bench.sample()
-        with prune(model, "random", retention=0.5):
-            bench.forward(model, one)
-            bench.forward(sharded(model), one)
-
-    return in_processes(work)
+@row(GROUP.refused, "`fully_shard(model)` inside the context")
+def fsdp_inside(_folder: str) -> None:
+    model, one = bench.model(), bench.sample()
+    with prune(model, "random", retention=0.5):
+        bench.forward(model, one)
+        bench.forward(sharded(model), one)
 
 
-@GROUP.refused("`FullyShardedDataParallel` around each decoder layer")
-def fsdp_1() -> str:
-    def work(_folder: str) -> str:
-        model = bench.model()
-        policy = ModuleWrapPolicy({LlamaDecoderLayer})
-        FullyShardedDataParallel(model, device_id=torch.device("cpu"), auto_wrap_policy=policy)
-        return each_refuses(model)
-
-    return in_processes(work)
+@row(GROUP.refused, "`FullyShardedDataParallel` around each decoder layer")
+def fsdp_1(_folder: str) -> str:
+    model = bench.model()
+    policy = ModuleWrapPolicy({LlamaDecoderLayer})
+    FullyShardedDataParallel(model, device_id=torch.device("cpu"), auto_wrap_policy=policy)
+    return each_refuses(model)
 
 
-@GROUP.works("`DistributedDataParallel(model)`; `model` is passed to `prune`, the wrapper is called")
-def data_parallel() -> str:
-    def work(_folder: str) -> str:
-        model, one = bench.model(), bench.sample()
-        with prune(model, bench.METHOD) as trace:
-            logits = bench.forward(DistributedDataParallel(model), one).logits
-        return bench.prefill_is_right(trace, one, logits)
-
-    return in_processes(work)
+@row(GROUP.works, "`DistributedDataParallel(model)`; `model` is passed to `prune`, the wrapper is called")
+def data_parallel(_folder: str) -> str:
+    model, one = bench.model(), bench.sample()
+    with prune(model, bench.METHOD) as trace:
+        logits = bench.forward(DistributedDataParallel(model), one).logits
+    return bench.prefill_is_right(trace, one, logits)
 
 
 class Part(nn.Linear):

@@ -86,20 +86,20 @@ def two_threads_at_once() -> str:
 @GROUP.works("Two contexts of two models, each in a thread of its own")
 def two_contexts() -> str:
     one, barrier = bench.sample(), Barrier(2)
-    found: dict[str, tuple[Trace, Any]] = {}
+    results: dict[str, tuple[Trace, Any]] = {}
 
     def work(name: str) -> None:
         model = bench.model()
         with prune(model, bench.METHOD) as trace:
             barrier.wait(timeout=30)
-            found[name] = trace, bench.generate(model, one)
+            results[name] = trace, bench.generate(model, one)
 
     threads = [Thread(target=work, args=(name,), name=name) for name in ("left", "right")]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    said = [bench.text_is_right(trace, one, output) for trace, output in found.values()]
+    said = [bench.text_is_right(trace, one, output) for trace, output in results.values()]
     assert len(said) == 2
     return f"{said[0][:-1]}, in both threads."
 
@@ -143,11 +143,7 @@ def forked(*, used: bool) -> str:
 
 
 GROUP.works("A child that is forked inside the context, before the first forward", lambda: forked(used=False))
-
-
 GROUP.works("A child that is forked inside the context, after a forward", lambda: forked(used=True))
-
-
 GROUP.refused("`pickle.dumps(model)` inside the context", lambda model, one: pickle.dumps((model, one)))
 
 

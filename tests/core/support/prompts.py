@@ -35,11 +35,9 @@ def with_changed(**changes: Any) -> str:
     return bench.prefill_is_right(trace, one, logits)
 
 
-@GROUP.works("One picture")
-def one_picture() -> str:
-    model, one = bench.model(), bench.sample("small")
-    with prune(model, bench.METHOD) as trace:
-        logits = bench.forward(model, one).logits
+@GROUP.works("One picture", size="small")
+def one_picture(model, one, trace):
+    logits = bench.forward(model, one).logits
     return bench.prefill_is_right(trace, one, logits, same=False)
 
 
@@ -67,11 +65,9 @@ def unequal() -> str:
 
 
 @GROUP.refused("A batch that mixes samples with and without pictures")
-def mixed() -> str:
+def mixed(model):
     text = {"input_ids": torch.randint(1, tiny.WORDS, (1, 20)), "attention_mask": torch.ones(1, 20, dtype=torch.long)}
-    model = bench.model()
-    with prune(model, bench.METHOD):
-        bench.forward(model, tiny.batch([bench.sample(), text]))
+    bench.forward(model, tiny.batch([bench.sample(), text]))
 
 
 def ran_dense(trace: Trace) -> str:
@@ -119,23 +115,17 @@ def text_turn(model, one, trace):
     return f"{bench.dropped(trace)}; the turn's logits are those of the physically shortened sequence."
 
 
-@GROUP.refused("A later picture, behind a cached beginning with a picture")
-def later_picture() -> str:
-    model, one = bench.model(), bench.sample("small")
-    with prune(model, bench.METHOD):
-        cache = bench.forward(model, one, use_cache=True).past_key_values
-        bench.forward(
-            model, {**one, "attention_mask": torch.ones(1, 2 * one["input_ids"].shape[1])}, past_key_values=cache
-        )
+@GROUP.refused("A later picture, behind a cached beginning with a picture", size="small")
+def later_picture(model, one):
+    cache = bench.forward(model, one, use_cache=True).past_key_values
+    bench.forward(model, {**one, "attention_mask": torch.ones(1, 2 * one["input_ids"].shape[1])}, past_key_values=cache)
 
 
-@GROUP.refused("A picture behind a beginning of text that was cached in the context")
-def picture_after_text() -> str:
-    model, one = bench.model(), bench.sample("small")
-    with prune(model, bench.METHOD):
-        cache = bench.forward(model, TEXT, use_cache=True).past_key_values
-        mask = torch.ones(1, 20 + one["input_ids"].shape[1], dtype=torch.long)
-        bench.forward(model, {**one, "attention_mask": mask}, past_key_values=cache)
+@GROUP.refused("A picture behind a beginning of text that was cached in the context", size="small")
+def picture_after_text(model, one):
+    cache = bench.forward(model, TEXT, use_cache=True).past_key_values
+    mask = torch.ones(1, 20 + one["input_ids"].shape[1], dtype=torch.long)
+    bench.forward(model, {**one, "attention_mask": mask}, past_key_values=cache)
 
 
 @GROUP.refused("A picture behind a beginning of text that was cached before the context")
@@ -193,7 +183,7 @@ def masked_part(model, one, trace):
     mask[0, gone] = 0
     positions = torch.arange(mask.shape[1])[None]
     logits = bench.forward(model, {**one, "attention_mask": mask, "position_ids": positions}).logits
-    stages = {stage.layer: reference.kept_rows(one, stage.kept[0]) for stage in trace.stages}
+    stages = reference.stages_of(trace, one)
     first = min(stages)
     assert all(bool(torch.isin(rows, gone).sum() == 0) for rows in stages.values()), "a masked token was kept"
     counts = bench.dropped(trace)
@@ -268,11 +258,9 @@ def other_vision_layer_by_config() -> str:
     return tower_changed("llava", lambda model: setattr(model.config, "vision_feature_layer", -1))
 
 
-@GROUP.refused("`generate(vision_feature_layer=)`, with VisionZip")
-def other_vision_layer_in_generate() -> str:
-    model, one = bench.model(), bench.sample()
-    with prune(model, "visionzip", retention=0.5):
-        bench.generate(model, one, vision_feature_layer=-1)
+@GROUP.refused("`generate(vision_feature_layer=)`, with VisionZip", method="visionzip")
+def other_vision_layer_in_generate(model, one):
+    bench.generate(model, one, vision_feature_layer=-1)
 
 
 @GROUP.refused("The windows of Qwen2.5-VL's tower are changed inside the context, with VisionZip")
@@ -287,13 +275,10 @@ def picture_features(model: Any, one: bench.Inputs) -> Any:
 
 
 @GROUP.works("`mm_encoder_outputs=` instead of `pixel_values`")
-def encoded_picture() -> str:
+def encoded_picture(model, one):
     tiny.needs(5, 18, "mm_encoder_outputs is ignored")
-    model, one = bench.model(), bench.sample()
     ids = {name: one[name] for name in ("input_ids", "attention_mask")}
-    with prune(model, bench.METHOD) as trace:
-        logits = bench.forward(model, ids, mm_encoder_outputs={"image": picture_features(model, one)}).logits
-    return bench.prefill_is_right(trace, one, logits)
+    return bench.forward(model, ids, mm_encoder_outputs={"image": picture_features(model, one)}).logits
 
 
 @GROUP.refused("`mm_encoder_outputs=` with a method that looks into the tower (VisionZip); the tower has not run")

@@ -12,15 +12,17 @@ from typing import Any, Literal
 
 import torch
 
+from tests.core import tiny
 from tests.core.support import bench
 from tests.core.support.introduction import INTRODUCTION
-from trio_core import TrioError, prune
+from trio_core import TrioError, methods, prune
+from trio_core.methods.method import Method
 
 Setup = Callable[..., Any]
-"""Without arguments, it returns the sentence of its row; a refused one may return nothing.
+"""Without an argument `model`, it returns the sentence of its row; a refused one may return nothing.
 
-With the arguments `model`, `one` and perhaps `trace` it is called inside a context of `prune(model, bench.METHOD)`. It
-may return the prompt's logits or the output of `generate`: these are compared with the physically shortened sequence.
+With arguments among `model`, `one` and `trace` it is called inside a context of `prune(model, method)`. It may return
+the prompt's logits or the output of `generate`: these are compared with the physically shortened sequence.
 """
 Outcome = Literal["works", "refused", "fails"]
 
@@ -45,12 +47,16 @@ class Row:
     """One setup.
 
     group, title: where it stands on the page. expected: the outcome that it must have. setup: runs it.
+    method: prunes a setup that takes a model: a method, or the name of one that keeps half of the tokens.
+    size: of its sample.
     """
 
     group: str
     title: str
     expected: Outcome
     setup: Setup
+    method: Method | str = bench.METHOD
+    size: tiny.Size = "large"
 
     def run(self) -> Result:
         """Run the setup. Any error but a TrioError goes through."""
@@ -64,16 +70,19 @@ class Row:
 
     def _said(self) -> str | None:
         """The sentence of the setup."""
-        asked = signature(self.setup).parameters.keys()
-        if not asked >= {"model", "one"}:
+        arguments = signature(self.setup).parameters.keys()
+        if "model" not in arguments:
             return self.setup()
-        model, one = bench.model(), bench.sample()
-        with prune(model, bench.METHOD) as trace:
-            shown = self.setup(model, one, trace) if "trace" in asked else self.setup(model, one)
-        if shown is None or isinstance(shown, str):
-            return shown
-        check = bench.prefill_is_right if isinstance(shown, torch.Tensor) else bench.text_is_right
-        return check(trace, one, shown)
+        model, one = bench.model(), bench.sample(self.size)
+        method = methods.find(self.method)(retention=0.5) if isinstance(self.method, str) else self.method
+        with prune(model, method) as trace:
+            context = {"model": model, "one": one, "trace": trace}
+            result = self.setup(**{name: context[name] for name in arguments})
+        if result is None or isinstance(result, str):
+            return result
+        if isinstance(result, torch.Tensor):
+            return bench.prefill_is_right(trace, one, result, same=self.size == "large")
+        return bench.text_is_right(trace, one, result)
 
     def line(self, result: Result) -> str:
         """The row as it stands on the page."""
@@ -87,17 +96,22 @@ class Group:
     title: str
     rows: list[Row] = field(default_factory=list)
 
-    def works(self, title: str, setup: Setup | None = None) -> Callable[[Setup], Setup]:
-        """Register a setup that must prune and be right: `setup`, or the function that this decorates."""
-        return self._register(title, "works", setup)
+    def works(self, title: str, setup: Setup | None = None, **context: Any) -> Callable[[Setup], Setup]:
+        """Register a setup that must prune and be right: `setup`, or the function that this decorates.
 
-    def refused(self, title: str, setup: Setup | None = None) -> Callable[[Setup], Setup]:
-        """Register a setup that must raise a TrioError: `setup`, or the function that this decorates."""
-        return self._register(title, "refused", setup)
+        context: `method` and `size` of its row.
+        """
+        return self._register(title, "works", setup, context)
 
-    def _register(self, title: str, expected: Outcome, setup: Setup | None) -> Callable[[Setup], Setup]:
+    def refused(self, title: str, setup: Setup | None = None, **context: Any) -> Callable[[Setup], Setup]:
+        """Register a setup that must raise a TrioError. The arguments are those of `works`."""
+        return self._register(title, "refused", setup, context)
+
+    def _register(
+        self, title: str, expected: Outcome, setup: Setup | None, context: dict[str, Any]
+    ) -> Callable[[Setup], Setup]:
         def register(setup: Setup) -> Setup:
-            self.rows.append(Row(self.title, title, expected, setup))
+            self.rows.append(Row(self.title, title, expected, setup, **context))
             return setup
 
         if setup is not None:
@@ -118,8 +132,8 @@ def page(groups: Iterable[Group], result_of: Callable[[Row], Result]) -> str:
 
 def not_portable(text: str) -> str | None:
     """The first part of a text that another machine would print differently."""
-    found = re.search(NOT_PORTABLE, text)
-    return found and found.group()
+    match = re.search(NOT_PORTABLE, text)
+    return match and match.group()
 
 
 def _cell(text: str) -> str:

@@ -43,13 +43,13 @@ def gradients_are_right(model: PreTrainedModel) -> str:
     one = bench.sample()
     pixels = one["pixel_values"].clone().requires_grad_()
     with prune(model, bench.METHOD) as trace:
-        found = gradients(model, pixels, model(**{**one, "pixel_values": pixels}).logits)
+        ours = gradients(model, pixels, model(**{**one, "pixel_values": pixels}).logits)
     counts = bench.dropped(trace)
     assert bench.kept(trace) == bench.plain_kept(), "the plain model keeps other tokens"
     model.gradient_checkpointing_disable()
     expected = of_shortened(model, one, trace)
-    assert set(found) == set(expected)
-    assert all(bench.near(found[name], expected[name], 1e-3) for name in expected), "a gradient is another one"
+    assert set(ours) == set(expected)
+    assert all(bench.near(ours[name], expected[name], 1e-3) for name in expected), "a gradient is another one"
     return (
         f"{counts}; the gradients of the picture and of {len(expected) - 1} weights are those of the physically "
         "shortened sequence."
@@ -83,20 +83,18 @@ def backward_outside() -> str:
     pixels = one["pixel_values"].clone().requires_grad_()
     with prune(model, bench.METHOD) as trace:
         logits = model(**{**one, "pixel_values": pixels}).logits
-    found = gradients(model, pixels, logits)
+    ours = gradients(model, pixels, logits)
     counts = bench.dropped(trace)
     model.gradient_checkpointing_disable()
     with prune(model, bench.METHOD):
         expected = gradients(model, pixels, model(**{**one, "pixel_values": pixels}).logits)
-    assert all(bench.near(found[name], expected[name], 1e-3) for name in expected), "a gradient is another one"
+    assert all(bench.near(ours[name], expected[name], 1e-3) for name in expected), "a gradient is another one"
     return f"{counts}; the gradients are those of a backward inside the context without checkpointing."
 
 
-@GROUP.refused("`model.train()`, forward and backward with a method that merges tokens (VisionZip)")
-def merging() -> str:
-    model, one = bench.model(), bench.sample()
-    with prune(model, "visionzip", retention=0.5):
-        model(**one, use_cache=False).logits.sum().backward()
+@GROUP.refused("`model.train()`, forward and backward with a method that merges tokens (VisionZip)", method="visionzip")
+def merging(model, one):
+    model(**one, use_cache=False).logits.sum().backward()
 
 
 @GROUP.works("`labels=` of the answer, in a padded batch; forward and backward")

@@ -8,6 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -42,7 +43,10 @@ def with_lora() -> tuple[Any, PreTrainedModel]:
 
 
 def same_tokens(given: Any, plain: PreTrainedModel, name: str, called: Any = None) -> str:
-    """The method keeps what it keeps on the plain model, and the logits are the plain model's."""
+    """The method keeps what it keeps on the plain model, and the logits are the plain model's.
+
+    given: the model that is pruned. called: the model that is called, if it is another one.
+    """
     one, method = bench.sample(), methods.find(name)(retention=0.5)
     with prune(plain, method) as trace:
         expected = bench.forward(plain, one).logits
@@ -55,16 +59,16 @@ def same_tokens(given: Any, plain: PreTrainedModel, name: str, called: Any = Non
     return counts
 
 
-def _adapter_row(name: str) -> None:
-    @GROUP.works(f"LoRA on q, k, v and o, not merged: `{name}`")
-    def adapter() -> str:
-        adapted, merged = with_lora()
-        counts = same_tokens(adapted.base_model.model, merged, name)
-        return f"{counts}; the same tokens and logits as with merged weights."
+def as_merged(name: str, prune_inner: bool, call_inner: bool) -> str:
+    """A method on an adapter that is not merged. The inner model of the PeftModel is pruned or called, or itself."""
+    adapted, merged = with_lora()
+    inner = adapted.base_model.model
+    counts = same_tokens(inner if prune_inner else adapted, merged, name, inner if call_inner else adapted)
+    return f"{counts}; the same tokens and logits as with merged weights."
 
 
 for _name in METHODS:
-    _adapter_row(_name)
+    GROUP.works(f"LoRA on q, k, v and o, not merged: `{_name}`", partial(as_merged, _name, True, True))
 
 
 @GROUP.works("LoRA, merged by `merge_and_unload()`")
@@ -76,18 +80,11 @@ def merged_adapter() -> str:
     return bench.prefill_is_right(trace, one, logits, plain=merged, same=False)
 
 
-@GROUP.works("A `PeftModel` is passed to `prune` and called")
-def peft_model() -> str:
-    adapted, merged = with_lora()
-    counts = same_tokens(adapted, merged, "trio")
-    return f"{counts}; the same tokens and logits as with merged weights."
-
-
-@GROUP.works("The inner model of a `PeftModel` is passed to `prune`; the `PeftModel` is called")
-def inner_of_peft_model() -> str:
-    adapted, merged = with_lora()
-    counts = same_tokens(adapted.base_model.model, merged, "trio", called=adapted)
-    return f"{counts}; the same tokens and logits as with merged weights."
+GROUP.works("A `PeftModel` is passed to `prune` and called", partial(as_merged, "trio", False, False))
+GROUP.works(
+    "The inner model of a `PeftModel` is passed to `prune`; the `PeftModel` is called",
+    partial(as_merged, "trio", True, False),
+)
 
 
 @GROUP.works("`PeftModel.generate`")
@@ -163,14 +160,12 @@ def every_method(model: Any, plain: PreTrainedModel) -> str:
     return f"{' and '.join(METHODS)}: {counts[0]} with the first"
 
 
-@GROUP.works("8-bit linears without `.weight`")
-def eight_bits() -> str:
-    return f"{every_method(*quantised(8))}; the same tokens and logits as with the rows as plain weights."
+def as_dequantised(bits: int) -> str:
+    return f"{every_method(*quantised(bits))}; the same tokens and logits as with the rows as plain weights."
 
 
-@GROUP.works("4-bit linears without `.weight`, two numbers in a byte")
-def four_bits() -> str:
-    return f"{every_method(*quantised(4))}; the same tokens and logits as with the rows as plain weights."
+GROUP.works("8-bit linears without `.weight`", partial(as_dequantised, 8))
+GROUP.works("4-bit linears without `.weight`, two numbers in a byte", partial(as_dequantised, 4))
 
 
 class Inferring(nn.Linear):
@@ -179,14 +174,12 @@ class Inferring(nn.Linear):
     forward = torch.no_grad()(nn.Linear.forward)
 
 
-def without_gradient(*paths: str, saliency: Any = "tail") -> str:
-    """TRIO on a model whose named linears are for inference only."""
+def with_inferring(path: str) -> PreTrainedModel:
+    """A model whose linear at `path` of each decoder layer is for inference only."""
     model = bench.model()
     for layer in cast(Any, model).model.language_model.layers:
-        for path in paths:
-            layer.get_submodule(path).__class__ = Inferring
-    with prune(model, replace(bench.METHOD, saliency=saliency)):
-        bench.forward(model, bench.sample())
+        layer.get_submodule(path).__class__ = Inferring
+    return model
 
 
 def quantised_for_inference(*, in_ffn: bool) -> PreTrainedModel:
@@ -201,26 +194,29 @@ def quantised_for_inference(*, in_ffn: bool) -> PreTrainedModel:
     return model
 
 
+def trio_on(make: Callable[[], PreTrainedModel], saliency: Any) -> None:
+    """One prefill of TRIO on a model without gradients."""
+    model = make()
+    with prune(model, replace(bench.METHOD, saliency=saliency)):
+        bench.forward(model, bench.sample())
+
+
 for _saliency in ("tail", "autograd", "compiled"):
-
-    @GROUP.refused(f"`torch.ao.quantization.quantize_dynamic`: `trio` with `{_saliency}`")
-    def dynamic(saliency: Any = _saliency) -> str:
-        model = quantised_for_inference(in_ffn=False)
-        with prune(model, replace(bench.METHOD, saliency=saliency)):
-            bench.forward(model, bench.sample())
-
-    @GROUP.refused(f"An FFN alone that gives no gradient (`quantize_dynamic`): `trio` with `{_saliency}`")
-    def dynamic_ffn(saliency: Any = _saliency) -> str:
-        model = quantised_for_inference(in_ffn=True)
-        with prune(model, replace(bench.METHOD, saliency=saliency)):
-            bench.forward(model, bench.sample())
-
-    @GROUP.refused(f"Linears for inference only at `v_proj`: `trio` with `{_saliency}`")
-    def inferring(saliency: Any = _saliency) -> str:
-        return without_gradient("self_attn.v_proj", saliency=saliency)
+    for _title, _make in (
+        ("`torch.ao.quantization.quantize_dynamic`", partial(quantised_for_inference, in_ffn=False)),
+        (
+            "An FFN alone that gives no gradient (`quantize_dynamic`)",
+            partial(quantised_for_inference, in_ffn=True),
+        ),
+        ("Linears for inference only at `v_proj`", partial(with_inferring, "self_attn.v_proj")),
+    ):
+        GROUP.refused(f"{_title}: `trio` with `{_saliency}`", partial(trio_on, _make, _saliency))
 
 
-GROUP.refused("A linear for inference only at `gate_proj` alone: `trio`", lambda: without_gradient("mlp.gate_proj"))
+GROUP.refused(
+    "A linear for inference only at `gate_proj` alone: `trio`",
+    partial(trio_on, partial(with_inferring, "mlp.gate_proj"), "tail"),
+)
 
 
 @GROUP.works("`torch.ao.quantization.quantize_dynamic`: methods that need no gradient")
@@ -246,16 +242,15 @@ def offloaded(offload: Callable[[PreTrainedModel, str], Any]) -> str:
         return every_method(given, tiny.model("llava"))
 
 
-@GROUP.works("`accelerate.cpu_offload`")
-def on_cpu() -> str:
-    said = offloaded(lambda model, _: cpu_offload(model, execution_device="cpu"))
-    return f"{said}; the same tokens and logits as without offloading."
-
-
-@GROUP.works("`accelerate.disk_offload`")
-def on_disk() -> str:
-    said = offloaded(lambda model, directory: disk_offload(model, directory, execution_device="cpu"))
-    return f"{said}; the same tokens and logits as without offloading."
+_as_plain = "; the same tokens and logits as without offloading."
+GROUP.works(
+    "`accelerate.cpu_offload`",
+    lambda: offloaded(lambda model, _: cpu_offload(model, execution_device="cpu")) + _as_plain,
+)
+GROUP.works(
+    "`accelerate.disk_offload`",
+    lambda: offloaded(lambda model, directory: disk_offload(model, directory, execution_device="cpu")) + _as_plain,
+)
 
 
 @GROUP.works("`device_map` over two devices, as far as a CPU can show it: layers 3 and up on `disk`, the rest on `cpu`")

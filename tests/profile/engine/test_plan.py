@@ -5,7 +5,7 @@ import pytest
 
 from tests.profile.studying import make, plan
 from trio_core.errors import OptionError, RetentionError
-from trio_core.methods.two_parts import split
+from trio_core.methods.combined import split
 from trio_core.rules.cost import LayerShape
 from trio_profile.cost.formula import fastv_overhead
 from trio_profile.records.schema import Shape
