@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,7 +24,6 @@ from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.progress import ignore
 from trio_profile.records.contents import Contents
 from trio_profile.records.leases import LEASES, Leases
-from trio_profile.records.lock import lock_file
 from trio_profile.records.run import Run
 from trio_profile.records.schema import Session, Study
 from trio_profile.records.store import Store, to_toml
@@ -53,11 +53,23 @@ def study(tiny_study: Study) -> Study:
     return tiny_study.model_copy(update={"processes": 2, "methods": ("trio", "random"), "fidelity_inputs": 2})
 
 
-def exact(found: Contents) -> tuple[object, dict[str, object]]:
-    """Everything that does not depend on a clock."""
-    assert found.dense is not None
-    cells = {name: cell.model_dump(exclude=CLOCKED) for name, cell in found.cells.items()}
-    return found.dense.model_dump(exclude=CLOCKED), dict(sorted(cells.items()))
+def assert_same_study(one: Contents, other: Contents) -> None:
+    """Compare everything that does not depend on a clock.
+
+    Two processes may round a divergence differently: the sums of a matrix product depend on where its numbers lie.
+    """
+
+    def exact(contents: Contents) -> dict[str, object]:
+        assert contents.dense is not None
+        cells = {name: cell.model_dump(exclude={*CLOCKED, "fidelity"}) for name, cell in contents.cells.items()}
+        return {**cells, "dense": contents.dense.model_dump(exclude=CLOCKED)}
+
+    assert exact(one) == exact(other)
+    for name, cell in one.cells.items():
+        fidelity, expected = cell.fidelity, other.cells[name].fidelity
+        assert fidelity is not None and expected is not None
+        assert fidelity.kl_nats == pytest.approx(expected.kl_nats, rel=1e-4, abs=1e-7)
+        assert fidelity.model_copy(update={"kl_nats": expected.kl_nats}) == expected
 
 
 def started(directory: Path, name: str, **environment: str) -> subprocess.Popen[str]:
@@ -75,11 +87,15 @@ def wait_for(condition, seconds: float = 120) -> None:
 
 
 def holders(directory: Path) -> set[str]:
-    """The workers that hold a lease or held one."""
-    leases = [path for path in (directory / LEASES).glob("*.[0-9]") if path.name.rpartition(".")[2].isdecimal()]
-    return {path.read_text() for path in leases}
+    """Return the workers that hold a lease or held one. A lease that is being made or removed now is none."""
+    names: set[str] = set()
+    for path in (directory / LEASES).glob("*.[0-9]"):
+        with suppress(FileNotFoundError):
+            names.add(path.read_text())
+    return names - {""}
 
 
+@pytest.mark.slow
 def test_four_workers_of_which_two_are_killed_measure_the_study_of_one_command(study, tmp_path):
     out = tmp_path / "out"
     assert shared.prepare(study, out) == 1 + 1 + 2
@@ -102,7 +118,7 @@ def test_four_workers_of_which_two_are_killed_measure_the_study_of_one_command(s
     for cell in found.measurements:
         assert len({timing.session for timing in cell.timings}) == 2
     assert (out / "report.html").is_file()
-    assert exact(found) == exact(sweep.run(study, tmp_path / "local"))
+    assert_same_study(found, sweep.run(study, tmp_path / "local"))
     # The command that made the study reads it, and measures nothing again.
     assert sweep.run(study, out).runs == found.runs
     page = running.findings(running.read(out))
@@ -125,6 +141,7 @@ def test_the_last_attempt_measures_all_cells_but_those_whose_method_raises(study
     ]
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_its_process_is_given_up_with_its_reason(study, tmp_path, monkeypatch, capsys):
     (tmp_path / "broken_method.py").write_text(BROKEN.format(fault="os.abort()"))
     monkeypatch.syspath_prepend(tmp_path)
@@ -203,13 +220,6 @@ def test_a_run_that_hangs_is_ended_and_goes_back(study, tmp_path, answers):
     assert leases.reason("dense.0", 1) == "a: it showed no progress for 0.1 s"
 
 
-def test_a_process_that_hangs_while_it_loads_is_ended(study, tmp_path, answers):
-    answers(lambda server, _: iter(server.hang, None))
-    hung = supervisor._Process(study, tmp_path, Terms("a", limit_seconds=0.1), Leases(tmp_path, "a"), ignore)
-    with pytest.raises(MeasurementError, match=r"^a process could not begin: it showed no progress for 0\.1 s$"):
-        hung.run("count", 2)
-
-
 def test_ctrl_c_and_a_full_disk_give_the_run_back_and_blame_nobody(study, tmp_path, answers):
     for error in (KeyboardInterrupt(), StoreError("cannot write"), OSError(errno.ENOSPC, "No space left on device")):
         answers(raising(error, CLAIMED))
@@ -286,13 +296,13 @@ def test_a_study_for_workers_is_measured_by_no_other_command(study, tmp_path):
 
 
 def test_a_worker_that_is_told_to_end_gives_its_run_back(study, tmp_path):
-    """Slurm and Kubernetes tell it with SIGTERM."""
-    shared.prepare(study, tmp_path)
+    """Slurm and Kubernetes tell it with SIGTERM. The study is so long that it is never finished before."""
+    shared.prepare(study.model_copy(update={"seconds": 3600}), tmp_path)
     process = started(tmp_path, "a")
     try:
         wait_for(lambda: holders(tmp_path))
         process.terminate()
-        _, complaints = process.communicate(timeout=60)
+        _, complaints = process.communicate(timeout=240)
         assert process.returncode == 130
         assert complaints.splitlines()[-1].endswith(
             "interrupted; what was measured is kept, and the same command goes on"
@@ -300,13 +310,3 @@ def test_a_worker_that_is_told_to_end_gives_its_run_back(study, tmp_path):
         assert holders(tmp_path) == set()
     finally:
         process.kill()
-
-
-def test_two_workers_have_two_names(study, tmp_path):
-    shared.prepare(study, tmp_path / "out")
-
-    with (
-        lock_file(tmp_path / "out" / ".lock-a", lambda: "taken"),
-        pytest.raises(StoreError, match="another worker is called 'a'"),
-    ):
-        shared.work(tmp_path / "out", Terms("a"))
