@@ -155,14 +155,6 @@ def test_different_questions_have_different_digests(directory: Path):
     assert hash_questions(read(written(directory, *[GOOD] * FEWEST))) != first
 
 
-def test_questions_about_one_file_share_a_picture(tmp_path: Path):
-    for name in ("cat.png", "dog.png"):
-        Image.new("RGB", (4, 4)).save(tmp_path / name)
-    asked = [{"image": image, "question": "What?"} for image in ("cat.png", "dog.png", "./cat.png", "dog.png")]
-    (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, asked)))
-    assert pictures_of(read(tmp_path / "questions.jsonl")) == (0, 1, 0, 1)
-
-
 def test_questions_without_a_named_picture_have_one_each():
     alone = Question(lambda: Image.new("RGB", (4, 4)), "What?")
     assert pictures_of([alone, alone]) == (0, 1) and pictures_of([]) == ()
@@ -214,24 +206,6 @@ def test_a_link_beside_the_questions_may_lead_anywhere(directory: Path, tmp_path
     assert question.picture().size == (4, 4)
 
 
-def test_a_picture_stands_upright_as_its_exif_data_say(tmp_path: Path):
-    pixels = np.zeros((10, 20, 3), np.uint8)
-    pixels[:, :10] = 255  # the left half is white
-    exif = Image.Exif()
-    exif[0x0112] = 6  # the camera was turned: show it turned by 90 degrees clockwise
-    Image.fromarray(pixels).save(tmp_path / "turned.png", exif=exif)
-    shown = np.asarray(open_picture(tmp_path / "turned.png"))
-    assert shown.shape == (20, 10, 3)
-    assert shown[:10].min() == 255 and shown[10:].max() == 0  # what was on the left is at the top
-
-
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "I;16"])
-def test_a_picture_of_any_mode_becomes_rgb(tmp_path: Path, mode: str):
-    form = "tiff" if mode in ("CMYK", "YCbCr") else "png"
-    Image.new("L", (6, 4)).convert("P" if mode == "PA" else mode).save(tmp_path / f"a.{form}")
-    assert open_picture(tmp_path / f"a.{form}").mode == "RGB"
-
-
 @pytest.fixture(scope="module")
 def cat() -> Image.Image:
     """A photograph whose red, green and blue differ."""
@@ -269,15 +243,6 @@ def test_a_photograph_with_exif_data_stands_as_its_camera_says(tmp_path: Path, c
     exif[0x0112] = orientation
     stored.save(tmp_path / "turned.png", exif=exif)
     assert np.array_equal(np.asarray(open_picture(tmp_path / "turned.png")), np.asarray(cat))
-
-
-def test_every_photograph_of_scikit_image_is_read_at_its_size():
-    directory = Path(skimage.data.data_dir)
-    files = [file for suffix in ("png", "jpg", "gif") for file in sorted(directory.glob(f"*.{suffix}"))]
-    assert len(files) > 20
-    for file in files:
-        with Image.open(file) as picture:
-            assert open_picture(file).size == picture.size, file.name
 
 
 def test_of_an_animated_picture_the_first_frame_is_read(tmp_path: Path):

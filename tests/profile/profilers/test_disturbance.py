@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from trio_profile.profilers import disturbance
-from trio_profile.profilers.disturbance import Reading, change, read, together
+from trio_profile.profilers.disturbance import Reading, change, read
 
 
 def reading(seconds: float, **counters) -> Reading:
@@ -26,14 +26,6 @@ def test_a_new_thread_counts_from_zero_and_one_that_has_ended_is_left_out():
     before = reading(0.0, migrations={"1": 10, "2": 7})
     after = reading(1.0, migrations={"1": 12, "3": 5})
     assert change(before, after).migrations == 2 + 5
-
-
-def test_two_runs_together():
-    one = change(reading(0.0, pressure_us=0, faults=0, cpu=0), reading(1.0, pressure_us=500_000, faults=2, cpu=0))
-    other = change(reading(0.0, pressure_us=0, faults=0, cpu=1), reading(3.0, pressure_us=0, faults=5, cpu=1))
-    both = together(one, other)
-    assert (both.seconds, both.pressure, both.faults, both.cpu) == (4.0, 0.125, 7, 1)
-    assert both.delay_ms is None
 
 
 def test_a_system_that_hides_everything_gives_none(monkeypatch):

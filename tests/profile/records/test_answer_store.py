@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from tests.profile import examples
@@ -43,13 +41,6 @@ def test_a_line_that_was_cut_off_is_dropped_and_asked_again(tmp_path):
     assert key_of(question(1)) == ("yes", "test", 1, "")
 
 
-def test_without_a_directory_nothing_is_written(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    store = AnswerStore(None, STUDY, session("a"))
-    store.add(question(0))
-    assert len(store.found.questions) == 1 and not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(
     ("study", "environment", "says"),
     [
@@ -82,15 +73,3 @@ def test_a_file_that_is_no_store_is_refused_in_one_line(tmp_path, content, says)
     with pytest.raises(StoreError, match=says) as refused:
         AnswerStore(tmp_path, STUDY, session("a"))
     assert "\n" not in str(refused.value)
-
-
-def test_a_newer_format_is_not_continued(tmp_path):
-    header = {
-        "record": "header",
-        "format": "trio-profile",
-        "version": "2.99",
-        "study": json.loads(STUDY.model_dump_json()),
-    }
-    (tmp_path / "answers.jsonl").write_text(json.dumps(header | {"more": 1}) + "\n")
-    with pytest.raises(StoreError, match="newer format"):
-        AnswerStore(tmp_path, STUDY, session("a"))

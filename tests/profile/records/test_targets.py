@@ -1,4 +1,3 @@
-import os
 import tempfile
 
 import pytest
@@ -11,13 +10,6 @@ def test_a_directory_that_can_be_written_stays_as_it_was(tmp_path):
     (tmp_path / "report.html").write_text("old")
     require_writable(tmp_path, ("report.html", "new.json"))
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
-
-
-@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
-def test_a_name_that_something_else_has_is_refused(tmp_path, make):
-    make(tmp_path / "trace.json")
-    with pytest.raises(StoreError, match=r"trace\.json is .*, not a regular file; move it, or choose another --out"):
-        require_writable(tmp_path, ("report.html", "trace.json"))
 
 
 def test_a_full_disk_is_refused(tmp_path, monkeypatch):

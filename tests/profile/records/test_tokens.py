@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.profile.examples import counted, measurement, session, study
+from tests.profile.examples import counted, measurement
 from trio_profile.records.lines import LineReader
 from trio_profile.records.schema import KeptTokens, Measurement, Picture, StageTokens, TokenGrid
-from trio_profile.records.store import Store
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
@@ -37,10 +36,6 @@ def test_equal_scores_are_the_lowest_and_a_stage_without_scores_has_none():
     assert stage.destinations() is None
 
 
-def test_huge_scores_keep_their_order():
-    assert list(StageTokens.of(1, 3, [0], [-1.7e308, 0.0, 1.7e308]).scores) == [0, 127, 254]
-
-
 @given(st.integers(1, 3000).flatmap(lambda count: st.tuples(st.just(count), st.sets(st.integers(0, count - 1)))))
 def test_kept_numbers_come_back(sizes):
     count, kept = sizes
@@ -59,11 +54,6 @@ def test_a_line_is_text_and_comes_back():
     assert reader.parse(picture.model_dump_json().encode()) == picture
 
 
-def test_many_tokens_have_no_destinations():
-    count = 70_000
-    assert StageTokens.of(1, count, [0], merged_into=[0] * count).merged_into == b""
-
-
 @pytest.mark.parametrize(
     ("field", "value", "says"),
     [
@@ -77,11 +67,6 @@ def test_bytes_that_do_not_fit_the_tokens_are_refused(field, value, says):
     fields = {"layer": 1, "kept": b"\x00\x00", "low": 0.0, "high": 1.0, field: value}
     with pytest.raises(ValidationError, match=says):
         KeptTokens(visual_tokens=10, stages=(StageTokens(**fields),))
-
-
-def test_scores_without_a_scale_are_refused():
-    with pytest.raises(ValidationError, match="scores need their lowest and highest value"):
-        KeptTokens(visual_tokens=8, stages=(StageTokens(layer=1, kept=b"\x00", scores=b"\x00" * 8),))
 
 
 @pytest.mark.parametrize(
@@ -98,11 +83,3 @@ def test_a_grid_ends_within_the_tokens():
     assert Picture(visual_tokens=8, grids=(TokenGrid(rows=2, columns=3, newline=True),)).grids[0].tokens == 8
     with pytest.raises(ValidationError, match="a grid ends at token 9 of 8"):
         Picture(visual_tokens=8, grids=(TokenGrid(rows=2, columns=3, first=1, newline=True),))
-
-
-def test_a_store_has_one_picture_of_the_session_that_made_it(tmp_path):
-    store = Store(tmp_path)
-    contents = store.open(study(), session(id="first"))
-    contents.add(store.append(Picture(visual_tokens=4)))
-    for found in (contents, store.read()):
-        assert found.picture == Picture(visual_tokens=4, session="first")

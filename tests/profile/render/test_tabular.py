@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests import needs
 from trio_profile.errors import StudyError
 from trio_profile.render.tabular import csv_text, parquet_bytes
 
@@ -29,7 +30,7 @@ def test_no_rows_are_an_empty_table():
 
 
 def test_parquet_reads_back_with_types():
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = needs.package("pyarrow.parquet", "export")
     table = parquet.read_table(io.BytesIO(parquet_bytes(ROWS)))
     assert table.to_pylist() == ROWS
     assert [str(field.type) for field in table.schema][:4] == ["string", "double", "int64", "bool"]

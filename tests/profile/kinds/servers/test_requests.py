@@ -37,11 +37,6 @@ def test_what_is_written_is_read_again(tmp_path):
     assert [segment.arm for segment in pair] == ["dense", "pruned"]
 
 
-def test_a_store_that_is_only_opened_writes_nothing(tmp_path):
-    RequestStore(tmp_path, study(), session("first"))
-    assert not (tmp_path / REQUESTS).exists()
-
-
 def test_two_segments_of_two_sessions_are_no_pair(tmp_path):
     stored(tmp_path, arms=("dense",))
     later = stored(tmp_path, arms=("pruned",), name="second")
@@ -62,13 +57,6 @@ def test_pictures_of_an_interrupted_segment_are_used_up(tmp_path):
     assert RequestStore(tmp_path, study(), session("second")).log.next_picture == 99
 
 
-def test_a_line_that_was_cut_off_is_dropped(tmp_path):
-    stored(tmp_path)
-    with (tmp_path / REQUESTS).open("ab") as file:
-        file.write(b'{"record": "segm')
-    assert len(RequestStore(tmp_path, study(), session("second")).log.pairs()) == 1
-
-
 def test_another_study_is_refused_by_the_field_that_differs(tmp_path):
     stored(tmp_path)
     with pytest.raises(StoreError, match=r"holds another study: seed \(0 there, 1 here\)"):
@@ -81,12 +69,6 @@ def test_a_study_without_a_finished_segment_gives_way_to_another(tmp_path):
     store.begin()
     text = (tmp_path / REQUESTS).read_text()
     assert '"id":"second"' in text and '"id":"first"' not in text
-
-
-def test_pictures_of_a_segment_that_was_broken_off_are_not_shown_again(tmp_path):
-    store = stored(tmp_path, arms=())
-    store.add_segment(None, segment_with(study(), 0, "dense", LOAD, 2.0)[1])
-    assert RequestStore(tmp_path, study(), session("second")).log.next_picture == 20
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,6 @@ def test_the_first_token_is_the_first_text():
     assert (found.first, found.last, found.pieces, found.ended) == (4.0, 5.0, 2, True)
 
 
-def test_reasoning_is_text():
-    assert read(said(None, reasoning_content="hm"), END).first == 1.0
-
-
 def test_an_answer_without_text_has_its_end_as_its_first_token():
     found = read(said(""), END, "data: [DONE]")
     assert (found.first, found.last, found.pieces) == (2.0, None, 0)
