@@ -98,15 +98,17 @@ def forked(directory: Path, name: str, lines: int | None) -> int:
 def test_workers_that_are_killed_anywhere_lose_and_double_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("trio_profile.records.study.MOST_CELLS", 1)
     draw = random.Random(7)
-    alive = {forked(tmp_path, name, draw.randint(1, MOST_LINES)): name for name in ("w0", "w1", "w2", "w3")}
-    for kills in range(1, KILLS + 1):
-        victim = draw.choice(list(alive))
+    names = ("w0", "w1", "w2", "w3")
+    doomed = {forked(tmp_path, name, draw.randint(1, MOST_LINES)): name for name in names}
+    for _ in range(KILLS):
+        victim = draw.choice(list(doomed))
         _, status = os.waitpid(victim, 0)
         assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, "all was done before the last kill"
-        name, lines = alive.pop(victim), draw.randint(1, MOST_LINES) if kills + len(alive) < KILLS else None
-        alive[forked(tmp_path, name, lines)] = name  # the same name: it goes on with its file
-    for number in alive:
+        name = doomed.pop(victim)
+        doomed[forked(tmp_path, name, draw.randint(1, MOST_LINES))] = name  # the same name: it goes on with its file
+    for number in doomed:
         os.waitpid(number, 0)
+    os.waitpid(forked(tmp_path, names[0], None), 0)  # this one measures what is left
     contents = Store(tmp_path).read()
     assert len(contents.runs) == 1 + len(RETENTIONS) * (1 + PROCESSES) == len({run.key for run in contents.runs})
     assert all(run.failed is None for run in contents.runs)
